@@ -54,12 +54,14 @@ _NO_GUIDELINES = Guidelines(())
 class ClaimContext(Value):
     """``listing`` for the prompt, and the lines that it shows.
 
-    ``guideline`` is the maintainers' sentence that the claim rests on, "" for none.
+    ``guideline`` is the maintainers' sentence that the claim rests on, "" for none; ``subject`` are
+    the definitions that the claim is about, by path and name.
     """
 
     listing: str
     texts: tuple[LeafText, ...]
     guideline: str = ""
+    subject: frozenset[tuple[str, str]] = frozenset()
 
 
 class Sources:
@@ -105,7 +107,27 @@ class Sources:
             for span in spans
         )
         is_asked = self.guidelines.behind(finding) is not None
-        return ClaimContext(listing, texts, (finding.hint or "") if is_asked else "")
+        guideline = (finding.hint or "") if is_asked else ""
+        return ClaimContext(listing, texts, guideline, frozenset(self._subject(finding)))
+
+    def _subject(self, finding: Finding) -> Iterator[tuple[str, str]]:
+        """The definitions at the lines of a claim, and those of the change that it names."""
+        for place in _places(finding):
+            yield place.path, ""
+            start = place.line_start or 1
+            for one in self._symbols(place.path):
+                if one.line_start <= (place.line_end or start) and start <= one.line_end:
+                    yield place.path, one.name
+        for path, hunks in self._hunks.items():
+            lines = {line for hunk in hunks for line in _touched(hunk)}
+            for one in self._symbols(path):
+                is_touched = not lines.isdisjoint(range(one.line_start, one.line_end + 1))
+                if is_touched and _is_named(one.name.rpartition(".")[2], finding.message):
+                    yield path, one.name
+
+    def _symbols(self, path: str) -> Sequence[Symbol]:
+        content = self.read(path) if path.endswith(".py") else None
+        return () if content is None else self._outline(path, content).symbols
 
     def _pieces(self, finding: Finding) -> Iterator[tuple[str, Spans]]:
         """Lines of files that belong to a claim, the most important first."""
@@ -234,6 +256,13 @@ def _places(finding: Finding) -> list[Location]:
 def _innermost(symbols: Sequence[Symbol], start: int, end: int) -> Symbol | None:
     around = [one for one in symbols if one.line_start <= start and end <= one.line_end]
     return min(around, key=lambda one: one.line_end - one.line_start, default=None)
+
+
+def _is_named(name: str, message: str) -> bool:
+    """Whether a claim names a definition: as code, and not by a word of the language."""
+    word = rf"(?<!\w){re.escape(name)}(?!\w)"
+    is_code = "_" in name or re.search(rf"{word}\(|`[^`]*{word}[^`]*`", message)
+    return bool(is_code and re.search(word, message))
 
 
 def _touched(hunk: Hunk) -> Iterator[int]:

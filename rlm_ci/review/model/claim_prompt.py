@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 
 
 class ClaimPrompt(Value):
-    """What the prompts of one claim begin with; ``texts`` are the lines that they show."""
+    """What the prompts of one claim begin with; ``texts`` are the lines that they show.
+
+    ``subject`` are the definitions that the claim is about, by path and name.
+    """
 
     beginning: str
     severity: str
     texts: tuple[LeafText, ...] = ()
+    subject: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def of(cls, finding: Finding, context: ClaimContext, framework: str = "") -> ClaimPrompt:
@@ -50,7 +54,7 @@ class ClaimPrompt(Value):
         # The lines have a fence of their own: other claims on them begin with the same bytes.
         listing = {"listing": context.listing, "listing_fence": fence(context.listing)}
         beginning = _rendered("claim", {**told, **listing, "fence": fence(*told.values())})
-        return cls(beginning, severity, context.texts)
+        return cls(beginning, severity, context.texts, context.subject)
 
     def asking(self, question: str, told: Mapping[str, Any], tried: str = "") -> str:
         """The prompt of a question, behind what was ``tried``."""
@@ -66,6 +70,7 @@ def tried(one: Reproduction, outcome: ProofOutcome, breaks: str) -> str:
         "path": printable(one.path),
         "content": encodable(one.content).strip("\n"),
         "line": printable(outcome.line),
+        "uses": printable("; ".join(map(str, outcome.uses))),
         "head": outcome.head.status,
         "head_output": outcome.head.tail,
         "base": "" if base is None else base.status,

@@ -14,7 +14,7 @@ from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_part import part_of
 from rlm_ci.review.model.claim_prompt import ClaimPrompt, tried
 from rlm_ci.review.model.refute import verdict_misfit
-from rlm_ci.review.proofs.levels import looks_at
+from rlm_ci.review.proofs.levels import looks_at, shows_nothing
 from rlm_ci.review.proofs.reproduction import PASSED, SCRIPT, Reproduction
 from rlm_ci.text.printable import clip, encodable, printable
 from rlm_ci.values import Value
@@ -126,6 +126,9 @@ class ClaimTrial:
         trial = Trial(outcome.level, outcome.reason, breaks, reproduction, outcome)
         if outcome.level == ARGUED:
             return trial
+        subject, message = self._prompt.subject, self._finding.message
+        if why := shows_nothing(outcome.uses, subject, message):
+            return trial.replace(level=ARGUED, reason=why)
         answer = self._judged(trial, number, reproduction.content, outcome.line)
         verdict, why = answer["verdict"], self._line(answer["reason"])
         if verdict == FAULT:

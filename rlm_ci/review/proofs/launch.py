@@ -10,6 +10,7 @@ import secrets
 from rlm_ci.review.proofs import other_languages
 from rlm_ci.review.proofs import reproduction as ends
 from rlm_ci.review.proofs.levels import ClaimFailure
+from rlm_ci.review.proofs.reproduction import ProjectUse
 from rlm_ci.review.proofs.trees import BASE
 from rlm_ci.sandbox import HOME, JobLimits, Mount, SandboxJob
 from rlm_ci.system import files
@@ -36,6 +37,8 @@ _SHOWN, _REASON = 16_000, 300
 #: Where the sandbox shows what is ours.
 _INSIDE, _OWN, _OUT = "/proof/inside", "/proof/own", "/proof/out"
 _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
+#: Ways to run it: where each function returns what cannot be used, and to see what it does.
+HOLLOW, WATCHED = "hollow", "watched"
 _NO_SPACE = frozenset((errno.EFBIG, errno.ENOSPC, errno.EDQUOT))
 
 
@@ -46,11 +49,11 @@ class Launcher:
         self._trees = trees
         self._limits = _LIMITS.replace(wall=seconds)
 
-    def run(self, one: Reproduction, side: str, *, hollow: bool = False) -> dict[str, Any]:
+    def run(self, one: Reproduction, side: str, how: str = "") -> dict[str, Any]:
         """The record of a run. Raises UnavailableError if the setup fails, ConfigError."""
         trees = self._trees
         if one.kind == ends.TEST and not one.path.endswith(".py"):
-            return self._by_validator(one, side)
+            return self._by_validator(one, side, how)
         folder, python = trees.folder(side), trees.python()
         if not python:
             return record(ends.NOT_RUN, "there is no Python")
@@ -63,7 +66,7 @@ class Launcher:
             control = _Control(one.kind)
             order = {
                 "kind": one.kind, "root": trees.root, "paths": trees.python_paths(side),
-                "scratch": HOME, "report": f"{_OUT}/report", "token": token, "hollow": hollow,
+                "scratch": HOME, "report": f"{_OUT}/report", "token": token, "how": how,
                 "controls": control.scripts,
             }  # fmt: skip
             if one.kind == ends.SCRIPT:
@@ -80,6 +83,7 @@ class Launcher:
                 side,
                 json.dumps(order).encode("ascii"),
                 (Mount(_PROGRAM, _INSIDE), Mount(own, _OWN), Mount(out, _OUT, writable=True)),
+                slower=2 if how == WATCHED else 1,
             )
             report = _report(os.path.join(out, "report"), token)
         told = _judged(ended, report, control.expected, trees.root)
@@ -88,11 +92,13 @@ class Launcher:
             return record(ends.NOT_RUN, reason, told["output"])
         return told
 
-    def _by_validator(self, one: Reproduction, side: str) -> dict[str, Any]:
+    def _by_validator(self, one: Reproduction, side: str, how: str) -> dict[str, Any]:
         trees = self._trees
         test = other_languages.ForeignTest(one, trees.place.validator, trees.root)
         folder = trees.folder(side)
         with _Written(folder) as written:
+            if how == WATCHED:
+                written.add(trees.comments(side))
             why = written.write({one.path: one.content}) or other_languages.why_not(test, folder)
             if why:
                 return record(ends.NOT_RUN, why)
@@ -119,6 +125,7 @@ class Launcher:
         mounts: tuple[Mount, ...] = (),
         *,
         paths: str = "",
+        slower: int = 1,
     ) -> StreamResult:
         heard = 0
         stop, stopping = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -141,7 +148,7 @@ class Launcher:
             },
             stdin=stdin,
             mounts=(*trees.mounts(side), *mounts),
-            limits=self._limits,
+            limits=self._limits.replace(wall=self._limits.wall * slower),
             keep=OUTPUT,
         )
         try:
@@ -187,6 +194,7 @@ class _Written:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._made: list[str] = []
+        self._before: dict[str, bytes] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -194,6 +202,15 @@ class _Written:
     def __exit__(self, *_error: object) -> None:
         for place in reversed(self._made):
             files.clear(place)
+        for place, data in self._before.items():
+            files.write(place, data, 0o600)
+
+    def add(self, texts: Mapping[str, bytes]) -> None:
+        """Put texts behind what files of the tree have."""
+        for path, data in texts.items():
+            place = os.path.join(self._folder, path)
+            self._before[place] = files.read(place, OUTPUT)
+            files.write(place, self._before[place] + data, 0o600)
 
     def write(self, texts: Mapping[str, str]) -> str:
         """Write new files; why not, where one is there already, or would lie elsewhere."""
@@ -233,11 +250,15 @@ def _texts(report: Mapping[str, Any], name: str) -> list[str]:
 
 
 def record(
-    status: str, reason: str, output: str = "", failures: tuple[Mapping[str, Any], ...] = ()
+    status: str,
+    reason: str,
+    output: str = "",
+    failures: tuple[Mapping[str, Any], ...] = (),
+    uses: tuple[ProjectUse, ...] = (),
 ) -> dict[str, Any]:
     return {
         "status": status, "reason": printable(steady(reason))[:_REASON], "output": steady(output),
-        "failures": list(failures),
+        "failures": list(failures), "uses": [one.to_dict() for one in uses],
     }  # fmt: skip
 
 
@@ -279,6 +300,7 @@ def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str
             for one in map(ClaimFailure.from_dict, report["failures"])
         )
         controls, passed = dict(report["controls"]), list(report["passed"])
+        uses = tuple(ProjectUse(*map(str, one)) for one in report["uses"])
         skipped, problem = report["skipped"], str(report["problem"])
     except (KeyError, TypeError, ValueError):
         return {"status": ends.NOT_RUN, "reason": "its report cannot be read"}
@@ -297,11 +319,12 @@ def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str
     if any(one.errno in _NO_SPACE for one in failures):
         return {"status": ends.TOO_MUCH_OUTPUT, "reason": "it writes more than it may"}
     if failures:
-        return {"status": ends.FAILED, "reason": failures[0].told, "failures": told}
+        reason = failures[0].told
+        return {"status": ends.FAILED, "reason": reason, "failures": told, "uses": uses}
     if not passed:
         reason = "its tests are skipped" if skipped else "it has no test"
         return {"status": ends.NOT_RUN, "reason": reason}
-    return {"status": ends.PASSED, "reason": ""}
+    return {"status": ends.PASSED, "reason": "", "uses": uses}
 
 
 def _holds(end: object, mark: str) -> bool:

@@ -6,14 +6,15 @@ import ast
 import re
 
 from rlm_ci.text.printable import printable
+from rlm_ci.validators import test_file_names
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Iterable, Mapping
     from typing import Any
 
-    from rlm_ci.review.proofs.reproduction import RunOutcome
+    from rlm_ci.review.proofs.reproduction import ProjectUse, RunOutcome
 
 _NAME = re.compile(r"[A-Za-z_][\w.]{0,200}")
 #: What Python raises where a name is not there.
@@ -22,11 +23,11 @@ _SHOWN = 160
 #: Characters of an assertion that names no class: a letter is part of every message.
 _ENOUGH = 8
 
-#: What tells how code is written, and not what it does.
-_WRITTEN = frozenset((
-    "__annotations__", "__code__", "__defaults__", "__doc__", "__file__", "__kwdefaults__",
-    "__signature__", "ast", "dis", "inspect", "linecache", "tokenize",
-))  # fmt: skip
+#: What tells how code is written, and not what it does, and no hook of Python hears of.
+_WRITTEN = frozenset(("__annotations__", "__doc__", "__signature__"))
+#: What a test does to the project's code, as ``inside/watch`` reports it.
+READS, INSPECTS, REPLACES, BLINDS = "reads", "inspects", "replaces", "stops the watch on"
+_PYTHON = (".py", ".pyi", ".pyx")
 
 
 class ClaimFailure(Value):
@@ -71,10 +72,11 @@ class ClaimFailure(Value):
 
 
 class ReproductionRun(Value):
-    """One run: its outcome, and the exceptions that it ended with."""
+    """One run: its outcome, the exceptions that it ended with, and what it did to the project."""
 
     outcome: RunOutcome
     failures: tuple[ClaimFailure, ...] = ()
+    uses: tuple[ProjectUse, ...] = ()
 
     def fails_as(self, expects: str) -> ClaimFailure | None:
         """The first failure that is the one claimed."""
@@ -100,7 +102,7 @@ def is_expected(expects: str, failure: ClaimFailure) -> bool:
 
 
 def looks_at(content: str, claim: str) -> str:
-    """What a reproduction in Python looks at in place of what code does; "" if it looks at nothing.
+    """What a reproduction in Python looks at that no run can tell; "" if it looks at nothing.
 
     A claim may be about just that, and then names it.
     """
@@ -108,23 +110,44 @@ def looks_at(content: str, claim: str) -> str:
         nodes = list(ast.walk(ast.parse(content)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
-    names: list[str] = []
-    for node in nodes:
-        if isinstance(node, ast.Attribute):
-            names.append(node.attr if node.attr.startswith("__") else "")
-        elif isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names.append("" if node.level else node.module or "")
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):  # for getattr
-            names.append(node.value if node.value.startswith("__") else "")
+    names = [node.attr for node in nodes if isinstance(node, ast.Attribute)]
+    # For getattr.
+    names += [node.value for node in nodes if isinstance(node, ast.Constant)
+              and isinstance(node.value, str)]  # fmt: skip
     text = claim.lower()
-    about = ("signature", "source") if "inspect" in names else ()
-    if any(word in text for word in about):
-        return ""
     return next((
         name for name in names if name in _WRITTEN and name.strip("_").rstrip("s") not in text
     ), "")  # fmt: skip
+
+
+def shows_nothing(
+    uses: Iterable[ProjectUse], subject: Container[tuple[str, str]], claim: str
+) -> str:
+    """Why a test shows nothing, by what it does to the code of a claim; "" if it may show it.
+
+    ``subject`` are the definitions that the claim is about: path, and name within the file, "" for
+    the file as a whole. A claim
+    about how code is written may be shown by looking at that. Others than ``subject`` may be
+    replaced: a network, a clock.
+    """
+    text = claim.lower()
+    for one in uses:
+        name = printable(one.name or one.path)[:_SHOWN]
+        if one.how == REPLACES and (one.path, one.name) in subject:
+            return f"it replaces `{name}`, which the claim is about"
+        if one.how == BLINDS and "trace" not in text and "profile" not in text:
+            return "it turns off what sees how it treats the project's code"
+        is_read = one.how == READS and one.path.endswith(_PYTHON) and not _is_of_tests(one.path)
+        is_seen = is_read or one.how == INSPECTS
+        about = "default" if "defaults__" in one.name else "comment"
+        if is_seen and not any(word in text for word in ("signature", "source", about)):
+            return f"it looks at `{name}`, which shows how the code is written, not what it does"
+    return ""
+
+
+def _is_of_tests(path: str) -> bool:
+    folders = path.split("/")[:-1]
+    return test_file_names.is_file(path) or any(map(test_file_names.is_folder, folders))
 
 
 def _plain(text: str) -> str:

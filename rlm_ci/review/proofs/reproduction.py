@@ -30,6 +30,20 @@ _SHOWN = 2_000
 FAILS_ALIKE = "it fails at the base, too, alike"
 
 
+class ProjectUse(Value):
+    """What a test does itself to the project's code: ``reads`` a file, ``replaces`` a name in it.
+
+    ``name`` is qualified within the file, "" for the file as a whole.
+    """
+
+    how: str
+    path: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.how} {f'{self.name} of ' if self.name else ''}{self.path}"
+
+
 class Reproduction(Value):
     """The smallest code that shows a fault: a ``test`` of the project's framework, or a script.
 
@@ -70,6 +84,7 @@ class ProofOutcome(Value):
 
     ``base`` is None where the reproduction was not run there. ``command`` is a line with which
     a person runs it. ``line`` is the statement that fails at head, "" where nothing tells which.
+    ``uses`` is what it does to the project besides calling it.
     """
 
     level: str
@@ -78,6 +93,7 @@ class ProofOutcome(Value):
     base: RunOutcome | None = None
     command: str = ""
     line: str = ""
+    uses: tuple[ProjectUse, ...] = ()
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ProofOutcome:
@@ -89,11 +105,13 @@ class ProofOutcome(Value):
             None if base is None else RunOutcome(**base),
             record["command"],
             record.get("line", ""),  # earlier versions told none
+            tuple(ProjectUse(**one) for one in record.get("uses", ())),
         )
 
     def to_dict(self) -> dict[str, Any]:
         base = None if self.base is None else self.base.to_dict()
-        return {**super().to_dict(), "head": self.head.to_dict(), "base": base}
+        uses = [one.to_dict() for one in self.uses]
+        return {**super().to_dict(), "head": self.head.to_dict(), "base": base, "uses": uses}
 
 
 class RepairOutcome(Value):

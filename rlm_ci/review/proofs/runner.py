@@ -17,6 +17,7 @@ from rlm_ci.review.proofs import reproduction as ends
 from rlm_ci.review.proofs.levels import ClaimFailure, ReproductionRun
 from rlm_ci.review.proofs.repair import RepairTrial
 from rlm_ci.review.proofs.reproduction import (
+    ProjectUse,
     ProofOutcome,
     RepairOutcome,
     Reproduction,
@@ -57,6 +58,8 @@ if importlib.util.find_spec("pytest"):
 else:
     print("unittest (pytest is not installed)")
 """
+#: Why a test shows nothing that ends otherwise where code has comments more.
+_TEXT = "it reads the project's code as text: with comments more in the code it ends otherwise"
 #: Characters of what a setup printed.
 _LOG = 8_000
 
@@ -133,7 +136,7 @@ class ProofRunner(Closing):
             why = f"the base has nothing to compare with: {first.told}"
             gone = base.outcome.replace(status=ends.NOT_APPLICABLE, reason=why)
             base = base.replace(outcome=gone)
-        hollow = self._ran(one, HEAD, 1, hollow=True)
+        hollow = self._ran(one, HEAD, 1, launch.HOLLOW)
         if hollow.failures[:1] and hollow.failures[0].is_like(head.failures[0]):
             reason = "it fails whatever the project's code returns"
             return outcome(reason, head.outcome, base.outcome)
@@ -191,10 +194,32 @@ class ProofRunner(Closing):
             reason = f"at {where} it does not end the same way each time"
             runs = {HEAD: head.outcome, BASE: base.outcome, side: _flaky(again.outcome)}
             return self._argued(one, reason, runs[HEAD], runs[BASE])
+        uses, reason_not = self._watched(one, head, base)
+        if reason_not:
+            return self._argued(one, reason_not, head.outcome, base.outcome)
         failure = head.fails_as(one.expects)
         line = "" if failure is None else encodable(failure.line)
         by = command(one, self._validator)
-        return ProofOutcome(level, reason, head.outcome, base.outcome, by, line)
+        return ProofOutcome(level, reason, head.outcome, base.outcome, by, line, uses)
+
+    def _watched(
+        self, one: Reproduction, head: ReproductionRun, base: ReproductionRun
+    ) -> tuple[tuple[ProjectUse, ...], str]:
+        """What it does to the project besides calling it, and why it shows nothing, "" if it may.
+
+        Of other languages than Python nothing sees what a test does. There the code has comments
+        more, with all that the other side has: whoever reads code as text is told by that.
+        """
+        is_python = one.kind == ends.SCRIPT or one.path.endswith(".py")
+        for side, before in ((HEAD, head), (BASE, base)):
+            now = self._ran(one, side, 1, launch.WATCHED)
+            if not is_python and now.outcome.status != before.outcome.status:
+                return (), _TEXT
+            if now.outcome.status not in {ends.PASSED, ends.FAILED}:
+                return (), f"what it does could not be seen: {now.outcome.reason}"
+            if is_python:
+                return now.uses, ""
+        return (), ""
 
     def _argued(
         self, one: Reproduction, reason: str, head: RunOutcome, base: RunOutcome | None = None
@@ -204,22 +229,21 @@ class ProofRunner(Closing):
 
     # ── one run ──
 
-    def _ran(
-        self, one: Reproduction, side: str, number: int, *, hollow: bool = False
-    ) -> ReproductionRun:
-        how = "hollow" if hollow else side
-        key = {**self._key, **one.to_dict(), "side": side, "hollow": hollow}
+    def _ran(self, one: Reproduction, side: str, number: int, how: str = "") -> ReproductionRun:
+        key = {**self._key, **one.to_dict(), "side": side, "how": how}
 
         def produce() -> Mapping[str, Any]:
             with self._lock:
                 try:
-                    return self._launcher.run(one, side, hollow=hollow)
+                    return self._launcher.run(one, side, how)
                 except (UnavailableError, ConfigError) as error:
                     return launch.record(ends.NOT_RUN, f"nothing could be run: {error.what}")
 
-        told = self._fact("reproduction", f"proofs/{one.digest}/{how}-{number}", key, produce)
+        name = "-".join(filter(None, (how, side, str(number))))
+        told = self._fact("reproduction", f"proofs/{one.digest}/{name}", key, produce)
         outcome = RunOutcome(*(str(told[name]) for name in ("status", "reason", "output")))
-        return ReproductionRun(outcome, tuple(map(ClaimFailure.from_dict, told["failures"])))
+        failures = tuple(map(ClaimFailure.from_dict, told["failures"]))
+        return ReproductionRun(outcome, failures, tuple(ProjectUse(**use) for use in told["uses"]))
 
 
 def command(one: Reproduction, validator: Command | None = None) -> str:

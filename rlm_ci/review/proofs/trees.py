@@ -127,6 +127,17 @@ class ProofTrees(Closing):
         base, head = (self.listed(side).read([path]) for side in (BASE, HEAD))
         return base != head
 
+    def comments(self, side: str) -> dict[str, bytes]:
+        """What the other side has in files of code that differ, as comments of them."""
+        own, other = (self.listed(one) for one in (side, HEAD if side == BASE else BASE))
+        paths = [path for path in own.modes if path in other.modes and _is_code(path)]
+        before, now = other.read(paths), own.read(paths)
+        return {
+            path: b"".join(b"\n// " + line for line in _text_lines(before[path])) + b"\n"
+            for path in paths
+            if before[path] != now[path] and not _is_of_base(path, self._homes())
+        }
+
     def folder(self, side: str) -> str:
         """The tree of a side, as files. Raises RlmCiError if a setup or a patch fails."""
         if side not in self._made:
@@ -315,6 +326,11 @@ def validators_of(wanted: str, root: str) -> tuple[Command, ...]:
 def _is_code(path: str) -> bool:
     """Whether there are tests that can be run in the language of a file."""
     return language(path) in _LANGUAGES
+
+
+def _text_lines(content: bytes | None) -> Iterator[bytes]:
+    text = (content or b"").decode("utf-8", "replace")
+    return (line.encode("utf-8", "replace") for line in text.splitlines())
 
 
 def _is_conftest(path: str) -> bool:

@@ -326,6 +326,11 @@ def test_a_proof_shows_its_claim_and_no_more(stage: Stage, llm: ModelServer, cas
 
 
 MISSES = script(f"{IMPORT}assert average([2, 4]) == 3\n")
+REPLACES = script(
+    "import shop\n\nbefore = shop.average\nshop.average = lambda prices: before(prices[1:])\n"
+    "assert shop.average([1]) == 0\n",
+    SHOWS["expects"],
+)
 NO_OTHER = {"kind": "none", "breaks": "nothing else comes to mind"}
 #: Severity, reproductions, the second look's verdict; the level, and words of the reason.
 SECOND_TRIES = {
@@ -369,6 +374,22 @@ def test_a_reproduction_that_passes_at_head_does_not_refute_by_itself(
     assert why in refuted["reason"]
     assert "Reproduction: it passes here" in comment
     assert "assert average([2, 4]) == 3" in comment
+
+
+@pytest.mark.parametrize("tries", [
+    [REPLACES, SHOWS], pytest.param([REPLACES], marks=pytest.mark.full),
+])  # fmt: skip
+def test_a_test_that_replaces_what_the_claim_is_about_shows_nothing(
+    stage: Stage, llm: ModelServer, tries: list[dict[str, Any]]
+) -> None:
+    model = ProvingModel({CLAIM["message"]: tries})
+    proof = claims(reviewed(stage, llm, model).json())[CLAIM["message"]]["proof"]
+    why = "it replaces `average`, which the claim is about"
+    assert proof["level"] == ("proven" if SHOWS in tries else "argued")
+    assert (why in proof["reason"]) == (SHOWS not in tries)
+    assert model.asked["judge"] == (SHOWS in tries)
+    again = next(one for one in llm.completions if len(one.messages) == 3)
+    assert why in again.messages[2]["content"]
 
 
 @pytest.mark.full

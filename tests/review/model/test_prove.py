@@ -54,6 +54,31 @@ def test_a_claim_is_shown_with_its_definition_what_that_calls_and_what_was_remov
     assert len(shown) <= ROOM
 
 
+CART = b"""class Cart:
+    size = 1
+
+    def total(self):
+        return 1
+
+    def pay(self):
+        return 2
+
+
+def load_all():
+    return 3
+"""
+
+
+def test_a_claim_is_about_definitions_at_its_lines_and_those_of_the_change_that_it_names() -> None:
+    rows = (HunkLine("+", None, 8, "        return 2"), HunkLine("+", None, 12, "    return 3"))
+    hunks = [Hunk(7, 0, row.new or 0, 1, (row,)) for row in rows]
+    sources = Sources(["shop.py"], {"shop.py": CART}.get, lambda: {"shop.py": hunks})
+    finding = claimed(5).replace(message="total() forgets what load_all gives, so they pay more")
+    assert sources.around(finding).subject == {
+        ("shop.py", ""), ("shop.py", "Cart"), ("shop.py", "Cart.total"), ("shop.py", "load_all"),
+    }  # fmt: skip
+
+
 def test_a_review_asks_no_more_than_it_may(llm: ModelServer) -> None:
     """The most severe are looked at; the others are argued, and it is not incomplete."""
     llm.script(lambda _asked: verdict("upheld"))

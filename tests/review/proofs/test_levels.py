@@ -44,16 +44,9 @@ def test_a_name_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("content", "claim", "looked"),
     [
-        (
-            "import shop\nassert shop.total.__defaults__ is None\n",
-            "total() is wrong",
-            "__defaults__",
-        ),
-        ("from inspect import signature\n", "total() is wrong", "inspect"),
-        ("getattr(shop.total, '__code__')\n", "total() is wrong", "__code__"),
-        ("open(shop.__file__)\n", "total() is wrong", "__file__"),
-        ("assert shop.total.__defaults__ == (1,)\n", "The default of total() is 2", ""),
-        ("from inspect import signature\n", "The signature loses a parameter", ""),
+        ("assert shop.total.__doc__ == 'x'\n", "total() is wrong", "__doc__"),
+        ("getattr(shop.total, '__annotations__')\n", "total() is wrong", "__annotations__"),
+        ("assert shop.total.__annotations__ == {}\n", "The annotations are lost", ""),
         ("from shop import total\nassert total([1]) == 1, __file__\n", "total() is wrong", ""),
         ("not python(", "total() is wrong", ""),
     ],

@@ -54,3 +54,28 @@ def test_a_test_of_node(tmp_path: Path) -> None:
             assert none.level == "argued", (text, none)
     with ProofRunner(place.replace(validators=()), Facts()) as runner:
         assert runner.available == "no tests of this project can be run here"
+
+
+READS = """\
+const test = require("node:test");
+const assert = require("node:assert");
+const text = require("node:fs").readFileSync(require.resolve("../shop.js"), "utf8");
+
+test("the password", () => {{
+  assert.ok({});
+}});
+"""
+
+
+@pytest.mark.full
+def test_a_test_that_reads_code_as_text_ends_otherwise_with_comments_more(tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path / "shop")
+    base = repo.write("shop.js", PASSWORD.format("indexOf")).commit()
+    head = repo.write("shop.js", PASSWORD.format("lastIndexOf")).commit()
+    place = place_of(repo, base, head, validators=(Command.of("node", "--test"),))
+    with ProofRunner(place, Facts()) as runner:
+        one = Reproduction("test/claim.test.js", CLAIM.format("b:c"), "test", "AssertionError")
+        assert runner.check(one).level == "proven"
+        for reads in ('text.includes("text.indexOf(")', '!text.includes("text.lastIndexOf(")'):
+            found = runner.check(one.replace(content=READS.format(reads)))
+            assert (found.level, "code as text" in found.reason) == ("argued", True), found

@@ -50,6 +50,8 @@ class _Report:
         self.problem = ""
         self.plugins: list[str] = []
         self.shown: list[str] = []
+        #: What sees what the reproduction does to the project, in a run that is for that.
+        self.watch: Any = None
 
     def failed(self, name: str, error: BaseException) -> None:
         if len(self.failures) < _MOST:
@@ -97,6 +99,7 @@ class _Report:
             "problem": self.problem,
             "foreign": _foreign(self.order),
             "plugins": self.plugins[:_MOST],
+            "uses": list(self.watch.uses) if self.watch else [],
             "shown": "\n".join(self.shown)[:_SHOWN],
         }
 
@@ -214,6 +217,11 @@ def _recorder(pytest: Any, report: _Report) -> Any:
         def pytest_plugin_registered(self, plugin: Any) -> None:
             report.plugged(getattr(plugin, "__file__", None))
 
+        @pytest.hookimpl(tryfirst=True)  # type: ignore[untyped-decorator]
+        def pytest_runtest_setup(self) -> None:
+            if report.watch:
+                report.watch.begin()
+
         def pytest_configure(self, config: Any) -> None:
             """Let control tests be found whatever the project calls its own."""
             config.addinivalue_line("python_functions", "test")
@@ -245,7 +253,12 @@ class _Result(unittest.TestResult):
         super().__init__()
         self.report, self.is_own = report, is_own
 
-    def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - the name is unittest's
+    def startTest(self, test: Any) -> None:  # noqa: N802 - the name is unittest's
+        super().startTest(test)
+        if self.report.watch:
+            self.report.watch.begin()
+
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802 - see above
         if self.is_own:
             self.report.failed(test.id(), err[1])
         else:
@@ -381,17 +394,23 @@ def _hollow(order: dict[str, Any]) -> None:
 
 def main() -> None:
     order = json.loads(sys.stdin.buffer.read())
+    report = _Report(order)
+    if order["how"] == "watched":
+        beside = importlib.import_module("watch")
+        report.watch = beside.Watch(order["root"], report.file)
+        del sys.modules["watch"]  # the project may have one
     place = os.open(order["report"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     sys.path[:] = [one for one in sys.path if one != os.path.dirname(os.path.abspath(__file__))]
     os.environ["PYTHONPATH"] = os.pathsep.join(order["paths"])  # for what it starts
-    report = _Report(order)
     pytest = None
     if order["kind"] == "test" and importlib.util.find_spec("pytest"):
         pytest = importlib.import_module("pytest")
-    if order["hollow"]:
+    if order["how"] == "hollow":
         _hollow(order)
+    if report.watch:
+        report.watch.start()
     write, end, encoded = os.write, os._exit, json.JSONEncoder().encode
     if order["kind"] == "script":
         _script(report)
