@@ -79,7 +79,8 @@ class AgentOutcome(Value):
     """The outcome of an assignment; ``reason`` says why ``exit_code`` is not 0.
 
     ``summary`` is for people, ``output`` is all that the agent printed: both bounded, neither
-    trusted. ``blocked``: no edit can reach the goal, for the reason in the summary.
+    trusted. ``blocked``: no edit can reach the goal, for the reason in the summary. ``usage`` has
+    what a program says that it used: ``prompt_tokens``, ``completion_tokens``, ``cost_usd``.
     """
 
     exit_code: int
@@ -87,6 +88,7 @@ class AgentOutcome(Value):
     output: str
     reason: str = ""
     blocked: bool = False
+    usage: Mapping[str, float] = {}
 
 
 class Agent(Protocol):

@@ -27,6 +27,7 @@ from rlm_ci.workspace.sandboxed_commands import Launch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from rlm_ci.agents.agent import Assignment
     from rlm_ci.agents.program_events import Dialect
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 #: In a command, replaced by the path of a file with the prompt.
 PROMPT_FILE = "{prompt_file}"
 VALUE = "{value}"
-#: Seconds, when the loop has no deadline of its own.
-DEFAULT_TIMEOUT = 3600.0
 
 
 class AgentProgram(Value):
@@ -45,7 +44,7 @@ class AgentProgram(Value):
     PROMPT_FILE. ``options`` are words for variables that it does not read itself, before all
     others, with VALUE in the place of the value; ``env`` is what it always needs. ``events`` reads
     its standard output, which is the answer itself where that is None. ``keys`` are patterns of
-    variables of which one, at least, says who pays.
+    variables of which one, at least, says who pays. All take ``--model`` of ours.
     """
 
     edit: tuple[str, ...]
@@ -61,8 +60,8 @@ class AgentProgram(Value):
     #: Words to replace in our sandbox, which holds what it runs, and in which it makes none.
     confined: Mapping[str, tuple[str, ...]] = {}
     events: Dialect | None = None
-    #: How lines begin that name a failure, though it ends with 0, and that end an answer.
-    fails: tuple[str, str] | None = None
+    #: Reads the lines of its answer, for a failure that it ends with 0 after, and for its usage.
+    lines: Callable[[Sequence[str]], Mapping[str, Any]] | None = None
 
 
 _AIDER = (
@@ -128,7 +127,7 @@ PROGRAMS: Mapping[str, AgentProgram] = {
         hidden=(".env", ".aider.conf.yml", ".aider.model.settings.yml",
                 ".aider.model.metadata.json"),
         env=_AUTHOR,
-        fails=("litellm.", "Tokens: "),
+        lines=program_events.aider,
     ),
 }  # fmt: skip
 
@@ -187,8 +186,10 @@ class ExternalAgent:
         find: Callable[[str], str | None],
         redact: Callable[[str], str],
         confined: bool = False,
+        model: str = "",
+        seconds: float = 3600.0,
     ) -> None:
-        """``name`` is one of PROGRAMS, or a command."""
+        """``name`` is one of PROGRAMS, or a command. A turn takes ``seconds`` at most."""
         command = command_of(name)
         if command is None:
             self._program = PROGRAMS[name]
@@ -201,13 +202,15 @@ class ExternalAgent:
         self._find = find
         self._redact = redact
         self._confined = confined
+        self._model = model
+        self._seconds = seconds
 
     def act(self, task: Assignment) -> AgentOutcome:
         """Run it. Raises UnavailableError if it is not installed."""
         closed = task.read_only and not task.may_run
         words = self._words(read_only=closed)
         self.require_installed()
-        timeout = task.seconds_left(DEFAULT_TIMEOUT)
+        timeout = task.seconds_left(self._seconds)
         if timeout <= 0:
             return AgentOutcome(1, "", "", f"no time was left to start {self.name}")
         prompt = task.prompt.encode("utf-8", "surrogateescape")
@@ -246,7 +249,9 @@ class ExternalAgent:
             for word in words
         )
         instead = self._program.confined if self._confined else {}
-        return (first, *options, *(one for word in rest for one in instead.get(word, (word,))))
+        model = ("--model", self._model) if self._model else ()
+        words = (one for word in rest for one in instead.get(word, (word,)))
+        return (first, *options, *model, *words)
 
     def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
         there = set(os.listdir(task.workspace.root))
@@ -265,13 +270,13 @@ class ExternalAgent:
             message = "\n".join(lines).replace(task.prompt.strip(), "")
         lines = transcribe(Clipped(message.encode()), self._redact).lines
         error = self._redact(printable(" ".join(events.error.split())))
-        if self._program.fails and not ended.returncode:
-            error = program_events.failure(lines, *self._program.fails)
+        read = self._program.lines(lines) if self._program.lines else {}
+        error = error or read.get("error", "")
         reason = ""
         if ended.reason:
             why = f"; its last error: {error[:_ERROR]}" if error else ""
             reason = f"{self.name} was stopped: {ended.reason} after {ended.seconds:.0f} s{why}"
-        elif ended.returncode or (self._program.fails and error):
+        elif ended.returncode or read.get("error"):
             last = error or last_error(errors) or last_error(lines) or "it said nothing"
             hidden = self._hidden_file(task)
             reason = f"{self.name} ended with {ended.returncode}: {last[:_ERROR]}{hidden}"
@@ -279,7 +284,9 @@ class ExternalAgent:
         said = "\n".join(lines)
         if reason and errors:
             said = "\n".join([*lines, "", "Its standard error:", *errors])
-        return AgentOutcome(code, summary("\n".join(lines)), clip(said, OUTPUT_LIMIT), reason)
+        usage = events.usage or read.get("usage", {})
+        told = summary("\n".join(lines))
+        return AgentOutcome(code, told, clip(said, OUTPUT_LIMIT), reason, usage=usage)
 
     def _hidden_file(self, task: Assignment) -> str:
         """Which file of the command the sandbox does not show, in words; "" if it shows all."""

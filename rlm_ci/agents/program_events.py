@@ -7,6 +7,7 @@ is a line for the terminal, a message is for people and for the next role.
 from __future__ import annotations
 
 import json
+import re
 
 from rlm_ci.text.printable import printable
 
@@ -16,11 +17,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     #: Reads one event into what it says: ``step``, ``text`` of a message that ``more`` may
-    #: follow, ``message`` (the final one), ``error``.
-    Dialect = Callable[[Mapping[str, Any]], Mapping[str, str]]
+    #: follow, ``message`` (the final one), ``error``, ``usage``.
+    Dialect = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 #: Bytes of a line; a longer one is not read.
 _LINE = 4 << 20
+_AIDER_TOKENS = re.compile(r"Tokens: ([0-9.]+k?) sent,(?: .*,)? ([0-9.]+k?) received")
+_AIDER_COST = re.compile(r"\$([0-9.]+) session\.")
+#: A number of tokens or dollars that is none.
+_MOST = 1e12
+#: Claude Code counts what is cached apart.
+_CLAUDE_INPUT = ("inputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
 #: Characters of a step.
 _STEP = 120
 
@@ -29,12 +36,13 @@ class EventReader:
     """Takes in what a program prints as it comes. Without a ``dialect``, each line is a step.
 
     ``message`` is its final message so far, ``error`` the newest error that it named; ``is_used``:
-    whether any line was an event.
+    whether any line was an event. ``usage`` is what it says that it used: tokens and dollars.
     """
 
     def __init__(self, dialect: Dialect | None, on_step: Callable[[str], None]) -> None:
         self.message = ""
         self.error = ""
+        self.usage: Mapping[str, float] = {}
         self.is_used = False
         self._dialect = dialect
         self._on_step = on_step
@@ -65,6 +73,7 @@ class EventReader:
             return  # no event of its dialect
         self.is_used = True
         self.error = str(told.get("error", self.error))
+        self.usage = _numbers(told["usage"]) if "usage" in told else self.usage
         if "text" in told:
             self.message += str(told["text"])
         elif "step" in told or "message" in told:
@@ -77,7 +86,13 @@ class EventReader:
             self._on_step(printable(words)[:_STEP])
 
 
-def codex(event: Mapping[str, Any]) -> Mapping[str, str]:
+def _numbers(usage: Mapping[str, Any]) -> dict[str, float]:
+    """What of ``usage`` is a number: any other says nothing."""
+    told = {name: value for name, value in usage.items() if type(value) in (int, float)}
+    return {name: value for name, value in told.items() if 0 <= value < _MOST}
+
+
+def codex(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read an event of ``codex exec --json``."""
     item = event.get("item") or {}
     match event["type"], item.get("type"):
@@ -89,6 +104,8 @@ def codex(event: Mapping[str, Any]) -> Mapping[str, str]:
             return {"step": f"edits {', '.join(one['path'] for one in item['changes'])}"}
         case "item.started", "mcp_tool_call":
             return {"step": f"calls {item['server']}/{item['tool']}"}
+        case "turn.completed", _:
+            return {"usage": _tokens(event["usage"])}
         case "turn.failed", _:
             return {"error": event["error"]["message"]}
         case "error", _:
@@ -98,11 +115,16 @@ def codex(event: Mapping[str, Any]) -> Mapping[str, str]:
     return {}
 
 
-def claude(event: Mapping[str, Any]) -> Mapping[str, str]:
+def claude(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read an event of ``claude --print --output-format stream-json``."""
     if event["type"] == "result":
         text = str(event.get("result") or "; ".join(map(str, event.get("errors") or ())))
-        return {"error": text} if event.get("is_error") else {"message": text}
+        models = list((event.get("modelUsage") or {}).values())  # of a title, too
+        usage = {"cost_usd": event.get("total_cost_usd")}
+        if models:
+            usage["prompt_tokens"] = sum(one[name] for one in models for name in _CLAUDE_INPUT)
+            usage["completion_tokens"] = sum(one["outputTokens"] for one in models)
+        return {"error" if event.get("is_error") else "message": text, "usage": usage}
     if event["type"] == "system" and event.get("subtype") == "api_retry":
         error = f"{event.get('error') or 'no answer'} ({event.get('error_status')})"
         return {"error": error, "step": f"asks again: {error}"}
@@ -111,7 +133,7 @@ def claude(event: Mapping[str, Any]) -> Mapping[str, str]:
     return {"step": "; ".join(steps)} if steps else {}
 
 
-def gemini(event: Mapping[str, Any]) -> Mapping[str, str]:
+def gemini(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """Read an event of ``gemini --output-format stream-json``."""
     match event["type"], event.get("role"), event.get("status"):
         case "message", "assistant", _:
@@ -120,9 +142,16 @@ def gemini(event: Mapping[str, Any]) -> Mapping[str, str]:
             return {"step": _called(event["tool_name"], event["parameters"])}
         case "error", _, _:
             return {"error": event["message"]}
-        case "result", _, "error":
-            return {"error": event["error"]["message"]}
+        case "result", _, status:
+            usage = {"usage": _tokens(event.get("stats") or {})}
+            return {**usage, "error": event["error"]["message"]} if status == "error" else usage
     return {}
+
+
+def _tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokens of a program's usage by our names."""
+    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+    return {ours: usage.get(name) for ours, name in names.items()}
 
 
 def _called(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -130,11 +159,20 @@ def _called(tool: str, arguments: Mapping[str, Any]) -> str:
     return " ".join([tool, *[one for one in arguments.values() if isinstance(one, str)][:1]])
 
 
-def failure(lines: Sequence[str], begins: str, answered: str) -> str:
-    """The last of ``lines`` that begins with ``begins``, unless an answer came after it."""
-    for line in reversed(lines):
-        if line.startswith(begins):
-            return line
-        if line.startswith(answered):
-            break
-    return ""
+def aider(lines: Sequence[str]) -> Mapping[str, Any]:
+    """Read the answer of Aider, which ends with 0 where its model cannot be reached.
+
+    An error that an answer came after is none. Thousands are rounded: ``2.3k sent``.
+    """
+    told: dict[str, Any] = {}
+    for line in lines:
+        if line.startswith("litellm."):
+            told["error"] = line
+        elif used := _AIDER_TOKENS.match(line):
+            told.pop("error", None)
+            usage = told.setdefault("usage", {"prompt_tokens": 0.0, "completion_tokens": 0.0})
+            for name, number in zip(usage, used.groups(), strict=False):
+                usage[name] += float(number.rstrip("k")) * (1000 if number.endswith("k") else 1)
+        if cost := _AIDER_COST.search(line):
+            told.setdefault("usage", {})["cost_usd"] = float(cost[1])
+    return told

@@ -171,6 +171,8 @@ LOOP: tuple[Setting, ...] = (
             metavar="NAME"),
     Setting("loop.agent_env", "environment variables that an external agent gets", (), "list",
             metavar="NAME"),
+    Setting("loop.agent_minutes", "maximum minutes of one turn of an external agent", 60, "number",
+            minimum=0),
     Setting("loop.command_seconds", "maximum seconds of one command that the built-in agent "
             "runs; 0 turns its commands off", 120, "number", minimum=0),
     # A repository must not be able to let a model run commands outside of a sandbox.

@@ -121,7 +121,13 @@ def agent_of(
         )
     else:
         agent = ExternalAgent(
-            options.agent, env=today.env, find=find, redact=redact, confined=options.isolated
+            options.agent,
+            env=today.env,
+            find=find,
+            redact=redact,
+            confined=options.isolated,
+            model=options.agent_model,
+            seconds=options.agent_minutes * 60 or float("inf"),
         )
         agent.require_installed()  # before a validator takes its time
     agents.require_metered(agent, today.budgets)
@@ -138,6 +144,9 @@ class RecordedAgent:
         self._fact = fact
         self._copy = copy
         self._acts: Counter[str] = Counter()
+        #: What its turns used, if rlm-ci does not see it; None for what one of them does not tell.
+        self.used: dict[str, float | None] = {}
+        self._is_unseen = isinstance(agent, ExternalAgent)
 
     def act(self, task: Assignment) -> AgentOutcome:
         """As the agent does, or did. Raises what it raises."""
@@ -153,7 +162,14 @@ class RecordedAgent:
                 "summary": outcome.summary,
                 "output": outcome.output,
                 "reason": outcome.reason,
+                **({"usage": dict(outcome.usage)} if outcome.usage else {}),
             }
 
         told = recorded(self._fact, self._copy, ("agent", place), key, produce)
-        return AgentOutcome(told["exit_code"], told["summary"], told["output"], told["reason"])
+        usage = told.get("usage", {})
+        for name in ("prompt_tokens", "completion_tokens", "cost_usd") if self._is_unseen else ():
+            before, more = self.used.get(name, 0), usage.get(name)
+            self.used[name] = None if before is None or more is None else before + more
+        return AgentOutcome(
+            told["exit_code"], told["summary"], told["output"], told["reason"], usage=usage
+        )

@@ -7,7 +7,7 @@ from functools import partial
 
 from rlm_ci import sandbox
 from rlm_ci.agents import agent as agents
-from rlm_ci.agents.external import granted
+from rlm_ci.agents.external import PROGRAMS, granted
 from rlm_ci.console.messages import warn
 from rlm_ci.environments.coding.workspace_services import difference
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, StorageError, UnavailableError
@@ -19,7 +19,7 @@ from rlm_ci.fix.gates.options import agreed_gates
 from rlm_ci.fix.handover import Handover
 from rlm_ci.fix.loop import FixEnd, ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
-from rlm_ci.fix.participants import AgentOptions, agent_of, gateway_of, validator_of
+from rlm_ci.fix.participants import AgentOptions, RecordedAgent, agent_of, gateway_of, validator_of
 from rlm_ci.fix.rlms.before_turn import AnalysisFailedError
 from rlm_ci.fix.rlms.of_run import agreed, analyses_of
 from rlm_ci.fix.roles import Roles
@@ -31,7 +31,7 @@ from rlm_ci.models.gateway import provider_of, require_endpoint
 from rlm_ci.pipelines import budget_increase
 from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import resume_with
-from rlm_ci.report.findings import Report, Subject
+from rlm_ci.report.findings import Report, Subject, Usage
 from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import BLOCKED, FAILED, NO_CHANGE, PAUSED, FinalState
 from rlm_ci.system import files
@@ -88,6 +88,8 @@ class FixRun(Attempt):
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
         #: Where in the run its result is landed: once for each time that it has ended.
         self._end = "end"
+        #: What the agent used of what rlm-ci does not see.
+        self._used: Mapping[str, float | None] = {}
         self._analyses: Analyses | None = None
 
     def _work(self) -> tuple[FinalState, Report]:
@@ -156,6 +158,7 @@ class FixRun(Attempt):
                 others=selection.others,
                 agent=self._agent_name(),
                 model=self._all.settings.model,
+                agent_minutes=loop.agent_minutes,
                 provider=provider_of(models_of(self._all.settings)),
                 command_seconds=loop.command_seconds
                 if place.isolated or loop.run_without_sandbox
@@ -169,6 +172,7 @@ class FixRun(Attempt):
             )
             who = options.agent, options.validator
             options = options.replace(gates=agreed_gates(self._all, *who, isolated=place.isolated))
+            options = options.replace(agent_model=self._agent_model(options))
             choose_validator.require_an_end(options, self._all.settings.sources["loop.validator"])
             return options.to_dict()
 
@@ -190,6 +194,23 @@ class FixRun(Attempt):
         way_out = "set one of them, or use the linters' own fixes: --agent autofix"
         require_endpoint(models_of(settings), way_out)
         return "openai"
+
+    def _agent_model(self, options: FixOptions) -> str:
+        """The model that an external agent is to ask: that of the command line, if only it asks.
+
+        One that is set elsewhere is rlm-ci's own. Raises ConfigError for a command.
+        """
+        settings = self._all.settings
+        is_ours = options.agent in ("openai", "autofix") or options.rlms or options.gates.review
+        if is_ours or settings.sources["model"] != settings.rows["model"].flag:
+            return ""
+        if options.agent not in PROGRAMS:
+            raise ConfigError(
+                "nothing would ask this model: the agent is a command",
+                where="--model",
+                hint="name the model in the command",
+            )
+        return str(settings.model or "")
 
     def _describe(self, options: FixOptions) -> None:
         self._state.describe(
@@ -224,15 +245,17 @@ class FixRun(Attempt):
         gateway = gateway_of(context, models, self._record, replay=bool(replay), tell=tell)
         self._analyses = analyses_of(self._all, self._run, self._record, context, gateway)
         handover = Handover(self._run.path_of)
+        agent = agent_of(
+            context,
+            self._agent_options(options),
+            self._record,
+            find,
+            services_of(context, judge, self._all.repository),
+            gateway=gateway,
+        )
+        self._used = agent.used if isinstance(agent, RecordedAgent) else {}
         roles = Roles(
-            agent_of(
-                context,
-                self._agent_options(options),
-                self._record,
-                find,
-                services_of(context, judge, self._all.repository),
-                gateway=gateway,
-            ),
+            agent,
             commands,
             mode=options.roles,
             subagents=options.subagents,
@@ -268,6 +291,20 @@ class FixRun(Attempt):
             env,
             {name: getattr(settings, name) for name in budgets if sources[name] != "default"},
             sources["loop.roles"] if is_same else "loop.roles, when the run began",
+        )
+
+    def _usage(self) -> Usage:
+        """What rlm-ci's own calls cost, and what the agent says that its own did."""
+        usage, used = super()._usage(), self._used
+        if not used:
+            return usage
+        numbers = {name: int(used[name] or 0) for name in ("prompt_tokens", "completion_tokens")}
+        cost, agents_cost = usage.cost_usd, used["cost_usd"]
+        whole = (cost or 0) + agents_cost if agents_cost is not None else None
+        return usage.replace(
+            **{name: getattr(usage, name) + number for name, number in numbers.items()},
+            cost_usd=None if usage.calls and cost is None else whole,
+            unknown=("calls", *(name for name in numbers if used[name] is None)),
         )
 
     def _stopped(self, steps: FixSteps, error: RlmCiError) -> tuple[FinalState, Report]:

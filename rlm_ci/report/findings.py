@@ -317,13 +317,24 @@ class Coverage(Value):
 
 
 class Usage(Value):
-    """What the models cost."""
+    """What the models cost. ``unknown`` names the numbers that nobody told us, which are 0 here."""
 
     calls: int = 0
     replayed: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
+    unknown: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Usage:
+        told = {name: value for name, value in record.items() if value is not None}
+        return cls(**told, unknown=tuple(sorted(record.keys() - told.keys() - {"cost_usd"})))
+
+    def to_dict(self) -> dict[str, Any]:
+        told = {**super().to_dict(), **dict.fromkeys(self.unknown)}
+        del told["unknown"]
+        return told
 
 
 class Report(Value):
@@ -443,7 +454,7 @@ class Report(Value):
             documents=documents,
             coverage=Coverage(coverage["eligible"], coverage["covered"], omitted),
             evidence=Evidence(**record["evidence"]),
-            usage=Usage(**record["usage"]),
+            usage=Usage.from_dict(record["usage"]),
             publication=record["publication"],
             run_id=record["run_id"],
             refuted=tuple(map(RefutedClaim.from_dict, record.get("refuted", ()))),

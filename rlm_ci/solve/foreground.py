@@ -101,10 +101,11 @@ def tell_cost(work: PipelineJob, progress: Progress) -> None:
     if work.report is None:
         return
     usage = work.report.usage
-    if usage.calls:
-        tokens = usage.prompt_tokens + usage.completion_tokens
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    if usage.calls or tokens:
+        calls = "" if "calls" in usage.unknown else f"{count(usage.calls, 'call')}, "
         cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
-        progress.say(f"Models: {count(usage.calls, 'call')}, {count(tokens, 'token')}{cost}")
+        progress.say(f"Models: {calls}{count(tokens, 'token')}{cost}")
 
 
 def tell_places(work: PipelineJob, held: Run, tell: Callable[[str], None]) -> None:

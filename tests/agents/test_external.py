@@ -409,3 +409,62 @@ def test_it_runs_commands_where_our_sandbox_holds_them(
         called = stage.called()
         may_run = any(called[at : at + 2] == words for at in range(len(called)))
         assert may_run is (confined and not read_only)
+
+
+# -- what it used --------------------------------------------------------------------------------
+
+
+CLAUDE_RESULT = """\
+{"type":"result","is_error":false,"result":"x","total_cost_usd":0.004,"modelUsage":{
+"a":{"inputTokens":2,"cacheReadInputTokens":30,"cacheCreationInputTokens":0,"outputTokens":6},
+"b":{"inputTokens":1,"cacheReadInputTokens":0,"cacheCreationInputTokens":4,"outputTokens":1}}}
+"""
+GEMINI_RESULT = """\
+{"type":"result","status":"success","stats":{"input_tokens":7,"output_tokens":"many"}}
+"""
+AIDER_ENDS = """\
+Tokens: 2.3k sent, 1k cache hit, 120 received. Cost: $0.01 message, $0.01 session.
+Tokens: 700 sent, 1.1k received. Cost: $0.02 message, $0.03 session.
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "used"),
+    [
+        (
+            "codex", '{"type":"turn.completed","usage":{"input_tokens":240,"output_tokens":60}}',
+            {"prompt_tokens": 240, "completion_tokens": 60},
+        ),
+        (
+            "claude", CLAUDE_RESULT.replace("\n", ""),
+            {"prompt_tokens": 37, "completion_tokens": 7, "cost_usd": 0.004},
+        ),
+        ("gemini", GEMINI_RESULT, {"prompt_tokens": 7}),
+        (
+            "aider", AIDER_ENDS,
+            {"prompt_tokens": 3000, "completion_tokens": 1220, "cost_usd": 0.03},
+        ),
+        ("codex", '{"type":"turn.completed","usage":{"input_tokens":-1,"output_tokens":true}}', {}),
+        ("aider", "Done.", {}),
+    ],
+)  # fmt: skip
+def test_what_it_says_that_it_used(
+    stage: Stage, name: str, lines: str, used: dict[str, float]
+) -> None:
+    stage.install(name, printing(lines))
+    assert stage.agent(name).act(stage.task()).usage == used
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_model_reaches_it(stage: Stage, name: str) -> None:
+    stage.install(name)
+    agent = ExternalAgent(name, env={}, find=stage.find, redact=str, model="own-3")
+    agent.act(stage.task())
+    called = stage.called()
+    assert called[called.index("--model") + 1] == "own-3"
+
+
+def test_a_turn_has_an_end_of_its_own(stage: Stage) -> None:
+    stage.install("codex", "#!/bin/sh\nsleep 60\n")
+    agent = ExternalAgent("codex", env={}, find=stage.find, redact=str, seconds=0.2)
+    assert agent.act(stage.task()).reason.startswith("codex was stopped: timeout after 0 s")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testing.agent_endpoint import AgentEndpoint, Request, Use
+from testing.agent_endpoint import USAGE, AgentEndpoint, Request, Use
 from testing.node_packages import TOOLS
 from testing.repositories.git_repo import GitRepo, closed_environment
 
@@ -42,7 +42,13 @@ FILES = {
 class Ended:
     """A run that is over: its exit code, what it printed, and its turns."""
 
-    def __init__(self, repository: Path, ended: subprocess.CompletedProcess[str]) -> None:
+    def __init__(
+        self,
+        repository: Path,
+        ended: subprocess.CompletedProcess[str],
+        requests: list[Request],
+    ) -> None:
+        self.requests = requests
         self.code = ended.returncode
         self.printed = ended.stdout + ended.stderr
         [self.folder] = [one.parent for one in repository.glob(".runs/*/*/*/rlm")]
@@ -78,7 +84,7 @@ def run(
             text=True,
             check=False,
         )
-    return Ended(repository.path, ended)
+    return Ended(repository.path, ended, endpoint.requests)
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -86,8 +92,16 @@ def test_it_tests_mends_and_ends(tmp_path: Path, name: str) -> None:
     def script(request: Request) -> str | Use:
         return "I mended it.\n\nSummary: add adds" if request.results else CALLS[name]
 
-    ended = run(tmp_path, name, script)
+    ended = run(tmp_path, name, script, "--model", "own-model-3")
     assert ended.code == 0, ended.printed
+    for request in ended.requests:
+        assert "own-model-3" in (request.body.get("model") or request.path)
+    usage = json.loads((ended.folder / "report.json").read_text())["usage"]
+    sent = len(ended.requests) * USAGE[0]
+    assert usage["calls"] is None
+    # Gemini asks which model to take, which is no request to the agent's model.
+    assert sent <= usage["prompt_tokens"] <= sent + USAGE[0]
+    assert usage["completion_tokens"] * USAGE[0] == usage["prompt_tokens"] * USAGE[1]
     assert "The agent says: add adds\n" in ended.printed
     assert (tmp_path / "repository/calc.py").read_text().endswith("return a + b\n")
     answer = (ended.folder / "rlm/iteration-1/1-single-answer.md").read_text()

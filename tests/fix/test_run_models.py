@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from testing.fix_stage import BUG, MENDED, TWO_TURNS, USELESS, Play, done, told_
 from testing.loopback_model.replies import Answer, slow_headers
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from testing.fix_stage import Stage
     from testing.loopback_model.replies import Reply
 
@@ -166,3 +169,40 @@ def test_a_budget_too_small_for_the_first_prompt_names_the_flag(stage: Stage) ->
     assert (ended.code, stage.llm.asked) == (3, []), ended
     assert "has no room for another call" in " ".join(ended.stdout.split())
     assert "--budget-usd" in ended.stdout + ended.stderr
+
+
+# -- agents whose calls rlm-ci does not see --------------------------------------------------------
+
+TOLD = '{"type":"turn.completed","usage":{"input_tokens":240,"output_tokens":60}}'
+
+
+@pytest.mark.parametrize(
+    ("program", "tokens"),
+    [(f"echo '{TOLD}'", (240, 60)), ("echo done", (None, None))],
+)
+def test_what_another_agent_used_is_told_or_unknown(
+    stage: Stage, tmp_path: Path, program: str, tokens: tuple[int | None, int | None]
+) -> None:
+    codex = tmp_path / "bin" / "codex"
+    codex.parent.mkdir()
+    mends = "sed -i 's/a - b/a + b/' calc.py"
+    codex.write_text(f'#!/bin/sh\n{mends}\necho "$@" > asked\n{program}\n')
+    codex.chmod(0o755)
+    stage.repo.write("rlm-ci.toml", '[loop]\nagent_env = ["CODEX_API_KEY"]\n').commit()
+    path = os.pathsep.join([str(codex.parent), str(stage.environment()["PATH"])])
+    env = {"PATH": path, "CODEX_API_KEY": "k"}
+    ended, run = stage.fixed("--agent", "codex", "--model", "own-3", "--no-apply", env=env)
+    assert ended.code == 0, ended
+    usage = run.report["usage"]
+    assert (usage["prompt_tokens"], usage["completion_tokens"]) == tokens
+    assert (usage["calls"], usage["cost_usd"]) == (None, None)
+    assert ("Models: 300 tokens" in ended.stderr) is (tokens[0] is not None)
+    assert "--model own-3" in run.text("rlm/result.patch")
+    replayed = stage.cli("replay", run.id, "--check", env=env)
+    assert replayed.code == 0, replayed
+
+
+def test_a_command_is_asked_for_no_model(stage: Stage) -> None:
+    ended = stage.rlm("--agent", "sh -c true", "--model", "own-3")
+    assert ended.code == 5
+    assert "nothing would ask this model: the agent is a command (--model)" in ended.stderr

@@ -209,6 +209,7 @@ class Stage:
             "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
             "OPENAI_API_KEY": self.llm.key,
             "OPENAI_BASE_URL": self.llm.url,
+            "RLM_CI_MODEL": "gpt-4o",
             **(more or {}),
         }
 
@@ -223,7 +224,7 @@ class Stage:
         env: Mapping[str, str | None] | None = None,
         **more: Any,
     ) -> Ended:
-        """``rlm-ci rlm GOAL ARGS``, with the quick validator and a model unless told otherwise."""
+        """``rlm-ci rlm GOAL ARGS``, with the quick validator unless told otherwise."""
         return self.cli(*self.words(*args, goal=goal), env=env, **more)
 
     @staticmethod
@@ -231,8 +232,6 @@ class Stage:
         given = list(args)
         if "--validator" not in given:
             given += ["--validator", QUICK]
-        if "--model" not in given:
-            given += ["--model", "gpt-4o"]
         return ["rlm", *([] if goal is None else [goal]), *given]
 
     def fixed(self, *args: str, **more: Any) -> tuple[Ended, Outcome]:
