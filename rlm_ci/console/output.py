@@ -37,7 +37,10 @@ FILES = (
 
 
 class Output(Value):
-    """Where results go, and their format; ``place`` is a file, None for standard output."""
+    """Where results go, and their format; ``place`` is a file, None for standard output.
+
+    ``repository`` is the one that the command line names, "" for that of the current folder.
+    """
 
     format: str
     place: str | None
@@ -46,6 +49,7 @@ class Output(Value):
     quiet: bool
     server_url: str
     rule_pages: bool
+    repository: str
 
     def rendered(
         self, report: Report, templates: Mapping[str, str] | None = None
@@ -74,6 +78,7 @@ class Output(Value):
             verbose=self.verbose,
             quiet=self.quiet,
             rule_pages=self.rule_pages,
+            repository=self.repository,
             has_cause=self.place is not None,  # else standard error has it
             time=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         )

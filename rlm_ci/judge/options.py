@@ -93,6 +93,7 @@ def output_of(settings: Settings) -> Output:
         quiet=getattr(settings, "quiet", False),
         server_url=getattr(github, "server_url", None) or "https://github.com",
         rule_pages=settings.values.get(RULE_PAGES, True),
+        repository=str(settings.repo) if settings.sources["repo"].startswith("-") else "",
     )
 
 

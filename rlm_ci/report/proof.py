@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.text.neutralise import clip
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
@@ -19,6 +21,13 @@ PROVEN, REPRODUCED, GUIDELINE, ARGUED = LEVELS = ("proven", "reproduced", "guide
 REFUTED = "refuted"
 #: Characters of a reproduction and of a repair, of the output of a run, and of a line.
 CODE, OUTPUT, LINE = 4_000, 2_000, 500
+#: A line of a traceback in Python, after which the exception comes.
+_FRAME = re.compile(r'\s+File "')
+#: How tools word a failure: an exception, the line that jest points to, Rust, and Go.
+_FAILURE = re.compile(
+    r"[\w.]*(Error|Exception)\b|error: (?!test failed)|> *\d+ \||assert.*failed|called `|"
+    r"[\w./-]+_test\.go:\d+: "
+)
 
 
 class Proof(Value):
@@ -47,11 +56,21 @@ class Proof(Value):
     @property
     def failing_line(self) -> str:
         """The last line of what it printed at head that says how it failed; "" for none."""
-        printed = [line.strip() for line in self.head.split("\n") if line.strip()]
+        lines = [line for line in self.head.split("\n") if line.strip()]
+        printed = [line.strip() for line in lines]
         # pytest marks them, and explains them below by lines with a mark of their own.
         marked = [line[1:].strip() for line in printed if line.startswith("E  ")]
-        told = [line for line in marked if line[:1] not in "+-?"]
-        return (told or printed or [""])[-1]
+        if told := [line for line in marked if line[:1] not in "+-?"]:
+            return told[-1]
+        frames = [at for at, line in enumerate(lines) if _FRAME.match(line)]
+        for line in lines[frames[-1] :] if frames else ():
+            if not line[0].isspace():  # what follows explains it
+                return line.strip()
+        failures = [at for at, line in enumerate(printed) if _FAILURE.match(line)]
+        if not failures:
+            return (printed or [""])[-1]
+        last, after = printed[failures[-1]], printed[failures[-1] + 1 :]
+        return f"{last} {after[0]}" if last.endswith((":", "|-")) and after else last
 
     def to_dict(self) -> dict[str, Any]:
         """Within the limits; code that is too long is left out, for half of it is other code."""

@@ -27,6 +27,7 @@ class RenderOptions(Value):
     ``in_bytes``: the comment's length is limited in bytes. ``rule_pages``: rules link to the page
     that explains them. ``time`` is told where the report is of no run, whose id has one. Without
     ``has_cause`` the text leaves out the one error that stopped all parts, which is told elsewhere.
+    ``repository`` is the one that the command line names, for commands that the user is to run.
     """
 
     colour: bool = False
@@ -42,6 +43,7 @@ class RenderOptions(Value):
     rule_pages: bool = True
     time: str = ""
     has_cause: bool = True
+    repository: str = ""
 
 
 def render(report: Report, name: str, options: RenderOptions | None = None, **fields: Any) -> str:

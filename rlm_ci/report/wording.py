@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.report.findings import Finding, Location, Part, RefutedClaim, Report
+    from rlm_ci.report.proof import Proof
 
 #: What a person reads for a part's verdict, or for its state: off, or a review without files that
 #: a tool knows.
@@ -67,6 +68,8 @@ OVERRIDES = {
 }
 #: Findings that nothing shows that ran, on a surface for people: ``report.json`` has all of them.
 ARGUED_SHOWN = 3
+#: Characters of the id of a proof.
+_SHORT_ID = 8
 #: Files that were left out for one reason and are listed one by one.
 _APART = 3
 
@@ -448,6 +451,29 @@ def argued(number: int) -> str:
 def refuted_high(report: Report) -> list[RefutedClaim]:
     """The refuted claims that were severe, each with what was said of it."""
     return [claim for claim in report.refuted if claim.finding.severity >= Severity.HIGH]
+
+
+def proof_command(report: Report, proof: Proof) -> str:
+    """What runs a proof alone; "" for none.
+
+    Its own command needs its file in place. The run has all that it takes, so that is named by its
+    id, and the proof by as much of its id as no other has.
+    """
+    number = _proof_id(proof)
+    if not report.run_id or not number:
+        return printable.printable(proof.command)
+    claims = (*report.findings, *(one.finding for one in report.refuted))
+    others = {_proof_id(one.proof) for one in claims if one.proof} - {number}
+    short = number[:_SHORT_ID]
+    if any(one.startswith(short) for one in others):
+        short = number
+    return f"rlm-ci verify {report.run_id} --proof {short}"
+
+
+def _proof_id(proof: Proof) -> str:
+    """The name of its folder in the run; "" for none, and for one that a shell would read."""
+    number = proof.path.rpartition("/")[2]
+    return number if number.isascii() and number.replace("-", "").isalnum() else ""
 
 
 def worst_first(findings: tuple[Finding, ...]) -> list[Finding]:

@@ -132,8 +132,8 @@ class _TextWriter:
         rule = printable(finding.rule)
         yield f"{self._ink(where, _BOLD)}  {self._ink(rule, _DIM)}  {self._ink(label, colour)}"
         yield from self._wrap(finding.message, "  ")
-        if (proof := finding.proof) is not None:
-            yield from self._wrap(f"{proof.level.title()}: {proof.reason}", "  ")
+        if finding.proof is not None:
+            yield from self._rests_on(finding.proof)
         yield from self._quote(place)
         if self._options.verbose:
             for other in finding.evidence[1:]:
@@ -188,23 +188,30 @@ class _TextWriter:
         elif reason:
             yield from self._wrap(f"No repair: {reason}", "  ")
 
-    def _reproduction(self, proof: Proof) -> Iterator[str]:
-        if proof.is_argued:
+    def _rests_on(self, proof: Proof) -> Iterator[str]:
+        """In a line, how it failed and what runs it again, or else why it is not shown."""
+        level = proof.level.title()
+        command = "" if proof.is_argued else wording.proof_command(self._report, proof)
+        if not command or self._options.verbose:
+            yield from self._wrap(f"{level}: {proof.reason}", "  ")
+        if not command:
             return
-        run, number = self._report.run_id, proof.path.rpartition("/")[2]
-        # The command of a proof is for who has its file in place; a run has all that it takes.
-        is_stored = run and number.isascii() and number.replace("-", "").isalnum()
-        command = f"rlm-ci verify {run} --proof {number}" if is_stored else proof.command
-        if command:
-            last = printable(neutralise.clip(proof.failing_line, _FAILING))
-            said = f"{last} · " if last else ""
-            yield f"  {said}{self._ink('To run it:', _DIM)} {printable(command)}"
-        if self._options.verbose:
-            if proof.path:
-                yield f"  {self._ink('The file is in the run, in', _DIM)} {printable(proof.path)}"
-            for title, text in _outputs(proof):
-                yield f"  {self._ink(title, _DIM)}"
-                yield from self._code(text)
+        if command != proof.command and (repository := self._options.repository):
+            from shlex import quote  # most users stand in the repository
+
+            command = f"{command} -C {quote(repository)}"
+        last = printable(neutralise.clip(proof.failing_line or proof.reason, _FAILING))
+        # To be copied, so it is one line, however long.
+        yield f"  {level}: {last} · {self._ink('To run it:', _DIM)} {command}"
+
+    def _reproduction(self, proof: Proof) -> Iterator[str]:
+        if proof.is_argued or not self._options.verbose:
+            return
+        if proof.path:
+            yield f"  {self._ink('The file is in the run, in', _DIM)} {printable(proof.path)}"
+        for title, text in _outputs(proof):
+            yield f"  {self._ink(title, _DIM)}"
+            yield from self._code(text)
 
     def _code(self, text: str) -> Iterator[str]:
         lines = neutralise.code_lines(text.rstrip("\n")).split("\n")

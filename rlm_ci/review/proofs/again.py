@@ -7,6 +7,7 @@ import os
 from rlm_ci.errors import DamagedError, UsageError
 from rlm_ci.review.proofs import stored_proofs
 from rlm_ci.review.proofs.runner import ProofRunner
+from rlm_ci.runs import checksums
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
@@ -55,19 +56,18 @@ def run(
             kept[name] = produce()
         return kept[name]
 
+    # A run of several parts has its review as a run within.
+    folders = (folder, *(os.path.join(folder, inner) for inner in checksums.children(folder)))
     try:
-        stored = list(stored_proofs.read(os.path.join(folder, *stored_proofs.PLACE)))
+        stored = [
+            one
+            for name in folders
+            for one in stored_proofs.read(os.path.join(name, *stored_proofs.PLACE))
+        ]
     except DamagedError as error:
         return ProofsAgain(0, (printable(str(error)),))
     if only is not None:
-        ids = ", ".join(printable(name) for name, _ in stored)
-        stored = [(name, one) for name, one in stored if name == only]
-        if not stored:
-            raise UsageError(
-                f"the run has no proof {printable(only)}",
-                where="--proof",
-                hint=f"its proofs: {ids or 'none'}",
-            )
+        stored = _chosen(stored, only)
     problems: list[str] = []
     with ProofRunner(place, remembered) as runner:
         if stored and (why := runner.available):
@@ -76,6 +76,18 @@ def run(
             tell(f"running the proof of {printable(name)[:80]}")
             problems += [f"proof of {printable(name)[:80]}: {why}" for why in _unlike(one, runner)]
     return ProofsAgain(len(stored), tuple(problems))
+
+
+def _chosen(stored: list[tuple[str, StoredProof]], only: str) -> list[tuple[str, StoredProof]]:
+    """The proof that ``only`` names, by its id or its beginning. Raises UsageError."""
+    begun = [pair for pair in stored if pair[0].startswith(only)]
+    found = [pair for pair in begun if pair[0] == only] or begun
+    if len(found) == 1:
+        return found
+    ids = ", ".join(printable(name) for name, _ in found or stored)
+    name = printable(only)
+    what = f"{name} is the beginning of several" if found else f"the run has no proof {name}"
+    raise UsageError(what, where="--proof", hint=f"its proofs: {ids or 'none'}")
 
 
 def _unlike(one: StoredProof, runner: ProofRunner) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from testing.proving_model import BASE, CLAIM, HEAD, MENDS, SHOWS, TESTS, Provin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from testing.loopback_model.server import ModelServer
     from testing.program import Cli, Ended
@@ -90,6 +92,24 @@ def test_a_fault_that_runs_is_proven_and_nothing_is_asked_or_run_again(
     replayed = stage.cli("replay", "latest", "--check")
     assert replayed.code == 0, replayed
     assert len(llm.completions) == asked == ended.json()["usage"]["calls"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("verb", ["review", "pr"])
+def test_the_command_on_the_terminal_runs_as_it_is_printed(
+    stage: Stage, llm: ModelServer, cli: Cli, tmp_path: Path, verb: str
+) -> None:
+    llm.script(ProvingModel())
+    env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url, "RLM_CI_REVIEW_ENABLED": "on"}
+    words = (verb, "--base", "HEAD~1", "--model", "m")
+    where = str(stage.repo.path)
+    ended = cli(*words, "-C", where, env=env, cwd=tmp_path)
+    line = next(one for one in ended.stdout.splitlines() if "To run it: " in one)
+    assert line.startswith("  Proven: ZeroDivisionError: division by zero · To run it: rlm-ci ")
+    command = shlex.split(line.partition("To run it: rlm-ci ")[2])
+    assert command[-2:] == ["-C", where]
+    alone = cli(*command, cwd=tmp_path)
+    assert (alone.code, "1 proof run again: as before" in alone.stdout) == (0, True), alone
 
 
 SUGGESTED = "```suggestion\n{}    return sum(prices) / {} if prices else 0\n```"

@@ -114,6 +114,19 @@ def test_what_is_cut_is_cut_between_folds_and_blocks() -> None:
     ("", ""),
     ("Traceback:\n  x()\nValueError: b\n\n", "ValueError: b"),
     ("E   assert 3 == 2\nE    +  where 3 = f()\n\na.py:3: Error\n1 failed", "assert 3 == 2"),
+    (('test_a\n  File "t.py", line 4, in test_a\n    assert x() == "a"\nAssertionError: b == a\n'
+     "  \n  - a\n  ?  ^\n  + b\n  Use -v to get more diff\n"), "AssertionError: b == a"),
+    ('  File "t.py", line 4, in f\nx.Odd: b\nmore\n--- Captured stdout call ---\nlast\n',
+     "x.Odd: b"),
+    ("✖ adds\n  AssertionError [ERR_ASSERTION]: not equal:\n\n  3 !== 4\n\n    at a.js:3\n",
+     "AssertionError [ERR_ASSERTION]: not equal: 3 !== 4"),
+    (("● cart › empty\n\n    expect(received).toBe(expected)\n\n    Expected: 0\n\n"
+     "    > 5 |     expect(total([])).toBe(0);\n        |      ^\n\n      at a:5:23\n1 failed\n"),
+     "> 5 |     expect(total([])).toBe(0);"),
+    ("thread 'a' panicked at src/lib.rs:16:9:\nassertion `left == right` failed: odd\n  left: 1\n",
+     "assertion `left == right` failed: odd"),
+    ("--- FAIL: TestTotal (0.00s)\n    cart_test.go:9: total = 3, want 4\nFAIL\n",
+     "cart_test.go:9: total = 3, want 4"),
     ("--- FAIL: TestTotal (0.00s)\nFAIL", "FAIL"),
 ])  # fmt: skip
 def test_the_line_that_a_reproduction_fails_with(head: str, last: str) -> None:

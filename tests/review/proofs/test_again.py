@@ -59,6 +59,16 @@ def test_what_cannot_be_run_is_a_problem(shop: ProofPlace, tmp_path: Path) -> No
     with pytest.raises(UsageError, match="the run has no proof bb") as error:
         again.run(str(tmp_path), shop, print, "bb")
     assert error.value.hint == "its proofs: aa"
+    stored(tmp_path / "review" / "t" / "cli" / "r", "ab", TRUE)
+    (tmp_path / "review" / "t" / "cli" / "r" / "manifest.json").write_text("{}")
+    with pytest.raises(UsageError, match="a is the beginning of several") as error:
+        again.run(str(tmp_path), shop, print, "a")
+    assert error.value.hint == "its proofs: aa, ab"
+    bare = shop.replace(sandbox=Unsandboxed)
+    assert (
+        again.run(str(tmp_path), bare, print, "ab").problems
+        == again.run(str(tmp_path), bare, print).problems
+    )
     damaged = tmp_path / "rlm" / "artifacts" / "review" / "proofs" / "aa" / "proof.json"
     damaged.write_text("{}")
     (problem,) = again.run(str(tmp_path), shop, print).problems
