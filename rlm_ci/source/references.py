@@ -146,12 +146,12 @@ class ReferenceIndex:
         receivers: dict[str, dict[str | None, None]] = {}
         for line, name, kind in sorted(set(uses(self._outline(definition.path, content), content))):
             if kind == CALL and first <= line <= min(last, len(lines)):
-                called_on = _receivers(name, lines[line - 1])
+                called_on = receivers_of(name, lines[line - 1])
                 receivers.setdefault(name, {}).update(dict.fromkeys(called_on))
         found = [
             one
             for name, called_on in receivers.items()
-            for one in _meant(definition, name, called_on, self.definitions(name))
+            for one in meant(definition, name, called_on, self.definitions(name))
         ]
         return [one for one in dict.fromkeys(found) if one != definition]
 
@@ -229,7 +229,7 @@ def _qualified(path: str, symbol: Symbol) -> list[str]:
     return [*folders, *names] if stem in _PACKAGE_STEMS else [*folders, stem, *names]
 
 
-def _receivers(name: str, line: str) -> Iterator[str | None]:
+def receivers_of(name: str, line: str) -> Iterator[str | None]:
     """What ``name`` is called on in a line: "" for nothing, None for what has no name."""
     line = line[:_LINE]
     for match in re.finditer(rf"(?<![\w$]){re.escape(name)}(?![\w$])", line):
@@ -237,7 +237,7 @@ def _receivers(name: str, line: str) -> Iterator[str | None]:
         yield (before[1][::-1] or None) if before else ""
 
 
-def _meant(
+def meant(
     own: Definition, name: str, receivers: Iterable[str | None], some: Sequence[Definition]
 ) -> Iterator[Definition]:
     """Those of ``some`` that ``own`` calls by ``name`` on ``receivers``."""

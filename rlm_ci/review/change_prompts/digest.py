@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.review.change_prompts.changed_files import ReadableChange
     from rlm_ci.review.change_prompts.hunk_rows import PromptRow, ReadableFile
+    from rlm_ci.source import Symbol
 
 #: Bytes of a digest, of a row in it, and the share of the files' names.
 ROOM = 20_000
@@ -101,22 +102,19 @@ def _cut(file: ReadableFile, some: Sequence[PromptRow], share: int) -> Iterator[
 
 def _ranks(file: ReadableFile, some: Sequence[PromptRow]) -> list[tuple[int, int]]:
     """The ranks of rows: heads, then the rows of each definition in turn, then what is around."""
-    owners: dict[int, int] = {}
-    heads: set[int] = set()
-    for symbol in file.symbols:  # the outer before the inner
-        owners |= dict.fromkeys(range(symbol.line_start, symbol.line_end + 1), symbol.line_start)
-        first, last = head(file.lines, symbol)
-        heads |= {*range(first, last + 1)}
+    spans = (head(file.lines, symbol) for symbol in file.symbols)
+    heads = {number for first, last in spans for number in range(first, last + 1)}
     below, number = [], 0
     for row in reversed(some):
         number = row.new or number
         below.append(number)
-    found, turns = [], Counter[int]()
+    found: list[tuple[int, int]] = []
+    turns: Counter[Symbol | None] = Counter()
     for row, number in zip(some, reversed(below), strict=True):
         names = file.removed if row.mark == REMOVED else ()
         is_head = row.new in heads or any(used_name(name) in row.text for name in names)
-        is_told = number in owners or file.kind != CODE or not file.symbols
-        owner = owners.get(number, 0)
+        owner = file.innermost.get(number)
+        is_told = owner is not None or file.kind != CODE or not file.symbols
         turns[owner] += 1
         found.append((0 if is_head else 1 if is_told else 2, turns[owner]))
     return found

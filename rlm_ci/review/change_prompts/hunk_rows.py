@@ -107,6 +107,14 @@ class ReadableFile(Value):
         return frozenset(n for one in self.edits for n in range(one.at, one.at + one.added))
 
     @cached_property
+    def innermost(self) -> dict[int, Symbol]:
+        """The innermost definition at each line that is in one."""
+        found: dict[int, Symbol] = {}
+        for one in self.symbols:  # the outer before the inner
+            found |= dict.fromkeys(range(one.line_start, one.line_end + 1), one)
+        return found
+
+    @cached_property
     def around(self) -> dict[int, tuple[Symbol, ...]]:
         """The definitions around each edit, by where it begins; the outermost first."""
         waiting = [one for one in self.symbols if one.kind in BLOCKS][::-1]

@@ -7,7 +7,8 @@ from functools import cache, cached_property
 from rlm_ci.review.change_prompts.hunk_rows import BLOCKS, CODE, ReadableFile
 from rlm_ci.review.change_prompts.pieces import defined, used_name
 from rlm_ci.review.change_prompts.surroundings import head
-from rlm_ci.source.references import CALL, IMPORT, uses
+from rlm_ci.source import Symbol
+from rlm_ci.source.references import CALL, IMPORT, Definition, meant, receivers_of, uses
 from rlm_ci.source.test_files import is_trial
 
 TYPE_CHECKING = False
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.review.change.affected_files import AffectedFiles
     from rlm_ci.review.change_prompts.hunk_rows import LineEdit
-    from rlm_ci.source import Symbol
 
     Touched = Sequence[tuple[ReadableFile, Sequence[LineEdit]]]
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _USES, _OTHER_USES = 6, 3
 #: Definitions that a name may stand for.
 _SAME_NAME = 3
+#: What a line outside of definitions stands in.
+_TOP = Symbol("module", "", 0, 0, is_public=True)
 
 
 class Neighbours:
@@ -101,14 +103,16 @@ class Neighbours:
         """The heads of what new lines call."""
         for file, edits in touched:
             new = {line for edit in edits for line in range(edit.at, edit.at + edit.added)}
-            found = self._uses(file.path)
-            calls = dict.fromkeys(
-                used for line, used, kind in found if kind == CALL and line in new
-            )
-            for used in calls:
-                some = self._defined.get(used, ())
-                if len(some) <= _SAME_NAME:
-                    for path, one in some:
+            calls: dict[tuple[Definition, str], dict[str | None, None]] = {}
+            for line, used, kind in self._uses(file.path):
+                if kind == CALL and line in new:
+                    own = Definition(file.path, file.innermost.get(line, _TOP))
+                    called_on = receivers_of(used, file.lines[line - 1])
+                    calls.setdefault((own, used), {}).update(dict.fromkeys(called_on))
+            for (own, used), receivers in calls.items():
+                some = [Definition(*row) for row in self._defined.get(used, ())]
+                for path, one in meant(own, used, receivers, some[: _SAME_NAME + 1]):
+                    if len(some) <= _SAME_NAME:
                         yield path, head(self.lines(path), one)
 
     @cached_property

@@ -268,3 +268,16 @@ def test_a_file_cannot_fake_a_heading_or_a_number(repo: GitRepo) -> None:
     assert prompt.text.split("\n") == [
         "=== a.py === changed", "1-a = 1", "1+=== b.py === changed", "2+7+import os",
     ]  # fmt: skip
+
+
+def test_a_method_that_many_types_have_is_none_of_a_file_that_defines_one(repo: GitRepo) -> None:
+    scaffold = (
+        "class Scaffold:\n    def get(self, rule):\n        return rule\n\n"
+        "    def route_of(self, rule):\n        return rule\n"
+    )
+    user = "from scaffold import Scaffold\n\n\ndef current(app):\n    return {}\n"
+    base = repo.write("scaffold.py", scaffold).write("user.py", user.format("app")).commit()
+    repo.write("user.py", user.format("app.get(1), app.route_of(2)")).commit()
+    found = listed(made(repo, base))
+    assert ("scaffold.py", "|", 5) in found
+    assert ("scaffold.py", "|", 2) not in found
