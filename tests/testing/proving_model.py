@@ -21,6 +21,7 @@ _KINDS = {
     "Try to refute": "refute",
     "review of a whole repository": "architecture",
     "review source code": "find",
+    "You review a change to source code": "find",  # without tools
     "Say what a change to source code does": "describe",
 }
 

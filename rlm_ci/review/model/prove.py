@@ -175,6 +175,8 @@ class _Stage:
         verdict = reason = ""
         if trial.level == ARGUED and self._is_doubtful(finding, trial):
             verdict, reason = self._second_look(finding, mark, trial)
+        if verdict == refute.REFUTED and trial.is_open:
+            verdict = refute.UNSURE  # an argument alone refutes nothing that ran
         if verdict:
             self._numbers[verdict] += 1
         if reason:
@@ -239,13 +241,18 @@ class _Stage:
         why = self._why_not(finding)
         if why or self._ask is None or self._prover.runner is None:
             return Trial(ARGUED, why)
+        prompt = self._prompt(finding, self._prover.runner.framework())
+        trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, prompt)
+        trial.unmended = self._prover.of_fix and finding.rule == UNMENDED
         try:
-            prompt = self._prompt(finding, self._prover.runner.framework())
-            trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, prompt)
-            trial.unmended = self._prover.of_fix and finding.rule == UNMENDED
             return trial.run().replace(prompt=prompt)
         except (LimitError, RemoteError) as error:
-            return Trial(ARGUED, self._ended(error, finding, "a severe claim that was not run"))
+            last, what = trial.last, "was not run"
+            if last.outcome is not None:
+                what = "was run, and not judged" if last.is_open else "was run once"
+            why = self._ended(error, finding, f"a severe claim that {what}")
+            before = "" if last.outcome is None else f"{last.reason}; "
+            return last.replace(reason=before + why, prompt=prompt)
 
     def _prompt(self, finding: Finding, framework: str = "") -> ClaimPrompt:
         return ClaimPrompt.of(finding, self._prover.sources.around(finding), framework)

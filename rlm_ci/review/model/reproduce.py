@@ -45,8 +45,9 @@ class Trial(Value):
     """What came of a claim: its level, why, and the last reproduction with what ran, if any.
 
     ``breaks`` says in a line what breaks. ``severity`` is what the failure shows, None for that of
-    the claim; ``shown`` is the part of the claim that it shows, "" for all of it. ``prompt`` is
-    what its questions began with, if any was asked.
+    the claim; ``shown`` is the part of the claim that it shows, "" for all of it. ``is_wrong``: its
+    test shows nothing of the claim, by its judge or by what it does. ``prompt`` is what its
+    questions began with, if any was asked.
     """
 
     level: str
@@ -56,12 +57,19 @@ class Trial(Value):
     outcome: ProofOutcome | None = None
     severity: Severity | None = None
     shown: str = ""
+    is_wrong: bool = False
     prompt: ClaimPrompt | None = None
 
     @property
     def is_missed(self) -> bool:
         """Whether its reproduction passes at head, so that it shows nothing."""
         return self.outcome is not None and self.outcome.head.status == PASSED
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it fails at head alone, and nobody has judged that it shows the claim or not."""
+        is_run = self.outcome is not None and self.outcome.level != ARGUED
+        return is_run and self.level == ARGUED and not self.is_wrong
 
     @property
     def tried(self) -> str:
@@ -83,32 +91,37 @@ class ClaimTrial:
         self._finding = finding
         self._prompt = prompt
         self._messages: list[Message] = []
+        #: What has come of the claim so far.
+        self.last = Trial(ARGUED, "the model gave no reproduction")
         #: Whether the claim is that a fix leaves the fault where it was.
         self.unmended = False
 
     def run(self) -> Trial:
-        """Try a reproduction, and once more if it shows nothing. Raises what ``ask`` raises."""
-        trial = Trial(ARGUED, "the model gave no reproduction")
+        """Try a reproduction, and once more if it shows nothing.
+
+        Raises what ``ask`` raises; what has come of the claim until then is ``last``.
+        """
         question = self._prompt.asking("reproduce", {"unmended": self.unmended})
         for number in range(1, _TRIES + 1):
             answer = ask_object(
                 self._ask, f"reproduce-{self._mark}-{number}", question, _misfit, self._messages
             )
             if answer is None:
-                return trial
+                break
             if answer["kind"] == NONE:
                 why = self._line(answer["breaks"])
-                before = f"{trial.reason}; " if trial.outcome else ""
-                return trial.replace(reason=f"{before}the model has no reproduction: {why}")
+                before = f"{self.last.reason}; " if self.last.outcome else ""
+                told = f"{before}the model has no reproduction: {why}"
+                return self.last.replace(reason=told)
             self._messages += [
                 {"role": "user", "content": question},
                 {"role": "assistant", "content": json.dumps(answer)},
             ]
-            trial = self._tried(answer, number)
-            if trial.level != ARGUED:
+            self.last = self._tried(answer, number)
+            if self.last.level != ARGUED:
                 break
-            question = self._again(trial)
-        return trial
+            question = self._again(self.last)
+        return self.last
 
     def _tried(self, answer: Mapping[str, Any], number: int) -> Trial:
         reproduction = Reproduction(
@@ -128,7 +141,8 @@ class ClaimTrial:
             return trial
         subject, message = self._prompt.subject, self._finding.message
         if why := shows_nothing(outcome.uses, subject, message):
-            return trial.replace(level=ARGUED, reason=why)
+            return trial.replace(level=ARGUED, reason=why, is_wrong=True)
+        self.last = trial.replace(level=ARGUED, reason=f"it {trial.reason}")
         answer = self._judged(trial, number, reproduction.content, outcome.line)
         verdict, why = answer["verdict"], self._line(answer["reason"])
         if verdict == FAULT:
@@ -139,8 +153,8 @@ class ClaimTrial:
                 trial = trial.replace(reason=f"{trial.reason}; {_REWORDED}")
             return trial.replace(severity=severity, shown=shown)
         doubt = "that the test is wrong" if verdict == WRONG_TEST else "nothing certain"
-        told = f"it fails at head, but a second look says {doubt}: {why or 'no reason given'}"
-        return trial.replace(level=ARGUED, reason=told)
+        told = f"it fails at head, but its judge says {doubt}: {why or 'no reason given'}"
+        return trial.replace(level=ARGUED, reason=told, is_wrong=verdict == WRONG_TEST)
 
     def _again(self, trial: Trial) -> str:
         render = loader.load_template("prompts/review-reproduce-again.md.j2")
@@ -156,7 +170,7 @@ class ClaimTrial:
         prompt = self._prompt.asking("judge", {}, trial.tried)
         misfit = partial(_misjudged, content, failing)
         answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit)
-        return {"verdict": UNSURE, "reason": ""} if answer is None else answer
+        return answer or {"verdict": UNSURE, "reason": "the answer could not be read, twice"}
 
     def _line(self, text: str) -> str:
         """Words of a model for a report, on one line."""

@@ -412,6 +412,45 @@ def test_a_test_that_replaces_what_the_claim_is_about_shows_nothing(
     assert why in again.messages[2]["content"]
 
 
+def test_an_argument_refutes_nothing_that_ran_and_that_no_judge_calls_wrong(
+    stage: Stage, llm: ModelServer
+) -> None:
+    model = ProvingModel(verdict="unsure", refuted="refuted")
+    report = reviewed(stage, llm, model).json()
+    proof = claims(report)[CLAIM["message"]]["proof"]
+    assert (proof["level"], "refuted" in report) == ("argued", False)
+    for words in ("its judge says nothing certain", "a second look: nobody calls it so"):
+        assert words in proof["reason"], proof["reason"]
+    assert proof["reproduction"] == SHOWS["content"]
+
+
+@pytest.mark.parametrize(
+    "calls", [2, *(pytest.param(number, marks=pytest.mark.full) for number in (0, 1, 3, 4))]
+)
+def test_a_budget_that_ends_early_loses_nothing_that_ran(
+    stage: Stage, llm: ModelServer, calls: int
+) -> None:
+    model = ProvingModel()
+    short = reviewed(stage, llm, model, "--max-calls", str(calls))
+    found = claims(short.json())
+    assert short.code == (1 if calls >= 3 else 3)
+    assert (CLAIM["message"] in found) == (calls >= 1)
+    if calls == 2:
+        proof = found[CLAIM["message"]]["proof"]
+        assert (proof["level"], proof["reproduction"]) == ("argued", SHOWS["content"])
+        assert "it fails at head, passes at the base; " in proof["reason"]
+        assert "was run, and not judged" in proof["reason"]
+    env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    assert stage.cli("resume", "latest", "--max-calls", "20", env=env).code == 1
+    run = stage.folder(stage.only())
+    again = claims(json.loads((run / "report.json").read_text()))[CLAIM["message"]]["proof"]
+    assert again["level"] == "proven"
+    assert [model.asked[kind] for kind in ("find", "reproduce", "judge")] == [1, 1, 1]
+    assert again["repair"] or "no repair was asked for" in again["repair_reason"]
+    assert stage.cli("replay", "latest", "--check").code == 0
+    assert stage.cli("verify", "latest").code == 0
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("facts", [9, 14, 21])
 def test_a_killed_review_goes_on_where_it_was(stage: Stage, llm: ModelServer, facts: int) -> None:
