@@ -14,6 +14,7 @@ TOOLS: tuple[Tool, ...] = (
         "live and ended runs.",
         STATUS_ONLY,
         status.status,
+        reads=True,
     ),
     Tool(
         "delegate.spawn",
@@ -35,6 +36,7 @@ TOOLS: tuple[Tool, ...] = (
         FULL,
         control.pause,
         blocking=True,
+        repeats=True,
     ),
     Tool(
         "delegate.cancel",
@@ -44,6 +46,7 @@ TOOLS: tuple[Tool, ...] = (
         FULL,
         control.cancel,
         blocking=True,
+        destroys=True,
     ),
     Tool(
         "delegate.question.enqueue",
@@ -61,6 +64,16 @@ TOOLS: tuple[Tool, ...] = (
         QUESTION_ONLY,
         questions.poll,
         blocking=True,
+        reads=True,
+    ),
+    Tool(
+        "check",
+        "Run all checks on the change as it is in the work tree, or against base: the diff budget, "
+        "test-guard, the archive of docs, the delegation guard. Reads only. Look before you stop.",
+        STATUS_ONLY,
+        repository_tools.check,
+        blocking=True,
+        reads=True,
     ),
     Tool(
         "repo_rlm_start",
@@ -87,6 +100,7 @@ TOOLS: tuple[Tool, ...] = (
         "Show where a review or a wiki stands: nodes, depths, active work, spent budgets.",
         STATUS_ONLY,
         repository_tools.status,
+        reads=True,
     ),
     Tool(
         "repo_rlm_resume",
@@ -102,6 +116,7 @@ TOOLS: tuple[Tool, ...] = (
         FULL,
         repository_tools.cancel,
         blocking=True,
+        repeats=True,
     ),
     Tool(
         "repo_rlm_export",

@@ -81,7 +81,7 @@ def cancel(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
             " Only reviews and wikis can be resumed after that.",
             CONFIRM,
         )
-        if answer is None:
+        if answer is None or answer["action"] == "cancel":  # nobody has chosen
             status, command = "confirmation_required", _command(runs, entry)
         elif answer["action"] == "accept" and (answer["content"] or {}).get("cancel") is True:
             status = "cancelled" if runs.cancel(entry.read()).ended_now else "ended_before"

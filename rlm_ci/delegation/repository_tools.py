@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import time
 
+from rlm_ci.change import change_set
 from rlm_ci.delegation.resuming import carry_on, reap
 from rlm_ci.delegation.status import found, named, record
 from rlm_ci.delegation.tool import ToolError
+from rlm_ci.judge.judge import judge
 from rlm_ci.pipelines import background
 from rlm_ci.pipelines.stored_runs import flag_of, more_of, way_on
 from rlm_ci.runs import archive
 from rlm_ci.system import files
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +43,37 @@ _FLAGS = {
 }
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd", "max_minutes")
 _ENDING = ".tar.gz"
+#: Findings in one answer.
+_FINDINGS = 100
+
+
+def check(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Run all checks on the work tree, or on the change since ``base``; nothing is written."""
+    root = call.server.runs(arguments.get("repo")).root
+    flags = {"repo": root, **({"base": arguments["base"]} if "base" in arguments else {})}
+    report = judge(
+        flags, (), lambda repository: change_set.from_local(repository, "worktree")
+    ).report
+    findings = [
+        {
+            "rule": one.rule,
+            "severity": one.severity.label,
+            "message": one.message,
+            "hint": one.hint,
+            "path": encodable(one.evidence[0].path) if one.evidence else None,
+            "line": one.evidence[0].line_start if one.evidence else None,
+        }
+        for one in report.findings
+        if one.suppression is None
+    ]
+    return {
+        "verdict": report.verdict(),
+        "exit_code": report.exit_code(),
+        "summaries": {part.id: part.summary for part in report.parts},
+        "problems": sorted({str(part.error) for part in report.parts if part.error}),
+        "findings": findings[:_FINDINGS],
+        "omitted": max(0, len(findings) - _FINDINGS),
+    }
 
 
 def start(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:

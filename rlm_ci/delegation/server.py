@@ -55,8 +55,9 @@ _LOOK = 2.0
 _POLL = 0.2
 #: The name of our question to a person.
 _PERSON = "person"
-#: Clients that refuse or leave out a tool with a dot in its name, by the beginnings of theirs.
-_WITHOUT_DOTS = ("claude", "cursor", "github-copilot")
+#: Clients that look for the dotted names of the specification, by the beginnings of theirs. To
+#: others they are plain: the services of most models refuse a dot.
+_WITH_DOTS = ("codex-orchestrator", "rlm-runner")
 _STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 #: What each mode is for, in the words that a client shows its model.
 _INSTRUCTIONS = {
@@ -225,14 +226,21 @@ class _Served:
     async def _list(self, ctx: Any, _params: Any) -> types.ListToolsResult:
         client = ctx.session.client_params
         name = client.client_info.name.lower() if client else ""
-        plain = name.startswith(_WITHOUT_DOTS)
+        is_dotted = name.startswith(_WITH_DOTS)
         return types.ListToolsResult(
             tools=[
                 types.Tool(
-                    name=_plain(tool.name) if plain else tool.name,
+                    name=tool.name if is_dotted else _plain(tool.name),
                     description=tool.description,
                     input_schema=tool.schema("input"),
                     output_schema=tool.answer_schema(),
+                    annotations=types.ToolAnnotations(
+                        read_only_hint=tool.reads,
+                        destructive_hint=tool.destroys,
+                        idempotent_hint=tool.reads or tool.repeats,
+                        # The repository, and the models that a person has set up.
+                        open_world_hint=False,
+                    ),
                 )
                 for tool in catalogue.TOOLS
                 if self._context.offers(tool)

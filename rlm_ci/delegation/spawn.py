@@ -12,7 +12,7 @@ import time
 
 from rlm_ci.delegation import tokens
 from rlm_ci.delegation.child_environment import child_environment
-from rlm_ci.delegation.status import named
+from rlm_ci.delegation.status import latest_step, named
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.errors import OK, TERMINATED, DamagedError, RlmCiError, StorageError
 from rlm_ci.pipelines.definition import EPISODE, WITH_GOAL
@@ -244,6 +244,8 @@ def _ended(call: Call, child: _Child, entry: FoundRun, limit: int | None) -> Fou
         if (now := time.monotonic()) - told >= _LONGEST:
             told = now
             words = status_in_words(entry, time.time())
+            if step := latest_step(entry):
+                words = f"{words}, {step}"
             call.progress(round(now - begun, 1), f"{entry.run_id}: {words}")
         if call.cancelled.wait(pause):
             cancel.interrupt(child.path, redactor=child.runs.redactor, out=child.runs.out)

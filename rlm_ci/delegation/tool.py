@@ -65,7 +65,8 @@ class Tool(Value):
     """One tool. ``mode`` is the narrowest that offers it.
 
     ``schemas/mcp/<name>.schema.json`` has its input and its output, below ``$defs``. A
-    ``blocking`` tool may take long; it never keeps the quick ones waiting.
+    ``blocking`` tool may take long; it never keeps the quick ones waiting. It ``reads`` alone,
+    or ``destroys`` what nobody can bring back; one that ``repeats`` may be called twice.
     """
 
     name: str
@@ -73,6 +74,9 @@ class Tool(Value):
     mode: str
     run: Action
     blocking: bool = False
+    reads: bool = False
+    destroys: bool = False
+    repeats: bool = False
 
     def schema(self, part: str) -> dict[str, Any]:
         """The JSON Schema of its ``input`` or ``output``."""

@@ -9,7 +9,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
 _ID_LIMIT = 64
@@ -98,15 +98,28 @@ def object_with(key: str, text: str) -> dict[str, Any] | None:
 def checker(schema: Mapping[str, Any]) -> Callable[[object], str]:
     """A function that says for the model what is wrong with arguments; "" if nothing is.
 
-    An argument that the schema does not name is wrong.
+    An argument that the schema does not name is wrong, unless it says itself what others may be.
     """
-    misfit = loader.misfits({**schema, "additionalProperties": False})
+    misfit = loader.misfits({"additionalProperties": False, **schema})
     return lambda arguments: misfit(arguments) or _wrong_text(arguments)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts in a value of JSON, names of members too."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, str):
+            yield inner
+        elif isinstance(inner, dict):
+            waiting += [*inner, *inner.values()]
+        elif isinstance(inner, list):
+            waiting += inner
 
 
 def _wrong_text(arguments: Any) -> str:
     for name, value in arguments.items():
-        text = "".join(value) if isinstance(value, list) else str(value)
+        text = "".join(_texts(value))
         if "\0" in text:
             return f"{name!r} has a NUL character"
         if any("\ud800" <= char <= "\udfff" for char in text):

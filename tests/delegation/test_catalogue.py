@@ -14,6 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from rlm_ci.delegation import catalogue
+from testing.agent_endpoint import AgentEndpoint, Request, Use
 from testing.node_packages import TOOLS
 from testing.run_store import Place
 from testing.tool_calls import ended, served
@@ -40,6 +41,7 @@ def calls(ended: str) -> list[tuple[str, dict[str, Any]]]:
         ("repo_rlm_resume", {"run_id": "latest"}),
         ("repo_rlm_export", {"run_id": "latest"}),
         ("delegate.status", {"run_id": "latest"}),
+        ("check", {}),
         ("delegate.pause", {"manifest_path": ended, "paused": True}),
         ("delegate.cancel", {"manifest_path": ended}),
         ("delegate.question.enqueue", {"parent_manifest_path": ended, "prompt": "Which one?"}),
@@ -60,6 +62,15 @@ def test_every_tool_has_its_schemas() -> None:
         # A model's service may refuse all tools over one of these.
         assert not {"oneOf", "anyOf", "allOf"} & tool.schema("input").keys()
         assert all(one.get("description") for one in tool.schema("input")["properties"].values())
+
+
+def test_what_a_client_may_call_without_asking() -> None:
+    tools = catalogue.TOOLS
+    assert {tool.name for tool in tools if tool.destroys} == {"delegate.cancel"}
+    assert {tool.name for tool in tools if tool.reads} == {
+        "check", "delegate.status", "delegate.question.poll", "repo_rlm_status",
+    }  # fmt: skip
+    assert not any(tool.reads and (tool.destroys or tool.repeats) for tool in tools)
 
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -102,9 +113,50 @@ def test_an_sdk_lists_and_calls_every_tool(repo: GitRepo, ask: Any) -> None:
     place = Place(repo.path, seconds=1.6e9).finished(task="t1").path
     planned = calls(f"{place}/manifest.json")
     tools, results = ask(repo, planned)
-    assert tools == NAMES
+    assert tools == [name.replace(".", "_") for name in NAMES]
     assert {name for name, _ in planned} == set(NAMES)
     for (name, _), result in zip(planned, results, strict=True):
         assert "error" not in result or result["error"]["code"] in LATE, (name, result)
     for run in {one["run_id"] for one in results if "run_id" in one}:
         assert ended(served(repo.path), run)["status"] == "succeeded"
+
+
+@pytest.mark.full
+def test_codex_calls_what_destroys_nothing_under_its_own_policy(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    """Codex as npm installs it, which nobody can answer while ``exec`` runs."""
+    home = tmp_path / "home"
+    (home / ".codex").mkdir(parents=True)
+    config = f'[mcp_servers.rlm-ci]\ncommand = "{sys.executable}"\nargs = {json.dumps(SERVER)}\n'
+    (home / ".codex/config.toml").write_text(config)
+    run = Place(repo.path, seconds=1.6e9).finished(task="t1")
+    named = json.dumps({"manifest_path": f"{run.path}/manifest.json"})
+    calls_it = (
+        f"text(await tools.mcp__rlm_ci__delegate_status({named})); "
+        "text(await tools.mcp__rlm_ci__check({})); "
+        f"text(await tools.mcp__rlm_ci__delegate_cancel({named}));"
+    )
+
+    def script(request: Request) -> str | Use:
+        if request.results == 0:  # the server starts meanwhile
+            return Use("exec", {"input": "await new Promise(r => setTimeout(r, 6000));"})
+        return Use("exec", {"input": calls_it}) if request.results == 1 else "done"
+
+    with AgentEndpoint(script) as endpoint:
+        words = ["codex", "-c", f"openai_base_url={endpoint.origin}/v1", "exec", "--json"]
+        ended = subprocess.run(
+            [TOOLS / "node_modules/.bin/codex", *words[1:], "--sandbox", "workspace-write", "-"],
+            cwd=repo.path,
+            env={"PATH": os.environ["PATH"], "HOME": str(home), "CODEX_API_KEY": "k"},
+            input=b"Look.",
+            capture_output=True,
+            timeout=120,
+            check=True,
+        )
+    events = [json.loads(line) for line in ended.stdout.splitlines()]
+    items = [event["item"] for event in events if event["type"] == "item.completed"]
+    results = {one["tool"]: one["status"] for one in items if one["type"] == "mcp_tool_call"}
+    assert results == {
+        "delegate_status": "completed", "check": "completed", "delegate_cancel": "failed",
+    }  # fmt: skip

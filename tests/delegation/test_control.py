@@ -75,6 +75,8 @@ def test_only_a_person_cancels_a_run(stage: Stage) -> None:
 
         return answer
 
+    dismissed = called(server, "delegate.cancel", answering("cancel"), **place)
+    assert dismissed == asked, "nobody has chosen"
     for refusal in (answering("decline"), answering("accept"), answering("accept", cancel=False)):
         assert called(server, "delegate.cancel", refusal, **place)["status"] == "declined"
     assert all(run["run_id"] in message for message in heard)

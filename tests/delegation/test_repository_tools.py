@@ -118,3 +118,31 @@ def test_a_start_leads_out_of_nothing(repo: GitRepo, arguments: dict[str, Any], 
     (repo.path / "link").symlink_to("/etc")
     assert refused(served(repo.path), "repo_rlm_start", **arguments) == code
     assert not (repo.path / ".runs").exists()
+
+
+def test_an_agent_can_look_before_it_stops(repo: GitRepo) -> None:
+    repo.write("rlm-ci.toml", "[diff_budget]\nmax_lines = 5\n").commit()
+    head = repo.write("a.py", "a = 1\n").commit()
+    server = served(repo.path)
+    before = sorted(repo.path.rglob("*"))
+    clean = called(server, "check")
+    assert (clean["verdict"], clean["exit_code"], clean["findings"]) == ("clean", 0, [])
+    assert {"diff-budget", "test-guard", "doc-archive"} <= clean["summaries"].keys()
+    repo.write("a.py", "".join(f"a = {number}\n" for number in range(9)))
+    told = called(server, "check")
+    assert (told["verdict"], told["exit_code"]) == ("findings", 1)
+    assert told["findings"][0]["rule"].startswith("diff-budget/")
+    assert sorted(repo.path.rglob("*")) == before, "nothing is written"
+    repo.commit()
+    assert called(server, "check")["exit_code"] == 0
+    assert called(server, "check", base=head)["exit_code"] == 1
+    repo.write("rlm-ci.toml", "[diff-budget]\n").commit()
+    broken = called(server, "check")
+    assert (broken["verdict"], broken["exit_code"], broken["findings"]) == ("not_run", 5, [])
+    assert "unknown setting" in broken["problems"][0]
+    repo.write("rlm-ci.toml", "").commit()
+    lost = called(server, "check", base="nowhere")
+    assert lost["verdict"] == "not_run"
+    assert "nowhere" in lost["problems"][0]
+    assert refused(server, "check", base="--output=x") == "invalid_arguments"
+    assert refused(server, "check", repo="/etc") == "path_not_permitted"

@@ -93,7 +93,8 @@ def test_a_client_lists_calls_and_closes(repo: GitRepo) -> None:
     Place(repo.path).finished(task="t1")
     with McpClient(repo.path, stderr=subprocess.PIPE) as client:
         assert client.hello()["serverInfo"]["name"] == "rlm-ci"
-        assert client.tools() == [tool.name for tool in TOOLS if tool.mode != FULL]
+        offered = [tool for tool in TOOLS if tool.mode != FULL]
+        assert client.tools() == [tool.name.replace(".", "_") for tool in offered]
         found = client.call("delegate.status", run_id="latest")
         assert found["events"][-1]["event"] == "run_completed"
         assert client.call("delegate_status", manifest_path=found["manifest_path"]) == found
@@ -280,6 +281,24 @@ def test_a_client_without_a_channel_for_questions_calls_again(
     told = [one.structured_content["told"] for one in asyncio.run(run())]
     assert told == [{"action": "accept", "content": {"sure": True}}, None]
     assert asked == ["Really?"]
+
+
+@pytest.mark.parametrize(
+    ("name", "dot"),
+    [("mcp", "_"), ("Claude Code", "_"), ("codex-mcp-client", "_"), ("codex-orchestrator", ".")],
+)
+def test_names_are_plain_unless_a_client_wants_dots(repo: GitRepo, name: str, dot: str) -> None:
+    with McpClient(repo.path, stderr=subprocess.PIPE) as client:
+        client.hello(name)
+        tools = client.ask("tools/list")["result"]["tools"]
+        for spelt in ("delegate.status", "delegate_status"):
+            assert client.call(spelt, run_id="latest")["error"]["code"] == "manifest_not_found"
+    hints = {tool["name"]: tool["annotations"] for tool in tools}
+    assert hints[f"delegate{dot}status"] == {
+        "readOnlyHint": True, "destructiveHint": False, "idempotentHint": True,
+        "openWorldHint": False,
+    }  # fmt: skip
+    assert not any("." in one for one in hints) or dot == "."
 
 
 def test_a_mode_is_only_narrowed(repo: GitRepo) -> None:

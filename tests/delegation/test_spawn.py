@@ -87,7 +87,7 @@ def test_a_run_that_is_waited_for(stage: Stage) -> None:
         told = client.read()["params"]
         assert told["progressToken"] == "p"
         assert taken in told["message"]
-        assert stage.manifest(taken)["status"] == "in_progress"
+        assert eventually(lambda: stage.manifest(taken)["status"] == "in_progress")
         client.notify("notifications/cancelled", {"requestId": number})
         stage.wait_for(taken, "cancelled")
         assert stage.manifest(taken)["status_detail"] == "interrupted"

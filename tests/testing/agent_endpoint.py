@@ -177,6 +177,8 @@ class _OpenAI:
         if isinstance(answer, Use):
             call = f"call_{len(body['input'])}"
             kind, content = "function_call", {"arguments": json.dumps(answer.arguments)}
+            if answer.arguments.keys() == {"input"}:  # a free text, as JavaScript that calls tools
+                kind, content = "custom_tool_call", answer.arguments
             item: dict[str, Any] = {
                 "type": kind,
                 "id": "fc_1",
