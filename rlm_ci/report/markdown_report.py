@@ -47,6 +47,14 @@ _STEPS: tuple[tuple[int, ViewLimits], ...] = (
 )  # fmt: skip
 
 
+#: Steps that come first, for a comment on claims that were run: one that nobody scrolls through.
+_BRIEF = _STEPS[0][1].replace(has_runs=False)
+_BRIEFER = _BRIEF.replace(quote_lines=4, places=2, omitted=10, suppressed=10, overview=10)
+_BRIEFEST = _BRIEFER.replace(omitted=5, suppressed=5, overview=0, overrides=False)
+#: Lines of a comment on claims that were run: for each of them, and at least.
+_LINES_EACH, _LINES = 25, 200
+
+
 class MarkdownSurface:
     def text(self, text: str) -> str:
         return neutralise.prose(text)
@@ -75,10 +83,14 @@ class MarkdownSurface:
 
 
 class TextLimit(Value):
-    """How long a text may be, and how its length is counted."""
+    """How long a text may be, and how its length is counted.
+
+    ``few_lines``: it is to be read at once, so what a page has, too, is left out.
+    """
 
     limit: int
     size: Callable[[str], int]
+    few_lines: bool = False
 
     def has(self, text: str) -> bool:
         return len(text) <= self.limit and self.size(text) <= self.limit
@@ -100,6 +112,15 @@ def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -
         return _complete(template({**variables, **more}), view.headline(), options.marker)
 
     total = len(view.live)
+    claims = view.claims_with_runs
+    if room.few_lines and claims:
+        most = max(_LINES, _LINES_EACH * claims)
+        repairs = range(view.repairs, -1, -1)
+        fewer = (_BRIEFEST.replace(repairs=number) for number in repairs)
+        for limits in (_STEPS[0][1], _BRIEF, _BRIEFER, *fewer):
+            text = attempt(limits)
+            if text.count("\n") <= most and room.has(text):
+                return text
     for least, limits in _STEPS:
         sample = room.size(attempt(limits.replace(findings=_SAMPLE))) if total > _SAMPLE else 0
         if sample * total < 2 * room.limit * _SAMPLE and room.has(text := attempt(limits)):

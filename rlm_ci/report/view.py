@@ -12,7 +12,7 @@ from rlm_ci import __version__
 from rlm_ci.report import wording
 from rlm_ci.report.details.by_rule import FindingsByRule
 from rlm_ci.report.details.document_blocks import blocks
-from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
+from rlm_ci.report.details.fixes_and_proofs import ProofLimits, fix_of, proof_of
 from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, NOT_RUN, OLD
 from rlm_ci.report.links import Links
 from rlm_ci.report.proof import REFUTED, Proof
@@ -43,6 +43,7 @@ _PATTERN = 200
 class ViewLimits(Value):
     """How much of a report is shown: ``text`` in characters, the others in items.
 
+    ``repairs`` counts patches; ``has_runs``: with the reproductions of what is shown.
     Findings beyond ``opened`` are folded away.
     """
 
@@ -51,6 +52,7 @@ class ViewLimits(Value):
     suppressed: int = EVERYTHING
     old: int = 0
     refuted: int = 0
+    claims: int = 100
     places: int = EVERYTHING
     quote_lines: int = EVERYTHING
     hints: int = EVERYTHING
@@ -59,6 +61,8 @@ class ViewLimits(Value):
     overview: int = EVERYTHING
     overrides: bool = True
     text: int = EVERYTHING
+    repairs: int = EVERYTHING
+    has_runs: bool = True
 
 
 #: What a browser can open: some four megabytes.
@@ -85,6 +89,9 @@ class View:
         self.suppressed = [
             one for one in findings if one.suppression is not None and one.suppression not in OLD
         ]
+        self._old_claims = [one for one in self.old if one.proof is not None]
+        #: Those that have a repair, the worst first.
+        self._repaired = [id(one) for one in self.live if one.proof and one.proof.repair]
         self._by_rule = FindingsByRule(self.live)
         #: Each hint, with how many findings of each rule it is for.
         self._fixes: dict[str, dict[str, int]] = {}
@@ -96,6 +103,22 @@ class View:
                 rules[finding.rule] = rules.get(finding.rule, 0) + 1
                 if finding.rule not in self._pages:
                     self._pages[finding.rule] = self._links.rule(finding)
+
+    @property
+    def repairs(self) -> int:
+        """How many findings have one."""
+        return len(self._repaired)
+
+    @property
+    def claims_with_runs(self) -> int:
+        """How many claims a comment shows in full, if something was run for one of them."""
+        refuted = wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]
+        claims = [
+            *(one for one in self.live if one.proof),
+            *self.argued[: wording.ARGUED_SHOWN],
+            *(one.finding for one in refuted),
+        ]
+        return len(claims) if any(one.proof and one.proof.reproduction for one in claims) else 0
 
     def build(self, limits: ViewLimits) -> dict[str, Any]:
         """The variables of a template."""
@@ -122,10 +145,17 @@ class View:
             "folded": self._groups(live[limits.opened :], limits, brief=True),
             "folded_count": wording.count(len(live[limits.opened :]), "more finding"),
             "argued": self._groups(self.argued[: wording.ARGUED_SHOWN], limits),
+            "argued_briefly": [
+                self._brief(one, limits)
+                for one in self.argued[wording.ARGUED_SHOWN : limits.claims]
+            ],
             "argued_told": wording.argued(len(self.argued)),
             "refuted": self._refuted(limits),
             "refuted_high": self._refuted_high(limits),
+            "refuted_briefly": self._refuted_briefly(limits),
             "refuted_count": wording.count(len(report.refuted), "refuted claim"),
+            "old_claims": [self._brief(one, limits) for one in self._old_claims[: limits.claims]],
+            "old_claims_count": wording.count(len(self._old_claims), "claim"),
             "suppressed": self._groups(suppressed, limits),
             "suppressed_count": wording.count(len(self.suppressed), "suppressed finding"),
             "old": self._groups(self.old[: limits.old], limits),
@@ -244,6 +274,9 @@ class View:
             quote = self._surface.quote(places[0], limits.quote_lines)
         suppression = finding.suppression
         code = limits.text if limits.quote_lines else 0  # shed with the quotes
+        has_repair = id(finding) not in self._repaired[limits.repairs :]
+        proof_limits = ProofLimits(2 * limits.text, limits.quote_lines, has_repair, limits.has_runs)
+        alone = wording.proof_command(self._report, finding.proof) if finding.proof else ""
         return {
             "rule": self._surface.code(neutralise.clip(finding.rule, 120)),
             "rule_url": self._links.rule(finding),
@@ -253,11 +286,12 @@ class View:
             "message": self._text(finding.message, limits),
             "hint": self._hint(finding.hint, limits) if finding.hint else None,
             "fix": fix_of(finding, self._surface, limits.text, code),
-            "proof": proof_of(finding, self._surface, 2 * limits.text, limits.quote_lines),
+            "proof": proof_of(finding, self._surface, proof_limits, alone),
             "suppression": None if suppression is None else self._text(suppression, limits),
             "source": None if finding.source == "check" else self._surface.code(finding.source),
             "lines": wording.spoken_lines(places[0]) if places else "",
             "url": self._links.place(places[0]) if places else None,
+            "place": self._place(places[0]) if places else None,
             "quote": quote,
             "places": [self._place(place) for place in places[1:]],
             "places_more": len(finding.evidence) - len(places),
@@ -265,11 +299,7 @@ class View:
 
     def _refuted(self, limits: ViewLimits) -> list[dict[str, Any]]:
         return [
-            {
-                "place": self._place(one.finding.evidence[0]) if one.finding.evidence else None,
-                "message": self._text(one.finding.message, limits),
-                "reason": self._text(one.reason, limits),
-            }
+            self._brief(one.finding, limits, one.reason)
             for one in self._report.refuted[: limits.refuted]
         ]
 
@@ -281,7 +311,22 @@ class View:
             shown.append(
                 claim.finding.replace(proof=proof.replace(level=REFUTED, reason=claim.reason))
             )
-        return self._groups(shown, limits)
+        return self._groups(shown, limits.replace(has_runs=True))
+
+    def _refuted_briefly(self, limits: ViewLimits) -> list[dict[str, Any]]:
+        """The refuted claims that are not shown with what was run."""
+        shown = wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]
+        others = [one for one in self._report.refuted if one not in shown]
+        return [self._brief(one.finding, limits, one.reason) for one in others[: limits.claims]]
+
+    def _brief(self, finding: Finding, limits: ViewLimits, reason: str = "") -> dict[str, Any]:
+        """A claim in a line."""
+        return {
+            "severity": finding.severity.label,
+            "place": self._place(finding.evidence[0]) if finding.evidence else None,
+            "message": self._text(finding.message, limits),
+            "reason": self._text(reason, limits),
+        }
 
     def _place(self, place: Location) -> dict[str, Any]:
         lines = wording.lines(place)
@@ -396,6 +441,11 @@ class View:
             shed.append(ways if limits.hints else "how to fix")
         if not limits.overrides and self._report.failing():
             shed.append("how to override")
+        proofs = [one.proof for one in self.live if one.proof and one.proof.reproduction]
+        if proofs and not (limits.has_runs and limits.quote_lines):
+            shed.append(f"{wording.count(len(proofs), 'reproduction')} with what they printed")
+        if (total := len(self._repaired)) > limits.repairs:
+            shed.append(f"{total - limits.repairs:,} of {wording.count(total, 'repair')}")
         return shed
 
 

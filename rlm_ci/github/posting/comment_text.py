@@ -6,7 +6,7 @@ import re
 
 from rlm_ci.report import wording
 from rlm_ci.report.details import suggestions
-from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
+from rlm_ci.report.details.fixes_and_proofs import ProofLimits, fix_of, proof_of
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.links import Links
 from rlm_ci.report.markdown_report import MarkdownSurface
@@ -120,7 +120,7 @@ class CommentTexts:
         more = finding.evidence[1 : 1 + _PLACES]
         # A shortened block would be another change.
         offered = placed.suggestion is not None and length > _LENGTHS[-1]
-        proof = proof_of(finding, self._surface, length, _OUTPUT_LINES)
+        proof = proof_of(finding, self._surface, ProofLimits(length, _OUTPUT_LINES))
         if proof and placed.is_run and offered:
             proof["repair"] = proof["left_out"] = None  # the suggestion is it
         return {

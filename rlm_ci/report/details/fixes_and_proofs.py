@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rlm_ci.report.details import suggestions
-from rlm_ci.report.proof import PROVEN, REFUTED, REPRODUCED
+from rlm_ci.report.proof import ARGUED, PROVEN, REFUTED, REPRODUCED
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,10 @@ SHOWN_BY = {
     PROVEN: "Reproduction: it fails here, and passes at the base",
     REPRODUCED: "Reproduction: it fails here, and the base has nothing to compare with",
     REFUTED: "Reproduction: it passes here",
+    ARGUED: "What was run, which does not show it",
 }
+#: What stands for the output of a side that passed without one.
+_SILENT = "It passes, and prints nothing."
 #: Characters of a line of output.
 _WIDTH = 200
 
@@ -48,23 +52,39 @@ def fix_of(
     return pieces
 
 
+class ProofLimits(Value):
+    """How much of a proof is shown.
+
+    ``code`` is in characters, ``output_lines`` are the last ones of an output; with none of them
+    there is only the level and its reason. Without ``has_repair`` the patch is left out, and
+    without ``has_runs`` what was run.
+    """
+
+    code: int
+    output_lines: int
+    has_repair: bool = True
+    has_runs: bool = True
+
+
 def proof_of(
-    finding: Finding, surface: Surface, longest: int, output_lines: int
+    finding: Finding, surface: Surface, limits: ProofLimits, alone: str = ""
 ) -> dict[str, Any] | None:
     """What a model's claim rests on, as a template shows it; None for any other finding.
 
-    ``longest`` is in characters of code, ``output_lines`` are the last ones of an output; with
-    none of them there is only the level and its reason.
+    ``alone`` is the command that runs this proof from its run.
     """
     proof = finding.proof
     if proof is None:
         return None
+    longest = limits.code
     view: dict[str, Any] = {
         "level": proof.level,
         "reason": surface.text(neutralise.clip(proof.reason, longest)),
         **dict.fromkeys(
             (
                 "shown_by",
+                "last",
+                "alone",
                 "command",
                 "code",
                 "path",
@@ -78,26 +98,34 @@ def proof_of(
         ),
     }
     is_run = proof.reproduction or proof.head or proof.path
-    if proof.level not in SHOWN_BY or not is_run or not output_lines:
+    if proof.level not in SHOWN_BY or not is_run or not limits.output_lines:
         return view
 
     def code(text: str, language: str) -> Any:
         return surface.block(text.rstrip("\n"), language) if 0 < len(text) <= longest else None
 
-    repair = code(proof.repair, "diff")
+    repair = code(proof.repair, "diff") if limits.has_repair else None
     reason = proof.repair_reason or ("the reproduction passes with it" if proof.repair else "")
     repair_reason = (
         surface.text(f"{neutralise.clip(reason, longest).rstrip('.')}.") if reason else None
     )
     left_out = "There is a repair, which was run: it is `repair.patch` in the proof's folder."
+    last = "" if proof.level in {ARGUED, REFUTED} else proof.failing_line
+    if limits.has_runs:
+        head = proof.head or (_SILENT if proof.level == REFUTED else "")
+        base = proof.base or (_SILENT if proof.level == PROVEN else "")
+        view |= {
+            "shown_by": SHOWN_BY[proof.level],
+            "command": code(proof.command, "shell"),
+            "code": code(proof.reproduction, language_of(finding)),
+            "path": surface.code(proof.path) if proof.path else None,
+            "head": _output(head, surface, limits.output_lines),
+            "base": _output(base, surface, limits.output_lines),
+        }
     return {
         **view,
-        "shown_by": SHOWN_BY[proof.level],
-        "command": code(proof.command, "shell"),
-        "code": code(proof.reproduction, language_of(finding)),
-        "path": surface.code(proof.path) if proof.path else None,
-        "head": _output(proof.head, surface, output_lines),
-        "base": _output(proof.base, surface, output_lines),
+        "last": surface.code(neutralise.clip(last, _WIDTH)) if last else None,
+        "alone": surface.code(alone) if alone and not proof.is_argued else None,
         "repair": repair,
         "left_out": surface.text(left_out) if proof.repair and not repair else None,
         "repair_reason": repair_reason if proof.repair else None,

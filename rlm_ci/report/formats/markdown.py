@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from rlm_ci.report.render import RenderOptions
 
 #: GitHub refuses a comment of more than 65,536 characters, counted here in UTF-16 units.
-ROOM = TextLimit(65_535, lambda text: len(text.encode("utf-16-le")) // 2)
+ROOM = TextLimit(65_535, lambda text: len(text.encode("utf-16-le")) // 2, few_lines=True)
 
 #: The text of a check run is refused from 65,536 bytes on.
-_ROOM_IN_BYTES = TextLimit(65_535, lambda text: len(text.encode()))
+_ROOM_IN_BYTES = TextLimit(65_535, lambda text: len(text.encode()), few_lines=True)
 
 
 def render(report: Report, options: RenderOptions) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: What a patch has below a last line without a line break; difflib leaves it out.
 _NO_BREAK = "\\ No newline at end of file"
+#: Lines around each edit of a patch: people read eight of them in one comment.
+_CONTEXT = 1
 #: Edits of one repair.
 _MOST = 10
 
@@ -88,7 +90,7 @@ def _patch(texts: Mapping[str, tuple[str, str]]) -> str:
     rows = (
         row
         for path, (before, now) in texts.items()
-        for row in unified_diff(_lines(before), _lines(now), f"a/{path}", f"b/{path}")
+        for row in unified_diff(_lines(before), _lines(now), f"a/{path}", f"b/{path}", n=_CONTEXT)
     )
     return "".join(row if row.endswith("\n") else f"{row}\n{_NO_BREAK}\n" for row in rows)
 

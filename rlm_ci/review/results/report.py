@@ -11,7 +11,7 @@ from posixpath import splitext
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report import review_advice, wording
-from rlm_ci.report.details.fixes_and_proofs import fix_of, proof_of
+from rlm_ci.report.details.fixes_and_proofs import ProofLimits, fix_of, proof_of
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity, fingerprints, order
 from rlm_ci.report.links import HINT
 from rlm_ci.report.markdown_report import MarkdownSurface, excerpt
@@ -53,6 +53,7 @@ _REASON = 200
 _QUOTED = 12
 _OUTPUT_LINES = 40
 _CODE = 20_000
+_PROOF = ProofLimits(_CODE, _OUTPUT_LINES)
 _SURFACE = MarkdownSurface()
 
 
@@ -256,11 +257,19 @@ def _listed(
 ) -> dict[str, Any]:
     told = [one for one in minor[:_MOST] if _is_told(one)]
     return {
-        "grave": [_entry(one, link) for one in grave[:_MOST]],
-        "low": [_entry(one, link) for one in told],
+        "grave": [_entry(one, link, report) for one in grave[:_MOST]],
+        "low": [_entry(one, link, report) for one in told],
         "minor": _minor([one for one in minor[:_MOST] if not _is_told(one)], link),
-        "argued": [_entry(one, link) for one in argued[: wording.ARGUED_SHOWN]],
+        "argued": [_entry(one, link, report) for one in argued[: wording.ARGUED_SHOWN]],
         "argued_told": wording.argued(len(argued)),
+        "argued_more": [
+            {
+                "severity": one.severity.label,
+                "place": _place(one.evidence[0], link),
+                "message": prose(_sentence(one.message)),
+            }
+            for one in argued[wording.ARGUED_SHOWN : _NOT_SEEN]
+        ],
         "refuted": [
             {
                 "place": _place(one.finding.evidence[0], link),
@@ -273,7 +282,8 @@ def _listed(
     }
 
 
-def _entry(finding: Finding, link: Link) -> dict[str, Any]:
+def _entry(finding: Finding, link: Link, report: Report) -> dict[str, Any]:
+    alone = wording.proof_command(report, finding.proof) if finding.proof else ""
     sure = finding.confidence
     return {
         "severity": finding.severity.label,
@@ -293,7 +303,7 @@ def _entry(finding: Finding, link: Link) -> dict[str, Any]:
         "quote": _quoted(finding.evidence[0].quote),
         "hint": _hint(finding),
         "fix": fix_of(finding, _SURFACE, _CODE, _CODE),
-        "proof": proof_of(finding, _SURFACE, _CODE, _OUTPUT_LINES),
+        "proof": proof_of(finding, _SURFACE, _PROOF, alone),
     }
 
 

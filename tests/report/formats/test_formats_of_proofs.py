@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from rlm_ci.report.details.fixes_and_proofs import proof_of
-from rlm_ci.report.findings import Finding, Location, Report, Severity
+from rlm_ci.report.details.fixes_and_proofs import ProofLimits, proof_of
+from rlm_ci.report.findings import KNOWN, Finding, Location, Report, Severity
 from rlm_ci.report.formats import markdown
 from rlm_ci.report.markdown_report import MarkdownSurface
 from rlm_ci.report.proof import Proof
@@ -22,11 +22,16 @@ PEOPLE = ("text", "markdown", "summary", "html", "github", "sarif")
 
 @pytest.mark.parametrize("surface", PEOPLE)
 @pytest.mark.parametrize("verbose", [False, True])
-def test_people_see_three_arguments_and_how_many_there_are(surface: str, *, verbose: bool) -> None:
+def test_people_see_three_arguments_in_full_and_how_many_there_are(
+    surface: str, *, verbose: bool
+) -> None:
     report = Report.from_dict(reports.proven().to_dict())  # as whoever posts it reads it
     text = render(report, surface, verbose=verbose)
     seen = len(set(re.findall(r"Argument number \d", text)))
-    assert seen == (0 if surface == "github" else 3)
+    all_of_them = ("markdown", "summary", "html")  # the others in a line
+    assert seen == (0 if surface == "github" else 5 if surface in all_of_them else 3)
+    if surface in all_of_them:
+        assert text.count("nothing can run here") == 3
     told = "5 argued" if surface != "sarif" else "2 argued findings left out"
     assert (told in text) == (surface != "github")
     assert github_commands(text) == [] or surface == "github"
@@ -47,8 +52,9 @@ def test_a_reproduction_is_folded_and_code_is_to_the_letter(surface: str) -> Non
     assert not page.stray
     assert page.comments == [" rlm-ci:report "]
     folds = [one.all("summary")[0].text() for one in page.root.all("details")]
-    assert folds[:3] == [
+    assert folds[:4] == [
         "Reproduction: it fails here, and passes at the base",
+        "The repair",
         *["Reproduction: it fails here, and the base has nothing to compare with"] * 2,
     ]
     assert "3 of 5 findings argued only: nothing that ran shows them" in folds
@@ -85,7 +91,7 @@ def test_a_comment_with_much_to_prove_fits_and_its_code_is_whole() -> None:
         assert markdown.ROOM.has(text)
         assert not github_html(text).stray
         assert "line 7\n" not in text or "line 299\n" in text
-    short = proof_of(first, MarkdownSurface(), 10, 5)
+    short = proof_of(first, MarkdownSurface(), ProofLimits(10, 5))
     assert short is not None
     assert (short["repair"], short["code"]) == (None, None)
     assert "`repair.patch`" in short["left_out"]
@@ -161,7 +167,9 @@ def test_what_is_argued_is_chosen_by_confidence_and_a_line_comes_before_architec
         text = render(shown, form)
         order = [text.index(f"review/{name}") for name in ("surer", "sure", "unsure")]
         assert order == sorted(order), form
-        assert "layers" not in text, form
+        # In a comment it comes last, and in a line.
+        last = text.rindex("a.py") if form == "markdown" else len(text)
+        assert text.find("layers", 0, last) == -1, form
 
 
 @pytest.mark.parametrize(("kinds", "headline"), [
@@ -187,3 +195,75 @@ def test_nothing_is_clean_over_a_claim_that_stands(kinds: tuple[int, ...], headl
     accepted = tuple(one.replace(suppression="we want it so") for one in kept)
     done = left.replace(parts=(part.replace(findings=accepted),))
     assert render(done, "text").splitlines()[-1] == "✓ Clean: 1 check, nothing to fix"
+
+
+PATCH = (
+    "--- a/{0}\n+++ b/{0}\n@@ -9,7 +9,7 @@\n"
+    " a\n b\n c\n-    if n <= 1:\n+    if n == 1:\n d\n e\n f\n"
+)
+
+
+def eight(patch: str, number: int = 8) -> Report:
+    """Proven findings, each in a file of its own, with a quote of six lines and a repair."""
+    report = reports.proven()
+    (part,) = report.parts
+    first = part.findings[0]
+    assert first.proof is not None
+    quote = "".join(f"    line {line}\n" for line in range(6))
+    findings = tuple(
+        first.replace(
+            rule=f"review/kind-{at}",
+            message=f"Claim {at} is wrong for zero.",
+            evidence=(Location(f"src/m{at}.py", 9, 14, quote=quote),),
+            proof=first.proof.replace(
+                path=f"proofs/{at:02}{'a' * 30}",
+                repair=patch.format(f"src/m{at}.py"),
+                reproduction="".join(f"test {at} {line}\n" for line in range(15)),
+                head="".join(f"out {line}\n" for line in range(12)) + f"KeyError: {at}\n",
+            ),
+        )
+        for at in range(number)
+    )
+    return report.replace(parts=(part.replace(findings=findings),))
+
+
+@pytest.mark.parametrize("extra", [0, 25])
+def test_a_comment_on_eight_findings_is_read_at_once_and_has_what_a_person_needs(
+    extra: int,
+) -> None:
+    text = render(eight(PATCH + " more\n" * extra), "markdown")
+    assert text.count("\n") <= 200
+    for at in range(8):
+        for needed in (
+            f"**high** · proven · [`src/m{at}.py:9-14`](",
+            f"**Claim {at} is wrong for zero.**",
+            f"it ends with `KeyError: {at}`",
+            f"To run it: `rlm-ci verify 2026-11-20T12-45-00Z-0123abcd --proof {at:02}aaaaaa`",
+        ):
+            assert needed in text
+    # The worst keep their patch; where the rest is, the comment says.
+    shown = 2 if extra else 8
+    assert text.count("```diff") == shown
+    assert ("6 of 8 repairs" in text) == bool(extra)
+    assert "8 reproductions with what they printed" in text
+    assert "All of it is in `report.json` and `report.html` of this run." in text
+    page = render(eight(PATCH + " more\n" * extra), "html")
+    assert all(f"test {at} 14" in page for at in range(8))
+    assert not github_html(text).stray
+
+
+def test_a_comment_on_two_findings_has_their_reproductions() -> None:
+    text = render(eight(PATCH, 2), "markdown")
+    assert text.count("\n") <= 200
+    assert "test 1 14" in text
+    assert "There was no room" not in text
+
+
+def test_a_refuted_claim_below_high_and_a_claim_of_before_have_a_line_in_the_comment() -> None:
+    report = reports.proven()
+    (part,) = report.parts
+    old = part.findings[0].replace(message="It was so before.", suppression=KNOWN)
+    text = render(report.replace(parts=(part.replace(findings=(old,)),)), "markdown")
+    assert "`join` loses the port. (the reproduction passes at the head)" in text
+    assert "1 claim not of this change" in text
+    assert "It was so before." in text
