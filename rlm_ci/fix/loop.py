@@ -78,13 +78,15 @@ class FixLimits(Value):
 class TurnResult(Value):
     """The result of an agent's turn; ``changed`` is whether the tree has changed.
 
-    ``blocked``: the agent says that no edit can reach the goal.
+    ``blocked``: the agent says that no edit can reach the goal. ``asks``: it changed nothing, and
+    ended with a question, which nobody answers.
     """
 
     summary: str
     changed: bool
     exit_code: int = 0
     blocked: bool = False
+    asks: bool = False
 
 
 class ValidationResult(Value):
@@ -172,6 +174,10 @@ def run(steps: Steps, limits: FixLimits) -> FixEnd:
         idle = 0 if acted.changed else idle + 1
         forbidden = forbidden + 1 if judged.passed else 0
         same = streak.add("" if judged.passed else judged.failures)
+        if acted.asks:
+            question = acted.summary[-_SAID:]
+            why = f"the agent asks: {question}; start again with the answer in the goal"
+            stop = stop or (BLOCKED, why)
         if acted.blocked:
             stop = stop or (BLOCKED, f"the agent is blocked: {acted.summary[:_SAID]}")
         if limits.validated and stop is None:

@@ -120,7 +120,9 @@ class FixSteps:
             summary = outcome.reason or summary
             self.context.on_step(f"iteration {iteration}: agent failed: {summary}")
         changed = self._space.settled_tree() != before
-        return TurnResult(summary, changed, outcome.exit_code, outcome.blocked)
+        is_question = outcome.summary.rstrip("*_` \n").endswith("?")
+        asks = is_question and not changed and not outcome.exit_code
+        return TurnResult(summary, changed, outcome.exit_code, outcome.blocked, asks=asks)
 
     def _tell_undone(self, iteration: int) -> None:
         for turn in self._roles.turns:

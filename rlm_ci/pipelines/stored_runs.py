@@ -177,7 +177,8 @@ def tell_way_on(held: Run, progress: Progress) -> None:
     """Say how to continue a run that has just ended early, if it can be continued."""
     run = held.manifest
     way = resume_with(held.id) if run.is_resumable else more_of(run)
-    if way and request.is_kept(held.path):
+    is_cancelled = os.path.exists(os.path.join(held.path, cancel.SIGN))
+    if way and not is_cancelled and request.is_kept(held.path):
         progress.close()  # nothing of it stays below
         progress.say(f"continue it: {way}")
 

@@ -14,6 +14,7 @@ from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.delegated import is_delegated
 from rlm_ci.runs.run import Run, holder_of, is_free
 from rlm_ci.runs.store import sibling
+from rlm_ci.system import files
 from rlm_ci.system.lock import ProcessStatus
 from rlm_ci.values import Value
 
@@ -28,6 +29,8 @@ GRACE = 10.0
 _LOOK = 0.05
 #: The variable by which every command of a run is known.
 MARK = "CODEX_ORCHESTRATOR_RUN_ID"
+#: A file in a run's folder while it is being cancelled: its process then offers no way on.
+SIGN = ".cancelling"
 
 
 class CancelledRun(Value):
@@ -52,7 +55,14 @@ def cancel(
     if not manifest.can_be_cancelled:
         return CancelledRun(manifest, ended_now=False)
     held = None if is_free(path) else holder_of(path)
-    process = _end(path, held, grace) if held is not None and held.alive else ""
+    process = ""
+    if held is not None and held.alive:
+        mark = os.path.join(path, SIGN)
+        files.write(mark, b"")
+        try:
+            process = _end(path, held, grace)
+        finally:
+            files.clear(mark)
     end_leftovers(manifest.run_id)
     with Run.open(path, redactor=redactor, out=out) as run:
         if not run.manifest.can_be_cancelled:

@@ -243,3 +243,20 @@ def test_the_prompt_names_the_variables_of_commands_as_the_run_began(stage: Stag
     assert "TZ" in system
     assert "SECRET" not in system
     assert stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None}).code == 0
+
+
+def test_an_agent_that_asks_ends_the_run_with_its_question(stage: Stage) -> None:
+    """Nobody answers it, and a second turn would ask again."""
+    asks = "sh -c \"echo Summary: two files have it; echo; echo 'Which one is meant?'\""
+    ended, run = stage.fixed("--agent", asks)
+    assert (ended.code, run.final) == (3, "blocked"), ended
+    told = " ".join(ended.stdout.split())
+    assert "the agent asks: two files have it Which one is meant?" in told
+    assert "start again with the answer in the goal" in told
+    assert len(run.state["iterations"]) == 1
+
+
+def test_a_question_after_an_edit_is_none(stage: Stage) -> None:
+    edits = "sh -c \"sed -i 's/a - b/a + b/' calc.py; echo 'Summary: is it well?'\""
+    ended, run = stage.fixed("--agent", edits, "--no-apply")
+    assert (ended.code, run.final) == (0, "passed"), ended

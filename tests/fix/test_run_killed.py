@@ -251,3 +251,16 @@ def test_a_program_that_is_there_by_now(stage: Stage, tmp_path: Path) -> None:
     program.chmod(0o755)
     resumed = stage.cli("resume", run.id, env=env)
     assert (resumed.code, run.final) == (0, "passed"), resumed
+
+
+def test_a_run_that_is_cancelled_is_offered_no_way_on(stage: Stage) -> None:
+    mark = f"97.4{time.monotonic_ns() % 10**9:09}"
+    child = stage.spawn(*stage.words("--no-apply", "--agent", f"sh -c 'sleep {mark}'"))
+    assert eventually(lambda: alive(mark), 60)
+    ended = stage.cli("cancel", stage.only().id)
+    assert ended.code == 0, ended
+    assert child.wait() == 143
+    assert "resume" not in child.stderr
+    run = stage.only()
+    assert (run.manifest["status"], run.manifest["status_detail"]) != ("cancelled", "interrupted")
+    assert not list(run.folder.glob(".cancel*"))
