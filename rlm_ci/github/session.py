@@ -46,6 +46,8 @@ class GitHubSession:
         self.author = ""
         #: The review threads, once read.
         self.threads: PullRequestThreads | None = None
+        #: Whether accounts may write, by login and number, once asked.
+        self.writers: dict[tuple[str, int], bool] = {}
 
     def client(self) -> GitHubClient:
         """Raises as :func:`client`."""

@@ -12,12 +12,12 @@ from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.github.posting.outcome import REVIEW as COMMENTS
 from rlm_ci.pull_request.comment_commands import require_writer
 from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.report.findings import fingerprints
+from rlm_ci.report.findings import OLD, fingerprints
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.api.client import GitHubClient
@@ -38,30 +38,52 @@ def apply(settings: Settings, report: Report, to: Destination | None, way: GitHu
 
     If GitHub cannot be asked, nothing is marked, and the part says so.
     """
-    marks = fingerprints(report.findings)
-    known = {
-        mark: one for mark, one in zip(marks, report.findings, strict=True) if _can_settle(one)
-    }
-    if to is None or to.is_group or not known or settings.publish.comment != COMMENTS:
+    pairs = zip(fingerprints(report.findings), report.findings, strict=True)
+    known = {mark: one for mark, one in pairs if _can_settle(one)}
+    if not known:
         return report
+    settled, doubt = read(settings, to, way, known)
+    if doubt:
+        say(f"note: {doubt}")
+    # The review may have left some out already.
+    reasons = {
+        id(known[mark]): why
+        for mark, why in settled.items()
+        if known[mark].suppression in {None, why}
+    }
+    return _marked(report, reasons, doubt)
+
+
+def read(
+    settings: Settings,
+    to: Destination | None,
+    way: GitHubSession,
+    known: Container[str] | None = None,
+) -> tuple[dict[str, str], str]:
+    """Why findings are settled, by their fingerprints, and why not all of it is known.
+
+    Of ``known`` fingerprints only, if these are given.
+    """
+    if to is None or to.is_group or settings.publish.comment != COMMENTS:
+        return {}, ""
     try:
         from rlm_ci.github.posting import review_threads, thread_answers
 
-        client = way.client()
-        way.threads = review_threads.read(client, to.repository, to.number)
-        said = [one for one in thread_answers.of(way.threads) if one.thread.fingerprint in known]
+        way.threads = review_threads.read(way.client(), to.repository, to.number)
+        said = [
+            one
+            for one in thread_answers.of(way.threads)
+            if known is None or one.thread.fingerprint in known
+        ]
         here = [one for one in said if one.thread.origin.base == to.base]
-        settled, doubt = _settled(client, to, here)
+        settled, doubt = _settled(way, to, here)
         if len(here) < len(said):
             say("note: answers to review comments that are about another base do not count")
     except UnavailableError:
-        return report  # posting needs it too, and reports it
+        return {}, ""  # posting needs it too, and reports it
     except RlmCiError as error:
         settled, doubt = {}, f"the answers to review comments cannot be read: {error}"
-    if doubt:
-        doubt = Redactor(settings.environ).text(doubt)
-        say(f"note: {doubt}")
-    return _marked(report, {id(known[mark]): why for mark, why in settled.items()}, doubt)
+    return settled, Redactor(settings.environ).text(doubt)
 
 
 def without(summary: str) -> str:
@@ -71,15 +93,15 @@ def without(summary: str) -> str:
 
 def _can_settle(finding: Finding) -> bool:
     """Whether an answer to the finding counts: its lines must show that they still stand."""
-    is_open = finding.suppression is None and finding.rule.partition("/")[0] == _PART
-    return is_open and bool(finding.evidence and finding.evidence[0].quote)
+    is_new = finding.suppression not in OLD and finding.rule.partition("/")[0] == _PART
+    return is_new and bool(finding.evidence and finding.evidence[0].quote)
 
 
 def _settled(
-    way: GitHubClient, to: Destination, said: Sequence[ThreadAnswer]
+    way: GitHubSession, to: Destination, said: Sequence[ThreadAnswer]
 ) -> tuple[dict[str, str], str]:
     """Why each of the findings is settled, and whom GitHub was not asked about."""
-    may: dict[tuple[str, int], bool] = {}
+    may = way.writers
     settled: dict[str, str] = {}
     unasked: set[str] = set()
     for one in said:
@@ -90,7 +112,7 @@ def _settled(
             unasked.add(one.login)
             continue
         if who not in may:
-            may[who] = _may_write(way, to.repository, one)
+            may[who] = _may_write(way.client(), to.repository, one)
         if may[who]:
             settled[one.thread.fingerprint] = f"{one.login} {one.did}"
     left = count(len(unasked), "more account")

@@ -224,6 +224,7 @@ def _review(
     from rlm_ci.github.posting.outcome import NONE
     from rlm_ci.judge.options import fingerprint
     from rlm_ci.pipelines.job import without_runs
+    from rlm_ci.pull_request import answers
     from rlm_ci.review.change.previous_review import PreviousReviews
     from rlm_ci.review.run import ChangeReviewJob
 
@@ -251,6 +252,7 @@ def _review(
         work.before = PreviousReviews(
             lambda: fingerprint(settings), to, wish.way, is_asked=wish.is_asked
         )
+        work.settled = lambda: answers.read(settings, to, wish.way)[0]
         run.begin()
         try:
             code, summary = work(run, None)

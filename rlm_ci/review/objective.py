@@ -11,6 +11,7 @@ from collections import Counter
 from rlm_ci import __version__
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, NodeResult, TracedFinding
+from rlm_ci.report import wording
 from rlm_ci.report.findings import OLD, Evidence, Finding
 from rlm_ci.review.analyzers import from_repository
 from rlm_ci.review.analyzers import run as analyzers
@@ -31,7 +32,7 @@ from rlm_ci.review.model.finder import Finder, FinderResult, dropped
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.prove import ProvedClaims, Prover
 from rlm_ci.review.results import merge
-from rlm_ci.text.printable import count
+from rlm_ci.text.printable import clip, count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ _VERSION = 4
 _UNREAD, _ANALYZED, _READ = 0.3, 0.6, 0.9
 #: Changed lines from which all findings together may say something of the architecture.
 _ARCHITECTURE = 2_000
-#: Notes that a node keeps of its children's.
-_NOTES = 200
+#: Notes that a node keeps of its children's, and characters of a claim in one.
+_NOTES, _MESSAGE = 200, 300
 
 
 def options(
@@ -236,7 +237,7 @@ class ReviewObjective:
         way = None if ask is None else MeteredAsk(ask)
         looked = self._look(node, task, way, asked)
         claims = tuple(one.finding for one in merge.merge(_traced(looked.findings, node)))
-        carried, checked = self._carried(node, ask)
+        carried, checked, mended = self._carried(node, ask, claims)
         both = (marked(one, self._changed) for one in (*found, *claims, *carried))
         spent = {} if way is None else way.spent()
         merged, proved = self._settled(node, merge.apart(_traced(both, node)), ask, spent)
@@ -248,17 +249,21 @@ class ReviewObjective:
         uncovered = tuple(dict.fromkeys((*failed, *missing, *looked.uncovered, *proved.uncovered)))
         known = frozenset(analysis["seen"])
         lacking = frozenset(path for path, _ in uncovered)
-        is_read = ask is not None and (self._changed is None or bool(self._prompts))
+        is_whole = self._changed is None
+        # Where no prompt is left, an earlier review has read all.
+        is_read = ask is not None and (is_whole or bool(self._prompts) or self._unread is not None)
         is_prompt = node.scope.kind == PROMPT  # other leaves have its files
         # A sliced file counts once.
         files = [one for one in task.texts if one.line_start == 1 and not is_prompt]
+        # Files that only a prompt may show.
+        unknown = sorted({one.path for one in files if is_read and not is_whole} - known)
         metrics = {
             "files": len(files),
             "looked": sum(
-                (one.path in known or (is_read and self._changed is None))
-                and one.path not in lacking
+                (one.path in known or (is_read and is_whole)) and one.path not in lacking
                 for one in files
-            ),
+            )
+            + (self._read(unknown, lacking) if node.parent is None else 0),
             "bytes": 0 if is_prompt else sum(len(text.content) for text in task.texts),
             "claims": len(looked.findings),
             "merged": len(found) + len(claims) + len(carried) - len(merged),
@@ -272,16 +277,15 @@ class ReviewObjective:
             _summary(merged, metrics),
             _confidence(task, known, is_read=is_read),
             merged,
-            notes=(*self._notes(node), *analysis["notes"], *asked.notes),
+            notes=(*map(_mended, mended), *self._notes(node), *analysis["notes"], *asked.notes),
             uncovered=uncovered,
             counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
             data={
-                **self._kept((*claims, *carried), proved),
+                **self._kept(proved, mended),
                 # Files that an analyzer reads without knowing them by their names.
                 "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
-                # Files that only a prompt may show.
-                "unknown": sorted({one.path for one in files if self._prompts} - known),
+                "unknown": unknown,
             },
         )
 
@@ -303,11 +307,24 @@ class ReviewObjective:
     def _is_unread(self, path: str) -> bool:
         return self._unread is None or path in self._unread
 
-    def _carried(self, node: Node, ask: Ask | None) -> tuple[tuple[Finding, ...], Evidence]:
-        """At the root, the model's earlier claims on files that it is not shown again."""
+    def _carried(
+        self, node: Node, ask: Ask | None, new: Sequence[Finding]
+    ) -> tuple[tuple[Finding, ...], Evidence, tuple[Finding, ...]]:
+        """At the root, the earlier claims that still stand, and those that are mended.
+
+        A claim is mended if its own reproduction passes now. Those of ``new`` that are about the
+        same lines are decided for themselves: the model has read the file again.
+        """
         if self._onward is None or ask is None or node.parent is not None:
-            return (), Evidence()
-        return self._onward.claims, self._onward.counts
+            return (), Evidence(), ()
+        standing, mended = [], []
+        for one in self._onward.claims:
+            # On the same commit it is no fix that makes a reproduction pass.
+            if self._onward.is_same or not self._prover.has_passed(one):
+                standing.append(one.finding)
+            elif not any(merge.are_near(one.finding, other) for other in new):
+                mended.append(one.finding)
+        return tuple(standing), self._onward.counts, tuple(mended)
 
     def _settled(
         self, node: Node, found: Found, ask: Ask | None, spent: Mapping[str, float]
@@ -315,13 +332,16 @@ class ReviewObjective:
         """At the root, decide what the claims rest on; ``spent`` are the calls so far."""
         if node.parent is not None:
             return found, ProvedClaims()
-        return self._prover.settle(found, ask, metered.limit_of(self._changed, spent), spent)
+        limit = metered.limit_of(self._changed, spent)
+        earlier = () if self._onward is None else self._onward.claims
+        return self._prover.settle(found, ask, limit, spent, earlier)
 
-    def _kept(self, claims: Iterable[Finding], proved: ProvedClaims) -> dict[str, Any]:
+    def _kept(self, proved: ProvedClaims, mended: Sequence[Finding]) -> dict[str, Any]:
         """What the proofs hold, and the claims where a later review may need them."""
         told = proved.data()
         if self._onward is not None:
-            told["claims"] = [one.to_dict() for one in claims if not proved.has_refuted(one)]
+            told["claims"] = [one.to_dict() for one in proved.claims]
+            told["mended"] = [wording.position(one.evidence[0]) for one in mended]
         return told
 
     def _notes(self, node: Node) -> Sequence[str]:
@@ -333,13 +353,11 @@ class ReviewObjective:
         is_whole = node.parent is None or (node.scope.kind == PROMPT and len(self._prompts) == 1)
         return [one for one in self.options["domains"] if one != ARCHITECTURE or is_whole]
 
-    def _read(self, children: Sequence[NodeResult]) -> int:
+    def _read(self, unknown: Iterable[str], uncovered: Iterable[str]) -> int:
         """How many files that no analyzer knows were in prompts, now or in an earlier review."""
         shown = {path for one in self._prompts.values() for path in one.paths}
-        lost = {path for child in children for path, _ in child.uncovered}
-        lost |= {path for path, _ in self._missing}
-        unknown = set(_below(children, "unknown")) - lost
-        return sum(path in shown or not self._is_unread(path) for path in unknown)
+        lost = {path for path, _ in self._missing}.union(uncovered)
+        return sum(path in shown or not self._is_unread(path) for path in set(unknown) - lost)
 
     # ── nodes that were split ──
 
@@ -348,11 +366,11 @@ class ReviewObjective:
         metrics: Counter[str] = Counter()
         for child in children:
             metrics.update(child.metrics)
-        carried, checked = self._carried(node, ask)
+        new = [one.finding for one in merge.claims_of(found)]
+        carried, checked, mended = self._carried(node, ask, new)
         counts = sum((child.counts for child in children), checked)
-        claims = [one for child in children for one in child.data.get("claims", ())]
         below = (note for child in children for note in child.notes)
-        notes = (*self._notes(node), *dict.fromkeys(below))
+        notes = (*map(_mended, mended), *self._notes(node), *dict.fromkeys(below))
         if carried:
             before = _traced((marked(one, self._changed) for one in carried), node)
             found = merge.apart((*found, *before))
@@ -367,14 +385,15 @@ class ReviewObjective:
             argued = self._prover.prove(None, drawn.found)
             metrics.update(argued.metrics)
             found = merge.merge((*found, *argued.findings))
-            claims += [one.finding.to_dict() for one in drawn.found]
+            proved = proved.replace(claims=(*proved.claims, *argued.claims))
             counts += drawn.counts
             notes = (*notes, *drawn.notes)
             uncovered += ((".", drawn.uncovered),) if drawn.uncovered else ()
         if len(notes) > _NOTES:
             notes = (*notes[:_NOTES], f"and {len(notes) - _NOTES:,} more notes")
         if is_root:
-            metrics["looked"] += self._read(children)
+            lost = (path for child in children for path, _ in child.uncovered)
+            metrics["looked"] += self._read(_below(children, "unknown"), lost)
             uncovered = (*uncovered, *self._missing)
         return NodeResult(
             node.id,
@@ -387,7 +406,7 @@ class ReviewObjective:
             counts=counts,
             metrics=metrics,
             data={
-                **self._kept([*map(Finding.from_dict, claims), *carried], proved),
+                **self._kept(proved, mended),
                 "scripts": _below(children, "scripts"),
                 "unknown": [] if is_root else _below(children, "unknown"),
                 **words,
@@ -425,6 +444,11 @@ def _sum(*numbers: Mapping[str, float]) -> dict[str, float]:
 
 def _traced(found: Iterable[Finding], node: Node) -> list[TracedFinding]:
     return [TracedFinding(one, (node.id,)) for one in found]
+
+
+def _mended(claim: Finding) -> str:
+    where, message = wording.position(claim.evidence[0]), clip(claim.message, _MESSAGE)
+    return printable(f"{where}: mended, its own reproduction passes now: {message}")
 
 
 def _confidence(task: LeafTask, known: Container[str], *, is_read: bool) -> float:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from rlm_ci import sandbox
-from rlm_ci.report.findings import RefutedClaim, Severity
+from rlm_ci.report import suppressions
+from rlm_ci.report.findings import Part, RefutedClaim, Severity, fingerprints
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.prove import Prover
@@ -20,7 +21,7 @@ from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import ExitStack
     from typing import Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rlm_ci.pipelines.repository.plan import RecursionResult
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.report.findings import Finding
     from rlm_ci.review.model.claim_context import Hunks
     from rlm_ci.runs.run import Run
     from rlm_ci.sandbox.job import Sandbox
@@ -80,8 +82,9 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
     ]
     change, told = at.change, chosen["proofs"]
     sources = sources_of(change, corpus, Guidelines(chosen.get("guidelines", ())))
+    accepted = partial(_accepted, chosen.get("accepted"), at.run.redactor.finding)
     if told["lacking"] or change is None or change.merge_base is None:
-        return Prover(sources, None, told["lacking"], *levels)
+        return Prover(sources, None, told["lacking"], *levels, accepted=accepted)
 
     def choose() -> Sandbox:
         found = sandbox.choose(at.sandbox, at.environ)
@@ -98,7 +101,22 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         tuple(map(Command.parse, told["validators"])),
     )
     runner = at.held.enter_context(ProofRunner(place, at.record.fact))
-    return Prover(sources, runner, "", *levels)
+    return Prover(sources, runner, "", *levels, accepted=accepted)
+
+
+def _accepted(
+    told: Mapping[str, Any] | None, redact: Callable[[Finding], Finding], finding: Finding
+) -> str | None:
+    """Why a finding does not count, as people have settled or suppressed it.
+
+    The report finds it out once more: here it spares the work of showing such a claim.
+    """
+    if told is None:
+        return None
+    part = Part("review", "", findings=(finding.replace(suppression=None),))
+    part = suppressions.apply(part, told["entries"], today=lambda: str(told["day"]), redact=redact)
+    (mark,) = fingerprints([redact(finding)])
+    return part.findings[0].suppression or told["settled"].get(mark)
 
 
 def sources_of(

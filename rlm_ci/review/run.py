@@ -15,7 +15,7 @@ from rlm_ci.pipelines.repository.plan import RecursionPlan
 from rlm_ci.pipelines.repository.scope import RepositoryScope
 from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.report import render, suppressions
-from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Finding, Part, Severity
+from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Part, Severity
 from rlm_ci.report.links import Links
 from rlm_ci.review import objective, prover
 from rlm_ci.review.analyzers.checkouts import AnalyzedTree
@@ -34,16 +34,18 @@ from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
 from rlm_ci.review.guidelines import guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.describe import overview_of
+from rlm_ci.review.model.earlier_trial import EarlierClaim
 from rlm_ci.review.model.finder import room_for_change, source_of
 from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
 from rlm_ci.system import installation
+from rlm_ci.text import dates
 from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
@@ -107,7 +109,8 @@ class ReviewJob(RepositoryJob):
         if self.is_own() and self.may_write():
             told = objective.with_own(told, self._place(here, change))
         if has_one:
-            told = {**told, "guidelines": self._guidelines(here, change)}
+            accepted = {"entries": settings.suppressions, "day": dates.today(), "settled": {}}
+            told = {**told, "guidelines": self._guidelines(here, change), "accepted": accepted}
         proofs, setup = settings.review.proofs, settings.review.setup
         validator = settings.loop.validator
         proofs = prover.options(proofs, setup, validator, change, may_write=self.may_write())
@@ -325,6 +328,8 @@ class ChangeReviewJob(ReviewJob):
     change: ChangeSet
     subject: Subject
     before: PreviousReviews
+    #: Gives why findings are settled on the pull request, by their fingerprints.
+    settled: Callable[[], Mapping[str, str]]
     #: What the next review may use, "" for nothing.
     kept = ""
 
@@ -357,7 +362,10 @@ class ChangeReviewJob(ReviewJob):
         begun = self.before.begin(
             self.change, near, source_of(model), objective.asked_for(told, model)
         )
-        return {**told, "onward": begun.to_dict()}
+        accepted = told["accepted"]
+        if begun.since is not None or begun.is_doubt:
+            accepted = {**accepted, "settled": self.settled()}
+        return {**told, "onward": begun.to_dict(), "accepted": accepted}
 
     def without(self, part: Part, done: RecursionResult) -> Part:
         part = super().without(part, done)
@@ -375,25 +383,33 @@ class ChangeReviewJob(ReviewJob):
             return report
         begun = CarriedReview.from_dict(told)
         (part,) = report.parts
+        left_out = 0
         if part.state is None and begun.is_kept:
-            claims = [Finding.from_dict(one) for one in result.data["claims"]]
+            claims = [EarlierClaim.from_dict(one) for one in result.data["claims"]]
             changed = done.agreed.options["changed"]
             # What rests on a deleted file is asked again: the next review cannot open its lines.
-            again = {one.path for claim in claims for one in claim.evidence if went(one, changed)}
-            claims = [one for one in claims if not any(went(at, changed) for at in one.evidence)]
+            gone = [
+                one for one in claims if any(went(place, changed) for place in one.finding.evidence)
+            ]
+            again = {at.path for one in gone for at in one.finding.evidence if went(at, changed)}
+            claims = [one for one in claims if one not in gone]
             near = self.near(done.agreed.scope)
             marks = [near.mark(path) for path in self.change.names() if path not in again]
             asked_for = objective.asked_for(done.agreed.options, done.agreed.model)
-            self.kept = pack(claims, marks, asked_for, done.run.redactor.text) or TOO_MUCH
+            packed = pack(claims, marks, asked_for, done.run.redactor.text)
+            self.kept, left_out = packed.text or TOO_MUCH, packed.left_out
+        mended = result.data["mended"]
         asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)
         metrics = {
             "since": begun.since,
             "why": begun.why,
             "asked": asked,
-            "carried": len(begun.claims),
+            "carried": len(begun.claims) - len(mended),
+            "mended": len(mended),
         }
+        told = f"{carry_over.told(begun, asked, mended)}{carry_over.left_out(left_out)}"
         part = part.replace(
-            summary=printable(f"{part.summary}{carry_over.told(begun, asked)}"),
+            summary=printable(f"{part.summary}{told}"),
             metrics={**part.metrics, **metrics},
         )
         paths = [file.path for file in done.corpus.files]

@@ -35,6 +35,9 @@ class Critic:
         text = str(asked.messages[-1]["content"])
         if '"verdict"' in text:
             return Answer(json.dumps({"verdict": "fault", "reason": "it is one"}))
+        if '"edits"' in text and (broken := re.search(r"\(\w+, (src/\w+\.py), ", text)):
+            edit = {"path": broken[1], "old": "return 1", "new": "return 0"}
+            return Answer(json.dumps({"edits": [edit]}))
         if self.proves and (
             claimed := re.search(r"\(\w+, src/(\w+)\.py, .*\n?The fault (\w+)", text)
         ):

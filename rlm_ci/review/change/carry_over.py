@@ -1,8 +1,9 @@
 """A model's claims, kept for the next review of the same change.
 
-Kept are the claims, each with its places and a digest of their lines, and a mark of every file
-that was looked at. The reader trusts none of it: a claim counts if the file still has its mark
-and the lines their digest, and one wrong digest makes all of it void.
+Kept are the claims, each with its places, a digest of their lines and what was asked about it,
+and a mark of every file that was looked at. The reader trusts none of it: a claim counts if the
+file still has its mark and the lines their digest, and one wrong digest makes all of it void. A
+claim with a reproduction goes on where its file has changed, too: that is run again.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from rlm_ci.change.evidence import VERIFIED, anchor
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
+from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.git.patches import Hunk
     from rlm_ci.report.findings import Coverage
 
 _SCHEMA = "review-carried.schema.json"
@@ -30,6 +33,10 @@ _UNPACKED = 1 << 20
 #: Characters of a message, and of what a claim proposes.
 _MESSAGE, _FIX = 1_000, 2_000
 _DIGEST = 16
+#: Characters of all of it that the summary comment has room for.
+_ROOM = 11_000
+#: Places of mended claims in a summary.
+_SHOWN = 5
 _RULE = re.compile(r"review/[A-Za-z0-9-]+")
 _MARKS = re.compile(rf"(?:[0-9a-f]{{{DIGITS}}})*")
 #: In place of what is more than is kept.
@@ -46,10 +53,25 @@ class HashedLines(Value):
 
 
 class CarriedClaim(Value):
-    """A finding whose places have not been opened yet."""
+    """A finding whose places have not been opened yet, and what was asked about it."""
 
     finding: Finding
     places: tuple[HashedLines, ...]
+    trial: EarlierTrial | None = None
+
+    @property
+    def has_reproduction(self) -> bool:
+        return self.trial is not None and self.trial.reproduction is not None
+
+
+class EditedFile(Value):
+    """A file that has changed since the last review: as it was, and as it is now."""
+
+    before: bytes
+    path: str
+    blob: str
+    content: bytes
+    hunks: tuple[Hunk, ...] = ()
 
 
 class SavedReview(Value):
@@ -65,7 +87,7 @@ class CarriedReview(Value):
 
     ``asked`` are the files that a model has yet to read, None for all, and ``why`` is the reason;
     ``is_doubt``: there was a previous review that cannot be used. ``is_kept``: the results of
-    this one can be stored.
+    this one can be stored. ``is_same``: it is this commit.
     """
 
     why: str
@@ -73,8 +95,9 @@ class CarriedReview(Value):
     is_kept: bool = False
     since: str | None = None
     asked: tuple[str, ...] | None = None
-    claims: tuple[Finding, ...] = ()
+    claims: tuple[EarlierClaim, ...] = ()
     counts: Evidence = Evidence()
+    is_same: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -87,7 +110,7 @@ class CarriedReview(Value):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> CarriedReview:
         asked = None if record["asked"] is None else tuple(record["asked"])
-        claims = tuple(map(Finding.from_dict, record["claims"]))
+        claims = tuple(map(EarlierClaim.from_dict, record["claims"]))
         counts = Evidence(*record["counts"])
         return cls(**{**record, "asked": asked, "claims": claims, "counts": counts})
 
@@ -95,20 +118,28 @@ class CarriedReview(Value):
 # ── as a text ──
 
 
-def pack(
-    claims: Sequence[Finding], marks: Iterable[str], asked_for: str, mask: Callable[[str], str]
-) -> str | None:
+class PackedReview(Value):
     """The text that ``unpack`` reads; None if it is too much, or a rule or path has a secret.
 
-    ``mask`` takes secrets out.
+    ``left_out`` is the number of claims of which what was asked had no room.
     """
-    import json
-    from base64 import urlsafe_b64encode
-    from zlib import compress
+
+    text: str | None
+    left_out: int = 0
+
+
+def pack(
+    claims: Sequence[EarlierClaim],
+    marks: Iterable[str],
+    asked_for: str,
+    mask: Callable[[str], str],
+) -> PackedReview:
+    """``mask`` takes secrets out."""
 
     def place(one: Location) -> list[Any]:
         return [encodable(one.path), one.line_start, one.line_end, _digest(one.quote)]
 
+    findings = [one.finding for one in claims]
     rows = [
         [
             one.rule, one.severity.label, one.domain, one.confidence,
@@ -118,12 +149,41 @@ def pack(
             # A guideline stands at the base, where the next review looks for it anew.
             [place(spot) for spot in one.evidence if spot.side == "new"],
         ]
-        for one in claims
+        for one in findings
     ]  # fmt: skip
-    names = [one.rule for one in claims] + [place.path for one in claims for place in one.evidence]
+    names = [one.rule for one in findings]
+    names += [place.path for one in findings for place in one.evidence]
     if len(rows) > _CLAIMS or any(mask(name) != name or encodable(name) != name for name in names):
-        return None
-    record = {"t": asked_for, "m": "".join(sorted(set(marks))), "f": rows}
+        return PackedReview(None)
+    trials = [one.trial and one.trial.stored(mask) for one in claims]
+    record = {"t": asked_for, "m": "".join(sorted(set(marks)))}
+    lost = {at for at, one in enumerate(claims) if one.trial and trials[at] is None}
+    # What costs the most to ask again goes last: repairs first, then what is least severe.
+    order = sorted(range(len(claims)), key=lambda at: findings[at].severity)
+    steps = [*((at, True) for at in order), *((at, False) for at in order)]
+    text = _packed(record, rows, trials)
+    for at, is_repair in steps:
+        if text is None or len(text) <= _ROOM:
+            break
+        known = trials[at]
+        if known is None or (is_repair and not known.repair):
+            continue
+        trials[at] = known.replace(repair="", repair_reason="") if is_repair else None
+        lost.add(at)
+        text = _packed(record, rows, trials)
+    return PackedReview(text, len(lost))
+
+
+def _packed(
+    record: Mapping[str, Any], rows: Sequence[Sequence[Any]], trials: Sequence[EarlierTrial | None]
+) -> str | None:
+    import json
+    from base64 import urlsafe_b64encode
+    from zlib import compress
+
+    pairs = zip(rows, trials, strict=True)
+    full = [[*row, None if trial is None else trial.to_dict()] for row, trial in pairs]
+    record = {**record, "f": full}
     data = json.dumps(record, separators=(",", ":"), sort_keys=True).encode("ascii")
     return None if len(data) > _UNPACKED else urlsafe_b64encode(compress(data, 9)).decode()
 
@@ -150,7 +210,7 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
 
 
 def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> CarriedClaim:
-    rule, severity, domain, confidence, message, hint, fix, rows = row
+    rule, severity, domain, confidence, message, hint, fix, rows, trial = row
     # NaN is a number to a schema.
     if not _RULE.fullmatch(rule) or domain not in domains or not 0 <= confidence <= 1:
         raise ValueError("no claim of a review")
@@ -170,7 +230,8 @@ def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> Carried
         suggested_fix=fix,
         source=source,
     )
-    return CarriedClaim(finding, tuple(places))
+    known = None if trial is None else EarlierTrial.from_dict(trial).read_for(finding)
+    return CarriedClaim(finding, tuple(places), known)
 
 
 def _digest(quote: str | None) -> str:
@@ -207,23 +268,56 @@ def opened(
     asked: Collection[str],
     known: Collection[str],
     contents: Mapping[str, tuple[str, bytes]],
-) -> tuple[tuple[Finding, ...], Evidence]:
-    """The claims on files that are not looked at again, their places opened, and the counts.
+    edited: Mapping[str, EditedFile],
+) -> tuple[tuple[EarlierClaim, ...], Evidence]:
+    """The claims that go on, their places opened, and the counts.
 
-    ``contents`` are blob and content of these files by their paths.
+    ``contents`` are blob and content of files that are not looked at again, ``edited`` those of
+    the others, by their paths at the last review. On these, only claims with a reproduction go on.
     """
     kept = []
     offered = verified = 0
     for claim in claims:
         if any(place.path in asked or place.path not in known for place in claim.places):
-            continue  # the model reads these files again
-        places = [_opened(one, contents) for one in claim.places]
+            if not claim.has_reproduction or claim.places[0].path not in edited:
+                continue  # the model reads these files again
+            some = [one for one in claim.places if one.path in edited]
+            places = [_followed(one, edited[one.path]) for one in some]
+        else:
+            places = [_opened(one, contents) for one in claim.places]
         held = [one for one in places if one is not None]
         offered += len(places)
         verified += len(held)
         if len(held) == len(places):
-            kept.append(claim.finding.replace(evidence=tuple(held)))
+            finding = claim.finding.replace(evidence=tuple(held))
+            kept.append(EarlierClaim(finding, claim.trial))
     return tuple(kept), Evidence(offered, verified, 0, offered - verified)
+
+
+def _followed(place: HashedLines, edit: EditedFile) -> Location | None:
+    """Where the lines of a place are now, or what stands there in their stead."""
+    if _opened(place, {place.path: ("", edit.before)}) is None:
+        return None
+    start, end = place.line_start, place.line_end
+    if start is None or end is None:
+        return Location(edit.path, blob=edit.blob)
+    first, last = _line_after(edit.hunks, start)[0], _line_after(edit.hunks, end)[1]
+    location = Location(edit.path, max(1, first), max(1, first, last))
+    return anchor(location, edit.content, edit.blob).location or Location(edit.path, blob=edit.blob)
+
+
+def _line_after(hunks: Sequence[Hunk], line: int) -> tuple[int, int]:
+    """The first and last lines that stand for an old one, behind hunks without context."""
+    shift = 0
+    for hunk in hunks:
+        first, last = hunk.span("old")
+        if first <= line <= last:
+            start, end = hunk.span("new")
+            return start, max(start, end)
+        # A hunk without old lines begins at the one before the gap.
+        if last < line and (hunk.old_count or first < line):
+            shift += hunk.new_count - hunk.old_count
+    return line + shift, line + shift
 
 
 def _opened(place: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Location | None:
@@ -238,14 +332,33 @@ def _opened(place: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Lo
 # ── for people ──
 
 
-def told(begun: CarriedReview, asked: int) -> str:
-    """What a summary says of it; ``asked`` is the number of files that the model reads now."""
+def told(begun: CarriedReview, asked: int, mended: Sequence[str] = ()) -> str:
+    """What a summary says of it; ``asked`` is the number of files that the model reads now.
+
+    ``mended`` are the places of claims that are.
+    """
     if begun.since is None:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
     told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
-    carried = len(begun.claims)
+    carried = len(begun.claims) - len(mended)
     hold = "holds" if carried == 1 else "hold"
-    return f"{told}, and {count(carried, 'claim')} of it from before {hold}"
+    told = f"{told}, and {count(carried, 'claim')} of it from before {hold}"
+    if not mended:
+        return told
+    verb, more = ("is", "its") if len(mended) == 1 else ("are", "their")
+    shown = ", ".join(mended[:_SHOWN]) + (", …" if len(mended) > _SHOWN else "")
+    why = f"{more} own {'reproduction passes' if more == 'its' else 'reproductions pass'} now"
+    return f"{told}; {count(len(mended), 'claim')} {verb} mended, as {why}: {shown}"
+
+
+def left_out(number: int) -> str:
+    """What a summary says of claims of which what was asked has no room in the comment."""
+    if not number:
+        return ""
+    return (
+        f"; the summary comment has no room for all that was run for {count(number, 'claim')}, "
+        "so the next review asks for it again"
+    )
 
 
 def covered(coverage: Coverage, begun: CarriedReview, paths: Sequence[str]) -> Coverage:

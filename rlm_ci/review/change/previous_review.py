@@ -9,13 +9,13 @@ from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint
 from rlm_ci.review.change import carry_over
-from rlm_ci.review.change.carry_over import CarriedReview
+from rlm_ci.review.change.carry_over import CarriedReview, EditedFile
 from rlm_ci.review.objective import DOMAINS
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.github.posting.outcome import Destination
@@ -73,7 +73,7 @@ class PreviousReviews:
         kept = _read(last.review, source, asked_for)
         if isinstance(kept, str):
             return CarriedReview(kept, is_doubt=True, is_kept=True)
-        return _gone_on(since, why, kept, change.names(), near)
+        return _gone_on(since, why, kept, change, near)
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
         """The checkpoint of the last run, or why there is none."""
@@ -112,21 +112,57 @@ def _read(text: str, source: str, asked_for: str) -> SavedReview | str:
 
 
 def _gone_on(
-    since: str, why: str, kept: SavedReview, changed: Sequence[str], near: AffectedFiles
+    since: str, why: str, kept: SavedReview, change: ChangeSet, near: AffectedFiles
 ) -> CarriedReview:
-    corpus = near.corpus
+    corpus, changed = near.corpus, change.names()
     known = {file.path: file for file in corpus.files}
     new = [path for path in changed if near.mark(path) not in kept.marks]
     asked = carry_over.stale(kept.claims, new, known.keys())
-    told = {place.path for one in kept.claims for place in one.places} & known.keys() - asked
-    files = [known[path] for path in sorted(told)]
+    told = {place.path for one in kept.claims for place in one.places}
+    again = {
+        place.path
+        for one in kept.claims
+        if one.has_reproduction
+        for place in one.places
+        if place.path in asked or place.path not in known
+    }
+    edited = _edited(change, since, near, again)
+    files = [known[path] for path in sorted(told & known.keys() - asked)]
     pairs = zip(files, corpus.read(files) if files else (), strict=True)
     contents = {file.path: (file.oid, content) for file, content in pairs}
-    claims, counts = carry_over.opened(kept.claims, asked, known.keys(), contents)
+    claims, counts = carry_over.opened(kept.claims, asked, known.keys(), contents, edited)
     if counts.rejected:
         lost = f"{count(counts.rejected, 'place')} that the last review names"
         return CarriedReview(
             f"{lost} cannot be found again", is_doubt=True, is_kept=True, counts=counts
         )
     order = tuple(path for path in changed if path in asked)
-    return CarriedReview(why, is_kept=True, since=since, asked=order, claims=claims, counts=counts)
+    return CarriedReview(
+        why,
+        is_kept=True,
+        since=since,
+        asked=order,
+        claims=claims,
+        counts=counts,
+        is_same=since == change.head,
+    )
+
+
+def _edited(
+    change: ChangeSet, since: str, near: AffectedFiles, paths: Collection[str]
+) -> dict[str, EditedFile]:
+    """Those of ``paths`` at the commit ``since`` that are still there, if by another name."""
+    if not paths:
+        return {}
+    after = change.replace(trigger="range", base=since, merge_base=since, also=())
+    hunks = after.hunks(context=0)[0]
+    names = {one.old_path: one.path for one in after.files() if one.old_path}
+    files = {path: near.files([names.get(path, path)]) for path in sorted(paths)}
+    present = {path: some[0] for path, some in files.items() if some}
+    before = change.repository.read(*(f"{since}:{path}" for path in present)) if present else ()
+    contents = near.corpus.read([*present.values()]) if present else ()
+    return {
+        path: EditedFile(old, file.path, file.oid, content, hunks.get(file.path, ()))
+        for (path, file), old, content in zip(present.items(), before, contents, strict=True)
+        if old is not None
+    }

@@ -14,9 +14,10 @@ from rlm_ci.review.model import mend, metered, refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.claim_prompt import ClaimPrompt
+from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial, trial_of
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.reproduce import ClaimTrial, Trial
-from rlm_ci.review.proofs.reproduction import FAILS_ALIKE, RepairOutcome
+from rlm_ci.review.proofs.reproduction import FAILS_ALIKE, PASSED, RepairOutcome
 from rlm_ci.review.proofs.stored_proofs import StoredProof
 from rlm_ci.review.results import merge
 from rlm_ci.text.printable import printable
@@ -24,12 +25,13 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import TracedFinding
     from rlm_ci.report.findings import Finding
+    from rlm_ci.review.proofs.reproduction import Reproduction
     from rlm_ci.review.proofs.runner import ProofRunner
 
 #: Below it, a claim is not run; what is argued is not above it.
@@ -45,7 +47,7 @@ class ProvedClaims(Value):
     """The claims that stand, each with its proof, and those that are refuted.
 
     ``uncovered`` are pairs of path and reason where a budget had no room; ``stored`` has what was
-    run for a claim, by the id of its finding.
+    run for a claim, by the id of its finding; ``claims`` are all, for a later review.
     """
 
     findings: tuple[TracedFinding, ...] = ()
@@ -53,6 +55,7 @@ class ProvedClaims(Value):
     metrics: Mapping[str, float] = {}
     uncovered: tuple[tuple[str, str], ...] = ()
     stored: Mapping[str, StoredProof] = {}
+    claims: tuple[EarlierClaim, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """What the report needs besides the findings, as JSON."""
@@ -63,13 +66,6 @@ class ProvedClaims(Value):
             "proofs": {mark: one.to_dict() for mark, one in self.stored.items()},
         }
 
-    def has_refuted(self, claim: Finding) -> bool:
-        """Whether ``claim`` is one of those that are refuted, or was merged into one."""
-        return any(
-            one.finding.rule == claim.rule and set(claim.evidence) <= set(one.finding.evidence)
-            for one in self.refuted
-        )
-
 
 class Prover:
     """What decides about claims. Without a ``runner`` nothing is run, for the reason ``lacking``.
@@ -77,7 +73,7 @@ class Prover:
     ``level`` is the severity from which a model is asked to refute what nothing shows, and
     ``repair_level`` that from which it is asked to repair what a run shows; None for never.
     ``of_fix``: the change is to mend something, so a claim may be that it does not, and nobody
-    asks for repairs.
+    asks for repairs. ``accepted`` gives the reason why a claim does not count, if there is one.
     """
 
     def __init__(
@@ -89,7 +85,9 @@ class Prover:
         repair_level: Severity | None = Severity.HIGH,
         *,
         of_fix: bool = False,
+        accepted: Callable[[Finding], str | None] = lambda _finding: None,
     ) -> None:
+        self.accepted = accepted
         self.sources = sources or Sources((), lambda _path: None)
         self.runner = runner
         self.level = level
@@ -101,30 +99,43 @@ class Prover:
         """Why nothing can be run; "" if something can."""
         return self._lacking if self.runner is None else self.runner.available
 
+    def has_passed(self, claim: EarlierClaim) -> bool:
+        """Whether the reproduction of an earlier claim passes now, so that it is mended."""
+        code = claim.reproduction
+        if code is None or self.runner is None or self.lacking() or self.accepted(claim.finding):
+            return False
+        return self.runner.check(code).head.status == PASSED
+
     def settle(
         self,
         found: tuple[TracedFinding, ...],
         ask: Ask | None,
         limit: tuple[float, float],
         spent: Mapping[str, float],
+        earlier: Sequence[EarlierClaim] = (),
     ) -> tuple[tuple[TracedFinding, ...], ProvedClaims]:
         """Decide about the claims in ``found``, then merge them with what tools found.
 
-        ``spent`` counts against ``limit``.
+        ``spent`` counts against ``limit``; ``earlier`` are the claims of the last review.
         """
         claims = merge.claims_of(found)
         if not claims:
             return found, ProvedClaims()
         asked = None if ask is None else MeteredAsk(ask, spent, limit)
-        proved = self.prove(asked, claims)
+        proved = self.prove(asked, claims, earlier)
         if asked is not None:
             proved = proved.replace(metrics={**proved.metrics, **asked.spent()})
         tools = (one for one in found if not merge.is_claim(one.finding))
         return merge.merge((*tools, *proved.findings)), proved
 
-    def prove(self, ask: Ask | None, claims: Sequence[TracedFinding]) -> ProvedClaims:
+    def prove(
+        self,
+        ask: Ask | None,
+        claims: Sequence[TracedFinding],
+        earlier: Sequence[EarlierClaim] = (),
+    ) -> ProvedClaims:
         """Decide about ``claims``, the most severe first. Without ``ask`` all are argued."""
-        stage = _Stage(self, ask)
+        stage = _Stage(self, ask, earlier)
         for one in claims:
             stage.take(one)
         if not self.of_fix:
@@ -135,9 +146,14 @@ class Prover:
 class _Stage:
     """The claims of one review, one after the other."""
 
-    def __init__(self, prover: Prover, ask: Ask | None) -> None:
+    def __init__(self, prover: Prover, ask: Ask | None, earlier: Sequence[EarlierClaim]) -> None:
         self._prover = prover
         self._ask = ask
+        self._earlier = earlier
+        #: All claims as they came, and what was asked about them, by the ids of their findings.
+        self._claims: dict[str, EarlierClaim] = {}
+        #: The ids of those whose questions ended early.
+        self._cut: set[str] = set()
         self._kept: list[TracedFinding] = []
         self._refuted: list[RefutedClaim] = []
         self._numbers: dict[str, float] = dict.fromkeys((*refute.VERDICTS, *LEVELS), 0)
@@ -156,27 +172,32 @@ class _Stage:
             self._numbers,
             tuple(self._uncovered),
             self._stored,
+            tuple(self._claims.values()),
         )
 
     def take(self, claim: TracedFinding) -> None:
         """Decide about one claim; whether the change has made the fault, a run tells."""
-        finding = claim.finding
-        mark = self._mark(finding)
+        mark = self._mark(claim.finding)
+        earlier = trial_of(claim.finding, self._earlier)
+        reason = self._prover.accepted(claim.finding) or claim.finding.suppression
+        finding = claim.finding.replace(suppression=reason)
         is_untouched = finding.suppression == UNTOUCHED
         is_near = is_untouched and self._prover.sources.is_near_change(finding)
         if is_near or (is_untouched and finding.severity >= LEVEL):
             finding = finding.replace(suppression=None)
-        trial = self._tried(finding, mark)
+        trial = first = self._tried(finding, mark, earlier)
         if is_untouched and not is_near and trial.level == ARGUED:
             if self._is_old(trial):
                 finding = finding.replace(suppression=UNTOUCHED)
             else:
                 trial = trial.replace(reason=f"{trial.reason}; it is {UNTOUCHED}")
         verdict = reason = ""
-        if trial.level == ARGUED and self._is_doubtful(finding, trial):
-            verdict, reason = self._second_look(finding, mark, trial)
+        if trial.level == ARGUED and self._is_doubtful(finding, trial, earlier):
+            verdict, reason = self._second_look(finding, mark, trial, earlier)
         if verdict == refute.REFUTED and trial.is_open:
             verdict = refute.UNSURE  # an argument alone refutes nothing that ran
+        known = _kept(first, verdict, reason, earlier, is_cut=mark in self._cut)
+        self._claims[mark] = EarlierClaim(claim.finding, known)
         if verdict:
             self._numbers[verdict] += 1
         if reason:
@@ -210,7 +231,8 @@ class _Stage:
             is_refused = tried is not None and tried.is_run and not tried.ok
             if tried is None or not tried.ok:
                 before = f"its suggestion: {tried.reason}; " if tried else ""
-                tried = self._asked_to_mend(runner, mark, claim.finding, trial)
+                tried = self._mended_before(runner, mark, reproduction)
+                tried = tried or self._asked_to_mend(runner, mark, claim.finding, trial)
                 tried = tried.replace(reason=tried.reason if tried.ok else before + tried.reason)
             fields = {"repair": tried.patch, "repair_reason": tried.reason}
             self._stored[mark] = self._stored[mark].replace(**fields)
@@ -218,6 +240,18 @@ class _Stage:
             fix = None if is_refused else claim.finding.suggested_fix
             finding = claim.finding.replace(proof=proof.replace(**fields), suggested_fix=fix)
             self._kept[at] = claim.replace(finding=finding)
+
+    def _mended_before(
+        self, runner: ProofRunner, mark: str, one: Reproduction
+    ) -> RepairOutcome | None:
+        """What came of the repair of an earlier review; None where a model is to be asked."""
+        earlier = self._claims[mark].trial
+        if earlier is None or not earlier.repair:
+            why = earlier.repair_reason if earlier else ""
+            return RepairOutcome(ok=False, reason=why) if why else None
+        runner.start_validator()
+        tried = runner.try_repair(earlier.repair, one)
+        return tried if tried.ok else None
 
     def _asked_to_mend(
         self, runner: ProofRunner, mark: str, finding: Finding, trial: Trial
@@ -232,21 +266,36 @@ class _Stage:
                 sources = self._prover.sources
                 runner.start_validator()
                 prompt = trial.prompt or self._prompt(finding)
-                return mend.by_question(self._ask, runner, sources, mark, prompt, trial)
+                tried = mend.by_question(self._ask, runner, sources, mark, prompt, trial)
+                fields = {"repair": tried.patch, "repair_reason": "" if tried.ok else tried.reason}
+                known = self._claims[mark]
+                if known.trial:
+                    trial_now = known.trial.replace(**fields)
+                    self._claims[mark] = known.replace(trial=trial_now)
+                return tried
             except (LimitError, RemoteError) as error:
                 self._spent = why = printable(str(error))
         return RepairOutcome(ok=False, reason=f"no repair was asked for: {why}")
 
-    def _tried(self, finding: Finding, mark: str) -> Trial:
+    def _tried(self, finding: Finding, mark: str, earlier: EarlierTrial | None) -> Trial:
         why = self._why_not(finding)
         if why or self._ask is None or self._prover.runner is None:
-            return Trial(ARGUED, why)
+            return Trial(ARGUED, why or self._no_room(finding))
+        if earlier is not None and earlier.reason:
+            return Trial(ARGUED, earlier.reason)
         prompt = self._prompt(finding, self._prover.runner.framework())
         trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, prompt)
         trial.unmended = self._prover.of_fix and finding.rule == UNMENDED
         try:
+            if earlier is not None and earlier.reproduction is not None:
+                again = trial.again(earlier)
+                if again.level != ARGUED:
+                    return again.replace(prompt=prompt)
+            if why := self._no_room(finding):
+                return trial.last.replace(reason=why)
             return trial.run().replace(prompt=prompt)
         except (LimitError, RemoteError) as error:
+            self._cut.add(mark)
             last, what = trial.last, "was not run"
             if last.outcome is not None:
                 what = "was run, and not judged" if last.is_open else "was run once"
@@ -265,7 +314,7 @@ class _Stage:
             return f"a claim of severity {finding.severity.label} is not run"
         if finding.domain == ARCHITECTURE:
             return "what many places show together cannot be run"
-        return self._prover.lacking() or self._no_room(finding)
+        return self._prover.lacking()
 
     def _by_guideline(self, finding: Finding) -> Trial | None:
         """A claim that nothing shows may rest on a guideline: its lines and these are there."""
@@ -278,17 +327,21 @@ class _Stage:
 
     def _is_old(self, trial: Trial) -> bool:
         """Whether a claim on lines that the change does not touch is not of this change."""
-        outcome = trial.outcome
-        fails_alike = outcome is not None and outcome.reason == FAILS_ALIKE
         # A fix answers for no fault elsewhere unless a run shows it.
-        return fails_alike or self._prover.of_fix
+        reason = trial.reason if trial.outcome is None else trial.outcome.reason
+        return reason.startswith(FAILS_ALIKE) or self._prover.of_fix
 
-    def _is_doubtful(self, finding: Finding, trial: Trial) -> bool:
+    def _is_doubtful(self, finding: Finding, trial: Trial, earlier: EarlierTrial | None) -> bool:
         level = self._prover.level
-        is_claimed = level is not None and (finding.severity >= level or trial.is_missed)
+        is_missed = trial.is_missed or (earlier is not None and bool(earlier.verdict))
+        is_claimed = level is not None and (finding.severity >= level or is_missed)
         return is_claimed and finding.suppression is None and finding.domain != ARCHITECTURE
 
-    def _second_look(self, finding: Finding, mark: str, trial: Trial) -> tuple[str, str]:
+    def _second_look(
+        self, finding: Finding, mark: str, trial: Trial, earlier: EarlierTrial | None
+    ) -> tuple[str, str]:
+        if earlier is not None and earlier.verdict and trial.prompt is None:
+            return earlier.verdict, earlier.verdict_reason
         if self._ask is None or self._no_room(finding):
             return refute.UNEXAMINED, ""
         prompt = trial.prompt or self._prompt(finding)
@@ -344,3 +397,22 @@ class _Stage:
             confidence=_SURE.get(trial.level, _REPRODUCED),
             proof=proof,
         )
+
+
+def _kept(
+    trial: Trial, verdict: str, reason: str, earlier: EarlierTrial | None, *, is_cut: bool
+) -> EarlierTrial | None:
+    """What a later review need not ask about a claim."""
+    if trial.level != ARGUED:
+        before = earlier or EarlierTrial()
+        severity = trial.severity.label if trial.severity is not None else ""
+        repair = {"repair": before.repair, "repair_reason": before.repair_reason}
+        return EarlierTrial(trial.reproduction, trial.breaks, severity, trial.shown, **repair)
+    if is_cut:  # its judge is still to be asked
+        return EarlierTrial(trial.reproduction, trial.breaks) if trial.is_open else earlier
+    if trial.prompt is None and earlier is not None:  # nobody was asked to show it
+        return earlier
+    verdict, reason = ("", "") if verdict == refute.UNEXAMINED else (verdict, reason)
+    why = trial.reason if trial.prompt is not None else ""
+    known = EarlierTrial(reason=why, verdict=verdict, verdict_reason=reason)
+    return None if known == EarlierTrial() else known

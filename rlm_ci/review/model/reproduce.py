@@ -13,6 +13,7 @@ from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_part import part_of
 from rlm_ci.review.model.claim_prompt import ClaimPrompt, tried
+from rlm_ci.review.model.earlier_trial import judgement
 from rlm_ci.review.model.refute import verdict_misfit
 from rlm_ci.review.proofs.levels import looks_at, shows_nothing
 from rlm_ci.review.proofs.reproduction import PASSED, SCRIPT, Reproduction
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.models import Message
     from rlm_ci.models.json_question import Ask
     from rlm_ci.report.findings import Finding
+    from rlm_ci.review.model.earlier_trial import EarlierTrial
     from rlm_ci.review.proofs.reproduction import ProofOutcome
     from rlm_ci.review.proofs.runner import ProofRunner
 
@@ -95,6 +97,16 @@ class ClaimTrial:
         self.last = Trial(ARGUED, "the model gave no reproduction")
         #: Whether the claim is that a fix leaves the fault where it was.
         self.unmended = False
+        #: The judgement of an earlier reproduction, if it counts for this claim.
+        self._judgement: Mapping[str, Any] | None = None
+
+    def again(self, earlier: EarlierTrial) -> Trial:
+        """Run the reproduction of an earlier review. Raises what ``ask`` raises."""
+        if earlier.reproduction is None:
+            raise AssertionError("only what ran is run again")
+        self._judgement = judgement(earlier, self._finding)
+        self.last = self._tried({**earlier.reproduction.to_dict(), "breaks": earlier.breaks}, 0)
+        return self.last
 
     def run(self) -> Trial:
         """Try a reproduction, and once more if it shows nothing.
@@ -167,6 +179,8 @@ class ClaimTrial:
 
         ``content`` is that of the reproduction, and ``failing`` its line that fails.
         """
+        if number == 0 and self._judgement is not None:
+            return {"verdict": FAULT, **self._judgement}
         prompt = self._prompt.asking("judge", {}, trial.tried)
         misfit = partial(_misjudged, content, failing)
         answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit)

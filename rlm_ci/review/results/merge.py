@@ -99,6 +99,13 @@ def is_claim(finding: Finding) -> bool:
     return finding.source.startswith("model:")
 
 
+def are_near(one: Finding, other: Finding) -> bool:
+    """Whether both are about lines that overlap."""
+    first, second = (finding.evidence[0].path for finding in (one, other))
+    (start, end), (begin, stop) = _lines(one), _lines(other)
+    return first == second and start <= stop and begin <= end
+
+
 class _Kept:
     """The findings of one file, each once, indexed by their lines."""
 

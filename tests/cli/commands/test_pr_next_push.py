@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from zlib import compress, decompress
 
 import pytest
 
@@ -69,7 +72,7 @@ def test_only_what_is_new_is_asked_and_the_rest_stays(pushes: Pushes) -> None:
     pushes.push(e="five = 5  # FAULT five\n")
     assert pushes.judge() == {"src/e.py"}
     log = pushes.stage.github.log[pushes.stage.before :]
-    assert len(log) <= 8, [f"{one.method} {one.path}" for one in log]
+    assert len(log) <= 9, [f"{one.method} {one.path}" for one in log]
     assert pushes.faults == {"four", "five"}
 
 
@@ -112,8 +115,9 @@ def test_a_finding_that_a_person_settled_stays_settled_while_its_lines_stand(
     assert "on the pull request: 1 finding settled" in report.read_text()
     assert program.main(["verify", "latest", "-C", str(stage.clone.path)]) == 0
     stage.keeps_runs = False
-    pushes.push(a=fault("one", 3), b="two = 2\n")
+    pushes.push(a=fault("one", 3), b="def two():\n    return 0\n")
     pushes.judge(**env)
+    assert "1 claim is mended, as its own reproduction passes now: src/b.py:2" in stage.summary
     assert (accepted(), stage.report["verdict"]) == ({"one": None}, "findings")
 
 
@@ -209,14 +213,10 @@ def test_what_a_budget_left_out_is_asked_the_next_time(pushes: Pushes) -> None:
 
 def _repacked(pushes: Pushes, *, terms: str = "", digest: str = "") -> str:
     """What the last review left, changed."""
-    import json
-    from base64 import urlsafe_b64decode, urlsafe_b64encode
-    from zlib import compress, decompress
-
     record: dict[str, Any] = json.loads(decompress(urlsafe_b64decode(pushes.stage.last.review)))
     record["t"] = terms or record["t"]
     if digest:
-        record["f"][0][-1][0][-1] = digest
+        record["f"][0][7][0][-1] = digest
         record["f"][0][4] = "An invented finding."
     return urlsafe_b64encode(compress(json.dumps(record).encode())).decode()
 
@@ -241,7 +241,7 @@ def test_ten_pushes(pushes: Pushes) -> None:
         assert pushes.judge() == {f"src/{name}.py"}
         faults = {"one", "two"} | {text.split()[-1] for text in texts.values()}
         assert pushes.faults == faults
-        assert len(stage.github.log) - stage.before <= 8 + (number > 3)  # one is closed then
+        assert len(stage.github.log) - stage.before <= 9 + (number > 3)  # one is closed then
     assert stage.last.calls == 22
     assert len([one for one in stage.pull.comments if "rlm-ci:report" in one.body]) == 1
 
@@ -255,3 +255,145 @@ def test_more_than_the_comment_can_keep(pushes: Pushes, monkeypatch: pytest.Monk
     pushes.push(d="four = 4\n")
     assert pushes.judge() == {A, B, "src/c.py", "src/d.py"}
     assert "more than the summary comment can store" in pushes.part["summary"]
+
+
+def proved(pushes: Pushes) -> dict[str, tuple[str, str]]:
+    """Severity and level of proof of each fault that the report tells."""
+    rows = (one for one in pushes.stage.report["findings"] if "fault" in one["rule"])
+    return {
+        one["rule"].partition("fault-")[2]: (one["severity"], one["proof"]["level"]) for one in rows
+    }
+
+
+SEVERE = {"RLM_CI_REVIEW_REPAIR_LEVEL": "off"}
+
+
+@pytest.mark.full
+def test_the_same_commit_again_costs_nothing_and_says_the_same(pushes: Pushes) -> None:
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    pushes.push(a=fault("one", 1), b=fault("two", 2), c="three = 3  # FAULT three\n")
+    pushes.judge(**SEVERE)
+    first, metrics, spent = proved(pushes), pushes.part["metrics"], pushes.stage.last.calls
+    assert first == {
+        "one": ("high", "reproduced"), "two": ("high", "reproduced"), "three": ("medium", "argued"),
+    }  # fmt: skip
+    assert (metrics["looked"], metrics["files"]) == (3, 3)
+    for _ in range(2):
+        assert pushes.judge(**SEVERE) == set()
+        assert pushes.stage.last.calls == spent
+        assert proved(pushes) == first
+        assert pushes.stage.conclusions[-1] == "failure"
+        now = pushes.part["metrics"]
+        assert (now["looked"], now["confidence"]) == (metrics["looked"], metrics["confidence"])
+        assert (now["carried"], now["mended"]) == (3, 0)
+
+
+@pytest.mark.full
+def test_a_push_that_mends_two_is_believed_their_own_reproductions(pushes: Pushes) -> None:
+    stage = pushes.stage
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    pushes.push(**{name: fault(name, 1) for name in "abd"})
+    pushes.judge(**SEVERE)
+    spent = stage.last.calls
+    # The model names none of them: what was marked as a fault is no longer.
+    pushes.push(
+        **{name: f"# {name}\ndef {name}():\n    return {name == 'b':d}\n" for name in "abd"}
+    )
+    pushes.judge(**SEVERE)
+    assert stage.last.calls == spent + 2  # read, and described
+    assert proved(pushes) == {"b": ("high", "reproduced")}
+    (left,) = stage.report["findings"]
+    place = left["evidence"][0]
+    assert (place["line_start"], place["quote"]) == (3, "    return 1")
+    told = "2 claims are mended, as their own reproductions pass now: src/a.py:3, src/d.py:3"
+    assert told in stage.summary
+    assert pushes.beside() == {"a": False, "b": True, "d": False}
+
+
+@pytest.mark.full
+def test_a_repair_is_run_again_and_all_of_it_is_verified(pushes: Pushes) -> None:
+    stage = pushes.stage
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    pushes.push(a=fault("one", 1), b="two = 2\n")
+    pushes.judge()
+    (first,) = stage.report["findings"]
+    assert "+    return 0" in first["proof"]["repair"]
+    spent = stage.last.calls
+    pushes.push(c="three = 4\n", d=fault("one", 1))
+    stage.keeps_runs = True
+    pushes.judge()
+    assert stage.last.calls == spent + 5  # read and described; shown, judged and mended: d alone
+    (path,) = stage.clone.path.glob(".runs/*/cli/*/report.json")
+    found = {one["evidence"][0]["path"]: one for one in json.loads(path.read_text())["findings"]}
+    assert found[A]["proof"] == first["proof"]
+    run = str(path.parent)
+    for words in (["verify", run], ["verify", run, "--run-proofs"]):
+        assert program.main([*words, "-C", str(stage.clone.path)]) == 0, words
+
+
+@pytest.mark.full
+def test_what_people_have_accepted_is_not_run(pushes: Pushes) -> None:
+    stage = pushes.stage
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    pushes.push(a=fault("one", 1), b=fault("two", 2))
+    pushes.judge(**SEVERE)
+    (one,) = (each for each in stage.pull.review_comments if "fault-one" in each.body)
+    one.reactions.append(Reaction(1, "ada", "-1", stage.github.world.now()))
+    pushes.push(a="# Moved\n" + fault("one", 1))
+    spent = stage.last.calls
+    pushes.judge(**SEVERE)
+    assert stage.last.calls == spent + 2  # read, and described
+    found = {each["rule"][-3:]: each for each in stage.report["findings"]}
+    assert found["one"]["suppression"] == "ada gave the review comment a thumbs down"
+    assert found["one"]["proof"]["reason"] == "it does not count, and was not run"
+    assert found["two"]["proof"]["level"] == "reproduced"
+    assert "1 finding settled" in pushes.part["summary"]
+
+
+@pytest.mark.full
+def test_what_has_no_room_in_the_comment_is_asked_again(
+    pushes: Pushes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    pushes.push(a=fault("one", 1), b=fault("two", 2))
+    with monkeypatch.context() as patch:
+        patch.setattr(carry_over, "_ROOM", 100)
+        pushes.judge(**SEVERE)
+    told = "no room for all that was run for 2 claims, so the next review asks for it again"
+    assert told in pushes.stage.summary
+    spent = pushes.stage.last.calls
+    pushes.judge(**SEVERE)
+    assert pushes.stage.last.calls == spent + 4  # a reproduction and a judgement of each
+    assert proved(pushes) == {"one": ("high", "reproduced"), "two": ("high", "reproduced")}
+
+
+def forged(pushes: Pushes, content: str) -> str:
+    """What the last review left, with another reproduction of all claims."""
+    record: dict[str, Any] = json.loads(decompress(urlsafe_b64decode(pushes.stage.last.review)))
+    for row in record["f"]:
+        row[8]["reproduction"]["content"] = content
+    return urlsafe_b64encode(compress(json.dumps(record).encode())).decode()
+
+
+#: A forged reproduction, and what is left of the claim, once the model has been asked again.
+FORGED = {
+    "passes": "pass\n",
+    "fails in any tree": "assert False\n",
+    "fails of itself": "raise AssertionError\n",
+    "reads": "import inspect, a\nassert 'FAULT' not in inspect.getsource(a.one)\n",
+    "no code": "def (\n",
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_reproduction_decides_nothing(pushes: Pushes, how: str) -> None:
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    pushes.push(a=fault("one", 1), b="two = 2\n")
+    pushes.judge(**SEVERE)
+    spent = pushes.stage.last.calls
+    pushes.forge(review=forged(pushes, FORGED[how]))
+    assert pushes.judge(**SEVERE) == set()
+    assert pushes.stage.last.calls == spent + 2
+    assert proved(pushes) == {"one": ("high", "reproduced")}
+    assert pushes.stage.conclusions[-1] == "failure"

@@ -12,13 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlm_ci.git.patches import Hunk
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.review.change import carry_over
+from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial
 from rlm_ci.review.objective import DOMAINS
+from rlm_ci.review.proofs.reproduction import Reproduction
 
 MODEL, TERMS = "model:m", "7" * 32
 CONTENT = b"one\ntwo\nthree\n"
 MARKS = ["a" * 32, "b" * 32]
+CODE = Reproduction("test_two.py", "def test_two():\n    assert two() == 2\n", "test", "assert")
+TRIAL = EarlierTrial(CODE, "two is one", "high", "", repair="--- a/a.py\n")
 
 
 def claim(path: str = "a.py", line: int = 2, **more: Any) -> Finding:
@@ -32,7 +37,7 @@ def claim(path: str = "a.py", line: int = 2, **more: Any) -> Finding:
 
 
 def packed(*claims: Finding) -> str:
-    text = carry_over.pack(claims, MARKS, TERMS, str)
+    text = carry_over.pack([EarlierClaim(one) for one in claims], MARKS, TERMS, str).text
     assert text
     return text
 
@@ -43,8 +48,8 @@ def unpacked(text: str) -> carry_over.SavedReview:
 
 def opened(kept: carry_over.SavedReview, **files: bytes) -> list[Finding]:
     contents = {name.replace("_", "."): ("b1", data) for name, data in files.items()}
-    found, _ = carry_over.opened(kept.claims, (), contents.keys(), contents)
-    return list(found)
+    found, _ = carry_over.opened(kept.claims, (), contents.keys(), contents, {})
+    return [one.finding for one in found]
 
 
 def test_what_is_written_is_read_and_opened() -> None:
@@ -56,7 +61,7 @@ def test_what_is_written_is_read_and_opened() -> None:
 @pytest.mark.parametrize("content", [b"one\nTWO\nthree\n", b"one\n", b""])
 def test_what_does_not_stand_there_any_more_is_dropped_and_counted(content: bytes) -> None:
     kept = unpacked(packed(claim()))
-    found, counts = carry_over.opened(kept.claims, (), ["a.py"], {"a.py": ("b1", content)})
+    found, counts = carry_over.opened(kept.claims, (), ["a.py"], {"a.py": ("b1", content)}, {})
     assert (found, counts.offered, counts.rejected) == ((), 1, 1)
 
 
@@ -74,20 +79,21 @@ def test_secrets_are_masked_and_a_name_that_is_one_is_not_kept() -> None:
     def mask(text: str) -> str:
         return text.replace("hunter2", "[redacted]")
 
-    text = carry_over.pack([claim(message="hunter2 is bad")], MARKS, TERMS, mask)
+    text = carry_over.pack([EarlierClaim(claim(message="hunter2 is bad"))], MARKS, TERMS, mask).text
     assert text
     assert unpacked(text).claims[0].finding.message == "[redacted] is bad"
-    assert carry_over.pack([claim("hunter2.py")], MARKS, TERMS, mask) is None
+    assert carry_over.pack([EarlierClaim(claim("hunter2.py"))], MARKS, TERMS, mask).text is None
 
 
 def test_more_than_is_kept_is_not() -> None:
-    assert carry_over.pack([claim()] * 401, MARKS, TERMS, str) is None
+    assert carry_over.pack([EarlierClaim(claim())] * 401, MARKS, TERMS, str).text is None
 
 
 def record(**changed: Any) -> str:
     row: dict[str, Any] = {
         "rule": "review/x", "severity": "high", "domain": "quality", "confidence": 0.5,
         "message": "m", "hint": None, "fix": None, "places": [["a.py", 1, 1, "0" * 16]],
+        "trial": None,
     }  # fmt: skip
     row |= {name: value for name, value in changed.items() if name in row}
     told = {"t": TERMS, "m": "", "f": [list(row.values())]} | {
@@ -106,8 +112,15 @@ def record(**changed: Any) -> str:
         {"fix": "x" * 2001}, {"places": []}, {"places": None}, {"places": [["a.py", 1, 1]]},
         {"places": [["a.py", 1, None, ""]]}, {"places": [["a.py", 0, 1, ""]]},
         {"places": [["a.py", True, 1, ""]]}, {"places": [[None, 1, 1, ""]]},
-        {"places": [["a.py", 1, 1, ""]] * 21}, {"t": 1}, {"t": "x" * 33}, {"m": "ab"},
-        {"m": "z" * 32}, {"m": 1}, {"f": None}, {"f": {}}, {"f": [[]]}, {"f": [[1] * 8] * 401},
+        {"places": [["a.py", 1, 1, ""]] * 21}, {"trial": 1}, {"trial": {"level": "proven"}},
+        {"trial": {"verdict": "proven"}}, {"trial": {"severity": "none"}},
+        {"trial": {"reason": "x" * 401}}, {"trial": {"repair": 7}},
+        {"trial": {"reproduction": {"kind": "test", "path": "t.py", "content": "x"}}},
+        {"trial": {"reproduction": {**CODE.to_dict(), "kind": "shell"}}},
+        {"trial": {"reproduction": {**CODE.to_dict(), "content": "x" * 8001}}},
+        {"t": 1}, {"t": "x" * 33}, {"m": "ab"}, {"m": "z" * 32}, {"m": 1}, {"f": None}, {"f": {}},
+        {"f": [[]]},
+        {"f": [[1] * 9] * 401},
     ],
 )  # fmt: skip
 def test_what_is_out_of_form_is_none(changed: dict[str, Any]) -> None:
@@ -126,6 +139,51 @@ def test_what_is_out_of_form_is_none(changed: dict[str, Any]) -> None:
 def test_bytes_that_are_nothing_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         unpacked(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "hunk", "lines"),
+    [
+        (b"zero\none\ntwo\nthree\n", Hunk(0, 0, 1, 1, ()), (3, 3)),
+        (b"one\ntwo\nmore\nthree\n", Hunk(2, 0, 3, 1, ()), (2, 2)),
+        (b"two\nthree\n", Hunk(1, 1, 0, 0, ()), (1, 1)),
+        (b"one\n2\n2\nthree\n", Hunk(2, 1, 2, 2, ()), (2, 3)),
+        (b"one\nthree\n", Hunk(2, 1, 1, 0, ()), (1, 1)),
+        (b"", Hunk(1, 3, 0, 0, ()), (None, None)),
+    ],
+)
+def test_a_claim_with_a_reproduction_follows_its_lines_through_an_edit(
+    content: bytes, hunk: Hunk, lines: tuple[int | None, int | None]
+) -> None:
+    some = [EarlierClaim(claim(), TRIAL), EarlierClaim(claim(message="Argued."))]
+    kept = unpacked(carry_over.pack(some, MARKS, TERMS, str).text or "")
+    edit = carry_over.EditedFile(CONTENT, "b.py", "b2", content, (hunk,))
+    (one,), counts = carry_over.opened(kept.claims, ["a.py"], ["a.py"], {}, {"a.py": edit})
+    place = one.finding.evidence[0]
+    assert (place.path, place.blob, place.line_start, place.line_end) == ("b.py", "b2", *lines)
+    assert (one.trial, counts.rejected) == (TRIAL, 0)
+    other = edit.replace(before=b"one\nelse\nthree\n")  # not what was claimed about
+    found, counts = carry_over.opened(kept.claims, ["a.py"], ["a.py"], {}, {"a.py": other})
+    assert (found, counts.rejected) == ((), 1)
+
+
+def test_what_has_no_room_is_left_out_repairs_first_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    low = EarlierClaim(claim(line=3, severity=Severity.LOW), TRIAL.replace(repair="x" * 3000))
+    some = [EarlierClaim(claim(), TRIAL), low]
+
+    def trials(room: int) -> tuple[list[EarlierTrial | None], int]:
+        monkeypatch.setattr(carry_over, "_ROOM", room)
+        packed = carry_over.pack(some, MARKS, TERMS, str)
+        return [one.trial for one in unpacked(packed.text or "").claims], packed.left_out
+
+    full = len(carry_over.pack(some, MARKS, TERMS, str).text or "")
+    assert trials(full) == ([TRIAL, low.trial], 0)
+    assert trials(full - 1) == ([TRIAL, TRIAL.replace(repair="")], 1)
+    assert trials(1) == ([None, None], 2)
+    long = EarlierClaim(claim(), TRIAL.replace(repair="x" * 9000))
+    assert carry_over.pack([long], MARKS, TERMS, str).left_out == 1
 
 
 @given(st.text(max_size=80) | st.binary(max_size=80).map(lambda b: urlsafe_b64encode(b).decode()))

@@ -1,0 +1,125 @@
+"""What an earlier review of a pull request asked about a claim, so that it is not asked again.
+
+It is read from a comment, which others may forge. So a stored reproduction is code like any other:
+it runs in the sandbox, and what this run measures decides. What its judge said of it counts only
+beside a failure of this run, for the same claim in the same words, as the judge was asked about
+no other. A stored argument only keeps a claim from being shown; whoever can forge it could leave
+the whole claim out, too.
+"""
+
+from __future__ import annotations
+
+from rlm_ci.report.findings import Finding, Severity
+from rlm_ci.review.model.claim_part import part_of
+from rlm_ci.review.proofs.reproduction import Reproduction
+from rlm_ci.text.printable import encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
+
+#: Characters of a reproduction and of a repair, and of a line, that are stored.
+_CODE, LINE = 8_000, 400
+
+
+class EarlierTrial(Value):
+    """``reproduction`` showed the claim, and its judge said ``severity`` and ``shown``, or did not.
+
+    Without one, ``reason`` says why nothing showed it, "" if it was not tried; ``verdict`` and
+    ``verdict_reason`` are those of the second look, "" if there was none. ``repair`` is a patch
+    that mended it, ``repair_reason`` says why there is none, "" if nobody was asked.
+    """
+
+    reproduction: Reproduction | None = None
+    breaks: str = ""
+    severity: str = ""
+    shown: str = ""
+    reason: str = ""
+    verdict: str = ""
+    verdict_reason: str = ""
+    repair: str = ""
+    repair_reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Without what is empty."""
+        told = super().to_dict()
+        if self.reproduction is not None:
+            told["reproduction"] = self.reproduction.to_dict()
+        return {name: value for name, value in told.items() if value}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> EarlierTrial:
+        code = record.get("reproduction")
+        return cls(**{**record, "reproduction": None if code is None else Reproduction(**code)})
+
+    def stored(self, mask: Callable[[str], str]) -> EarlierTrial | None:
+        """As it can be stored; None if it is too long, or has what ``mask`` takes out."""
+        code = self.reproduction
+        texts = [*code.to_dict().values(), self.repair] if code else []
+        if any(len(text) > _CODE or mask(text) != text for text in texts):
+            return None
+        lines = {
+            name: mask(text)[:LINE]
+            for name, text in Value.to_dict(self).items()
+            if isinstance(text, str) and name != "repair"
+        }
+        return self.replace(**lines)
+
+    def read_for(self, finding: Finding) -> EarlierTrial:
+        """What was stored, as words on ``finding`` for a report."""
+        lines = {
+            name: printable(" ".join(text.split()))
+            for name, text in Value.to_dict(self).items()
+            if isinstance(text, str) and name not in {"repair", "severity", "verdict"}
+        }
+        shown = part_of(finding.message, lines["shown"]) if self.shown else ""
+        return self.replace(**{**lines, "shown": shown, "repair": encodable(self.repair)})
+
+
+class EarlierClaim(Value):
+    """A claim as it was before it was decided, and what was asked about it, if anything was."""
+
+    finding: Finding
+    trial: EarlierTrial | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        trial = None if self.trial is None else self.trial.to_dict()
+        return {"finding": self.finding.to_dict(), "trial": trial}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> EarlierClaim:
+        trial = record["trial"]
+        finding = Finding.from_dict(record["finding"])
+        return cls(finding, None if trial is None else EarlierTrial.from_dict(trial))
+
+    @property
+    def reproduction(self) -> Reproduction | None:
+        return self.trial.reproduction if self.trial else None
+
+    def is_same(self, finding: Finding) -> bool:
+        """Whether ``finding`` claims the same in the same words."""
+        return (self.finding.rule, self.finding.message) == (finding.rule, finding.message)
+
+
+def trial_of(finding: Finding, earlier: Iterable[EarlierClaim]) -> EarlierTrial | None:
+    """What was asked about the claim ``finding``, or one that was merged into it.
+
+    For a claim in other words, it is the reproduction alone.
+    """
+    places = frozenset(finding.evidence)
+    some = [one for one in earlier if one.trial and places.issuperset(one.finding.evidence)]
+    for one in some:
+        if one.is_same(finding):
+            return one.trial
+    code = next((one.trial for one in some if one.reproduction), None)
+    return None if code is None else EarlierTrial(code.reproduction, code.breaks)
+
+
+def judgement(trial: EarlierTrial, finding: Finding) -> dict[str, str] | None:
+    """What a judge said of the reproduction, as its answer; None if it is to be asked."""
+    if not trial.severity:
+        return None
+    severity = min(Severity.from_label(trial.severity), finding.severity)
+    return {"reason": "", "severity": severity.label, "shown": trial.shown}
