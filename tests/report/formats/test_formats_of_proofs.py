@@ -77,6 +77,25 @@ def test_the_page_has_them_too() -> None:
     assert "Refuted: the reproduction passes at the head" in refuted.text()
 
 
+def test_the_page_has_the_output_of_the_base_beside_that_of_the_head() -> None:
+    report = reports.proven()
+    (part,) = report.parts
+    first = part.findings[0]
+    assert first.proof is not None
+    for base, shown in (("1 passed in 0.03s",) * 2, ("", "It passes, and prints nothing.")):
+        silent = first.replace(proof=first.proof.replace(base=base))
+        one = report.replace(parts=(part.replace(findings=(silent,)),))
+        page = Page(render(one, "html"))
+        (sides,) = [each for each in page.root.all("div") if "sides" in each.attributes.values()]
+        here, there = sides.all("div")
+        assert here.text().startswith("Here")
+        assert "assert 'b:c' == 'c'" in here.text()
+        assert there.text().startswith("At the base")
+        assert there.all("pre")[0].text() == shown
+        comment = github_html(render(one, "markdown"))
+        assert f"{shown}\n" in [each.text() for each in comment.root.all("pre")]
+
+
 def test_a_comment_with_much_to_prove_fits_and_its_code_is_whole() -> None:
     report = reports.proven()
     (part,) = report.parts
