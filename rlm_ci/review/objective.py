@@ -212,6 +212,7 @@ class ReviewObjective:
         self._prompts = {one.label: one for one in prompts.prompts} if prompts else {}
         #: What is in no prompt.
         self._missing = prompts.missing if prompts else ()
+        self._too_many = prompts.unread if prompts else ()
         has_words = bool(prompts and prompts.prompts) and options.get("describe") == "auto"
         self._digest = prompts.digest if prompts and has_words else None
         self._prover = prover or Prover()
@@ -339,6 +340,8 @@ class ReviewObjective:
     def _kept(self, proved: ProvedClaims, mended: Sequence[Finding]) -> dict[str, Any]:
         """What the proofs hold, and the claims where a later review may need them."""
         told = proved.data()
+        if self._too_many:
+            told["unread"] = list(self._too_many)
         if self._onward is not None:
             told["claims"] = [one.to_dict() for one in proved.claims]
             told["mended"] = [wording.position(one.evidence[0]) for one in mended]
@@ -356,7 +359,7 @@ class ReviewObjective:
     def _read(self, unknown: Iterable[str], uncovered: Iterable[str]) -> int:
         """How many files that no analyzer knows were in prompts, now or in an earlier review."""
         shown = {path for one in self._prompts.values() for path in one.paths}
-        lost = {path for path, _ in self._missing}.union(uncovered)
+        lost = {path for path, _ in self._missing}.union(uncovered, self._too_many)
         return sum(path in shown or not self._is_unread(path) for path in set(unknown) - lost)
 
     # ── nodes that were split ──

@@ -57,12 +57,14 @@ class ChangePrompt(Value):
 class ChangePrompts(Value):
     """All prompts; ``missing`` are pairs of path and reason for what no prompt shows.
 
-    ``digest`` is of the whole change, also where only some of its files are asked about.
+    ``unread`` are documents that no prompt shows, as they are too many beside the code. ``digest``
+    is of the whole change, also where only some of its files are asked about.
     """
 
     prompts: tuple[ChangePrompt, ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
     digest: ChangeDigest | None = None
+    unread: tuple[str, ...] = ()
 
 
 class _FileListing:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.recursion.prompt_windows import LEAST, TOO_LONG
+import re
+
+from rlm_ci.recursion.prompt_windows import LEAST, TOO_LONG, name
 from rlm_ci.review.change_prompts.changed_files import readable
 from rlm_ci.review.change_prompts.digest import ROOM, digest_of
 from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, NEW, REMOVED, fits, joined, rows
@@ -22,10 +24,14 @@ if TYPE_CHECKING:
     from rlm_ci.review.change_prompts.hunk_rows import ReadableFile
 
 #: All listings of a change have at most so many times the bytes of its diff with 12 lines of
-#: context (3 in documents), or as many bytes as this where the change is small.
-_TIMES, _LEAST = 1.3, 24_000
+#: context, without documents if it has more code, or as many bytes as this if it is small.
+_TIMES, _LEAST = 1.15, 24_000
+#: The share of that diff for documents, or as many bytes where that is less, and those that come
+#: first: they say what is promised.
+_DOCUMENTS, _LEAST_DOCUMENTS = 0.1, 12_000
+_NEWS = re.compile(r"(?i)(change|history|news|release)[^/]*$")
 #: The share of it that the hunks may need; context is cut until they do.
-_HUNKS = 0.85
+_HUNKS = 0.9
 #: The share of each prompt that hunks fill where they need several.
 _FILLED = 0.87
 #: The share of a plain diff that the digest may have, or as many bytes where that is less.
@@ -45,15 +51,20 @@ def prompts_of(
     """The prompts of ``change``, each listing of at most ``room`` bytes.
 
     Only the changed files ``asked`` are shown (None: all). Every line of theirs that is new or
-    removed is in a prompt, or its file is missing. Raises StorageError.
+    removed is in a prompt, or its file is missing or unread. Raises StorageError.
     """
-    read = readable(change, near.corpus, here, asked)
-    silent = clip("\n".join(read.silent), min(_SILENT, room // 4))
+    whole = readable(change, near.corpus, here, None)
+    read = whole if asked is None else readable(change, near.corpus, here, asked)
+    plain, unread = _plain(whole.files)
+    quiet = [f"=== {name(path)} === changed; not shown" for path in unread]
+    read = read.replace(files=tuple(one for one in read.files if one.path not in unread))
+    silent = clip("\n".join((*read.silent, *quiet)), min(_SILENT, room // 4))
     room -= len(silent.encode("utf-8", "replace")) + len(AROUND) + 2
     if room < 2 * LEAST:
         missing = ((file.path, "a prompt has no room for its hunks") for file in read.files)
         return ChangePrompts((), (*read.missing, *missing))
-    limit = max(_LEAST, int(_TIMES * sum(map(_diffed, read.files))))
+    share = sum(map(_diffed, read.files)) / max(1, sum(map(_diffed, whole.files)))
+    limit = max(_LEAST, int(_TIMES * plain * share))
     context = _context(read.files, int(_HUNKS * limit))
     fill = room
     pieces = [one for file in read.files for one in pieces_of(file, context, fill, room)]
@@ -72,9 +83,26 @@ def prompts_of(
         made.append(listing.prompt(number, len(groups), silent if number == 1 else ""))
     lost = (row for file in read.files for row in _missing(file, room))
     unseen = tuple(dict.fromkeys((*read.missing, *lost)))
-    whole = read if asked is None or not made else readable(change, near.corpus, here, None)
-    most = max(_LEAST_DIGEST, int(_DIGEST * sum(map(_diffed, whole.files))))
-    return ChangePrompts(tuple(made), unseen, digest_of(whole, min(ROOM, room, most)))
+    most = max(_LEAST_DIGEST, int(_DIGEST * plain))
+    return ChangePrompts(tuple(made), unseen, digest_of(whole, min(ROOM, room, most)), unread)
+
+
+def _plain(files: Sequence[ReadableFile]) -> tuple[int, tuple[str, ...]]:
+    """About the bytes of a plain diff, and the documents that are too many beside the code."""
+    sizes = {one.path: _diffed(one) for one in files}
+    documents = [one.path for one in files if one.kind == DOCUMENT]
+    total = sum(sizes.values())
+    code = total - sum(sizes[path] for path in documents)
+    if 2 * code < total:
+        return total, ()
+    left = max(_LEAST_DOCUMENTS, int(_DOCUMENTS * code))
+    unread = []
+    for path in sorted(documents, key=lambda path: (not _NEWS.search(path), sizes[path], path)):
+        if sizes[path] > left:
+            unread.append(path)
+        else:
+            left -= sizes[path]
+    return code, tuple(unread)
 
 
 def _missing(file: ReadableFile, room: int) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, joined
+from rlm_ci.source.test_files import is_trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from rlm_ci.review.change_prompts.hunk_rows import LineEdit, ReadableFile
     from rlm_ci.source import Symbol
 
-#: Lines around an edit, at most and beyond the definition that it is in; around one in a document.
+#: Lines around an edit, at most and beyond the definition that it is in; around one in a document
+#: or a test.
 MOST, PROSE, _BEYOND = 12, 3, 3
 #: Lines of a definition's head, and of a definition that may be shown whole.
 _HEAD, _WHOLE = 12, 150
@@ -20,15 +22,16 @@ _HEAD, _WHOLE = 12, 150
 def spans(file: ReadableFile, edits: Sequence[LineEdit], context: int) -> list[tuple[int, int]]:
     """The lines to show of ``file`` for ``edits``, with ``context`` lines around each."""
     found = []
+    near = min(context, PROSE) if is_trial(file.path) else context
     for edit in edits:
         if file.kind != CODE:
             around = min(context, PROSE) if file.kind == DOCUMENT else 0
             found.append((edit.at - around, edit.last + around))
             continue
-        low, high = edit.at - context, edit.last + context
+        low, high = edit.at - near, edit.last + near
         chain = file.around[edit.at]
         if chain:
-            inner, beyond = chain[-1], min(context, _BEYOND)
+            inner, beyond = chain[-1], min(near, _BEYOND)
             low = max(low, min(inner.line_start, edit.at - beyond))
             high = min(high, max(inner.line_end, edit.last + beyond))
         found.append((low, high))

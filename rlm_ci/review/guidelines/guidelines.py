@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: Bytes of a prompt that guidelines may take, and their share of a small one.
 ROOM = 8_000
 _SHARE = 8
+#: The most bytes of a file that is mostly about how to work, and not about lines of code.
+_CONTRIBUTING = 3_000
 #: The most bytes of a block without the guidelines.
 _BLOCK = 1_500
 #: Bytes of a file that is read, files, and characters of all that are kept for a run.
@@ -284,6 +286,8 @@ class Guidelines:
             if not any(map(is_about, paths)):
                 continue
             lines = [one.heading()]
+            if one.scope.rank == files.GENERAL:
+                room = min(room, _CONTRIBUTING)
             room -= len(lines[0].encode("utf-8", "replace")) + 1
             every = numbered(one.leaf_text)
             for line in every:

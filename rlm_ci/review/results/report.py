@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 PART = "review"
 #: Why a file is not covered that no analyzer knows, where no model is set.
 NOBODY = "no_analyzer: none reads such a file, and no model is set"
+#: Why a document is not covered though a model reads the change.
+UNREAD = "documents: the change has more than a model reads beside its code"
 #: Endings of names that a summary lists, and characters of one.
 _KINDS = 5
 _ENDING = 12
@@ -110,7 +112,8 @@ def unseen(
     ``result`` is the root's, which knows scripts without an ending.
     """
     if model is not None:
-        return ()
+        unread = frozenset(result.data.get("unread", ()) if result else ())
+        return tuple((path, UNREAD) for path in paths if path in unread)
     known = run.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
     known |= frozenset(result.data.get("scripts", ()) if result else ())
     return tuple((path, NOBODY) for path in paths if path not in known)

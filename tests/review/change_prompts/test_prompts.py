@@ -281,3 +281,30 @@ def test_a_method_that_many_types_have_is_none_of_a_file_that_defines_one(repo: 
     found = listed(made(repo, base))
     assert ("scaffold.py", "|", 5) in found
     assert ("scaffold.py", "|", 2) not in found
+
+
+def test_documents_beyond_their_share_are_unread_unless_the_change_is_one_of_documents(
+    repo: GitRepo,
+) -> None:
+    repo.write("a.py", "one = 1\n" * 2_000)
+    for name in ("CHANGES.md", "a.md", "b.md"):
+        repo.write(name, "old\n")
+    base = repo.commit()
+    repo.write("a.py", "two = 2\n" * 4_000)
+    repo.write("CHANGES.md", "It is what is promised, and comes first.\n" * 250)
+    repo.write("a.md", "words\n" * 1_000)
+    repo.commit()
+    found = made(repo, base)
+    assert found.unread == ("a.md",)
+    paths = {path for path, _, _ in listed(found)}
+    assert paths == {"a.py", "CHANGES.md"}
+    assert "=== a.md === changed; not shown" in found.prompts[0].text
+    assert made(repo, base, asked={"a.py"}).unread == ("a.md",)  # whatever is asked about
+
+    base = repo.sha()
+    repo.write("a.py", "two = 2\n" * 3_999)
+    repo.write("a.md", "others\n" * 2_000).write("b.md", "others\n" * 2_000)
+    repo.commit()
+    found = made(repo, base)
+    assert found.unread == ()
+    assert {"a.md", "b.md"} <= {path for path, _, _ in listed(found)}

@@ -187,3 +187,12 @@ def test_only_a_sentence_of_the_base_is_behind_a_finding(git: GitRepo) -> None:
                  "AGENTS.md:3: Add up with sum()."):  # fmt: skip
         assert level(hint) is None
     assert level(f"{asks}AGENTS.md:3: Add up with sum().", side="old") is None
+
+
+def test_how_to_contribute_has_less_room_than_rules_for_code(git: GitRepo) -> None:
+    git.write("CONTRIBUTING.md", "".join(f"Step {number}.\n" for number in range(1_000)))
+    git.commit("Long")
+    found = in_files(_repository(git), "main", None, "old")
+    shown = Guidelines(kept(found)).for_paths(["shop.py"])
+    assert 2_500 < sum(len(line) for line in shown.text.split("\n") if "Step" in line) < 3_000
+    assert "more lines left out)" in shown.text

@@ -140,6 +140,9 @@ def test_files_that_nobody_looks_at_are_told_and_not_covered(llm: ModelServer) -
     assert [path for path, _ in nobody] == ["c/1.c", "c/2.c", "README"]
     assert {why for _, why in nobody} == {results_report.NOBODY}
     assert results_report.unseen(list(some), options(), "m-1") == ()
+    beside = result.replace(data={"unread": ["README", "gone"]})
+    unread = results_report.unseen(list(some), options(), "m-1", beside)
+    assert unread == (("README", results_report.UNREAD),)
     llm.script(lambda _asked: answering())
     result = reviewed([text(path, content) for path, content in some.items()], Asking(llm))
     assert results_report.part(result, options(), "m-1").summary == "0 findings in 4 files"
