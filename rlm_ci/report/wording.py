@@ -438,7 +438,12 @@ def parted(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
 
 def surest_first(finding: Finding) -> tuple[bool, float]:
     """The order of what is only argued: concrete lines before remarks on the architecture."""
-    return finding.domain == "architecture", -(finding.confidence or 0.0)
+    return order_of_argued(finding.domain or "", finding.confidence or 0.0)
+
+
+def order_of_argued(domain: str, confidence: float) -> tuple[bool, float]:
+    """As ``surest_first``, of what a stored record says."""
+    return domain == "architecture", -confidence
 
 
 def argued(number: int) -> str:

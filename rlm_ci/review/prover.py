@@ -63,7 +63,10 @@ def options(
 
 
 class ProverPlace(Value):
-    """What a prover is made for; ``held`` closes at the end of the job what it opens."""
+    """What a prover is made for; ``held`` closes at the end of the job what it opens.
+
+    ``tell`` hears what is run, where that may take minutes.
+    """
 
     sandbox: str
     environ: Mapping[str, str]
@@ -72,6 +75,7 @@ class ProverPlace(Value):
     record: Record
     held: ExitStack
     is_replay: bool
+    tell: Callable[[str], object]
 
 
 def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover:
@@ -100,7 +104,7 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         Command.parse(told["setup"], where=_SETUP) if told["setup"] else None,
         tuple(map(Command.parse, told["validators"])),
     )
-    runner = at.held.enter_context(ProofRunner(place, at.record.fact))
+    runner = at.held.enter_context(ProofRunner(place, at.record.fact, tell=at.tell))
     return Prover(sources, runner, "", *levels, accepted=accepted)
 
 

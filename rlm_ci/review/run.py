@@ -185,7 +185,8 @@ class ReviewJob(RepositoryJob):
         whole = self.near(agreed.scope).corpus if has_prompts else corpus
         sandbox, environ = self.settings.sandbox, self.settings.environ
         held, is_replay = self._held, bool(self.replay)
-        place = prover.ProverPlace(sandbox, environ, change, run, record, held, is_replay)
+        tell = self.progress.step
+        place = prover.ProverPlace(sandbox, environ, change, run, record, held, is_replay, tell)
         claims = prover.prover(place, options, whole)
         explorer = None
         if agreed.model is not None and agreed.options.get("depth", QUICK) != QUICK:

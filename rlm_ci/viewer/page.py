@@ -190,7 +190,7 @@ class _Shown:
 
     def _findings(self) -> list[Mapping[str, Any]]:
         """Those that are only argued come last, and people need no more than some of them."""
-        argued = [one for one in self._run.findings if _is_argued(one)]
+        argued = sorted(filter(_is_argued, self._run.findings), key=_surest_first)
         others = tuple(one for one in self._run.findings if not _is_argued(one))
         return [*self._some(others, _FINDINGS, "findings"), *argued[: wording.ARGUED_SHOWN]]
 
@@ -226,6 +226,12 @@ class _Shown:
             "before": [self.line(one) for one in before],
             "after": [self.line(one) for one in after],
         }
+
+
+def _surest_first(one: Mapping[str, Any]) -> tuple[bool, float]:
+    sure = one.get("confidence")
+    confidence = float(sure) if isinstance(sure, int | float) else 0.0
+    return wording.order_of_argued(text_in(one, "domain"), confidence)
 
 
 def _is_argued(finding: Mapping[str, Any]) -> bool:

@@ -179,3 +179,17 @@ def test_what_a_page_leaves_out_it_says() -> None:
     assert sum(map(len, texts)) < 24_000_000
     hidden = [step for step in shown["steps"] if ["not shown", "20 steps below"] in step[-2]]
     assert hidden
+
+
+def test_what_is_argued_is_chosen_by_confidence_and_a_line_comes_before_architecture() -> None:
+    findings: tuple[dict[str, object], ...] = tuple(
+        {"rule": f"review/{name}", "severity": "medium", "message": name, "domain": domain,
+         "confidence": sure, "suppression": None, "evidence": [], "proof": {"level": "argued"}}
+        for name, domain, sure in (
+            ("layers", "architecture", 0.95), ("unsure", "quality", None),
+            ("sure", "quality", 0.9), ("surer", "security", 0.93),
+        )
+    )  # fmt: skip
+    run = huge(1).replace(findings=findings)
+    shown = [one["rule"] for one in data_of(page.render(run, str))["findings"]]
+    assert shown == ["review/surer", "review/sure", "review/unsure"]

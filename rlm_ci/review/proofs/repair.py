@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from hashlib import sha256
 
 from rlm_ci.errors import RlmCiError
@@ -57,7 +58,10 @@ class RepairJudge(Value):
 
 
 class RepairTrial:
-    """Tries patches on the head of ``trees``; ``ran`` runs a reproduction on a side."""
+    """Tries patches on the head of ``trees``; ``ran`` runs a reproduction on a side.
+
+    ``tell`` hears of what may take minutes.
+    """
 
     def __init__(
         self,
@@ -65,7 +69,9 @@ class RepairTrial:
         fact: Fact,
         key: Mapping[str, Any],
         ran: Callable[[Reproduction, str, int], ReproductionRun],
+        tell: Callable[[str], object],
     ) -> None:
+        self._tell = tell
         self._trees = trees
         self._fact = fact
         self._key = key
@@ -183,6 +189,8 @@ class RepairTrial:
     def _run(self, side: str, argv: tuple[str, ...], *, own_conftest: bool) -> dict[str, Any]:
         """How the validator ends in a copy of a side that it may write to."""
         trees = self._trees
+        on = "the change, before repairs" if side == HEAD else "a repair"
+        self._tell(f"running {shlex.join(argv)} on {on}, {_SECONDS / 60:.0f} minutes at most")
         copy = trees.copy(side, own_conftest=own_conftest)
         with files.scratch("rlm-ci-") as made:
             folder = os.path.realpath(made)

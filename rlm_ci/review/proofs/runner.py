@@ -30,7 +30,7 @@ from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.review.proofs.trees import ProofPlace
@@ -65,10 +65,19 @@ _LOG = 8_000
 
 
 class ProofRunner(Closing):
-    """Runs reproductions, one at a time; ``fact`` records each run."""
+    """Runs reproductions, one at a time; ``fact`` records each run, ``tell`` hears of long ones."""
 
-    def __init__(self, place: ProofPlace, fact: Fact, *, seconds: float = launch.SECONDS) -> None:
+    def __init__(
+        self,
+        place: ProofPlace,
+        fact: Fact,
+        *,
+        seconds: float = launch.SECONDS,
+        tell: Callable[[str], object] = str,
+    ) -> None:
         self._fact = fact
+        self._setup = "" if place.setup is None else printable(place.setup.text)
+        self._tell = tell
         self._trees = ProofTrees(place)
         self._validator = place.validator
         self._launcher = launch.Launcher(self._trees, seconds)
@@ -82,7 +91,7 @@ class ProofRunner(Closing):
         self._available: str | None = None
         #: What the setup printed, if it failed.
         self._log = ""
-        self._repairs = RepairTrial(self._trees, fact, self._key, self._ran)
+        self._repairs = RepairTrial(self._trees, fact, self._key, self._ran, tell)
 
     def close(self) -> None:
         self._trees.close()
@@ -96,6 +105,8 @@ class ProofRunner(Closing):
         return self._available
 
     def _ready(self) -> Mapping[str, str]:
+        if self._setup:
+            self._tell(f"running {self._setup} for the reproductions")
         why = self._trees.why_not()
         return {"why": why, "output": self._trees.setup_output[-_LOG:]}
 

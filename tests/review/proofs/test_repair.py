@@ -103,7 +103,14 @@ def test_repairs(shop: ProofPlace) -> None:
 def test_the_first_validator_that_can_run_judges(
     shop: ProofPlace, validators: tuple[Command, ...], reason: str
 ) -> None:
-    with ProofRunner(shop.replace(validators=validators), Facts()) as runner:
+    told: list[str] = []
+    place, facts = shop.replace(validators=validators), Facts()
+    with ProofRunner(place, facts, tell=told.append) as runner:
+        runner.start_validator()
+        # A person who waits for minutes sees what for.
+        running = [f"running {one.text} on the change, before repairs, 10 minutes at most"
+                   for one in validators]  # fmt: skip
+        assert told == running
         tried = runner.try_repair(MENDED, CLAIM)
         assert (tried.ok, tried.patch) == (True, MENDED), tried
         assert reason in tried.reason
