@@ -117,7 +117,10 @@ def _gone_on(
     corpus, changed = near.corpus, change.names()
     known = {file.path: file for file in corpus.files}
     new = [path for path in changed if near.mark(path) not in kept.marks]
-    asked = carry_over.stale(kept.claims, new, known.keys())
+    after = change.replace(trigger="range", base=since, merge_base=since, also=())
+    # A file that is as at the base again is no longer part of the change, and nobody reads it.
+    restored = frozenset(after.names()).difference(changed)
+    asked = carry_over.stale(kept.claims, [*new, *restored], known.keys())
     told = {place.path for one in kept.claims for place in one.places}
     again = {
         place.path
@@ -126,7 +129,7 @@ def _gone_on(
         for place in one.places
         if place.path in asked or place.path not in known
     }
-    edited = _edited(change, since, near, again)
+    edited = _edited(after, near, again)
     files = [known[path] for path in sorted(told & known.keys() - asked)]
     pairs = zip(files, corpus.read(files) if files else (), strict=True)
     contents = {file.path: (file.oid, content) for file, content in pairs}
@@ -148,18 +151,15 @@ def _gone_on(
     )
 
 
-def _edited(
-    change: ChangeSet, since: str, near: AffectedFiles, paths: Collection[str]
-) -> dict[str, EditedFile]:
-    """Those of ``paths`` at the commit ``since`` that are still there, if by another name."""
+def _edited(after: ChangeSet, near: AffectedFiles, paths: Collection[str]) -> dict[str, EditedFile]:
+    """Those of ``paths`` that are still there behind ``after``, if by another name."""
     if not paths:
         return {}
-    after = change.replace(trigger="range", base=since, merge_base=since, also=())
     hunks = after.hunks(context=0)[0]
     names = {one.old_path: one.path for one in after.files() if one.old_path}
     files = {path: near.files([names.get(path, path)]) for path in sorted(paths)}
     present = {path: some[0] for path, some in files.items() if some}
-    before = change.repository.read(*(f"{since}:{path}" for path in present)) if present else ()
+    before = after.repository.read(*(f"{after.base}:{path}" for path in present)) if present else ()
     contents = near.corpus.read([*present.values()]) if present else ()
     return {
         path: EditedFile(old, file.path, file.oid, content, hunks.get(file.path, ()))

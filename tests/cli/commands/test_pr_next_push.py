@@ -311,6 +311,28 @@ def test_a_push_that_mends_two_is_believed_their_own_reproductions(pushes: Pushe
 
 
 @pytest.mark.full
+def test_a_fault_that_goes_back_to_what_the_base_has_is_mended(pushes: Pushes) -> None:
+    stage, right = pushes.stage, "def five():\n    return 0\n"
+    pushes.critic.severity, pushes.critic.proves = "high", True
+    stage.author.checkout("main")
+    stage.author.write("src/e.py", right).commit()
+    stage.author.run("push", "-q", str(stage.remote.path), "main:main")
+    stage.author.checkout("feature")
+    stage.author.run("merge", "-q", "--no-edit", "main")
+    pushes.push(a="one = 1\n", b="two = 2\n", e=fault("five", 1))
+    stage.github.push(NAME, NUMBER, "feature", base="main")
+    stage.clone.fetch("origin", "main")
+    pushes.judge(**SEVERE)
+    assert proved(pushes) == {"five": ("high", "proven")}
+    spent = stage.last.calls
+    pushes.push(e=right)
+    assert pushes.judge(**SEVERE) == set()
+    assert stage.last.calls == spent
+    assert "1 claim is mended, as its own reproduction passes now: src/e.py:2" in stage.summary
+    assert pushes.faults == set()
+
+
+@pytest.mark.full
 def test_a_repair_is_run_again_and_all_of_it_is_verified(pushes: Pushes) -> None:
     stage = pushes.stage
     pushes.critic.severity, pushes.critic.proves = "high", True
