@@ -48,12 +48,16 @@ _STEP: Final = 100
 
 
 class BudgetUse(Value):
-    """What calls used: their number, tokens, and USD where the price is known."""
+    """What calls used: their number, tokens, and USD where the price is known.
+
+    ``cached_tokens`` of the prompts' were cached by the endpoint.
+    """
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     usd: Decimal = _ZERO
+    cached_tokens: int = 0
 
     @property
     def tokens(self) -> int:
@@ -65,6 +69,7 @@ class BudgetUse(Value):
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.usd + other.usd,
+            self.cached_tokens + other.cached_tokens,
         )
 
 
@@ -265,7 +270,8 @@ class Ledger:
             cost = _ZERO
         with self._changed:
             self._give_back(reservation)
-            self._spent += BudgetUse(1, usage.prompt_tokens, usage.completion_tokens, cost)
+            used = usage.prompt_tokens, usage.completion_tokens, cost, usage.cached_tokens
+            self._spent += BudgetUse(1, *used)
             counted = self._counted.setdefault(reservation.model, _Counted())
             if not usage.estimated:
                 counted.learn(reservation.prompt_bytes, usage.prompt_tokens)

@@ -347,4 +347,6 @@ def _added(one: Usage, other: Usage) -> Usage:
     costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
     names = ("calls", "replayed", "prompt_tokens", "completion_tokens")
     sums = (getattr(one, name) + getattr(other, name) for name in names)
-    return Usage(*sums).replace(cost_usd=sum(costs) if costs else None)
+    cached = one.cached_tokens + other.cached_tokens
+    cost = sum(costs) if costs else None
+    return Usage(*sums).replace(cost_usd=cost, cached_tokens=cached)

@@ -317,7 +317,10 @@ class Coverage(Value):
 
 
 class Usage(Value):
-    """What the models cost. ``unknown`` names the numbers that nobody told us, which are 0 here."""
+    """What the models cost. ``unknown`` names the numbers that nobody told us, which are 0 here.
+
+    ``cached_tokens`` of the prompts' were cached by the endpoint, which may not say so.
+    """
 
     calls: int = 0
     replayed: int = 0
@@ -325,6 +328,7 @@ class Usage(Value):
     completion_tokens: int = 0
     cost_usd: float | None = None
     unknown: tuple[str, ...] = ()
+    cached_tokens: int = 0
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Usage:
@@ -334,6 +338,8 @@ class Usage(Value):
     def to_dict(self) -> dict[str, Any]:
         told = {**super().to_dict(), **dict.fromkeys(self.unknown)}
         del told["unknown"]
+        if not self.cached_tokens:
+            del told["cached_tokens"]
         return told
 
 

@@ -309,6 +309,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
             "prompt_tokens": _count,
             "completion_tokens": _count,
             "usd": _money,
+            "cached_tokens?": _count,
         },
     },
     "repair": {"why": str},

@@ -106,7 +106,8 @@ class FactIndex:
         """Count a call that was charged."""
         usage, cost = charge.usage, charge.cost
         self.priced = self.priced or cost is not None
-        self.spent += BudgetUse(1, usage.prompt_tokens, usage.completion_tokens, cost or Decimal(0))
+        tokens = usage.prompt_tokens, usage.completion_tokens
+        self.spent += BudgetUse(1, *tokens, cost or Decimal(0), usage.cached_tokens)
 
     def _take(self, found: list[dict[str, Any]]) -> None:
         for record in found:

@@ -117,6 +117,7 @@ class Record(Closing):
             "prompt_tokens": spent.prompt_tokens,
             "completion_tokens": spent.completion_tokens,
             "cost_usd": float(spent.usd) if priced else None,
+            **({"cached_tokens": spent.cached_tokens} if spent.cached_tokens else {}),
         }
 
     def fact(

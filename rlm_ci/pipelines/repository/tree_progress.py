@@ -77,9 +77,9 @@ class TreeWatcher:
         spent = self._spent()
         if spent["calls"]:
             cost = "" if spent["cost_usd"] is None else f", ${spent['cost_usd']:.4f}"
-            facts.append(
-                ("spent", f"{count(spent['calls'], 'call')}, {spent['tokens']:,} tokens{cost}")
-            )
+            cached = f" ({spent['cached_tokens']:,} cached)" if spent.get("cached_tokens") else ""
+            tokens = f"{spent['tokens']:,} tokens{cached}"
+            facts.append(("spent", f"{count(spent['calls'], 'call')}, {tokens}{cost}"))
         limits = self._budgets()
         if limits:
             budgets = ", ".join(f"{name} {value}" for name, value in limits.items())
@@ -112,6 +112,8 @@ class TreeWatcher:
         tokens = usage["prompt_tokens"] + usage["completion_tokens"]
         self._size = size
         self._usage = {"calls": usage["calls"], "tokens": tokens, "cost_usd": usage["cost_usd"]}
+        if cached := usage.get("cached_tokens"):
+            self._usage["cached_tokens"] = cached
         return self._usage
 
     def _budgets(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from rlm_ci.models import Completion, ModelRequest, SpentError, TokenUsage
 from rlm_ci.models.budget import BudgetUse, Ledger
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.record.record import AbsentModel
+from rlm_ci.report.findings import Usage
 from rlm_ci.runs.journal.journal import replay
 from testing.call_records import DIME, ROOT, lines, never, opened
 from testing.loopback_model.replies import Answer, Raw, refusal
@@ -413,3 +414,18 @@ def test_answers_are_not_kept_in_memory(path: Path) -> None:
         assert tracemalloc.get_traced_memory()[0] < 1_000_000
         assert record.fact("k", "p99", {}, never) == {"text": text}
     tracemalloc.stop()
+
+
+def test_cached_tokens_are_counted_and_cost_their_own_price(path: Path) -> None:
+    figures = {"input_per_million": 10, "output_per_million": 0, "cached_per_million": 1}
+    ledger = Ledger(price=Prices({"m-1": figures}).of)
+    answer = Completion("hi", (), "stop", "m-1", TokenUsage(1_000_000, 5, 600_000))
+    with opened(path) as record:
+        said = record.complete(ScriptedModel([answer]), ledger, question(), "p")
+        assert said.cost == Decimal("4.6")
+    with opened(path) as record:
+        usage = record.usage()
+    assert (usage["cached_tokens"], usage["cost_usd"]) == (600_000, 4.6)
+    assert ledger.spent.cached_tokens == 600_000
+    report = Usage.from_dict(usage)
+    assert report.to_dict() == usage
