@@ -120,11 +120,6 @@ def _claims_to_read(findings: Iterable[Finding]) -> str:
     return ", ".join(told)
 
 
-def has_claims_to_read(report: Report) -> bool:
-    """Whether nothing fails, and yet a claim of a model stands."""
-    return report.verdict() == CLEAN and bool(_claims_to_read(report.findings))
-
-
 def rows(report: Report) -> tuple[Part, ...]:
     """The parts that a comment and a terminal list: not those that are off, unless all are."""
     fail_level = report.fail_level
@@ -359,7 +354,7 @@ def tone(report: Report) -> str:
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
     if is_open or _idle(report) or is_unread(report):
         return INCOMPLETE
-    return REPORTED if has_claims_to_read(report) else CLEAN
+    return REPORTED if _claims_to_read(report.findings) else CLEAN
 
 
 def _idle(report: Report) -> bool:

@@ -61,7 +61,7 @@ def post(
         title = f"#{to.number}: {title}; {told_of(others)}"
     output = {"title": title[:255], "summary": summary}
     result = conclusion([report.verdict(), *others.values()], unfinished)
-    if result == "success" and (wording.is_unread(report) or wording.has_claims_to_read(report)):
+    if result == "success" and wording.is_unread(report):
         result = "neutral"
     body = {
         "name": name_of(to.name),

@@ -99,14 +99,14 @@ def test_code_that_nobody_reviewed_is_neutral(stage: Stage) -> None:
         assert stage.home.checks[-1].conclusion == conclusion
 
 
-def test_a_claim_that_stands_is_neutral_and_named(stage: Stage) -> None:
+def test_a_claim_that_stands_is_named_in_the_title(stage: Stage) -> None:
     proof = Proof("argued", "nothing can run here")
     claim = Finding("review/odd", Severity.MEDIUM, "odd", source="model:m", proof=proof)
     report = stage.report()
     part = Part("review", "1 finding", findings=(claim,))
     stage.publish(report.replace(parts=(part,)), wishes=CHECK_ONLY)
     made = stage.home.checks[-1]
-    assert made.conclusion == "neutral"
+    assert made.conclusion == "success"
     assert made.title == "1 claim to read, not shown by a run"
 
 
