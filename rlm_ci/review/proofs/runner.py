@@ -254,7 +254,10 @@ class ProofRunner(Closing):
         told = self._fact("reproduction", f"proofs/{one.digest}/{name}", key, produce)
         outcome = RunOutcome(*(str(told[name]) for name in ("status", "reason", "output")))
         failures = tuple(map(ClaimFailure.from_dict, told["failures"]))
-        return ReproductionRun(outcome, failures, tuple(ProjectUse(**use) for use in told["uses"]))
+        uses = tuple(
+            ProjectUse(*(str(one[of]) for of in ProjectUse._fields)) for one in told["uses"]
+        )
+        return ReproductionRun(outcome, failures, uses)
 
 
 def command(one: Reproduction, validator: Command | None = None) -> str:

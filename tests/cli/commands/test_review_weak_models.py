@@ -1,0 +1,87 @@
+"""``rlm-ci review`` with a model that answers badly: it proves nothing, and loses no claim."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.report import render as surfaces
+from rlm_ci.report.findings import Report
+from testing.loopback_model.fixture import llm
+from testing.loopback_model.replies import Answer, Call, refusal
+from testing.pipelines_stage import Stage
+from testing.proving_model import BASE, CLAIM, HEAD, ProvingModel, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testing.loopback_model.replies import Reply
+    from testing.loopback_model.server import Asked, ModelServer
+    from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
+
+__all__ = ["llm"]
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap"),
+]
+
+#: What it answers instead of what it is asked for.
+BAD: dict[str, Reply] = {
+    "prose": Answer("It looks right to me."),
+    "cut": Answer('{"verdict": "fault", "rea', finish_reason="length"),
+    "types": Answer('{"verdict": true, "reason": 3, "line": [], "kind": [], "edits": {}}'),
+    "mute": Answer(""),
+    "tools": Answer(None, calls=[Call("no_such_tool"), Call("read", "{")]),
+    "refused": refusal(500, "out of order"),
+    "both": Answer('{"verdict": "fault wrong_test", "reason": "both"}'),
+    "lazy": Answer('{"verdict": "fault", "reason": "", "line": ""}'),
+    "else": Answer('{"verdict": "fault", "reason": "x", "line": "import sys"}'),
+}
+#: The question, how it is answered, and whether the claim is proven all the same.
+CASES = [
+    *(("judge", how, False) for how in BAD),
+    *(("reproduce", how, False) for how in ("prose", "cut", "types", "mute", "refused")),
+    *(("mend", how, True) for how in ("prose", "mute", "tools")),
+    *(("describe", how, True) for how in ("prose", "refused")),
+]
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli) -> Iterator[Stage]:
+    found = Stage(repo, cli)
+    repo.write("shop.py", BASE).commit()
+    repo.write("shop.py", HEAD).commit()
+    yield found
+    found.clean()
+
+
+@pytest.mark.parametrize(("question", "how", "is_proven"), CASES)
+def test_a_claim_is_proven_by_what_is_judged_and_named_in_any_case(
+    stage: Stage, llm: ModelServer, question: str, how: str, is_proven: bool
+) -> None:
+    # Who refutes all refutes nothing that ran and was not judged.
+    model = ProvingModel(refuted="refuted" if question == "judge" else "unsure")
+
+    def answer(asked: Asked) -> Reply:
+        return BAD[how] if kind_of(asked) == question else model(asked)
+
+    llm.script(answer)
+    env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    ended = stage.cli("review", "--base", "HEAD~1", "--model", "m", "--format", "json", env=env)
+    assert ended.code in ({1} if is_proven else {0, 8}), ended
+    report = Report.from_dict(json.loads(ended.stdout))
+    [finding] = [one for one in report.findings if one.source == "model:m"]
+    assert finding.proof is not None
+    assert (finding.proof.level == "proven") == is_proven, finding.proof.reason
+    for form in ("text", "markdown", "html"):
+        shown = " ".join(surfaces.render(report, form, surfaces.RenderOptions()).split())
+        assert CLAIM["rule"] in shown, form
+        assert "nothing to fix" not in shown, form
+    if question in ("judge", "reproduce") and ended.code == 0:
+        assert stage.cli("replay", "latest", "--check").code == 0
+        assert stage.cli("verify", "latest").code == 0
