@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 LEVEL = Severity.MEDIUM
 #: The rule of a claim that a fix leaves the fault where it was, and only satisfies its test.
 UNMENDED = "review/special-cases-the-test"
+#: What a budget or an endpoint left undone.
+_NOT_RUN = "a severe claim that was not run"
+_NOT_JUDGED = "a severe claim that was run, and not judged"
 #: Our confidence in what is proven, and in what has nothing to be compared with.
 _SURE = {PROVEN: 0.98}
 _REPRODUCED = 0.95
@@ -296,10 +299,10 @@ class _Stage:
             return trial.run().replace(prompt=prompt)
         except (LimitError, RemoteError) as error:
             self._cut.add(mark)
-            last, what = trial.last, "was not run"
+            last, what = trial.last, _NOT_RUN
             if last.outcome is not None:
-                what = "was run, and not judged" if last.is_open else "was run once"
-            why = self._ended(error, finding, f"a severe claim that {what}")
+                what = _NOT_JUDGED if last.is_open else "a severe claim that was run once"
+            why = self._ended(error, finding, what)
             before = "" if last.outcome is None else f"{last.reason}; "
             return last.replace(reason=before + why, prompt=prompt)
 
@@ -367,7 +370,9 @@ class _Stage:
             self._spent = "the review has asked as much as it may"
             return self._spent
         else:
-            self._spent = why = f"{coverage.BUDGET}: {what}, no room in {error.budget}"
+            why = f"{coverage.BUDGET}: {what}, no room in {error.budget}"
+            # What comes later is not even run.
+            self._spent = f"{coverage.BUDGET}: {_NOT_RUN}, no room in {error.budget}"
         self._uncovered[finding.evidence[0].path, why] = None
         return why
 

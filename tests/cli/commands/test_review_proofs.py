@@ -430,7 +430,8 @@ def test_an_argument_refutes_nothing_that_ran_and_that_no_judge_calls_wrong(
 def test_a_budget_that_ends_early_loses_nothing_that_ran(
     stage: Stage, llm: ModelServer, calls: int
 ) -> None:
-    model = ProvingModel()
+    later = "adds another number"
+    model = ProvingModel(claims=(CLAIM, {**claim(later, 3), "severity": "medium"}))
     short = reviewed(stage, llm, model, "--max-calls", str(calls))
     found = claims(short.json())
     assert short.code == (1 if calls >= 3 else 3)
@@ -440,12 +441,13 @@ def test_a_budget_that_ends_early_loses_nothing_that_ran(
         assert (proof["level"], proof["reproduction"]) == ("argued", SHOWS["content"])
         assert "it fails at head, passes at the base; " in proof["reason"]
         assert "was run, and not judged" in proof["reason"]
+        assert "was not run" in found[later]["proof"]["reason"]
     env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
     assert stage.cli("resume", "latest", "--max-calls", "20", env=env).code == 1
     run = stage.folder(stage.only())
     again = claims(json.loads((run / "report.json").read_text()))[CLAIM["message"]]["proof"]
     assert again["level"] == "proven"
-    assert [model.asked[kind] for kind in ("find", "reproduce", "judge")] == [1, 1, 1]
+    assert [model.asked[kind] for kind in ("find", "reproduce", "judge")] == [1, 2, 2]
     assert again["repair"] or "no repair was asked for" in again["repair_reason"]
     assert stage.cli("replay", "latest", "--check").code == 0
     assert stage.cli("verify", "latest").code == 0
