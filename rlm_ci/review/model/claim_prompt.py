@@ -1,19 +1,20 @@
 """The prompts of the questions about one claim, which all begin with the same bytes.
 
-A reproduction, its judgement, a second look and a repair need the same lines of the program. Each
-prompt has them first and its question last, so that a provider that keeps what it has read takes
-them anew only once for each claim. What was run stands between them: a repair begins as the
-judgement before it.
+A reproduction, its judgement, a second look and a repair need the same rules and the same lines of
+the program. Each prompt has them first and its question last, with what was run between them: a
+repair begins as the judgement before it. Providers keep the beginning of a prompt from 1,024 tokens
+on. The rules alone are as long, so they are read once for a review, and the lines once for a claim.
 
 The judge is asked in a prompt of its own, and not in the conversation in which the test was
-written: who has written a test takes it for right. Both send about as many tokens that no kept
-beginning covers, and a conversation sends all its earlier turns again.
+written: who has written a test takes it for right. Both ways have as many tokens that no kept
+beginning covers, and a conversation sends its earlier turns again, a third more in all.
 """
 
 from __future__ import annotations
 
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.resources import loader
+from rlm_ci.review.proofs.repair import MOST_LINES
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
@@ -40,8 +41,10 @@ class ClaimPrompt(Value):
     subject: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
-    def of(cls, finding: Finding, context: ClaimContext, framework: str = "") -> ClaimPrompt:
-        """``framework`` says what runs tests in Python, "" where nothing is run."""
+    def of(
+        cls, finding: Finding, context: ClaimContext, framework: str | None = None
+    ) -> ClaimPrompt:
+        """``framework`` says what runs tests in Python, "" for nothing; None: nothing is run."""
         place = finding.evidence[0]
         severity = finding.severity.label
         told = {
@@ -49,11 +52,12 @@ class ClaimPrompt(Value):
             "place": f"{name(place.path)}, lines {place.line_start}-{place.line_end}",
             "claim": printable(finding.message),
             "guideline": context.guideline,
-            "framework": encodable(framework),
+            "framework": encodable(framework or ""),
         }
+        rules = {"runs": framework is not None, "most": MOST_LINES}
         # The lines have a fence of their own: other claims on them begin with the same bytes.
         listing = {"listing": context.listing, "listing_fence": fence(context.listing)}
-        beginning = _rendered("claim", {**told, **listing, "fence": fence(*told.values())})
+        beginning = _rendered("claim", {**rules, **told, **listing, "fence": fence(*told.values())})
         return cls(beginning, severity, context.texts, context.subject)
 
     def asking(self, question: str, told: Mapping[str, Any], tried: str = "") -> str:

@@ -6,7 +6,6 @@ from difflib import unified_diff
 
 from rlm_ci.models.json_question import ask_object
 from rlm_ci.report.details import suggestions
-from rlm_ci.review.proofs.repair import MOST_LINES
 from rlm_ci.review.proofs.reproduction import RepairOutcome
 
 TYPE_CHECKING = False
@@ -57,7 +56,7 @@ def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
     reproduction = trial.reproduction
     if reproduction is None:
         raise AssertionError("only what ran is mended")
-    question = prompt.asking("mend", {"most": MOST_LINES}, trial.tried)
+    question = prompt.asking("mend", {}, trial.tried)
     answer = ask_object(ask, f"mend-{mark}", question, _misfit)
     if answer is None:
         return RepairOutcome(ok=False, reason="the model's answer could not be read, twice")

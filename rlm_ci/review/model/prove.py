@@ -268,7 +268,7 @@ class _Stage:
             try:
                 sources = self._prover.sources
                 runner.start_validator()
-                prompt = trial.prompt or self._prompt(finding)
+                prompt = trial.prompt or self._prompt(finding, runner.framework())
                 tried = mend.by_question(self._ask, runner, sources, mark, prompt, trial)
                 fields = {"repair": tried.patch, "repair_reason": "" if tried.ok else tried.reason}
                 known = self._claims[mark]
@@ -306,7 +306,7 @@ class _Stage:
             before = "" if last.outcome is None else f"{last.reason}; "
             return last.replace(reason=before + why, prompt=prompt)
 
-    def _prompt(self, finding: Finding, framework: str = "") -> ClaimPrompt:
+    def _prompt(self, finding: Finding, framework: str | None = None) -> ClaimPrompt:
         return ClaimPrompt.of(finding, self._prover.sources.around(finding), framework)
 
     def _why_not(self, finding: Finding) -> str:

@@ -32,7 +32,7 @@ def ran(output: str) -> str:
 def test_what_is_asked_later_adds_only_what_is_new() -> None:
     one, shown = prompt(), ran("E  assert 0")
     first = one.asking("reproduce", {"unmended": False})
-    judge, mend = one.asking("judge", {}, shown), one.asking("mend", {"most": 40}, shown)
+    judge, mend = one.asking("judge", {}, shown), one.asking("mend", {}, shown)
     refute = one.asking("refute", {"is_missed": False})
     assert all(text.startswith(one.beginning) for text in (first, refute))
     assert all(text.startswith(one.beginning + shown) for text in (judge, mend))
@@ -46,6 +46,10 @@ def test_claims_on_the_same_lines_begin_with_the_same_bytes() -> None:
     both = [prompt().beginning, prompt("It is slow.", line=4).beginning]
     first, second = (text.partition(LISTING)[0] for text in both)
     assert first == second
+    others = prompt(listing="=== b.py ===\n1+x = 1").beginning
+    rules = first.partition("The lines of the program, between")[0]
+    assert others.startswith(rules)
+    assert len(rules) > 4 * 1_024  # tokens from which providers keep the beginning of a prompt
 
 
 def test_data_cannot_end_its_fence() -> None:
