@@ -79,6 +79,8 @@ REPORT: tuple[Setting, ...] = (
                 Setting("path", "path pattern (default: every path)"),
                 Setting("fingerprint", "fingerprint of the finding, as in report.json; it holds "
                         "while the lines stay (default: every finding)"),
+                Setting("claim", "what a model's claim is about, as rlm-ci suppress writes it; it "
+                        "accepts a claim on the same lines by another rule, if no worse"),
                 Setting("reason", "why the finding is accepted", required=True),
                 Setting("until", "last day of the suppression, YYYY-MM-DD"),
             )),

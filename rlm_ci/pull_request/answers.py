@@ -2,7 +2,8 @@
 
 They said "won't fix", resolved the review comment, or gave it a thumbs down. That holds on this
 pull request, while the lines of the finding stand, the branch that it goes to and the merge base
-are the same, and the person may still write.
+are the same, and the person may still write. A claim of a model may come back on the same lines by
+another rule; one that is worse than what was settled is open again.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.github.posting.outcome import REVIEW as COMMENTS
 from rlm_ci.pull_request.comment_commands import require_writer
 from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.details import claim_mark
+from rlm_ci.report.details.claim_mark import Settlement
 from rlm_ci.report.findings import OLD, fingerprints
-from rlm_ci.text.printable import count
+from rlm_ci.text.printable import count, encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.github.posting.review_threads import ReviewThread
     from rlm_ci.github.posting.thread_answers import ThreadAnswer
     from rlm_ci.github.session import GitHubSession
     from rlm_ci.report.findings import Finding, Part, Report
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 _PART = "review"
 #: Begins what is added to the summary of the review.
 _HERE = "; on the pull request: "
+#: Settled findings that the summary names.
+_NAMED = 5
 #: People that GitHub is asked about.
 _MOST = 30
 
@@ -45,44 +51,47 @@ def apply(settings: Settings, report: Report, to: Destination | None, way: GitHu
     settled, doubt = read(settings, to, way, known)
     if doubt:
         say(f"note: {doubt}")
-    # The review may have left some out already.
-    reasons = {
-        id(known[mark]): why
-        for mark, why in settled.items()
-        if known[mark].suppression in {None, why}
-    }
-    return _marked(report, reasons, doubt)
+    changed = {}
+    for mark, finding in known.items():
+        before, is_worse = claim_mark.settled(finding, mark, settled)
+        # The review may have left some out already.
+        if before is None or finding.suppression not in (None, before.reason):
+            continue
+        if is_worse:
+            worse = claim_mark.worsened(finding, before.claim, before.reason)
+            changed[id(finding)] = worse.replace(suppression=None)
+        else:
+            changed[id(finding)] = finding.replace(suppression=before.reason)
+    return _marked(report, changed, doubt)
 
 
 def read(
     settings: Settings,
     to: Destination | None,
     way: GitHubSession,
-    known: Container[str] | None = None,
-) -> tuple[dict[str, str], str]:
-    """Why findings are settled, by their fingerprints, and why not all of it is known.
+    known: Mapping[str, Finding] | None = None,
+) -> tuple[list[Settlement], str]:
+    """Why findings are settled, and why not all of it is known.
 
-    Of ``known`` fingerprints only, if these are given.
+    Only of what is about ``known`` findings by their fingerprints, if these are given.
     """
     if to is None or to.is_group or settings.publish.comment != COMMENTS:
-        return {}, ""
+        return [], ""
     try:
         from rlm_ci.github.posting import review_threads, thread_answers
 
         way.threads = review_threads.read(way.client(), to.repository, to.number)
-        said = [
-            one
-            for one in thread_answers.of(way.threads)
-            if known is None or one.thread.fingerprint in known
-        ]
+        said = thread_answers.of(way.threads)
+        if known is not None:
+            said = [one for one in said if _is_about(one.thread, known)]
         here = [one for one in said if one.thread.origin.base == to.base]
         settled, doubt = _settled(way, to, here)
         if len(here) < len(said):
             say("note: answers to review comments that are about another base do not count")
     except UnavailableError:
-        return {}, ""  # posting needs it too, and reports it
+        return [], ""  # posting needs it too, and reports it
     except RlmCiError as error:
-        settled, doubt = {}, f"the answers to review comments cannot be read: {error}"
+        settled, doubt = [], f"the answers to review comments cannot be read: {error}"
     return settled, Redactor(settings.environ).text(doubt)
 
 
@@ -97,16 +106,23 @@ def _can_settle(finding: Finding) -> bool:
     return is_new and bool(finding.evidence and finding.evidence[0].quote)
 
 
+def _is_about(thread: ReviewThread, known: Mapping[str, Finding]) -> bool:
+    claim = thread.origin.claim
+    return thread.fingerprint in known or any(
+        claim_mark.is_same(claim, claim_mark.of(one)) for one in known.values()
+    )
+
+
 def _settled(
     way: GitHubSession, to: Destination, said: Sequence[ThreadAnswer]
-) -> tuple[dict[str, str], str]:
-    """Why each of the findings is settled, and whom GitHub was not asked about."""
+) -> tuple[list[Settlement], str]:
+    """Why the finding of each thread is settled, and whom GitHub was not asked about."""
     may = way.writers
-    settled: dict[str, str] = {}
+    settled: dict[str, Settlement] = {}
     unasked: set[str] = set()
     for one in said:
         who = one.login, one.number
-        if one.thread.fingerprint in settled:
+        if one.thread.id in settled:
             continue
         if who not in may and len(may) >= _MOST:
             unasked.add(one.login)
@@ -114,10 +130,11 @@ def _settled(
         if who not in may:
             may[who] = _may_write(way.client(), to.repository, one)
         if may[who]:
-            settled[one.thread.fingerprint] = f"{one.login} {one.did}"
+            mark, claim = one.thread.fingerprint, one.thread.origin.claim
+            settled[one.thread.id] = Settlement(mark, claim, f"{one.login} {one.did}")
     left = count(len(unasked), "more account")
     doubt = f"{_MOST} accounts answered review comments, and {left}, whose answers do not count"
-    return settled, doubt if unasked else ""
+    return [*settled.values()], doubt if unasked else ""
 
 
 def _may_write(way: GitHubClient, repository: str, one: ThreadAnswer) -> bool:
@@ -136,16 +153,19 @@ def _may_write(way: GitHubClient, repository: str, one: ThreadAnswer) -> bool:
     return True
 
 
-def _marked(report: Report, reasons: dict[int, str], doubt: str) -> Report:
-    if not (reasons or doubt):
+def _marked(report: Report, changed: dict[int, Finding], doubt: str) -> Report:
+    if not (changed or doubt):
         return report
-    told = [f"{count(len(reasons), 'finding')} settled"] if reasons else []
+    settled = [one.evidence[0] for one in changed.values() if one.suppression is not None]
+    worse = len(changed) - len(settled)
+    names = [f"{printable(encodable(one.path))}:{one.line_start}" for one in settled[:_NAMED]]
+    names += ["..."] if len(settled) > _NAMED else []
+    told = [f"{count(len(settled), 'finding')} settled ({', '.join(names)})"] if settled else []
+    told += [f"{count(worse, 'settled finding')} got worse, and counts again"] if worse else []
     more = "; ".join((*told, *([doubt] if doubt else ())))
 
     def marked(part: Part) -> Part:
-        found = tuple(
-            one.replace(suppression=reasons.get(id(one), one.suppression)) for one in part.findings
-        )
+        found = tuple(changed.get(id(one), one) for one in part.findings)
         return part.replace(findings=found, summary=f"{part.summary}{_HERE}{more}")
 
     parts = (marked(one) if one.id == _PART else one for one in report.parts)

@@ -123,8 +123,9 @@ class Finding(Value):
     """One diagnostic. ``rule`` is ``check-id/condition``; ``evidence[0]`` is the primary place.
 
     ``suppression`` is the reason to accept the finding: it is still reported, and does not fail
-    the run. ``subject`` tells findings of one rule at one place apart. ``source`` is ``check``,
-    ``analyzer:NAME`` or ``model:NAME``; ``proof`` is what a model's claim rests on.
+    the run. ``subject`` tells findings of one rule at one place apart; that of a model's claim is
+    the definition at its lines. ``source`` is ``check``, ``analyzer:NAME`` or ``model:NAME``;
+    ``proof`` is what a model's claim rests on.
     """
 
     rule: str
@@ -217,8 +218,10 @@ def fingerprints(findings: Iterable[Finding]) -> list[str]:
     for finding in findings:
         place = finding.evidence[0] if finding.evidence else Location("")
         folded = " ".join((place.quote or "").split())
+        # Of a model's claim it is the definition, which tells nothing apart here.
+        subject = "" if finding.source.startswith("model:") else finding.subject or ""
         # As the report writes them, so that one read back gives the same.
-        texts = (finding.rule, place.path, finding.subject or "", folded)
+        texts = (finding.rule, place.path, subject, folded)
         key = tuple(encodable(text) for text in texts)
         index = seen[key] = seen.get(key, -1) + 1
         prints.append(sha256("\0".join((*key, str(index))).encode()).hexdigest()[:32])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
+from rlm_ci.report.details import claim_mark
 from rlm_ci.report.findings import fingerprints, order
 from rlm_ci.text import dates
 from rlm_ci.text.globs import matcher
@@ -35,10 +36,17 @@ class _Entry(Value):
     matches: Callable[[str], bool] | None
     until: str
     fingerprint: str
+    claim: str
     reason: str
 
     def covers(self, finding: Finding, mark: str, day: str) -> bool:
-        if day > self.until or not _covers(self.rule, finding.rule):
+        if day > self.until:
+            return False
+        # Claims of a model keep their lines, and not the rule.
+        is_claim = self.claim != "" and claim_mark.is_same(self.claim, claim_mark.of(finding))
+        if is_claim and self.rule.partition("/")[0] == finding.rule.partition("/")[0]:
+            mark = self.fingerprint
+        elif not _covers(self.rule, finding.rule):
             return False
         if self.fingerprint and self.fingerprint != mark:
             return False
@@ -71,6 +79,13 @@ def require(
                 f"a fingerprint has {DIGITS} hexadecimal digits, not {mark[:80]!r}",
                 where=place,
                 hint="copy it from report.json, or write the entry by rlm-ci suppress",
+            )
+        claim = entry.get("claim")
+        if claim and not (mark and claim_mark.is_mark(claim)):
+            raise ConfigError(
+                f"{claim[:80]!r} is not the mark of a claim with its fingerprint",
+                where=place,
+                hint="write the entry by rlm-ci suppress",
             )
         check, slash, condition = entry["rule"].partition("/")
         if check not in rules:
@@ -114,11 +129,16 @@ def apply(
         for at, mark in zip(ranked, told, strict=True):
             marks[at] = mark
     found = []
-    for finding, mark in zip(part.findings, marks, strict=True):
+    for one, mark in zip(part.findings, marks, strict=True):
+        finding = one
         reason = finding.suppression or inline(finding)
         if reason is None:
-            holding = (one.reason for one in accepted if one.covers(finding, mark, day))
-            reason = next(holding, None)
+            holding = [entry for entry in accepted if entry.covers(finding, mark, day)]
+            now = claim_mark.of(finding)
+            still = (each for each in holding if not claim_mark.is_worse(now, each.claim))
+            reason = next((each.reason for each in still), None)
+            if holding and reason is None:
+                finding = claim_mark.worsened(finding, holding[0].claim, holding[0].reason)
         if reason is None:
             found.append(_doubted(finding))
         else:
@@ -156,7 +176,8 @@ def _read(entry: dict[str, Any], source: str) -> _Entry:
             hint="write it as in .gitignore",
         ) from None
     until = entry["until"] or "9999-12-31"
-    return _Entry(entry["rule"], matches, until, entry.get("fingerprint") or "", entry["reason"])
+    mark, claim = (entry.get(name) or "" for name in ("fingerprint", "claim"))
+    return _Entry(entry["rule"], matches, until, mark, claim, entry["reason"])
 
 
 def _covers(pattern: str, rule: str) -> bool:

@@ -22,6 +22,7 @@ from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change import base_comparison
 from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.change.changed_lines import marked
+from rlm_ci.review.change.finding_identity import with_definition
 from rlm_ci.review.exploration.explorer import QUICK, NodeQuestions
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model import metered
@@ -237,7 +238,11 @@ class ReviewObjective:
         asked = NodeQuestions(self._explorer, node.id)
         way = None if ask is None else MeteredAsk(ask)
         looked = self._look(node, task, way, asked)
-        claims = tuple(one.finding for one in merge.merge(_traced(looked.findings, node)))
+        contents = {one.path: one.complete for one in reversed(task.texts)}
+        claims = tuple(
+            with_definition(one.finding, contents.get(one.finding.evidence[0].path, b""))
+            for one in merge.merge(_traced(looked.findings, node))
+        )
         carried, checked, mended = self._carried(node, ask, claims)
         both = (marked(one, self._changed) for one in (*found, *claims, *carried))
         spent = {} if way is None else way.spent()

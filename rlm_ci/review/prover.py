@@ -7,6 +7,7 @@ from functools import lru_cache, partial
 
 from rlm_ci import sandbox
 from rlm_ci.report import suppressions
+from rlm_ci.report.details import claim_mark
 from rlm_ci.report.findings import Part, RefutedClaim, Severity, fingerprints
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model.claim_context import Sources
@@ -120,7 +121,11 @@ def _accepted(
     part = Part("review", "", findings=(finding.replace(suppression=None),))
     part = suppressions.apply(part, told["entries"], today=lambda: str(told["day"]), redact=redact)
     (mark,) = fingerprints([redact(finding)])
-    return part.findings[0].suppression or told["settled"].get(mark)
+    if part.findings[0].suppression is not None:
+        return part.findings[0].suppression
+    known = [claim_mark.Settlement(*row) for row in told["settled"]]
+    before, is_worse = claim_mark.settled(finding, mark, known)
+    return None if before is None or is_worse else before.reason
 
 
 def sources_of(

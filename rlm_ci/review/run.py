@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
+    from rlm_ci.report.details.claim_mark import Settlement
     from rlm_ci.report.findings import Report, Subject
     from rlm_ci.review.change.affected_files import AffectedFiles
     from rlm_ci.review.change.previous_review import PreviousReviews
@@ -109,7 +110,7 @@ class ReviewJob(RepositoryJob):
         if self.is_own() and self.may_write():
             told = objective.with_own(told, self._place(here, change))
         if has_one:
-            accepted = {"entries": settings.suppressions, "day": dates.today(), "settled": {}}
+            accepted = {"entries": settings.suppressions, "day": dates.today(), "settled": []}
             told = {**told, "guidelines": self._guidelines(here, change), "accepted": accepted}
         proofs, setup = settings.review.proofs, settings.review.setup
         validator = settings.loop.validator
@@ -329,8 +330,8 @@ class ChangeReviewJob(ReviewJob):
     change: ChangeSet
     subject: Subject
     before: PreviousReviews
-    #: Gives why findings are settled on the pull request, by their fingerprints.
-    settled: Callable[[], Mapping[str, str]]
+    #: Gives why findings are settled on the pull request.
+    settled: Callable[[], Sequence[Settlement]]
     #: What the next review may use, "" for nothing.
     kept = ""
 
@@ -365,7 +366,8 @@ class ChangeReviewJob(ReviewJob):
         )
         accepted = told["accepted"]
         if begun.since is not None or begun.is_doubt:
-            accepted = {**accepted, "settled": self.settled()}
+            settled = [[*one.to_dict().values()] for one in self.settled()]
+            accepted = {**accepted, "settled": settled}
         return {**told, "onward": begun.to_dict(), "accepted": accepted}
 
     def without(self, part: Part, done: RecursionResult) -> Part:

@@ -15,7 +15,9 @@ from rlm_ci.github.posting.comment_text import marker
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import Access, GitHubSession
 from rlm_ci.pull_request import answers
-from rlm_ci.report.findings import Finding, Report, fingerprints
+from rlm_ci.report.details import claim_mark
+from rlm_ci.report.findings import Finding, Report, Severity, fingerprints
+from rlm_ci.report.proof import Proof
 from testing.loopback_github.scene import ADA, BOT, NAME, NUMBER
 from testing.loopback_github.state import ACTIONS_BOT, Reaction, ReviewComment, account_id
 from testing.posting_stage import Stage, clock, github, stage
@@ -113,7 +115,7 @@ def test_a_person_who_may_write_settles_a_finding(talk: Talk) -> None:
     talk.react()
     assert talk.heard() == [DOWN, None]
     (part,) = talk.outcome().parts
-    assert part.summary == "what it says; on the pull request: 1 finding settled"
+    assert part.summary == "what it says; on the pull request: 1 finding settled (src/a.py:1)"
 
 
 def test_others_and_other_words_settle_nothing(talk: Talk) -> None:
@@ -229,7 +231,11 @@ def test_a_run_that_could_not_look_says_so(talk: Talk, capsys: pytest.CaptureFix
     talk.stage.github.faults.clear()
     talk.stage.github.fault(path="*/permission", status=404)  # the account is gone
     assert talk.heard() == [None, None]
-    assert talk.outcome().parts[0].summary.endswith("; on the pull request: 1 finding settled")
+    assert (
+        talk.outcome()
+        .parts[0]
+        .summary.endswith("; on the pull request: 1 finding settled (src/a.py:1)")
+    )
 
 
 @pytest.mark.parametrize("number", [150, pytest.param(4_900, marks=pytest.mark.full)])
@@ -246,3 +252,60 @@ def test_thousands_of_threads_and_a_crowd(talk: Talk, number: int) -> None:
     done = talk.outcome()
     assert [one.suppression for one in done.findings] == [None, None]
     assert "30 accounts answered review comments, and 10 more accounts" in done.parts[0].summary
+
+
+def _claims(stage: Stage, *claims: tuple[str, int, int, Severity], **more: Any) -> Report:
+    """Claims of a model: the rule, the lines, the severity."""
+    known = {"source": "model:m", "subject": "area", **more}
+    return _review(stage, *(
+        stage.finding(first, rule=f"review/{rule}", severity=severity,
+                      evidence=(stage.location(first, end=last),), **known)
+        for rule, first, last, severity in claims
+    ))  # fmt: skip
+
+
+def test_a_claim_stays_settled_by_other_words(stage: Stage) -> None:
+    talk = Talk(stage)
+    talk.report = _claims(stage, ("float-money", 5, 6, Severity.MEDIUM))
+    assert stage.publish(talk.report).review == "posted"
+    talk.first = stage.state.review_comments[-1]
+    talk.reply("won't fix")
+
+    def heard(*claims: tuple[str, int, int, Severity], **more: Any) -> list[str | None]:
+        return talk.heard(_claims(stage, *claims, **more))
+
+    assert heard(("money-as-float", 6, 8, Severity.MEDIUM)) == [WONT]
+    assert heard(("rounding", 5, 5, Severity.LOW)) == [WONT]
+    assert heard(("rounding", 4, 9, Severity.MEDIUM), source="model:other") == [WONT]
+    # Other lines, another definition, what a tool says.
+    assert heard(("money-as-float", 7, 8, Severity.MEDIUM)) == [None]
+    assert heard(("money-as-float", 5, 6, Severity.MEDIUM), subject="other") == [None]
+    assert heard(("money-as-float", 5, 6, Severity.MEDIUM), source="analyzer:x") == [None]
+    both = _claims(stage, ("a", 5, 6, Severity.LOW), ("b", 6, 6, Severity.LOW))
+    told = "2 findings settled (src/a.py:5, src/a.py:6)"
+    assert talk.outcome(both).parts[0].summary.endswith(told)
+    before = len(stage.state.review_comments)
+    stage.publish(talk.outcome(_claims(stage, ("money-as-float", 6, 8, Severity.MEDIUM))))
+    assert len(stage.state.review_comments) == before
+
+
+def test_a_settled_claim_that_is_worse_counts_again_and_says_so(stage: Stage) -> None:
+    talk = Talk(stage)
+    argued = Proof("argued", "nothing ran")
+    talk.report = _claims(stage, ("float-money", 5, 6, Severity.MEDIUM))
+    stage.publish(talk.report)
+    talk.first = stage.state.review_comments[-1]
+    talk.reply("won't fix")
+    for rule in ("float-money", "sql-injection"):
+        report = talk.outcome(_claims(stage, (rule, 5, 6, Severity.HIGH)))
+        (finding,) = report.findings
+        assert finding.suppression is None
+        assert finding.hint == (
+            f"fix it It was accepted as medium, argued ({WONT}), and is worse now."
+        )
+        assert report.parts[0].summary.endswith("1 settled finding got worse, and counts again")
+        assert claim_mark.without(finding).hint == "fix it"
+    shown = talk.report.findings[0].replace(proof=Proof("proven", "fails at head"))
+    assert [one.suppression for one in talk.outcome(_review(stage, shown)).findings] == [None]
+    (claim,) = talk.report.findings
+    assert talk.heard(_review(stage, claim.replace(proof=argued))) == [WONT]

@@ -8,6 +8,7 @@ import pytest
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.report import suppressions
+from rlm_ci.report.details import claim_mark
 from rlm_ci.report.findings import Finding, Location, Part, Severity, fingerprints
 
 RULE = "demo/broken"
@@ -202,3 +203,29 @@ def test_a_suppressed_finding_stays_and_does_not_fail() -> None:
     assert len(marked.findings) == 1
     assert marked.verdict(Severity.INFO) == "clean"
     assert marked.findings[0].message == "m"
+
+
+def test_an_entry_with_a_claim_covers_its_lines_by_any_rule_of_the_check() -> None:
+    def part(rule: str, severity: Severity, quote: str) -> Part:
+        place = Location("a.py", 3, 4, quote=quote)
+        finding = Finding(rule, severity, "m", evidence=(place,), source="model:m", subject="f")
+        return Part("demo", "s", findings=(finding,))
+
+    first = part("demo/float-money", Severity.MEDIUM, "x = price * 1.1\nreturn x")
+    (mark,), claim = fingerprints(first.findings), claim_mark.of(first.findings[0])
+    entry = _entry(rule="demo/float-money", fingerprint=mark, claim=claim)
+    assert _require(_entry(rule="demo/old", fingerprint=mark, claim=claim)) == []
+    for wrong in ({"fingerprint": mark, "claim": "x"}, {"claim": claim}):
+        with pytest.raises(ConfigError, match="is not the mark of a claim with its fingerprint"):
+            _require(_entry(rule="demo/old", **wrong))
+    again = part("demo/money-as-float", Severity.MEDIUM, "return x\n")
+    assert [_reason(one, entry) for one in (first, again)] == ["known", "known"]
+    assert _reason(again, entry | {"claim": None}) is None
+    assert _reason(again, entry | {"until": "2026-05-31"}) is None
+    assert _reason(again, entry | {"path": "b.py"}) is None
+    assert _reason(part("other/x", Severity.LOW, "return x"), entry) is None
+    assert _reason(part("demo/x", Severity.MEDIUM, "return y"), entry) is None
+    worse = part("demo/sql", Severity.HIGH, "return x")
+    (finding,) = suppressions.apply(worse, [entry]).findings
+    assert finding.suppression is None
+    assert finding.hint == "It was accepted as medium, argued (known), and is worse now."

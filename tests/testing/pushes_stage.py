@@ -27,6 +27,8 @@ class Critic:
 
     llm: ModelServer
     severity: str = "medium"
+    #: Begins the name of each rule.
+    name: str = "fault"
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: Whether it shows each fault, of a function with its name, by a script.
     proves: bool = False
@@ -61,7 +63,7 @@ class Critic:
 
     def _claim(self, path: str, line: int, quote: str, word: str) -> dict[str, Any]:
         return {
-            "rule": f"fault-{word}", "severity": self.severity, "domain": "quality",
+            "rule": f"{self.name}-{word}", "severity": self.severity, "domain": "quality",
             "confidence": 0.8, "message": f"The fault {word} is here.", "path": path,
             "line_start": line, "line_end": line, "quote": quote, "suggested_fix": None,
         }  # fmt: skip

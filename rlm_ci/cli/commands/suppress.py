@@ -16,6 +16,7 @@ from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.stored_runs import StoredRuns
+from rlm_ci.report.details import claim_mark
 from rlm_ci.report.findings import fingerprints
 from rlm_ci.report.suppressions import DIGITS
 from rlm_ci.system import files
@@ -83,7 +84,9 @@ def run(arguments: Arguments) -> int:
     entry = _wanted(settings)
     runs = StoredRuns(settings)
     named = _only(arguments.words[0], runs)
-    entry = {"rule": named.finding.rule, "fingerprint": named.mark, **entry}
+    claim = claim_mark.of(named.finding)
+    about = {"claim": claim} if claim else {}
+    entry = {"rule": named.finding.rule, "fingerprint": named.mark, **about, **entry}
     path, name, data = _config(settings, runs)
     is_shared = os.path.basename(path) == CONFIG_FILES[1]
     keys = ("tool", config_file.TABLE) if is_shared else ()
@@ -128,7 +131,11 @@ def _wanted(settings: Settings) -> dict[str, str]:
 def _is_same(known: dict[str, Any], entry: dict[str, str]) -> bool:
     same = ("rule", "fingerprint")
     is_older = (known.get("until") or "9999") < entry.get("until", "9999")
-    return not is_older and all(known.get(name) == entry[name] for name in same)
+    now, before = entry.get("claim", ""), str(known.get("claim") or "")
+    is_covered = now == before or (
+        claim_mark.is_mark(before) and not claim_mark.is_worse(now, before)
+    )
+    return is_covered and not is_older and all(known.get(name) == entry[name] for name in same)
 
 
 # ── which finding ──

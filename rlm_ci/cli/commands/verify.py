@@ -22,6 +22,7 @@ from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.pull_request import answers
+from rlm_ci.report.details import claim_mark
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
 from rlm_ci.report.wording import headline
 from rlm_ci.resources import loader
@@ -224,7 +225,7 @@ def _unlike(report: Report | None, inside: Report | None) -> list[str]:
 
 
 def _result(part: Part) -> list[Any]:
-    found = [one.replace(suppression=None) for one in part.findings]
+    found = [claim_mark.without(one).replace(suppression=None) for one in part.findings]
     return [answers.without(part.summary), dict(part.metrics), part.state, found]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.report import wording
-from rlm_ci.report.details import suggestions
+from rlm_ci.report.details import claim_mark, suggestions
 from rlm_ci.report.details.fixes_and_proofs import ProofLimits, fix_of, proof_of
 from rlm_ci.report.formats.markdown import ROOM
 from rlm_ci.report.links import Links
@@ -27,7 +27,8 @@ _TEMPLATE = "review.md.j2"
 _OPENS, _CLOSES = "<!-- rlm-ci:finding ", " -->"
 _MARKER = re.compile(
     rf"{_OPENS}(?P<fingerprint>[0-9a-f]{{32}})"
-    r"(?: (?P<check>[a-z][a-z0-9-]*) (?P<base>[0-9a-f]{16})(?: (?P<name>[^<>\n]+))?)?"
+    r"(?: (?P<check>[a-z][a-z0-9-]*) (?P<base>[0-9a-f]{16})"
+    rf"(?: @(?P<claim>{claim_mark.PATTERN}))?(?: (?P<name>[^<>\n]+))?)?"
     rf"{_CLOSES}\r?(?:\n|$)"
 )
 #: The rule in the text of a comment.
@@ -44,13 +45,14 @@ _CUT = "This finding is too long for a comment: `report.json` and `report.html` 
 
 
 class CommentOrigin(Value):
-    """The check that a finding is of, the base that it is about, the name of the run; "" for an
-    unknown one.
+    """The check that a finding is of, the base that it is about, the name of the run, what the
+    claim of a model is about; "" for an unknown one.
     """
 
     check: str = ""
     base: str = ""
     name: str = ""
+    claim: str = ""
 
 
 #: Of a comment that says nothing of itself.
@@ -59,7 +61,8 @@ NOWHERE = CommentOrigin()
 
 def marker(fingerprint: str, origin: CommentOrigin = NOWHERE) -> str:
     """The first line of the comment about the finding with this fingerprint."""
-    words = (fingerprint, origin.check, origin.base, origin.name)
+    claim = f"@{origin.claim}" if origin.base and origin.claim else ""
+    words = (fingerprint, origin.check, origin.base, claim, origin.name)
     return f"{_OPENS}{' '.join(filter(None, words))}{_CLOSES}"
 
 
@@ -73,7 +76,9 @@ def read_origin(body: str) -> CommentOrigin:
     """What a comment's first line says besides; of an older version, the check of its rule."""
     marked = _MARKER.match(body)
     if marked and marked["check"]:
-        return CommentOrigin(marked["check"], marked["base"], marked["name"] or "")
+        return CommentOrigin(
+            marked["check"], marked["base"], marked["name"] or "", marked["claim"] or ""
+        )
     rule = _RULE.search(body)
     return CommentOrigin(rule[1] if rule else "")
 
@@ -102,7 +107,8 @@ class CommentTexts:
         """
         origin = self._origin
         if origin.base:
-            origin = origin.replace(check=placed.finding.rule.partition("/")[0])
+            check = placed.finding.rule.partition("/")[0]
+            origin = origin.replace(check=check, claim=claim_mark.of(placed.finding))
         first = marker(fingerprint, origin)
         if read_marker(first) != fingerprint:
             raise ValueError("a fingerprint is 32 hex digits")

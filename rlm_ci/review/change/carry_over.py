@@ -14,6 +14,7 @@ from rlm_ci.change.evidence import VERIFIED, anchor
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
+from rlm_ci.review.change.finding_identity import with_definition
 from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
@@ -275,6 +276,8 @@ def opened(
     ``contents`` are blob and content of files that are not looked at again, ``edited`` those of
     the others, by their paths at the last review. On these, only claims with a reproduction go on.
     """
+    now = {path: content for path, (_, content) in contents.items()}
+    now |= {one.path: one.content for one in edited.values()}
     kept = []
     offered = verified = 0
     for claim in claims:
@@ -290,6 +293,8 @@ def opened(
         verified += len(held)
         if len(held) == len(places):
             finding = claim.finding.replace(evidence=tuple(held))
+            if held:
+                finding = with_definition(finding, now[held[0].path])
             kept.append(EarlierClaim(finding, claim.trial))
     return tuple(kept), Evidence(offered, verified, 0, offered - verified)
 

@@ -42,6 +42,18 @@ def marks(found: Sequence[Finding], texts: Sequence[LeafText]) -> Iterator[str]:
         yield sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
+def with_definition(claim: Finding, content: bytes) -> Finding:
+    """A model's claim, whose ``subject`` is the innermost definition at its first line."""
+    place = claim.evidence[0]
+    line = place.line_start or 0
+    around = [
+        one for one in source_outline.outline(place.path, content).symbols
+        if one.line_start <= line <= one.line_end
+    ]  # fmt: skip
+    inner = min(around, key=lambda one: one.line_end - one.line_start, default=None)
+    return claim.replace(subject=inner.name if inner else None)
+
+
 class _File:
     def __init__(self, path: str, content: bytes) -> None:
         self._module: ast.Module | None = None

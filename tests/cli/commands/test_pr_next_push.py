@@ -112,13 +112,34 @@ def test_a_finding_that_a_person_settled_stays_settled_while_its_lines_stand(
     stage.keeps_runs = True
     pushes.judge(**env)
     (report,) = stage.clone.path.glob(".runs/*/cli/*/report.json")
-    assert "on the pull request: 1 finding settled" in report.read_text()
+    assert "on the pull request: 1 finding settled (src/a.py:2)" in report.read_text()
     assert program.main(["verify", "latest", "-C", str(stage.clone.path)]) == 0
     stage.keeps_runs = False
     pushes.push(a=fault("one", 3), b="def two():\n    return 0\n")
     pushes.judge(**env)
     assert "1 claim is mended, as its own reproduction passes now: src/b.py:2" in stage.summary
     assert (accepted(), stage.report["verdict"]) == ({"one": None}, "findings")
+
+
+@pytest.mark.full
+def test_a_settled_claim_by_another_rule_gets_no_thread(pushes: Pushes) -> None:
+    stage, env = pushes.stage, {"RLM_CI_FAIL_LEVEL": "medium"}
+    pushes.critic.proves = True
+    pushes.push(a=fault("one", 1), b="two = 2\n")
+    pushes.judge(**env)
+    (made,) = stage.pull.review_comments
+    made.reactions.append(Reaction(1, "ada", "-1", stage.github.world.now()))
+    for number, name in enumerate(("error", "wrong-return", "bug"), 1):
+        pushes.critic.name = name
+        above = "# moved\n" * number
+        pushes.push(a=f"{above}{fault('one', 1)}\n\nother = {number}\n")
+        assert pushes.judge(**env) == {A}
+        (claim,) = stage.report["findings"]
+        assert claim["rule"] != "review/fault-one"
+        assert claim["suppression"] == "ada gave the review comment a thumbs down"
+        assert f"1 finding settled (src/a.py:{number + 2})" in pushes.part["summary"]
+        assert len(stage.pull.review_comments) == 1
+        assert stage.report["verdict"] == "clean"
 
 
 @pytest.mark.full
