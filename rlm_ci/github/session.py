@@ -44,6 +44,8 @@ class GitHubSession:
         self._made = made
         #: The login that the token writes under, once known.
         self.author = ""
+        #: Who has declined findings without settling them, by the fingerprints of these.
+        self.declined: dict[str, str] = {}
         #: The review threads, once read.
         self.threads: PullRequestThreads | None = None
         #: Whether accounts may write, by login and number, once asked.

@@ -16,7 +16,7 @@ from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.details import claim_mark
 from rlm_ci.report.details.claim_mark import Settlement
 from rlm_ci.report.findings import OLD, fingerprints
-from rlm_ci.text.printable import count, encodable, printable
+from rlm_ci.text.printable import count, encodable, first_of, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ _PART = "review"
 _HERE = "; on the pull request: "
 #: Settled findings that the summary names.
 _NAMED = 5
+#: What settles a finding that somebody has declined in other words.
+_WAY = "with write access, settle it by the reply `won't fix`, or resolve the comment"
 #: People that GitHub is asked about.
 _MOST = 30
 
@@ -62,7 +64,12 @@ def apply(settings: Settings, report: Report, to: Destination | None, way: GitHu
             changed[id(finding)] = worse.replace(suppression=None)
         else:
             changed[id(finding)] = finding.replace(suppression=before.reason)
-    return _marked(report, changed, doubt)
+    declined = [
+        f"{login} declines {_place(known[mark])}"
+        for mark, login in way.declined.items()
+        if mark in known and id(known[mark]) not in changed and known[mark].suppression is None
+    ]
+    return _marked(report, changed, declined, doubt)
 
 
 def read(
@@ -86,6 +93,9 @@ def read(
             said = [one for one in said if _is_about(one.thread, known)]
         here = [one for one in said if one.thread.origin.base == to.base]
         settled, doubt = _settled(way, to, here)
+        way.declined = {
+            one.thread.fingerprint: one.login for one in here if one.did == thread_answers.DECLINED
+        }
         if len(here) < len(said):
             say("note: answers to review comments that are about another base do not count")
     except UnavailableError:
@@ -117,12 +127,14 @@ def _settled(
     way: GitHubSession, to: Destination, said: Sequence[ThreadAnswer]
 ) -> tuple[list[Settlement], str]:
     """Why the finding of each thread is settled, and whom GitHub was not asked about."""
+    from rlm_ci.github.posting.thread_answers import DECLINED
+
     may = way.writers
     settled: dict[str, Settlement] = {}
     unasked: set[str] = set()
     for one in said:
         who = one.login, one.number
-        if one.thread.id in settled:
+        if one.thread.id in settled or one.did == DECLINED:
             continue
         if who not in may and len(may) >= _MOST:
             unasked.add(one.login)
@@ -153,15 +165,23 @@ def _may_write(way: GitHubClient, repository: str, one: ThreadAnswer) -> bool:
     return True
 
 
-def _marked(report: Report, changed: dict[int, Finding], doubt: str) -> Report:
-    if not (changed or doubt):
+def _place(finding: Finding) -> str:
+    place = finding.evidence[0]
+    return f"{printable(encodable(place.path))}:{place.line_start}"
+
+
+def _marked(
+    report: Report, changed: dict[int, Finding], declined: Sequence[str], doubt: str
+) -> Report:
+    if not (changed or declined or doubt):
         return report
-    settled = [one.evidence[0] for one in changed.values() if one.suppression is not None]
+    settled = [one for one in changed.values() if one.suppression is not None]
     worse = len(changed) - len(settled)
-    names = [f"{printable(encodable(one.path))}:{one.line_start}" for one in settled[:_NAMED]]
+    names = [_place(one) for one in settled[:_NAMED]]
     names += ["..."] if len(settled) > _NAMED else []
     told = [f"{count(len(settled), 'finding')} settled ({', '.join(names)})"] if settled else []
     told += [f"{count(worse, 'settled finding')} got worse, and counts again"] if worse else []
+    told += [f"{first_of(declined, 'answer')}: {_WAY}"] if declined else []
     more = "; ".join((*told, *([doubt] if doubt else ())))
 
     def marked(part: Part) -> Part:

@@ -166,6 +166,21 @@ def announce(
     return part.replace(findings=findings)
 
 
+def lines_about(
+    entries: Sequence[Mapping[str, Any]], rules: str, paths: Collection[str], day: str | None
+) -> list[str]:
+    """What entries that hold on ``day`` say of ``paths``, for rules that begin so: a line each."""
+    lines = []
+    for raw in entries:
+        entry = _read(dict(raw), "suppressions")
+        is_held = f"{entry.rule}/".startswith(rules) and (day or "") <= entry.until
+        matches = entry.matches
+        if is_held and (matches is None or any(map(matches, paths))):
+            where = raw["path"] or "everywhere"
+            lines.append(f"{where}: {entry.rule}: {' '.join(entry.reason.split())}")
+    return lines
+
+
 def _read(entry: dict[str, Any], source: str) -> _Entry:
     try:
         matches = matcher((entry["path"],)) if entry["path"] else None

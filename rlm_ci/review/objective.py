@@ -11,7 +11,7 @@ from collections import Counter
 from rlm_ci import __version__
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, NodeResult, TracedFinding
-from rlm_ci.report import wording
+from rlm_ci.report import suppressions, wording
 from rlm_ci.report.findings import OLD, Evidence, Finding
 from rlm_ci.review.analyzers import from_repository
 from rlm_ci.review.analyzers import run as analyzers
@@ -29,11 +29,11 @@ from rlm_ci.review.model import metered
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.architecture import draw
 from rlm_ci.review.model.describe import WORDS, describe
-from rlm_ci.review.model.finder import Finder, FinderResult, dropped
+from rlm_ci.review.model.finder import ACCEPTED, Finder, FinderResult, dropped
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.prove import ProvedClaims, Prover
 from rlm_ci.review.results import merge
-from rlm_ci.text.printable import clip, count, printable
+from rlm_ci.text.printable import clip, count, encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ _UNREAD, _ANALYZED, _READ = 0.3, 0.6, 0.9
 _ARCHITECTURE = 2_000
 #: Notes that a node keeps of its children's, and characters of a claim in one.
 _NOTES, _MESSAGE = 200, 300
+#: Bytes that say how many accepted faults are not shown.
+_REST = 40
 
 
 def options(
@@ -308,7 +310,28 @@ class ReviewObjective:
             return finder.look(task.texts) if task.texts else FinderResult()
         if node.scope.kind != PROMPT:
             return FinderResult()
-        return finder.look_at_change(self._prompts[node.scope.path], task.texts)
+        prompt = self._prompts[node.scope.path]
+        return finder.look_at_change(prompt, task.texts, self._accepted(prompt.paths))
+
+    def _accepted(self, paths: Sequence[str]) -> str:
+        """What the maintainers have accepted or settled in the files of a prompt: a line each."""
+        told = self.options.get("accepted") or {}
+        lines = suppressions.lines_about(
+            told.get("entries", ()), f"{NAME}/", paths, told.get("day")
+        )
+        for one in () if self._onward is None else self._onward.claims:
+            finding, place = one.finding, one.finding.evidence[0]
+            if place.path in paths and (why := self._prover.accepted(finding)):
+                where = f"{encodable(place.path)}:{place.line_start}"
+                lines.append(f"{where}: {' '.join(finding.message.split())[:_MESSAGE]} ({why})")
+        shown, room = [], ACCEPTED - _REST
+        for number, line in enumerate(map(printable, lines)):
+            room -= len(line.encode()) + 1
+            if room < 0:
+                shown.append(f"and {len(lines) - number} more")
+                break
+            shown.append(line)
+        return "\n".join(shown)
 
     def _is_unread(self, path: str) -> bool:
         return self._unread is None or path in self._unread

@@ -152,6 +152,46 @@ def test_others_and_other_words_settle_nothing(talk: Talk) -> None:
         talk.silence()
 
 
+WAY = "with write access, settle it by the reply `won't fix`, or resolve the comment"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "No, we want it so: the importer needs it.", "This is intended.", "by design", "Not a bug.",
+        "no - it's only for tests", "Works as designed!", "We want this",
+    ],
+)  # fmt: skip
+def test_who_declines_in_other_words_is_offered_the_way_to_settle(talk: Talk, reply: str) -> None:
+    talk.reply(reply)
+    assert talk.heard() == [None, None]
+    (part,) = talk.outcome().parts
+    assert part.summary == f"what it says; on the pull request: ada declines src/a.py:1: {WAY}"
+    talk.reply("won't fix")
+    (part,) = talk.outcome().parts
+    assert WAY not in part.summary, "it is settled"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "No?", "No, is it?", "no idea", "None of these", "Is this intended?", "`by design`",
+        "Nothing to do here", "I want to know why", "No problem", "> this is intended",
+    ],
+)  # fmt: skip
+def test_other_replies_are_offered_nothing(talk: Talk, reply: str) -> None:
+    talk.reply(reply)
+    (part,) = talk.outcome().parts
+    assert part.summary == "what it says"
+
+
+def test_a_bot_and_an_edited_reply_decline_nothing(talk: Talk) -> None:
+    talk.reply("This is intended.", "renovate[bot]")
+    talk.reply("This is intended.").updated_at = talk.stage.github.world.now()
+    (part,) = talk.outcome().parts
+    assert part.summary == "what it says"
+
+
 def test_it_holds_on_its_base_alone(talk: Talk) -> None:
     talk.react()
     assert talk.heard() == [DOWN, None]

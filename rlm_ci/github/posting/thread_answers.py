@@ -2,7 +2,7 @@
 
 Whether a person may say so is for the caller to ask. Of what others have written, only that a reply
 begins with "won't fix" counts; a reply that was edited does not, since somebody else may have done
-that.
+that. One that declines in other words settles nothing: who wrote it is told how to.
 """
 
 from __future__ import annotations
@@ -29,6 +29,16 @@ REPLIED, RESOLVED, REACTED = (
 _WONT_FIX = re.compile(r"won['\u2019]?t[ -]?fix[ \t]*($|[.,:;!(\u2013\u2014-])", re.IGNORECASE)
 
 
+DECLINED = "declines it"
+#: The first line of a reply that plainly declines, and asks nothing.
+_DECLINES = re.compile(
+    r"(?:no\b[ \t]*[,.:;!\u2013\u2014-]|we want (?:it|this|that)\b|not a bug\b|by design\b"
+    r"|(?:(?:this|that|it) is|it's|that's) (?:intended|intentional|by design|on purpose|wanted)\b"
+    r"|(?:intended|intentional)\b|works as (?:intended|designed)\b|won['\u2019]?t do\b)[^?`]*",
+    re.IGNORECASE,
+)
+
+
 class ThreadAnswer(Value):
     """What the person ``login`` with this ``number`` did about the finding of ``thread``."""
 
@@ -52,17 +62,23 @@ def _answers(mark: ReviewThread, thread: dict[str, Any], login: str) -> Iterator
     if first.get("lastEditedAt") and author_of(first, "editor") != bare(login):
         return  # the fingerprint in it may be another one now
     ours = login.removesuffix("[bot]")
+    declined: list[ThreadAnswer] = []
     for node in rows(record(thread.get("latest")).get("nodes")):
         reply = record(node)
         line = text(reply.get("body")).lstrip().partition("\n")[0].rstrip()
-        if _WONT_FIX.match(line) and not reply.get("lastEditedAt"):
+        if reply.get("lastEditedAt"):
+            continue
+        if _WONT_FIX.match(line):
             yield from _by(reply.get("author"), mark, REPLIED)
+        elif _DECLINES.fullmatch(line):
+            declined = list(_by(reply.get("author"), mark, DECLINED))
     by = record(thread.get("resolvedBy"))
     if thread.get("isResolved") and by.get("login") != ours:  # we resolve what is gone
         yield from _by(by, mark, RESOLVED)
     for node in rows(record(thread.get("reacted")).get("nodes")):
         for reaction in rows(record(record(node).get("reactions")).get("nodes")):
             yield from _by(record(reaction).get("user"), mark, REACTED)
+    yield from declined
 
 
 def _by(account: Any, mark: ReviewThread, did: str) -> Iterator[ThreadAnswer]:

@@ -99,8 +99,10 @@ class EarlierClaim(Value):
         return self.trial.reproduction if self.trial else None
 
     def is_same(self, finding: Finding) -> bool:
-        """Whether ``finding`` claims the same in the same words."""
-        return (self.finding.rule, self.finding.message) == (finding.rule, finding.message)
+        """Whether ``finding`` claims the same in the same words, and nothing more severe."""
+        is_worse = finding.severity > self.finding.severity
+        words = (self.finding.rule, self.finding.message)
+        return words == (finding.rule, finding.message) and not is_worse
 
 
 def trial_of(finding: Finding, earlier: Iterable[EarlierClaim]) -> EarlierTrial | None:

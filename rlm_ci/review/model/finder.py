@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from rlm_ci.review.change_prompts.listing import ChangePrompt
     from rlm_ci.review.guidelines.guidelines import Guidelines, ShownGuidelines
 
+#: Bytes about accepted faults in a prompt.
+ACCEPTED = 2_000
 _TEMPLATE, CHANGE_TEMPLATE = "prompts/review.md.j2", "prompts/review-change.md.j2"
 #: Bytes of what differs between prompts besides their data.
 _DIFFERENT = 300
@@ -101,15 +103,18 @@ class Finder:
                 break
         return opener.result(uncovered)
 
-    def look_at_change(self, prompt: ChangePrompt, texts: Sequence[LeafText]) -> FinderResult:
+    def look_at_change(
+        self, prompt: ChangePrompt, texts: Sequence[LeafText], accepted: str = ""
+    ) -> FinderResult:
         """Ask for the faults of a change by ``prompt``; ``texts`` are the files that it shows.
 
-        Raises RemoteError.
+        ``accepted`` lists faults that are not to be reported again. Raises RemoteError.
         """
         wishes = self._wishes(prompt.paths)
         opener = self._opener(texts, wishes, prompt.gone)
         told = {**self._told(wishes), "part": prompt.part}
         data = {"fence": fence(prompt.text), "listing": prompt.text}
+        data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
         asked = loader.load_template(CHANGE_TEMPLATE)({**told, **data})
         why, _ = self._take("find-1", asked, opener)
         return opener.result([(path, why) for path in prompt.paths if why])
@@ -153,6 +158,7 @@ class Finder:
 def room_for_change(max_bytes: int, guidelines: Guidelines) -> int:
     """The bytes of a listing in a prompt of ``max_bytes``."""
     told = {"domains": "x" * _DIFFERENT, "example": "", "guidelines": "", "part": ""}
+    told |= {"accepted": "x" * ACCEPTED, "accepted_fence": fence("")}
     empty = loader.load_template(CHANGE_TEMPLATE)({**told, "fence": fence(""), "listing": ""})
     return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - REPAIR
 

@@ -143,6 +143,28 @@ def test_a_settled_claim_by_another_rule_gets_no_thread(pushes: Pushes) -> None:
 
 
 @pytest.mark.full
+def test_a_settled_claim_that_got_worse_counts_again(pushes: Pushes) -> None:
+    """Though the earlier one is carried, and stands on the same lines."""
+    stage, env = pushes.stage, {"RLM_CI_FAIL_LEVEL": "high"}
+    pushes.critic.proves = True
+    pushes.push(a=fault("one", 1), b="two = 2\n")
+    pushes.judge(**env)
+    (made,) = stage.pull.review_comments
+    made.reactions.append(Reaction(1, "ada", "-1", stage.github.world.now()))
+    pushes.push(b="two = 3\n")
+    pushes.judge(**env)
+    (claim,) = stage.report["findings"]
+    assert claim["suppression"] == "ada gave the review comment a thumbs down"
+    pushes.critic.severity = "high"
+    pushes.push(a=f"{fault('one', 1)}\n\nother = 1\n")
+    pushes.judge(**env)
+    worst = max(stage.report["findings"], key=lambda one: one["severity"] == "high")
+    assert (worst["severity"], worst["suppression"]) == ("high", None)
+    assert "It was accepted as medium, shown" in worst["hint"]
+    assert stage.report["verdict"] == "findings"
+
+
+@pytest.mark.full
 def test_a_grave_finding_of_before_still_fails(pushes: Pushes) -> None:
     pushes.critic.severity, pushes.critic.proves = "high", True
     env = {"RLM_CI_REVIEW_REFUTE_LEVEL": "off"}

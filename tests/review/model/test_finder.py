@@ -16,7 +16,7 @@ from rlm_ci.recursion.prompt_windows import fence, windows
 from rlm_ci.report.findings import UNTOUCHED, Evidence
 from rlm_ci.review.change_prompts.listing import ChangePrompt, ChangePrompts
 from rlm_ci.review.exploration.explorer import NodeQuestions
-from rlm_ci.review.model.finder import Finder
+from rlm_ci.review.model.finder import ACCEPTED, Finder
 from rlm_ci.review.objective import DOMAINS, ReviewObjective, analyse, options
 from testing.loopback_model.replies import Answer
 from testing.review_leaves import (
@@ -358,6 +358,40 @@ def test_the_leaves_of_a_change_ask_nothing_and_the_root_tells_what_was_read(
     assert review.aggregate(root, [below, lost], asking).metrics["looked"] == 1
     assert len(asking.places) == 1
     assert "of the change; other parts" not in asking.prompts[0]
+
+
+def test_what_the_maintainers_have_accepted_stands_behind_the_change(llm: ModelServer) -> None:
+    def entry(path: str, rule: str, reason: str, until: str = "") -> dict[str, str]:
+        return {"path": path, "rule": rule, "reason": reason, "until": until}
+
+    entries = [
+        entry("*.py", "review/float-money", "cents\nare rounded\u202e at the till"),
+        entry("", "review", "an old shop"),
+        entry("other.py", "review/x", "of another file"),
+        entry("shop.py", "analyzer/x", "of another check"),
+        entry("shop.py", "review/late", "it has ended", "2026-01-01"),
+        *(entry("shop.py", f"review/r{number}", "x" * 300) for number in range(9)),
+    ]
+    chosen = options(changed={"shop.py": [[13, 14]]}, ruff="off")
+    accepted = {"entries": entries, "day": "2026-11-27", "settled": []}
+    prompt = ChangePrompt("", "part 1 of 1: a", "1+a", ("shop.py",), ())
+    review = ReviewObjective({**chosen, "accepted": accepted}, prompts=ChangePrompts((prompt,), ()))
+    task, asking = leaf(TEXTS, chosen, kind=PROMPT, path=prompt.label), Asking(llm)
+    llm.script([answering()])
+    review.judge(task.node, task, analyse(task), asking)
+    [asked] = asking.prompts
+    lines = re.split(r"-----data-\w+-----", asked)[-2].strip().splitlines()
+    assert lines[0] == "*.py: review/float-money: cents are rounded\\u202e at the till"
+    assert lines[1] == "everywhere: review: an old shop"
+    assert [line.partition(": ")[2][:9] for line in lines[2:-1]] == [
+        f"review/r{number}" for number in range(len(lines) - 3)
+    ]
+    assert lines[-1] == f"and {9 - (len(lines) - 3)} more"
+    assert len("\n".join(lines).encode()) <= ACCEPTED
+    without = ReviewObjective(chosen, prompts=ChangePrompts((prompt,), ()))
+    llm.script([answering()])
+    without.judge(task.node, task, analyse(task), asking)
+    assert asked.startswith(asking.prompts[1].partition("\n\nThat was the data")[0]), "a prefix"
 
 
 # ── the tree ──
