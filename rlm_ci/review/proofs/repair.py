@@ -40,6 +40,8 @@ MOST_LINES, _LONGEST = 30, 16_000
 #: Seconds of the validator, and tests that are told by name.
 _SECONDS, _MOST = 600.0, 5_000
 _TIMEOUT = "timeout"
+#: A greater exit code is what a shell gives for a signal.
+_SIGNAL = 128
 _NO_VALIDATOR = "there is no validator, or more than one: set loop.validator"
 _NOT_RUN = {"code": -1, "failed": [], "passed": 0, "last_line": ""}
 _SAID = 200
@@ -122,9 +124,12 @@ class RepairTrial:
         argv, shown = judge.command.argv, printable(judge.command.text)[:_SAID]
         more = " with the change's own conftest.py" if own else ""
         reason = f"the reproduction passes, and `{shown}`{more} is as green as before"
-        if why := _worse(judge.before, self._validated(side, argv, own_conftest=own)):
-            # A test may fail now and then, whatever the patch does.
-            if again := _worse(judge.before, self._validated(side, argv, 2, own_conftest=own)):
+        after = self._validated(side, argv, own_conftest=own)
+        if why := _worse(judge.before, after):
+            # A test may fail now and then, whatever the patch does; one that hangs, hangs again.
+            is_over = after["reason"] == _TIMEOUT
+            second = after if is_over else self._validated(side, argv, 2, own_conftest=own)
+            if again := _worse(judge.before, second):
                 return RepairOutcome(ok=False, reason=again, is_run=True)
             reason = f"{reason} in one of two runs; in the other {why}"
         return RepairOutcome(ok=True, reason=reason, patch=patch, is_run=True)
@@ -242,7 +247,8 @@ def recounted(patch: str) -> str:
 
 def _is_able(ended: Mapping[str, Any]) -> bool:
     """Whether a validator has run what it is to judge by."""
-    return not ended["reason"] and bool(ended["passed"] or not ended["code"])
+    is_killed = not 0 <= ended["code"] <= _SIGNAL  # which tests it did not reach, nobody knows
+    return not ended["reason"] and not is_killed and bool(ended["passed"] or not ended["code"])
 
 
 def _why_not(text: str, ended: Mapping[str, Any]) -> str:

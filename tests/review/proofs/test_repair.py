@@ -117,6 +117,15 @@ def test_the_first_validator_that_can_run_judges(
         assert ("your tests could not be run" in tried.reason) == (PYTEST not in validators)
 
 
+def test_a_validator_that_was_killed_midway_judges_nothing(shop: ProofPlace) -> None:
+    """Tests that it did not reach would look newly failed once it does."""
+    killed = Command.parse(f"sh -c '{PYTEST.text}; kill -9 $$'")
+    with ProofRunner(shop.replace(validators=(killed,)), Facts()) as runner:
+        tried = runner.try_repair(MENDED, CLAIM)
+    assert (tried.ok, tried.patch) == (True, MENDED), tried
+    assert "your tests could not be run" in tried.reason
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("failing_runs", [{1}, {2}, {1, 2}])
 def test_a_test_that_fails_now_and_then_refuses_no_repair(
