@@ -87,6 +87,7 @@ $(NODE_STAMP): tests/tools/package-lock.json tests/tools/validate_actions.mjs \
 
 $(FULL_STAMP): tests/tools/full/package-lock.json | system
 	@cd tests/tools/full && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@cd tests/tools/full/node_modules/@anthropic-ai/claude-code && node install.cjs >/dev/null
 	@touch $@
 
 lint: style types

@@ -138,9 +138,12 @@ def test_an_agent_is_not_configured_by_the_repository(
     program.chmod(0o755)
     stage.repo.write("settings/.env", "ADDRESS").write(".aider.conf.yml", "COMMAND")
     stage.repo.symlink("settings/.env", ".env")
-    stage.repo.write(".gemini/settings.json", "SERVER").commit()
+    stage.repo.write(".gemini/settings.json", "SERVER")
+    stage.repo.write("rlm-ci.toml", '[loop]\nagent_env = ["GEMINI_API_KEY"]\n').commit()
     path = os.pathsep.join([str(program.parent), stage.environment()["PATH"] or ""])
-    ended, run = stage.fixed("--agent", name, "--no-apply", env={"PATH": path})
+    ended, run = stage.fixed(
+        "--agent", name, "--no-apply", env={"PATH": path, "GEMINI_API_KEY": "k"}
+    )
     assert (ended.code, run.final) == (0, "passed"), ended
     said = "".join(path.read_text() for path in run.folder.glob("rlm/iteration-1/*"))
     journal = run.text("calls.jsonl")

@@ -52,13 +52,24 @@ class AffectedFiles:
         return [self._files[path] for path in paths if path in self._files]
 
     def mark(self, path: str) -> str:
-        """A hash over the content of a file and of those that import it or that it imports."""
-        near = {edge.target for edge in self._graph.importers(path)}
-        near |= {edge.target for edge in self._graph.internal.get(path, ())}
-        rows = (path, *sorted(near - {path}))
-        oids = ((one, self._files[one].oid if one in self._files else "") for one in rows)
-        text = "".join(f"{one}\0{oid}\0" for one, oid in oids)
+        """A hash over the content of a file, and over what those define that it imports.
+
+        It holds while their names, heads and documentation do: how they come to their results is
+        read with them. Who imports the file is concerned by what it defines itself.
+        """
+        near = {edge.target for edge in self._graph.internal.get(path, ())} - {path}
+        own = self._files[path].oid if path in self._files else ""
+        rows = ((path, own), *((one, self._interface(one)) for one in sorted(near)))
+        text = "".join(f"{one}\0{digest}\0" for one, digest in rows)
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
+
+    def _interface(self, path: str) -> str:
+        """What others see of a file; its content where nothing reads its definitions."""
+        outline = self._outlines.get(path)
+        if outline is None or not outline.symbols:
+            return self._files[path].oid if path in self._files else ""
+        heads = [(one.kind, one.name, one.signature, one.doc) for one in outline.symbols]
+        return repr((heads, outline.exported))
 
     @cached_property
     def _outlines(self) -> dict[str, Outline]:
