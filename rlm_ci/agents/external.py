@@ -250,7 +250,7 @@ class ExternalAgent:
         )
         instead = self._program.confined if self._confined else {}
         model = ("--model", self._model) if self._model else ()
-        words = (one for word in rest for one in instead.get(word, (word,)))
+        words = (new for word in rest for new in instead.get(word, (word,)))
         return (first, *options, *model, *words)
 
     def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
@@ -281,12 +281,12 @@ class ExternalAgent:
             hidden = self._hidden_file(task)
             reason = f"{self.name} ended with {ended.returncode}: {last[:_ERROR]}{hidden}"
         code = ended.returncode or (1 if reason else 0)
-        said = "\n".join(lines)
+        output = "\n".join(lines)
         if reason and errors:
-            said = "\n".join([*lines, "", "Its standard error:", *errors])
+            output = "\n".join([*lines, "", "Its standard error:", *errors])
         usage = events.usage or read.get("usage", {})
-        told = summary("\n".join(lines))
-        return AgentOutcome(code, told, clip(said, OUTPUT_LIMIT), reason, usage=usage)
+        answer = summary("\n".join(lines))
+        return AgentOutcome(code, answer, clip(output, OUTPUT_LIMIT), reason, usage=usage)
 
     def _hidden_file(self, task: Assignment) -> str:
         """Which file of the command the sandbox does not show, in words; "" if it shows all."""

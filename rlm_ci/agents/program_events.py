@@ -68,18 +68,18 @@ class EventReader:
             self._tell(line.decode("utf-8", "replace"))
             return
         try:
-            told = self._dialect(json.loads(line))
+            fields = self._dialect(json.loads(line))
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
             return  # no event of its dialect
         self.is_used = True
-        self.error = str(told.get("error", self.error))
-        self.usage = _numbers(told["usage"]) if "usage" in told else self.usage
-        if "text" in told:
-            self.message += str(told["text"])
-        elif "step" in told or "message" in told:
-            self.message = str(told.get("message", ""))
-        if "step" in told:
-            self._tell(str(told["step"]))
+        self.error = str(fields.get("error", self.error))
+        self.usage = _numbers(fields["usage"]) if "usage" in fields else self.usage
+        if "text" in fields:
+            self.message += str(fields["text"])
+        elif "step" in fields or "message" in fields:
+            self.message = str(fields.get("message", ""))
+        if "step" in fields:
+            self._tell(str(fields["step"]))
 
     def _tell(self, step: str) -> None:
         if words := " ".join(step.split()):
@@ -88,8 +88,8 @@ class EventReader:
 
 def _numbers(usage: Mapping[str, Any]) -> dict[str, float]:
     """What of ``usage`` is a number: any other says nothing."""
-    told = {name: value for name, value in usage.items() if type(value) in (int, float)}
-    return {name: value for name, value in told.items() if 0 <= value < _MOST}
+    numbers = {name: value for name, value in usage.items() if type(value) in (int, float)}
+    return {name: value for name, value in numbers.items() if 0 <= value < _MOST}
 
 
 def codex(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -101,7 +101,7 @@ def codex(event: Mapping[str, Any]) -> Mapping[str, Any]:
         case "item.started", "command_execution":
             return {"step": f"runs {item['command']}"}
         case "item.completed", "file_change":
-            return {"step": f"edits {', '.join(one['path'] for one in item['changes'])}"}
+            return {"step": f"edits {', '.join(change['path'] for change in item['changes'])}"}
         case "item.started", "mcp_tool_call":
             return {"step": f"calls {item['server']}/{item['tool']}"}
         case "turn.completed", _:
@@ -122,14 +122,15 @@ def claude(event: Mapping[str, Any]) -> Mapping[str, Any]:
         models = list((event.get("modelUsage") or {}).values())  # of a title, too
         usage = {"cost_usd": event.get("total_cost_usd")}
         if models:
-            usage["prompt_tokens"] = sum(one[name] for one in models for name in _CLAUDE_INPUT)
-            usage["completion_tokens"] = sum(one["outputTokens"] for one in models)
+            usage["prompt_tokens"] = sum(used[name] for used in models for name in _CLAUDE_INPUT)
+            usage["completion_tokens"] = sum(used["outputTokens"] for used in models)
         return {"error" if event.get("is_error") else "message": text, "usage": usage}
     if event["type"] == "system" and event.get("subtype") == "api_retry":
         error = f"{event.get('error') or 'no answer'} ({event.get('error_status')})"
         return {"error": error, "step": f"asks again: {error}"}
     blocks = event["message"]["content"] if event["type"] == "assistant" else []
-    steps = [_called(one["name"], one["input"]) for one in blocks if one["type"] == "tool_use"]
+    calls = [block for block in blocks if block["type"] == "tool_use"]
+    steps = [_called(call["name"], call["input"]) for call in calls]
     return {"step": "; ".join(steps)} if steps else {}
 
 
@@ -156,7 +157,7 @@ def _tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
 
 def _called(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call of a tool in a line: its name and the first text that it was given."""
-    return " ".join([tool, *[one for one in arguments.values() if isinstance(one, str)][:1]])
+    return " ".join([tool, *[value for value in arguments.values() if isinstance(value, str)][:1]])
 
 
 def aider(lines: Sequence[str]) -> Mapping[str, Any]:
@@ -164,15 +165,15 @@ def aider(lines: Sequence[str]) -> Mapping[str, Any]:
 
     An error that an answer came after is none. Thousands are rounded: ``2.3k sent``.
     """
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for line in lines:
         if line.startswith("litellm."):
-            told["error"] = line
+            fields["error"] = line
         elif used := _AIDER_TOKENS.match(line):
-            told.pop("error", None)
-            usage = told.setdefault("usage", {"prompt_tokens": 0.0, "completion_tokens": 0.0})
+            fields.pop("error", None)
+            usage = fields.setdefault("usage", {"prompt_tokens": 0.0, "completion_tokens": 0.0})
             for name, number in zip(usage, used.groups(), strict=False):
                 usage[name] += float(number.rstrip("k")) * (1000 if number.endswith("k") else 1)
         if cost := _AIDER_COST.search(line):
-            told.setdefault("usage", {})["cost_usd"] = float(cost[1])
-    return told
+            fields.setdefault("usage", {})["cost_usd"] = float(cost[1])
+    return fields

@@ -21,11 +21,11 @@ _SECONDS = 30.0
 
 
 def try_out(
-    name: str, path: str, place: Sandbox, environ: Mapping[str, str], root: str | None
+    name: str, path: str, sandbox: Sandbox, environ: Mapping[str, str], root: str | None
 ) -> tuple[str, str]:
-    """What the program at ``path`` says its version is, and why it does not start: one is "".
+    """What the program at ``path`` says its version is, and why it does not start.
 
-    ``root`` is the repository, if there is one.
+    One of the two is "". ``root`` is the repository, if there is one.
     """
     if folder := withheld(path, environ):
         return "", f"{path} is not shown in the sandbox: {folder} may hold keys"
@@ -39,7 +39,7 @@ def try_out(
         limits=JobLimits(wall=_SECONDS),
     )
     try:
-        ended = place.run(job)
+        ended = sandbox.run(job)
     except RlmCiError as error:
         return "", error.what
     lines = transcribe(ended.output, str).lines

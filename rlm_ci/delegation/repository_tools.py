@@ -56,15 +56,15 @@ def check(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     ).report
     findings = [
         {
-            "rule": one.rule,
-            "severity": one.severity.label,
-            "message": one.message,
-            "hint": one.hint,
-            "path": encodable(one.evidence[0].path) if one.evidence else None,
-            "line": one.evidence[0].line_start if one.evidence else None,
+            "rule": finding.rule,
+            "severity": finding.severity.label,
+            "message": finding.message,
+            "hint": finding.hint,
+            "path": encodable(finding.evidence[0].path) if finding.evidence else None,
+            "line": finding.evidence[0].line_start if finding.evidence else None,
         }
-        for one in report.findings
-        if one.suppression is None
+        for finding in report.findings
+        if finding.suppression is None
     ]
     return {
         "verdict": report.verdict(),

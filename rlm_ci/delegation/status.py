@@ -76,7 +76,7 @@ def named(entry: FoundRun) -> dict[str, Any]:
 def latest_step(entry: FoundRun) -> str:
     """What a run was doing last, in words; "" where it has not said."""
     events = _events(os.path.join(entry.path, EVENTS))
-    steps = [one["text"] for one in events if one["event"] == "progress"]
+    steps = [event["text"] for event in events if event["event"] == "progress"]
     return str(steps[-1]).removeprefix("progress").strip() if steps else ""
 
 

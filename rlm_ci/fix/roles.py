@@ -257,5 +257,5 @@ class Roles:
 def verdict_of(outcome: AgentOutcome) -> str:
     """The verdict of a turn: ``accept``, ``revise``, or "" when there is none; or it failed."""
     texts = () if outcome.exit_code else (outcome.summary, outcome.output)
-    verdicts = [found for text in texts for found in _VERDICT.findall(text)[-1:]]
+    verdicts = [last for text in texts for last in _VERDICT.findall(text)[-1:]]
     return str(verdicts[0]).lower() if verdicts else ""

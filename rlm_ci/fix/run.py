@@ -285,8 +285,8 @@ class FixRun(Attempt):
             names, where = settings.loop.agent_env, sources["loop.agent_env"]
             env, unset = granted(options.agent, settings.environ, names, where)
             if unset:
-                told = f"{', '.join(unset)}: not set, so {options.agent} does not get it"
-                self._all.progress.say(told)
+                note = f"{', '.join(unset)}: not set, so {options.agent} does not get it"
+                self._all.progress.say(note)
         return AgentOptions(
             env,
             {name: getattr(settings, name) for name in budgets if sources[name] != "default"},

@@ -59,8 +59,8 @@ class AffectedFiles:
         """
         near = {edge.target for edge in self._graph.internal.get(path, ())} - {path}
         own = self._files[path].oid if path in self._files else ""
-        rows = ((path, own), *((one, self._interface(one)) for one in sorted(near)))
-        text = "".join(f"{one}\0{digest}\0" for one, digest in rows)
+        rows = ((path, own), *((other, self._interface(other)) for other in sorted(near)))
+        text = "".join(f"{name}\0{digest}\0" for name, digest in rows)
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
 
     def _interface(self, path: str) -> str:
@@ -68,7 +68,9 @@ class AffectedFiles:
         outline = self._outlines.get(path)
         if outline is None or not outline.symbols:
             return self._files[path].oid if path in self._files else ""
-        heads = [(one.kind, one.name, one.signature, one.doc) for one in outline.symbols]
+        heads = [
+            (symbol.kind, symbol.name, symbol.signature, symbol.doc) for symbol in outline.symbols
+        ]
         return repr((heads, outline.exported))
 
     @cached_property
