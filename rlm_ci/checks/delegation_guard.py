@@ -222,6 +222,8 @@ def _by_runs(verdict: _Verdict, runs: RunStore, accept: Accept) -> _Verdict:
         for number, candidate in enumerate(runs.subagent_runs(task_id, accept), 1):
             if candidate.reason is None:
                 evidence = f"{task_id} has a subagent run: {candidate.path}"
+                if candidate.recorded_by:
+                    evidence += f", recorded by {candidate.recorded_by}"
                 return verdict.replace(evidence=evidence, examined=number)
             rejected.append(candidate)
     except FileNotFoundError:

@@ -148,6 +148,7 @@ class ServerContext:
         if files.below(os.path.realpath(runs.store.root), os.path.realpath(entry.path)) is None:
             runs = self.runs(discover(entry.path)[0])
         find.require_in(runs.store, entry)
+        stored_runs.require_ours(entry.run)
         return runs
 
     def _at(self, path: str, runs: StoredRuns) -> FoundRun:

@@ -10,7 +10,7 @@ from rlm_ci.config.options import LOOP, PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.console.progress import Progress, duration
-from rlm_ci.errors import ConfigError
+from rlm_ci.errors import ConfigError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
 from rlm_ci.redaction.redactor import Redactor
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Setting
     from rlm_ci.runs.cancel import CancelledRun
     from rlm_ci.runs.find import FoundRun
-    from rlm_ci.runs.manifest import Manifest
+    from rlm_ci.runs.manifest import Manifest, Recorder
 
 OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
 SANDBOX = tuple(row for row in LOOP if row.key == "sandbox")
@@ -84,9 +84,10 @@ class StoredRuns:
         return runs_find.locate(self.store, word, self.task)
 
     def own(self, word: str) -> FoundRun:
-        """As ``find``, but only in this repository, where the run must be carried out."""
+        """As ``find``, but only a run of rlm-ci in this repository, where it is carried out."""
         entry = self.find(word)
         runs_find.require_in(self.store, entry)
+        require_ours(entry.run)
         return entry
 
     def create(self, task: str, pipeline_id: str, **more: Any) -> Run:
@@ -147,6 +148,28 @@ class StoredRuns:
                     f" accident, take them out of git: git rm -r --cached {shown}",
                 )
             )
+
+
+def require_ours(run: Manifest) -> None:
+    """Raise UsageError for the run of a subagent that an agent's program recorded."""
+    recorder = run.recorded_by
+    if recorder is None:
+        return
+    digest = recorder.transcript_sha256
+    kept = f"{recorder.program} has its transcript"
+    if digest:
+        kept += f": its first {count(recorder.transcript_bytes or 0, 'byte')} have SHA-256 {digest}"
+    raise UsageError(
+        f"the run was {recorded_by(run)}: there is nothing to carry out, stop or verify here",
+        where=run.run_id,
+        hint=printable(kept),
+    )
+
+
+def recorded_by(run: Manifest) -> str:
+    """Who recorded a run that is not of rlm-ci; "" for one that is."""
+    recorder = run.recorded_by
+    return f"recorded by {printable(recorder.name)}, not run by rlm-ci" if recorder else ""
 
 
 def resume_with(run_id: str) -> str:
@@ -210,6 +233,9 @@ def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str
         ("ended", run.completed_at and f"{run.completed_at}, after {took(run, now)}"),
         ("exit code", None if run.exit_code is None else str(run.exit_code)),
         ("sandbox", run.sandbox),
+        ("origin", recorded_by(run)),
+        ("subagent", run.recorded_by and run.recorded_by.subagent_type),
+        ("transcript", run.recorded_by and _transcript(run.recorded_by)),
         ("summary", run.summary and neutralise.clip(neutralise.one_line(run.summary), 400)),
         ("answer", _answer(entry)),
         ("folder", run.artifact_root),
@@ -227,6 +253,11 @@ def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str
     return found
 
 
+def _transcript(recorder: Recorder) -> str:
+    digest, size = recorder.transcript_sha256, recorder.transcript_bytes
+    return f"{count(size or 0, 'byte')}, SHA-256 {digest}" if digest else "not hashed"
+
+
 def _answer(entry: FoundRun) -> str | None:
     """The path of the answer, if the run has one."""
     parts = ("rlm", "answer.md")
@@ -238,6 +269,8 @@ def status_in_words(entry: FoundRun, now: float) -> str:
     """The status of a run, and how to continue it if its process has ended."""
     run = entry.run
     word = run.status.replace("_", " ")
+    if run.recorded_by and not run.has_ended:
+        return f"{word} for {took(run, now)}: {printable(run.recorded_by.name)} reported no end"
     if entry.is_gone(now):
         why = "it has not started" if run.status == QUEUED else "its process is gone"
         return f"{word}, but {why}: {way_on(entry)}"

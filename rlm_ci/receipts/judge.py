@@ -22,7 +22,7 @@ from rlm_ci.receipts.receipt import (
 from rlm_ci.receipts.trees import bare_trees, object_id, own_commits
 from rlm_ci.runs import SUCCEEDED
 from rlm_ci.runs.manifest import moment
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ def judge(
         hint = f"make the receipt anew, and commit it: rlm-ci receipt --task {task_id}"
         return judged.replace(problem=str(error), hint=hint)
     ended = sum(run.status == SUCCEEDED for run in receipt.runs)
-    what = f"{count(len(receipt.runs), 'run')}, {ended:,} succeeded, on {where}"
+    what = f"{count(len(receipt.runs), 'run')}, {ended:,} succeeded{_recorded(receipt)}, on {where}"
     try:
         label = _verified(changes, receipt, commits, policy)
     except UnverifiedError as error:
@@ -97,6 +97,14 @@ def judge(
             return judged.replace(problem=f"it is not verified: {error}", hint=hint)
         return judged.replace(label=f"{what}; author's evidence, not proof: {error}")
     return judged.replace(label=f"{what}; verified: {label}")
+
+
+def _recorded(receipt: Receipt) -> str:
+    """Which of the runs agents' programs recorded, and rlm-ci did not run."""
+    programs = [run.recorded_by for run in receipt.runs if run.recorded_by]
+    if not programs:
+        return ""
+    return f", {len(programs):,} recorded by {first_of(list(dict.fromkeys(programs)), 'program')}"
 
 
 def _entries(changes: ChangeSet, path: str) -> dict[str, TreeEntry]:

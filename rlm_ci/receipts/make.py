@@ -10,7 +10,7 @@ from rlm_ci.receipts.receipt import LIMIT, Receipt, ReceiptRun, path_of
 from rlm_ci.receipts.trees import bare_trees
 from rlm_ci.runs import is_task_id
 from rlm_ci.runs.manifest import ENDED, NAME, is_time
-from rlm_ci.runs.store import parse
+from rlm_ci.runs.store import parse, recorder_of
 from rlm_ci.system import files
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
@@ -78,7 +78,8 @@ def _read(store: RunStore, place: str) -> ReceiptRun | str:
         return "it has not ended"
     at = manifest.get("completed_at")
     sha256 = hashlib.sha256(data).hexdigest()
-    return ReceiptRun(task_id, run_id, status, at if is_time(at) else None, sha256)
+    ended = at if is_time(at) else None
+    return ReceiptRun(task_id, run_id, status, ended, sha256, recorder_of(manifest))
 
 
 def receipt_of(

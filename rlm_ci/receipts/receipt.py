@@ -43,13 +43,21 @@ class UnverifiedError(Exception):
 
 
 class ReceiptRun(Value):
-    """A run that has ended, with the SHA-256 of its manifest."""
+    """A run that has ended, with the SHA-256 of its manifest.
+
+    ``recorded_by`` is the agent's program that recorded it, if it is not a run of rlm-ci.
+    """
 
     task_id: str
     run_id: str
     status: str
     completed_at: str | None
     manifest_sha256: str
+    recorded_by: str = ""
+
+    def to_record(self) -> dict[str, Any]:
+        """The JSON object; only a recorded run has ``recorded_by``."""
+        return {name: value for name, value in self.to_dict().items() if value != ""}
 
 
 class WorkflowRun(Value):
@@ -95,7 +103,7 @@ class Receipt(Value):
             "task_id": self.task_id,
             "commit": self.commit,
             "tree": self.tree,
-            "runs": [run.to_dict() for run in self.runs],
+            "runs": [run.to_record() for run in self.runs],
             "workflow": self.workflow.to_dict() if self.workflow else None,
             # In one piece, a scanner for secrets would find it, though it opens nothing.
             "token": self.token.split(".") if self.token else None,
@@ -119,7 +127,8 @@ def parse(data: bytes) -> Receipt:
     fields = _checked(record, _RECEIPT, "it")
     del fields["schema_version"]
     fields["runs"] = tuple(
-        ReceiptRun(**_checked(run, _RUN, f"runs[{at}]")) for at, run in enumerate(fields["runs"])
+        ReceiptRun(**_checked(run, _RUN | _recorded(run), f"runs[{at}]"))
+        for at, run in enumerate(fields["runs"])
     )
     if len({(run.task_id, run.run_id) for run in fields["runs"]}) < len(fields["runs"]):
         raise InvalidReceiptError("it names a run twice")
@@ -149,6 +158,11 @@ def _is_text(value: object, longest: int = _LONGEST) -> bool:
     if not isinstance(value, str) or not 0 < len(value) <= longest:
         return False
     return value.isascii() and value.isprintable()
+
+
+def _recorded(run: object) -> _Shape:
+    """The shape of what only a run has that an agent's program recorded."""
+    return {"recorded_by": _is_text} if isinstance(run, dict) and "recorded_by" in run else {}
 
 
 def _is_encoded(value: object) -> bool:

@@ -71,6 +71,11 @@ def require_task_id(text: str, source: str) -> str:
 
 def derived_task_id(repository: str) -> str:
     """The task of a run that names none: ``rlm-<repository>``, or ``rlm-adhoc``."""
-    name = "".join(char if char in _ALLOWED else "-" for char in os.path.basename(repository))
-    name = name.lstrip(".-")[: _ID_LENGTH - 4].rstrip(".-")
+    name = id_part(os.path.basename(repository), _ID_LENGTH - 4)
     return f"rlm-{name}" if name else "rlm-adhoc"
+
+
+def id_part(text: str, longest: int) -> str:
+    """``text`` as a part of a task id; "" for one without a usable character."""
+    safe = "".join(char if char in _ALLOWED else "-" for char in text)
+    return safe.lstrip(".-")[:longest].rstrip(".-")

@@ -19,7 +19,15 @@ from rlm_ci.errors import (
     UsageError,
 )
 from rlm_ci.git.repository import discover
-from rlm_ci.runs import FAILED, IN_PROGRESS, QUEUED, is_run_id, is_task_id, request
+from rlm_ci.runs import (
+    FAILED,
+    IN_PROGRESS,
+    QUEUED,
+    is_run_id,
+    is_task_id,
+    new_run_id,
+    request,
+)
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.runs.run import holder_of
@@ -47,6 +55,8 @@ _REFUSED_BY = (USAGE, UNAVAILABLE, CONFIG)
 _SHOWN = 5
 #: An unknown name is compared with so many of the newest runs.
 _COMPARED = 1000
+#: Seconds after which the end of a recorded subagent is no longer waited for.
+_UNREPORTED = 86_400.0
 
 
 class FoundRun(Value):
@@ -71,8 +81,12 @@ class FoundRun(Value):
     @property
     def order(self) -> tuple[str, float, str]:
         """Sorts the run that was started last behind all others."""
-        started = manifests.moment(self.manifest.started_at) if self.manifest else 0.0
-        return (self.run_id[:20], started, self.run_id)
+        if self.manifest is None:
+            return (self.run_id[:20], 0.0, self.run_id)
+        started = manifests.moment(self.manifest.started_at)
+        is_recorded = self.manifest.recorded_by is not None  # its id has no time
+        stamp = new_run_id(started) if is_recorded else self.run_id
+        return (stamp[:20], started, self.run_id)
 
     @property
     def is_resumable(self) -> bool:
@@ -101,6 +115,8 @@ class FoundRun(Value):
         """Whether an unfinished run has no process, or was queued in silence for too long."""
         if self.manifest is None or self.manifest.has_ended:
             return False
+        if self.manifest.recorded_by:  # its process is not ours to look for
+            return self.manifest.silent_for(now) > _UNREPORTED
         held = holder_of(self.path)
         if held is not None and (held.alive or self.manifest.status == IN_PROGRESS):
             return not held.alive
@@ -232,7 +248,8 @@ def _latest(known: list[FoundRun]) -> FoundRun:
     """The newest run that did something, and that no other run started as one of its steps."""
     inner = {one.run_id for entry in known if entry.manifest for one in entry.manifest.child_runs}
     own = [one for one in known if one.manifest is not None and one.run_id not in inner]
-    for entry in (*(one for one in own if not one.was_refused), *own):
+    of_rlm_ci = (one for one in own if not (one.run.recorded_by or one.was_refused))
+    for entry in (*of_rlm_ci, *own):
         return entry
     raise UsageError("there are no runs yet", where="RUN", hint="start one with: rlm-ci start")
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from rlm_ci.errors import CONFIG, LIMIT, REMOTE, STORAGE, UNAVAILABLE, USAGE, DamagedError
 from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED
 from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -54,6 +55,8 @@ REFUSALS = (USAGE, CONFIG)
 _HINT = "another program wrote it, or it was changed: restore it, or remove the run's folder"
 _LIMIT = 4 << 20
 _TEXT = 1 << 16
+#: Hex digits of a SHA-256.
+_SHA256 = 64
 
 
 class StepRecord(Value):
@@ -82,10 +85,31 @@ class ChildRun(Value):
     manifest: str
 
 
+class Recorder(Value):
+    """The agent's program whose hook recorded the run of a subagent, which rlm-ci did not run.
+
+    ``transcript_sha256`` is that of the transcript's first ``transcript_bytes`` at its end; None
+    if it was not read.
+    """
+
+    program: str
+    version: str | None
+    session_id: str
+    subagent_id: str
+    subagent_type: str
+    transcript_sha256: str | None = None
+    transcript_bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.program} {self.version}" if self.version else self.program
+
+
 class Manifest(Value):
     """The record of one run: timestamps in UTC, paths relative to the repository if inside.
 
-    ``allowed`` are the rules of a fix loop's guard that may be broken.
+    ``allowed`` are the rules of a fix loop's guard that may be broken. ``recorded_by`` is who
+    recorded a run that is not of rlm-ci.
     """
 
     task_id: str
@@ -107,6 +131,7 @@ class Manifest(Value):
     exit_code: int | None = None
     version: int = VERSION
     allowed: tuple[str, ...] = ()
+    recorded_by: Recorder | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -115,6 +140,8 @@ class Manifest(Value):
     @property
     def is_resumable(self) -> bool:
         """Whether the run may go on: not ended, interrupted, paused, or a failure from outside."""
+        if self.recorded_by:
+            return False
         if self.status == CANCELLED:
             return self.status_detail == INTERRUPTED or self.pipeline_id in _TAKEN_UP
         if self.status == FAILED:
@@ -124,7 +151,8 @@ class Manifest(Value):
     @property
     def can_be_cancelled(self) -> bool:
         """Whether there is something left to end."""
-        return self.status_detail != STOPPED and (not self.has_ended or self.is_resumable)
+        goes_on = not (self.has_ended or self.recorded_by) or self.is_resumable
+        return self.status_detail != STOPPED and goes_on
 
     @property
     def spent_budget(self) -> str | None:
@@ -154,7 +182,8 @@ class Manifest(Value):
         record = {name: getattr(self, name) for name in _MANIFEST}
         for name in ("commands", "child_runs"):
             record[name] = [one.to_dict() for one in record[name]]
-        return record | ({"allowed": list(self.allowed)} if self.allowed else {})
+        record |= {"allowed": list(self.allowed)} if self.allowed else {}
+        return record | ({"recorded_by": self.recorded_by.to_dict()} if self.recorded_by else {})
 
 
 def timestamp(now: float) -> str:
@@ -210,11 +239,13 @@ def require_version(record: object, known: int, name: str, where: str) -> None:
 def from_record(record: object, where: str) -> Manifest:
     """The manifest of a JSON value. Raises DamagedError."""
     require_version(record, VERSION, "the manifest", where)
-    shape = _MANIFEST
-    if isinstance(record, dict) and "allowed" in record:  # optional
-        shape = {**_MANIFEST, "allowed": _is_rules}
+    known = record if isinstance(record, dict) else {}
+    shape = _MANIFEST | {name: judge for name, judge in _OPTIONAL.items() if name in known}
     fields = _checked(record, shape, "the manifest", where)
     fields["allowed"] = tuple(fields.get("allowed", ()))
+    if "recorded_by" in fields:
+        recorder = _checked(fields["recorded_by"], _RECORDER, "recorded_by", where)
+        fields["recorded_by"] = Recorder(**recorder)
     inner: tuple[tuple[str, type[Value], _Shape], ...] = (
         ("commands", StepRecord, _COMMAND),
         ("child_runs", ChildRun, _CHILD),
@@ -329,4 +360,14 @@ _MANIFEST: _Shape = {
     "child_runs": _is_list,
     "sandbox": _or_null(_is_text),
     "exit_code": _or_null(_is_code),
+}
+_OPTIONAL: _Shape = {"allowed": _is_rules, "recorded_by": lambda value: isinstance(value, dict)}
+_RECORDER: _Shape = {
+    "program": _is_text,
+    "version": _or_null(_is_text),
+    "session_id": _is_said,
+    "subagent_id": _is_said,
+    "subagent_type": _is_said,
+    "transcript_sha256": _or_null(lambda value: is_object_id(value) and len(value) == _SHA256),
+    "transcript_bytes": _or_null(_is_count),
 }

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Parts = tuple[str, ...]
 
 _MANIFEST_LIMIT = 4 << 20
+#: Characters of the name of a program and its version.
+_RECORDER = 60
 #: Folders in a run with trees of a repository, which may hold anything.
 _TREES = ("git", "work", "verdict")
 #: Task, ``cli``, run.
@@ -37,10 +39,14 @@ _PLAIN = {
 
 
 class ManifestCandidate(Value):
-    """A possible manifest: ``reason`` is why it does not count, or None."""
+    """A possible manifest: ``reason`` is why it does not count, or None.
+
+    ``recorded_by`` is the agent's program that recorded the run, if it is not of rlm-ci.
+    """
 
     path: str
     reason: str | None = None
+    recorded_by: str = ""
 
 
 class RunStore:
@@ -113,21 +119,25 @@ class RunStore:
         Raises StorageError, also for a ``run_id`` that a run has.
         """
         run_id = run_id or new_run_id(now())
-        self.require_plain(task_id, "cli")
-        if not os.path.isdir(self.root):
-            files.make_folder(self.root, 0o700)
-            # Without `rlm-ci init` the runs could be committed by accident.
-            files.write(os.path.join(self.root, ".gitignore"), b"*\n")
-        path = self.root
-        for name in (task_id, "cli"):
-            path = os.path.join(path, name)
-            files.make_folder(path, 0o700)
-        path = os.path.join(path, run_id)
+        path = os.path.join(self.make(task_id, "cli"), run_id)
         try:
             os.mkdir(path, 0o700)
         except OSError as error:
             raise files.storage_error(error, path) from None
         return run_id, path
+
+    def make(self, *parts: str) -> str:
+        """Make the folder ``parts`` of the store, for the owner alone. Raises StorageError."""
+        self.require_plain(*parts)
+        if not os.path.isdir(self.root):
+            files.make_folder(self.root, 0o700)
+            # Without `rlm-ci init` the runs could be committed by accident.
+            files.write(os.path.join(self.root, ".gitignore"), b"*\n")
+        path = self.root
+        for name in parts:
+            path = os.path.join(path, name)
+            files.make_folder(path, 0o700)
+        return path
 
     def subagent_runs(self, task_id: str, accept: Accept) -> Iterator[ManifestCandidate]:
         """Every place of ``<task_id>-*`` where a manifest is, or should be, in disk order.
@@ -166,20 +176,29 @@ class RunStore:
                 if is_run:
                     found = True
                     place = f"{shown}/cli/{run.name}/manifest.json"
-                    yield ManifestCandidate(place, self._judge(name, run.path, accept))
+                    yield self._judge(name, run.path, place, accept)
         if not found:
             yield ManifestCandidate(f"{shown}/cli", "no run directories")
 
     @staticmethod
-    def _judge(name: str, run: str, accept: Accept) -> str | None:
+    def _judge(name: str, run: str, place: str, accept: Accept) -> ManifestCandidate:
         try:
             data = files.read(os.path.join(run, "manifest.json"), _MANIFEST_LIMIT)
         except files.UnreadableError as error:
-            return "manifest.json missing" if error.missing else f"manifest.json: {error}"
+            reason = "manifest.json missing" if error.missing else f"manifest.json: {error}"
+            return ManifestCandidate(place, reason)
         manifest = parse(data)
         if not isinstance(manifest, dict):
-            return "manifest.json is not a JSON object"
-        return accept(name, manifest)
+            return ManifestCandidate(place, "manifest.json is not a JSON object")
+        return ManifestCandidate(place, accept(name, manifest), recorder_of(manifest))
+
+
+def recorder_of(manifest: Mapping[str, Any]) -> str:
+    """The agent's program, and its version, that recorded a run; "" for a run of rlm-ci."""
+    recorder = manifest.get("recorded_by")
+    names = map(recorder.get, ("program", "version")) if isinstance(recorder, dict) else ()
+    text = " ".join(name for name in names if isinstance(name, str))
+    return "".join(char for char in text if char.isascii() and char.isprintable())[:_RECORDER]
 
 
 def parse(data: bytes) -> Any:

@@ -24,7 +24,7 @@ def read(events: Sequence[tuple[float, str, str]]) -> Phases:
     """
     found: dict[tuple[str, str], tuple[float, float | None]] = {}
     following = [*events[1:], (0.0, "", "")]
-    for (at, _, told), (end, after, _) in zip(events, following, strict=True):
+    for (at, _, told), (end, after, _) in zip(events, following, strict=False):  # may be empty
         named = _PHASE.match(told)
         key = (named[1], named[2]) if named else _BEFORE.get(told, ("", told))
         seconds = end - at if after not in ("", "run_resumed") and end >= at else None

@@ -187,7 +187,8 @@ def _end(run: Manifest) -> float | None:
 def _explain(folder: RunFolder, run: Manifest | None, status: str) -> None:
     """Say what a run lacks that has not ended."""
     if run is not None and not run.has_ended:
-        told = "its process is gone" if status == "gone" else "it goes on"
+        gone = "its end was not reported" if run.recorded_by else "its process is gone"
+        told = gone if status == "gone" else "it goes on"
         folder.problem(f"the run has not ended ({told}): the page shows what there is so far")
 
 
@@ -205,6 +206,7 @@ def _facts(
             ("exit code", run.exit_code),
             ("detail", run.status_detail),
             ("sandbox", run.sandbox),
+            ("recorded by", run.recorded_by and f"{run.recorded_by.name}, not run by rlm-ci"),
             ("part of", run.parent_run_id),
         ]
         told += [("child run", f"{one.run_id} ({one.status})") for one in run.child_runs]

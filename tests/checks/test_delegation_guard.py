@@ -74,6 +74,15 @@ def guard(cli: Cli, repo: GitRepo, *args: str, task: str | None = TASK, **env: s
     return cli(*GUARD, *args, cwd=repo, env={"MCP_RUNNER_TASK_ID": task, **env})
 
 
+def test_a_recorded_subagent_counts_and_is_named_as_recorded(cli: Cli, shop: GitRepo) -> None:
+    recorder = {"program": "Claude Code\x1b[2J", "version": "2.1.197", "session_id": "s"}
+    run = guard_runs(shop.path / ".runs", recorded_by=recorder)[0]
+    ended = guard(cli, shop, "--format", "json")
+    told = f"{TASK} has a subagent run: {run.relative_to(shop.path)}"
+    summary = ended.json()["parts"][0]["summary"]
+    assert (ended.code, summary) == (0, f"{told}, recorded by Claude Code[2J 2.1.197")
+
+
 # -- the block, to the letter -------------------------------------------------------------------
 
 

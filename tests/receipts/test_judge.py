@@ -91,6 +91,16 @@ def test_its_tree_is_one_of_the_change(
         assert found.label.endswith("; author's evidence, not proof: no CI job made it")
 
 
+def test_it_says_which_runs_an_agent_s_program_recorded(scene: Scene) -> None:
+    runs = [
+        scene.run(number=number, recorded_by=program)
+        for number, program in enumerate(("", "Claude Code 2.1.197", "Codex", "Codex"))
+    ]
+    head = scene.commit(scene.receipt(scene.work, *runs))
+    told = "4 runs, 4 succeeded, 3 recorded by Claude Code 2.1.197 and 1 more program, on "
+    assert scene.judged(head).label.startswith(told)
+
+
 def test_a_bare_tree_is_git_s_own_without_the_folder(scene: Scene) -> None:
     repo = scene.repo.write(".delegation.d/x", "").write(".delegationx", "").write("é\\", "")
     without = repo.commit()

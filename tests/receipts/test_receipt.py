@@ -17,7 +17,10 @@ MADE = WorkflowRun("a/b", "1", "2", "a/b/.github/workflows/c.yml@refs/heads/x", 
 SIGNED = PLAIN.replace(workflow=MADE, token="e.f.g")
 
 
-@pytest.mark.parametrize("receipt", [PLAIN, SIGNED])
+RECORDED = PLAIN.replace(runs=(RUN, RUN.replace(run_id="r2", recorded_by="Codex 0.171")))
+
+
+@pytest.mark.parametrize("receipt", [PLAIN, SIGNED, RECORDED])
 def test_what_is_written_is_read(receipt: Receipt) -> None:
     data = receipt.to_bytes()
     assert read(data) == receipt
@@ -69,6 +72,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "unknown status": (changed("runs.0.status", "in_progress"), "runs[0] has no valid status"),
     "status a list": (changed("runs.1.status", ["succeeded"]), "runs[1] has no valid status"),
     "no sum": (changed("runs.0.manifest_sha256", "a" * 40), "runs[0] has no valid manifest_sha256"),
+    "bidi program": (changed("runs.0.recorded_by", "x\u202ey"), "runs[0] has no valid recorded_by"),
     "end no time": (changed("runs.0.completed_at", "soon"), "runs[0] has no valid completed_at"),
     "nan": (changed("runs.0.completed_at", float("nan")), "runs[0] has no valid completed_at"),
     "bidi workflow": (changed("workflow.ref", "\u202e"), "workflow has no valid ref"),

@@ -14,7 +14,7 @@ import pytest
 from rlm_ci.errors import DamagedError
 from rlm_ci.resources import loader
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.runs.manifest import ChildRun, Manifest, StepRecord
+from rlm_ci.runs.manifest import ChildRun, Manifest, Recorder, StepRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +31,8 @@ FULL = BEGUN.replace(
     commands=(StepRecord(0, "a", "A", "true", exit_code=0, status="succeeded", started_at=AT),),
     child_runs=(ChildRun("r2", "sub", "failed", ".runs/t/cli/r2/manifest.json"),),
 )
+RECORDER = Recorder("Claude Code", "2.1.197", "s-1", "a9d7", "Explore", "0" * 64, 1200)
+RECORDED = FULL.replace(recorded_by=RECORDER, exit_code=None)
 
 
 def schema_takes(record: object) -> bool:
@@ -48,7 +50,14 @@ def we_take(record: object) -> bool:
 
 @pytest.mark.parametrize(
     "manifest",
-    [BEGUN, FULL, FULL.replace(status="cancelled"), FULL.replace(allowed=("tamper/mode",))],
+    [
+        BEGUN,
+        FULL,
+        FULL.replace(status="cancelled"),
+        FULL.replace(allowed=("tamper/mode",)),
+        RECORDED,
+        FULL.replace(recorded_by=RECORDER.replace(version=None, transcript_sha256=None)),
+    ],
 )
 def test_it_comes_back_as_it_was_written(tmp_path: Path, manifest: Manifest) -> None:
     manifests.write(str(tmp_path), manifest)
@@ -69,7 +78,7 @@ def places(record: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changed(way: tuple[Any, ...], value: Any) -> Any:
-    record = deepcopy(FULL.to_record())
+    record = deepcopy(RECORDED.to_record())
     inner = record
     for key in way[:-1]:
         inner = inner[key]
@@ -84,7 +93,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("way", places(FULL.to_record()), ids=str)
+@pytest.mark.parametrize("way", places(RECORDED.to_record()), ids=str)
 def test_we_and_the_schema_agree_on_every_odd_value(way: tuple[Any, ...]) -> None:
     for value in ODD:
         record = changed(way, value)

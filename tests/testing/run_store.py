@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.manifest import Manifest, Recorder
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
 
+RECORDER = Recorder("Claude Code", "2.1.197", "s-1", "a9d7", "Explore", "0" * 64, 1200)
 SECRET = "hunter2-hunter2"
 
 
@@ -46,6 +49,18 @@ class Place:
         with self.create(**options) as run:
             run.begin()
             run.finish(status, exit_code=code)
+        return run
+
+    def recorded(self, status: str = "succeeded", task: str = "t1-explore") -> Manifest:
+        """A run of a subagent that the hook of Claude Code recorded."""
+        at, run_id = manifests.timestamp(self.seconds), "claude-0011223344556677"
+        shown = f".runs/{task}/cli/{run_id}"
+        ended = at if status in manifests.ENDED else None
+        run = Manifest(
+            task, run_id, "subagent", at, at, shown, f"{shown}/manifest.json", status=status,
+            completed_at=ended, summary="Looked at it.", recorded_by=RECORDER,
+        )  # fmt: skip
+        manifests.write(self.store.make(task, "cli", run_id), run)
         return run
 
     def texts(self) -> str:

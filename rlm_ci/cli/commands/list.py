@@ -82,7 +82,8 @@ def _record(entry: FoundRun, now: float) -> dict[str, Any]:
         "problem": None if entry.problem is None else entry.problem.what,
     }
     named = ("pipeline_id", "parent_run_id", "started_at", "completed_at", "exit_code", "summary")
-    return facts | {name: None if run is None else getattr(run, name) for name in named}
+    facts |= {name: None if run is None else getattr(run, name) for name in named}
+    return facts | {"recorded_by": run.recorded_by.name if run and run.recorded_by else None}
 
 
 def _text(found: list[FoundRun], now: float) -> str:
@@ -104,7 +105,9 @@ def _cells(entry: FoundRun, now: float) -> tuple[str, ...]:
     if run is None:
         why = entry.problem.what if entry.problem else ""
         return entry.run_id, entry.task_id, "-", word, "-", neutralise.clip(printable(why), 100)
-    summary = run.summary or ("its process is gone" if word == GONE else run.status_detail or "")
+    gone = "its end was not reported" if run.recorded_by else "its process is gone"
+    summary = run.summary or (gone if word == GONE else run.status_detail or "")
     summary = neutralise.clip(neutralise.one_line(summary), 60)
     took = stored_runs.took(run, now)
-    return entry.run_id, entry.task_id, printable(run.pipeline_id), word, took, summary
+    made_by = run.recorded_by.program if run.recorded_by else run.pipeline_id
+    return entry.run_id, entry.task_id, printable(made_by), word, took, summary

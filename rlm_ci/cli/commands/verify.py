@@ -76,6 +76,8 @@ def run(arguments: Arguments) -> int:
     settings = Settings((*CORE, *stored_runs.OUT_DIR, *ROWS), arguments.flags)
     output = output_of(settings).require_text_or_json("verify")
     path, folder = report_of(arguments.words[0], settings)
+    if folder is not None:
+        stored_runs.require_ours(manifest.read(folder))
     tree = _tree(folder)
     report = read_report(path) if folder is None or os.path.lexists(path) else None
     question = None if folder is None or report is None else _Question.of(folder, report)

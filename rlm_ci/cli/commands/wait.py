@@ -9,7 +9,16 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import complain
 from rlm_ci.errors import RlmCiError
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.stored_runs import ONE_RUN, ROWS, StoredRuns, more_of, record, tell, way_on
+from rlm_ci.pipelines.stored_runs import (
+    ONE_RUN,
+    ROWS,
+    StoredRuns,
+    more_of,
+    record,
+    recorded_by,
+    tell,
+    way_on,
+)
 from rlm_ci.runs import CANCELLED, SUCCEEDED, find
 from rlm_ci.text import neutralise
 
@@ -42,7 +51,8 @@ def run(arguments: Arguments) -> int:
         output.emit(tell(entry, time.time()))
     if not ended.has_ended:
         gone = "the process of the run is gone; the run has not ended"
-        complain(RlmCiError(gone, where=entry.run_id, hint=way_on(entry)))
+        hint = recorded_by(ended) or way_on(entry)
+        complain(RlmCiError(gone, where=entry.run_id, hint=hint))
         return errors.TERMINATED
     code = code_of(ended)
     if code != errors.OK and settings.quiet and settings.format == "text":
@@ -54,7 +64,9 @@ def code_of(ended: Manifest) -> int:
     """The exit code that a run has ended with."""
     if ended.exit_code is not None:
         return ended.exit_code
-    return errors.OK if ended.status == SUCCEEDED else errors.INTERNAL
+    if ended.status == SUCCEEDED:
+        return errors.OK
+    return errors.LIMIT if ended.recorded_by else errors.INTERNAL
 
 
 def _failed(entry: FoundRun) -> RlmCiError:

@@ -148,6 +148,52 @@ def test_the_latest_run_is_the_last_one_that_did_something(stage: Stage, repo: G
     assert "pipeline   rlm\n" in stage.cli("status", "latest").stdout
 
 
+def test_a_recorded_subagent_is_shown_as_what_it_is(stage: Stage, made: Place) -> None:
+    run = made.recorded()
+    origin = "recorded by Claude Code 2.1.197, not run by rlm-ci"
+    listed = stage.cli("list").stdout.splitlines()[1].split()
+    assert listed[:5] == [run.run_id, "t1-explore", "Claude", "Code", "succeeded"]
+    record = json.loads(stage.cli("list", "--format", "json").stdout)["runs"][0]
+    assert record["recorded_by"] == "Claude Code 2.1.197"
+    shown = stage.cli("status", run.run_id).stdout
+    assert f"origin     {origin}\nsubagent   Explore\n" in shown
+    assert f"transcript 1,200 bytes, SHA-256 {'0' * 64}\n" in shown
+    assert stage.cli("wait", run.run_id).code == 0
+    assert stage.cli("export", run.run_id).code == 0
+    page = stage.cli("view", run.run_id, "-o", "-")
+    assert page.code == 0
+    assert "Claude Code 2.1.197, not run by rlm-ci" in page.stdout
+    before = os.listdir(made.root / run.artifact_root)
+    for command in ("resume", "cancel", "replay", "verify"):
+        refused = stage.cli(command, run.run_id)
+        assert (refused.code, refused.stdout) == (2, "")
+        assert f"the run was {origin}" in refused.stderr
+        assert f"SHA-256 {'0' * 64}" in refused.stderr
+    assert os.listdir(made.root / run.artifact_root) == before
+
+
+def test_a_recorded_subagent_that_works_is_not_gone_and_not_the_latest(
+    stage: Stage, made: Place
+) -> None:
+    made.finished()
+    made.seconds += 60
+    run = made.recorded("in_progress")
+    listed = stage.cli("list").stdout.splitlines()
+    assert listed[1].split()[0] == run.run_id
+    assert "in progress" in listed[1]
+    shown = stage.cli("status", run.run_id).stdout
+    assert "in progress for 59m" in shown
+    assert "Claude Code 2.1.197 reported no end" in shown
+    assert "pipeline   ci\n" in stage.cli("status", "latest").stdout
+    made.seconds -= 90_000
+    made.recorded("in_progress")
+    listed = stage.cli("list").stdout.splitlines()
+    assert " gone " in listed[2]
+    assert stage.cli("wait", run.run_id).code == 143
+    made.recorded("failed")
+    assert stage.cli("wait", run.run_id).code == 3
+
+
 def test_every_run_that_has_ended_has_a_summary(stage: Stage, made: Place) -> None:
     for error in (KeyboardInterrupt(), Terminated()):
         with made.create() as run:
