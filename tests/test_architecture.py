@@ -51,7 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("pipelines",),
     ("fix", "ask", "review", "wiki", "overview", "evaluation", "archive"),
     ("solve",),
-    ("pull_request", "viewer", "delegation"),
+    ("pull_request", "viewer", "delegation", "agent_hooks"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

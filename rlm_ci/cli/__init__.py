@@ -32,7 +32,7 @@ COMMANDS = (
     "pr", "check", "review", "wiki", "rlm", "run", "chat", "bench", "context", "start", "list",
     "status", "wait", "resume", "cancel", "view", "export", "replay", "publish", "receipt",
     "doctor", "config", "init", "verify", "explain", "suppress", "archive", "mcp", "questions",
-    "answer", "completion",
+    "answer", "agent-hook", "completion",
 )  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def load(name: str) -> ModuleType:
         other = _OTHER_NAMES.get(name)
         hint = f"did you mean {other}?" if other else nearest(name, COMMANDS)
         raise UsageError(f"unknown command {name[:80]!r}", where="rlm-ci", hint=hint)
-    place = f"rlm_ci.cli.commands.{name}"
+    place = f"rlm_ci.cli.commands.{name.replace('-', '_')}"
     __import__(place)  # importlib itself takes a millisecond to be imported
     return sys.modules[place]
 

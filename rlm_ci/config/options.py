@@ -412,6 +412,21 @@ WIKI_CHECK: tuple[Setting, ...] = (
             "with 1 if one is stale; write nothing, ask no model", default=False, kind="boolean",
             flag="--check", file=False, own_env=False),
 )  # fmt: skip
+AGENT_HOOKS: tuple[Setting, ...] = (
+    Setting("agent_hooks.enabled", "judge what a coding agent changed, when it stops",
+            default=True, kind="boolean"),
+    Setting("agent_hooks.validator", "also run the validator, in the sandbox", default=False,
+            kind="boolean"),
+    Setting("agent_hooks.max_blocks", "how often in a row an agent is held, before it is let go "
+            "and the person is told; 0: it is never held", 2, "integer", minimum=0),
+    Setting("agent_hooks.timeout", "seconds after which a hook gives up, and holds nothing; the "
+            "hook files of rlm-ci init allow 60", 50, "number", minimum=1),
+    Setting("agent_hooks.after_edit", "advise the agent to split its work once it has used 80 % "
+            "of the diff budget", default=False, kind="boolean"),
+    Setting("agent_hooks.override_reason", "why the person lets an agent stop on findings; set "
+            "it before the agent starts; '(until YYYY-MM-DD)' in it ends the override",
+            env=("RLM_CI_AGENT_OVERRIDE",), own_env=False, file=False),
+)  # fmt: skip
 #: From the narrowest.
 DELEGATE_MODES = ("status_only", "question_only", "full")
 DELEGATE: tuple[Setting, ...] = (
@@ -454,5 +469,5 @@ REVIEW_DRY_RUN: tuple[Setting, ...] = (
 PROGRAM = (
     *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RLMS_DRY_RUN, *EPISODE, *CHAT, *CONTEXT,
     *SYMBOLIC, *PIPELINES, *RECURSION, *REVIEW_OF_PR, *REVIEW, *REVIEW_DRY_RUN, *WIKI_OF_PR, *WIKI,
-    *WIKI_CHECK, *DELEGATE, *RECEIPT,
+    *WIKI_CHECK, *AGENT_HOOKS, *DELEGATE, *RECEIPT,
 )  # fmt: skip

@@ -143,18 +143,20 @@ def judge(
     more: Sequence[Setting] = (),
     known: Sequence[ChangeSet] = (),
     also: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
 ) -> Judgement:
     """Run the checks ``wanted`` (none: those that the settings enable) on the change.
 
     If the change or its config file cannot be read, the report says so. ``more`` are further
     settings for the caller, ``known`` are the changes if the caller has them, ``also`` are checks
-    that always run. Raises RlmCiError for invalid flags and variables.
+    that always run, ``environ`` are the variables if not those of the process. Raises RlmCiError
+    for invalid flags and variables.
     """
     selected = wanted or checks.names()
     rows = (*CORE, *more, *checks.rows(selected))
 
     def fresh() -> Settings:
-        return Settings(rows, flags)
+        return Settings(rows, flags, environ)
 
     options = fresh()
     repository = open_repository(options)

@@ -57,6 +57,8 @@ class PrivateGit:
         self.folder = os.path.abspath(folder)
         self._own = os.path.join(self.folder, "objects")
         self._view = os.path.join(self.folder, "view")
+        #: What others may read: all that was written.
+        self.own_objects = os.path.join(self._own, "objects")
         self._env = {name: environ[name] for name in ("PATH", "SYSTEMROOT") if name in environ}
         self._env.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
         config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
@@ -72,12 +74,12 @@ class PrivateGit:
         """
         _keep(self.folder, lambda one: _is_folder(one, "objects") or _is_file(one, RULES))
         _keep(self._own, lambda one: _is_folder(one, "objects"))
-        store = os.path.join(self._own, "objects")
+        store = self.own_objects
         _keep(store, lambda one: _is_folder(one, "pack") or _is_fan_out(one))
         for name in os.listdir(store) if os.path.isdir(store) else ():
             _keep(os.path.join(store, name), _is_file)
         lay_out(self._own, sha256=sha256)
-        lay_out(self._view, (os.path.join(self._own, "objects"), *alternates), sha256=sha256)
+        lay_out(self._view, (self.own_objects, *alternates), sha256=sha256)
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)

@@ -1,0 +1,171 @@
+"""What an agent changed since its session began, and what the checks say of it."""
+
+from __future__ import annotations
+
+from rlm_ci.agent_hooks import session as sessions
+from rlm_ci.errors import ConfigError
+from rlm_ci.text.neutralise import clip, one_line
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.agent_hooks.session import Session
+    from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.errors import RlmCiError
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.report.findings import Finding, Report
+
+#: What no edit of an agent mends: the person names the task.
+_PERSONS = "delegation-guard/missing-task-id"
+#: Characters of a message or a hint that are shown.
+_LONGEST = 600
+#: What a program may take for markup of its own.
+_MARKUP = r"<(?=[A-Za-z/!?])"
+#: How the hints of checks go on that speak to the author of a pull request.
+_TO_AUTHORS = ", or say in the pull request"
+
+
+class Problem(Value):
+    """What is red: ``key`` tells it from others, ``text`` says what, where, and how to mend it."""
+
+    key: str
+    text: str
+
+
+class WorkSite(Value):
+    """The ``repository`` of a session, whose record lies in ``folder``.
+
+    ``environ`` are the variables of this process, ``flags`` the options of the command.
+    """
+
+    repository: Repository
+    folder: str
+    environ: Mapping[str, str]
+    flags: Mapping[str, Any]
+
+    def change(self, session: Session) -> ChangeSet | None:
+        """The work tree as it is, against the session's start; None where they are the same.
+
+        The start's own configuration judges it. Raises RlmCiError.
+        """
+        from rlm_ci.change.change_set import ChangeSet
+        from rlm_ci.git.hardening import without_hook
+        from rlm_ci.git.repository import Repository
+
+        taken = sessions.snapshot(self.folder, self.repository, self.environ)
+        if taken.tree == session.tree:
+            return None
+        objects = sessions.private_git(self.folder, self.environ).own_objects
+        seen = {**without_hook(self.environ), "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
+        repository = Repository(self.repository.root, self.repository.git_dir, seen)
+        (start,) = repository.resolve(session.commit)
+        if start is None:
+            raise ConfigError(
+                "the tree of the session's start is gone",
+                where=self.folder,
+                hint="remove this folder; the session is then judged from its next stop on",
+            )
+        return ChangeSet(repository, "range", base=start, head=taken.commit, merge_base=start)
+
+    def report(self, session: Session, change: ChangeSet, wanted: Sequence[str] = ()) -> Report:
+        """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
+        from rlm_ci.judge.judge import judge
+
+        flags = {
+            **self.flags, "repo": self.repository.root, "quiet": True, "test_guard.fail": True,
+        }  # fmt: skip
+        environ = sessions.environment(session, self.environ)
+        if session.task:
+            flags.setdefault("task", session.task)
+        judgement = judge(flags, wanted, lambda _: change, known=(change,), environ=environ)
+        return judgement.report
+
+    def config_error(self, session: Session, change: ChangeSet) -> RlmCiError | None:
+        """Why the config file is not valid any more; None if it is, or is as it was."""
+        from rlm_ci.config.settings import CONFIG_FILES
+
+        if not set(CONFIG_FILES) & set(change.names()):
+            return None
+        now = change.replace(base=change.head, merge_base=change.head)
+        (part, *_) = self.report(session, now, ["diff-budget"]).parts
+        return part.error
+
+    def look(self, session: Session) -> tuple[list[Problem], list[str]]:
+        """The problems that hold an agent, and notes for the person. Raises RlmCiError."""
+        change = self.change(session)
+        if change is None:
+            return [], []
+        report = self.report(session, change)
+        problems = []
+        error = self.config_error(session, change)
+        if error is not None:
+            what = str(error).replace(f" at {(change.head or '')[:12]}", "")
+            text = _lines(f"the config file is not valid any more: {what}", error.hint)
+            problems.append(Problem("config", text))
+        standing = [one for one in report.findings if _is_open(one, report, change)]
+        problems += [
+            Problem(_key(one), _described(one)) for one in standing if one.rule != _PERSONS
+        ]
+        return problems, [*_notes(report, standing)]
+
+
+def _is_open(finding: Finding, report: Report, change: ChangeSet) -> bool:
+    """Whether a finding fails, also one that only a comment of this session accepts."""
+    if finding.fails(report.fail_level):
+        return True
+    from rlm_ci.report.suppressions import inline
+
+    reason = inline(finding) if finding.suppression else None
+    if reason is None or reason != finding.suppression:
+        return False
+    place = finding.evidence[0]
+    before = change.read(place.path, 2 << 20, old=True) or b""
+    quote = (place.quote or "").encode("utf-8", "surrogateescape")
+    return quote not in before and finding.replace(suppression=None).fails(report.fail_level)
+
+
+def _key(finding: Finding) -> str:
+    """What stays the same while a number in a message changes."""
+    path = finding.evidence[0].path if finding.evidence else ""
+    return one_line(f"{finding.rule} {path} {finding.subject or ''}")
+
+
+def _described(finding: Finding) -> str:
+    place = ""
+    if finding.evidence:
+        first = finding.evidence[0]
+        place = one_line(first.path)
+        if first.line_start:
+            place += f":{first.line_start}"
+        if first.side == "old":
+            place += " (as it was)"
+        place += ": "
+    return _lines(f"{place}{finding.message} [{finding.rule}]", finding.hint or "")
+
+
+def _lines(what: str, hint: str) -> str:
+    mend = _harmless(hint.partition(_TO_AUTHORS)[0])
+    return _harmless(what) + (f"\n   To mend it: {mend}" if mend else "")
+
+
+def _harmless(text: str) -> str:
+    """A text of the repository, to be shown to an agent as data."""
+    import re
+
+    return clip(re.sub(_MARKUP, r"\\x3c", one_line(text)), _LONGEST)
+
+
+def _notes(report: Report, standing: Sequence[Finding]) -> Iterator[str]:
+    """What the person learns, and no agent can mend."""
+    for part in report.parts:
+        if part.error is not None:
+            hint = f" ({part.error.hint})" if part.error.hint else ""
+            yield _harmless(f"{part.id} could not run: {part.error}{hint}")
+    if any(one.rule == _PERSONS for one in standing):
+        yield (
+            "delegation-guard judged nothing: no task is named; set MCP_RUNNER_TASK_ID before "
+            "the agent starts"
+        )

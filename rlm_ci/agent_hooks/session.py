@@ -1,0 +1,192 @@
+"""The record of how an agent's session began, below git's own folder of the work tree.
+
+It holds the tree of that moment, uncommitted work included, in objects of our own, and the
+settings of that moment: what the agent edits later neither moves nor loosens what judges it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from hashlib import sha256
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.agent_hooks.dialects import Event
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.workspace.private_git import PrivateGit
+    from rlm_ci.workspace.snapshot import Snapshot
+
+_FOLDER = os.path.join("rlm-ci", "agent-sessions")
+_RECORD = "session.json"
+_LIMIT = 4 << 20
+#: Seconds that a record outlives its last use: as long as git keeps objects that nothing names.
+_LIFE = 14 * 86_400
+#: Changed paths above which nobody asks whether they are still the same.
+_MANY_PATHS = 5_000
+
+
+class Session(Value):
+    """How a session began, and what its stops came to.
+
+    ``commit`` and ``tree`` are those of the snapshot, ``head`` is HEAD's commit. ``configuration``
+    has the settings of ``agent_hooks`` and ``environment`` the variables of all settings, as they
+    were; ``policy`` says why the config file was not valid, "" if it was. ``blocks`` counts the
+    stops in a row that were held, ``released`` are the problems that the agent was let go with,
+    ``messages`` those that were told once. ``unchanged`` is the state of the work tree that
+    needs no judge.
+    """
+
+    commit: str
+    tree: str
+    head: str | None
+    started: float
+    policy: str = ""
+    configuration: Mapping[str, Any] = {}
+    environment: Mapping[str, str] = {}
+    task: str = ""
+    blocks: int = 0
+    released: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+    unchanged: str = ""
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Session:
+        """Raises KeyError, TypeError or ValueError."""
+        lists = {name: tuple(map(str, record[name])) for name in ("released", "messages")}
+        session = cls(**{**record, **lists})
+        ids = (session.commit, session.tree, *([session.head] if session.head else []))
+        if not all(map(is_object_id, ids)) or not isinstance(session.blocks, int):
+            raise ValueError("the record has a value that is none of ours")
+        return session
+
+
+def folder_of(repository: Repository, event: Event) -> str:
+    """Where the record of the session of ``event`` lies."""
+    name = f"{event.agent}-{sha256(event.session_id.encode()).hexdigest()[:16]}"
+    return os.path.join(os.path.abspath(repository.git_dir or ""), _FOLDER, name)
+
+
+def private_git(folder: str, environ: Mapping[str, str]) -> PrivateGit:
+    """The objects of the record in ``folder``."""
+    from rlm_ci.workspace.private_git import PrivateGit  # most stops change nothing
+
+    return PrivateGit(os.path.join(folder, "git"), environ)
+
+
+def snapshot(folder: str, repository: Repository, environ: Mapping[str, str]) -> Snapshot:
+    """The work tree as it is. Raises RlmCiError."""
+    from rlm_ci.workspace.snapshot import SnapshotLimits, take
+
+    return take(private_git(folder, environ), repository, SnapshotLimits())
+
+
+def begin(
+    folder: str,
+    repository: Repository,
+    environ: Mapping[str, str],
+    **fields: Any,
+) -> Session:
+    """Record that a session begins with the work tree as it is. Raises RlmCiError."""
+    files.make_folder(folder, 0o700)
+    unchanged = state_of(repository)  # before the snapshot: what changes meanwhile is judged
+    taken = snapshot(folder, repository, environ)
+    session = Session(
+        taken.commit, taken.tree, taken.head, time.time(), unchanged=unchanged, **fields
+    )
+    save(folder, session)
+    return session
+
+
+def load(folder: str) -> Session | None:
+    """The record in ``folder``; None without one. Raises ConfigError for a damaged one."""
+    import json
+
+    path = os.path.join(folder, _RECORD)
+    try:
+        return Session.from_dict(json.loads(files.read(path, _LIMIT)))
+    except files.UnreadableError as error:
+        if error.missing:
+            return None
+        why = str(error)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        why = "it is damaged, or another version wrote it"
+    raise ConfigError(
+        f"the record of the session's start cannot be read: {why}",
+        where=path,
+        hint="remove its folder; the session is then judged from its next stop on",
+    )
+
+
+def save(folder: str, session: Session) -> None:
+    """Raises StorageError."""
+    import json
+
+    path = os.path.join(folder, _RECORD)
+    files.write(path, json.dumps(session.to_dict()).encode(), 0o600)
+
+
+def variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """What ``environ`` says of the settings that judge a change, and of no secret."""
+    from rlm_ci import checks
+    from rlm_ci.config.core_options import CORE
+    from rlm_ci.config.options import AGENT_HOOKS
+
+    rows = (*CORE, *AGENT_HOOKS, *checks.rows(checks.names()))
+    names = {name for row in rows if not row.secret for name in row.variables}
+    return {name: value for name, value in environ.items() if name in names}
+
+
+def environment(session: Session, environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` with the variables of settings as they were when the session began.
+
+    An agent may add variables to the files of its own program.
+    """
+    changed = variables(environ)
+    rest = {name: value for name, value in environ.items() if name not in changed}
+    return {**rest, **session.environment}
+
+
+def sweep(folder: str) -> None:
+    """Remove the records beside ``folder`` that nothing has used for 14 days."""
+    parent = os.path.dirname(folder)
+    oldest = time.time() - _LIFE
+    with suppress(OSError, NotImplementedError), os.scandir(parent) as entries:
+        for entry in entries:
+            record = os.path.join(entry.path, _RECORD)
+            used = os.stat(record if os.path.exists(record) else entry.path).st_mtime
+            if used < oldest and entry.path != folder:
+                files.clear(entry.path)
+
+
+def state_of(repository: Repository) -> str:
+    """What tells this state of the work tree from another; "" where too much is changed.
+
+    It opens no file: git compares names and times, and we the times of what differs.
+    """
+    head = repository.head_commit() or ""
+    asked = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    listed = repository.run(*asked, "--ignore-submodules=all", "--no-ahead-behind")
+    entries = listed.split(b"\0")[:-1]
+    if len(entries) > _MANY_PATHS:
+        return ""
+    paths = [os.path.join(repository.root, os.fsdecode(entry[3:])) for entry in entries]
+    times = [_times(path) for path in (*paths, repository.index_file)]
+    return sha256(repr((head, entries, times)).encode()).hexdigest()
+
+
+def _times(path: str) -> tuple[int, ...]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ()
+    return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

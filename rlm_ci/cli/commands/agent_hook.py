@@ -1,0 +1,194 @@
+"""``rlm-ci agent-hook``: what the hooks of coding agents run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+
+from rlm_ci import errors
+from rlm_ci.agent_hooks import dialects
+from rlm_ci.agent_hooks import session as sessions
+from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.settings import Setting, Settings, nearest
+from rlm_ci.console.messages import complain, say, write
+from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.repository import Repository, discover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.agent_hooks.changed_work import WorkSite
+    from rlm_ci.agent_hooks.dialects import Event
+    from rlm_ci.agent_hooks.session import Session
+    from rlm_ci.config.arguments import Arguments
+
+SUMMARY = "answer a hook of a coding agent, on standard input and output"
+USAGE = "EVENT --agent NAME"
+TAKES = ("one event", 1, 1)
+EXAMPLES = (
+    "rlm-ci agent-hook session-start --agent claude",
+    "rlm-ci agent-hook stop --agent codex",
+)
+EXITS = {errors.OK: "always, also where nothing could be judged: the answer says what counts"}
+_AGENT = Setting(
+    "agent_hook.agent", f"the program that runs this hook: {', '.join(dialects.AGENTS)}",
+    flag="--agent", metavar="NAME", file=False, own_env=False,
+)  # fmt: skip
+ROWS = (*COMMON, _AGENT)
+#: Seconds until the record says another limit.
+_TIMEOUT = 50.0
+#: Where a program says which folder its session is for, whatever folder the agent is in.
+_PROJECTS = {"claude": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
+
+
+class _TimeIsUp(BaseException):
+    """The hook has used its time; no error, so that no check takes it for one of its own."""
+
+
+def run(arguments: Arguments) -> int:
+    options = Settings(ROWS, arguments.flags)
+    name, agent = arguments.positionals[0], options.agent_hook.agent or ""
+    flags = {key: value for key, value in arguments.flags.items() if key != _AGENT.key}
+    for word, known in ((name, dialects.EVENTS), (agent, dialects.AGENTS)):
+        if word not in known:  # a file of hooks may be newer than this program
+            hint = nearest(word, known)
+            complain(ConfigError(f"unknown {word[:80]!r}", where="rlm-ci agent-hook", hint=hint))
+            return errors.OK
+    try:
+        with _limit(_TIMEOUT):
+            _answer(agent, name, options, flags)
+    except _TimeIsUp:
+        _tell(agent, "rlm-ci judged nothing: the time of the hook was up (agent_hooks.timeout)")
+    except Exception as error:  # noqa: BLE001 - a hook that fails must not hold an agent
+        from rlm_ci.console.failures import failure
+
+        wrong = failure(error)
+        hint = f" ({wrong.hint})" if wrong.hint else ""
+        _tell(agent, f"rlm-ci judged nothing: {wrong}{hint}")
+    return errors.OK
+
+
+def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) -> None:
+    event = dialects.parse(agent, name, _read_stdin())
+    repository = _repository(event, options)
+    folder = sessions.folder_of(repository, event)
+    session = sessions.load(folder)
+    if session is None:
+        message = _begin(folder, repository, options.environ, flags)
+        if name != "session-start":
+            message = message or (
+                "rlm-ci has no record of how this session began: it judges what changes from now on"
+            )
+        _tell(agent, message)
+    elif session.configuration["enabled"] and name != "session-start":
+        from rlm_ci.agent_hooks.changed_work import WorkSite
+
+        with _limit(session.configuration["timeout"]):
+            _judge(event, session, WorkSite(repository, folder, options.environ, flags))
+
+
+def _judge(event: Event, session: Session, site: WorkSite) -> None:
+    if event.name == "stop":
+        from rlm_ci.agent_hooks.stop import stop
+
+        outcome = stop(event, session, site)
+        if outcome.hold:
+            write(dialects.hold(event.agent, outcome.hold, outcome.message))
+        else:
+            _tell(event.agent, outcome.message)
+    elif event.name == "after-edit":
+        from rlm_ci.agent_hooks.after_edit import after_edit
+
+        advice = after_edit(session, site)
+        if advice:
+            write(dialects.advise(event.agent, advice))
+
+
+def _begin(
+    folder: str, repository: Repository, environ: Mapping[str, str], flags: Mapping[str, Any]
+) -> str:
+    """Record that a session begins; what is wrong with its settings, "" for nothing."""
+    from rlm_ci.change.change_set import from_local
+    from rlm_ci.config.core_options import CORE
+    from rlm_ci.config.options import AGENT_HOOKS
+    from rlm_ci.judge import config_file
+
+    rows = (*CORE, *AGENT_HOOKS)
+    settings, policy = Settings(rows, flags), ""
+    try:
+        config_file.apply(settings, from_local(repository, "worktree"))
+    except RlmCiError as error:
+        settings, policy = Settings(rows, flags), str(error)
+    configuration = {row.key.partition(".")[2]: settings.values[row.key] for row in AGENT_HOOKS}
+    sessions.begin(
+        folder, repository, environ,
+        policy=policy, configuration=configuration, environment=sessions.variables(environ),
+    )  # fmt: skip
+    sessions.sweep(folder)
+    return policy and f"rlm-ci judges nothing in this session: {policy}; mend it, and start anew"
+
+
+def _repository(event: Event, options: Settings) -> Repository:
+    if not event.session_id:
+        raise ConfigError(
+            "the event names no session",
+            where="standard input",
+            hint="see docs/agent-hooks.md for the versions that work",
+        )
+    environ = without_hook(options.environ)
+    project = environ.get(_PROJECTS.get(event.agent, ""), "")
+    wanted = (options.repo, project, event.cwd)
+    start = next((one for one in wanted if one and os.path.isdir(one)), os.curdir)
+    root, git_dir = discover(start)
+    if git_dir is None:
+        raise ConfigError(
+            "this is no git repository", where=root, hint="run git init, or remove the hook"
+        )
+    return Repository(root, git_dir, environ)
+
+
+def _read_stdin() -> bytes:
+    """The event. Raises ConfigError for one without end."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return b""
+    data = sys.stdin.buffer.read(dialects.LIMIT + 1)
+    if len(data) > dialects.LIMIT:
+        raise ConfigError(
+            f"the event has more than {dialects.LIMIT:,} bytes", where="standard input"
+        )
+    return data
+
+
+def _tell(agent: str, message: str) -> None:
+    """What the person is told: by the program, else on standard error."""
+    if not message:
+        return
+    answer = dialects.tell(agent, message[: dialects.LONGEST])
+    if answer:
+        write(answer)
+    else:
+        for line in message.split("\n"):
+            say(line)
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Raise _TimeIsUp within after ``seconds``, where the system has a timer."""
+    if not hasattr(signal, "setitimer"):
+        yield  # the program itself ends a hook that takes too long
+        return
+
+    def give_up(*_: object) -> None:
+        raise _TimeIsUp
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,127 @@
+"""The record of a session's start: outside the tree, with objects of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.agent_hooks import session as sessions
+from rlm_ci.errors import ConfigError
+from rlm_ci.git.repository import Repository
+from testing.agent_session import AgentSession, begun
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
+
+
+def _loaded(folder: Path) -> sessions.Session:
+    session = sessions.load(str(folder))
+    assert session is not None
+    return session
+
+
+def test_it_holds_uncommitted_work_and_changes_nothing_of_the_user(repo: GitRepo, cli: Cli) -> None:
+    repo.write(".gitignore", "ignored.txt\n").write("shop.py", "PRICE = 1\n").commit()
+    repo.write("shop.py", "PRICE = 2\n").write("new.txt", "new\n").write("ignored.txt", "x\n")
+    before = repo.run("for-each-ref"), repo.run("count-objects"), repo.run("status", "--porcelain")
+    index = (repo.path / ".git" / "index").read_bytes()
+    session = AgentSession(repo, cli)
+    assert session.start() == ""
+    after = repo.run("for-each-ref"), repo.run("count-objects"), repo.run("status", "--porcelain")
+    assert (after, (repo.path / ".git" / "index").read_bytes()) == (before, index)
+    (folder,) = session.records
+    record = _loaded(folder)
+    private = sessions.private_git(str(folder), os.environ)
+    assert private.objects.tree(record.tree).keys() == {".gitignore", "new.txt", "shop.py"}
+    assert private.objects.read(f"{record.commit}:shop.py") == [b"PRICE = 2\n"]
+    assert record.head == repo.run("rev-parse", "HEAD").decode().strip()
+    assert (folder / "session.json").stat().st_mode & 0o077 == 0 or os.name != "posix"
+
+
+def test_a_session_that_is_seen_again_keeps_its_record(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    (folder,) = session.records
+    first = _loaded(folder)
+    repo.write("shop.py", "PRICE = 2\n")
+    for source in ("resume", "compact", "clear"):
+        assert session.start(source=source) == ""
+    assert _loaded(folder) == first
+    AgentSession(repo, cli, name="another").start(source="clear")
+    AgentSession(repo, cli, agent="codex").start()
+    assert len(session.records) == 3
+
+
+def test_before_the_first_commit(repo: GitRepo, cli: Cli) -> None:
+    session = AgentSession(repo, cli)
+    assert session.start() == ""
+    repo.write("big.txt", "a\n" * 2000)
+    assert "diff-budget/lines" in session.stop()["reason"]
+
+
+def test_each_work_tree_has_its_own_records(repo: GitRepo, cli: Cli, tmp_path: Path) -> None:
+    begun(repo, cli)
+    repo.run("worktree", "add", "-q", str(tmp_path / "other"))
+    told = json.dumps({"session_id": "session-1", "cwd": str(tmp_path / "other")})
+    ended = cli("agent-hook", "session-start", "--agent", "claude", stdin=told)
+    assert (ended.code, ended.stdout) == (0, "")
+    assert list(repo.path.glob(".git/worktrees/other/rlm-ci/agent-sessions/*/session.json"))
+
+
+def test_old_records_go(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    (old,) = session.records
+    days = time.time() - 15 * 86_400
+    os.utime(old / "session.json", (days, days))
+    AgentSession(repo, cli, name="young").start()
+    assert len(session.records) == 1
+    assert old not in session.records
+
+
+def test_variables_of_settings_are_those_of_the_start(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli, env={"DIFF_BUDGET_MAX_LINES": "7", "OPENAI_API_KEY": "sk-secret"})
+    record = _loaded(session.records[0])
+    assert record.environment["DIFF_BUDGET_MAX_LINES"] == "7"
+    assert "sk-secret" not in (session.records[0] / "session.json").read_text()
+    now = {"PATH": "/bin", "TEST_GUARD_OVERRIDE_REASON": "mine", "DIFF_BUDGET_MAX_LINES": "9"}
+    seen = sessions.environment(record, now)
+    assert (seen["PATH"], seen["DIFF_BUDGET_MAX_LINES"]) == ("/bin", "7")
+    assert "TEST_GUARD_OVERRIDE_REASON" not in seen
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "[" * 10_000, "null"])
+def test_a_damaged_record_is_named(repo: GitRepo, cli: Cli, text: str) -> None:
+    session = begun(repo, cli)
+    (session.records[0] / "session.json").write_text(text)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        sessions.load(str(session.records[0]))
+    message = session.stop()["systemMessage"]
+    assert "judged nothing: the record of the session's start cannot be read" in message
+
+
+def test_a_record_with_other_values_is_damaged(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    record = _loaded(session.records[0]).to_dict()
+    for field, value in (("commit", "--output=x"), ("blocks", "no"), ("released", 3)):
+        (session.records[0] / "session.json").write_text(json.dumps({**record, field: value}))
+        with pytest.raises(ConfigError):
+            sessions.load(str(session.records[0]))
+
+
+def test_the_state_tells_one_work_tree_from_another(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    repository = Repository(str(repo.path), str(repo.path / ".git"), os.environ)
+    first = sessions.state_of(repository)
+    assert first == sessions.state_of(repository) == _loaded(session.records[0]).unchanged
+    repo.write("new.txt", "a\n")
+    second = sessions.state_of(repository)
+    repo.write("new.txt", "b\n")
+    third = sessions.state_of(repository)
+    repo.commit()
+    assert len({first, second, third, sessions.state_of(repository)}) == 4

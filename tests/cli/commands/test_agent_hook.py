@@ -1,0 +1,88 @@
+"""``rlm-ci agent-hook`` fails open: whatever happens, it ends with 0 and says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.agent_hooks.dialects import EVENTS
+from testing.agent_session import WEAKER, begun
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
+
+
+@pytest.mark.parametrize(
+    ("event", "stdin", "what"),
+    [
+        ("stop", "", "the event is not a JSON object"),
+        ("stop", "{", "the event is not a JSON object"),
+        ("session-start", "{}", "the event names no session"),
+        ("stop", '{"session_id": ""}', "the event names no session"),
+    ],
+)
+def test_an_event_that_cannot_be_read(
+    repo: GitRepo, cli: Cli, event: str, stdin: str, what: str
+) -> None:
+    ended = cli("agent-hook", event, "--agent", "claude", cwd=repo.path, stdin=stdin)
+    assert (ended.code, ended.stderr) == (0, "")
+    assert f"rlm-ci judged nothing: {what}" in ended.json()["systemMessage"]
+    ended = cli("agent-hook", event, "--agent", "cursor", cwd=repo.path, stdin=stdin)
+    assert (ended.code, ended.stdout) == (0, "")
+    assert what in ended.stderr
+
+
+@pytest.mark.parametrize("words", [("stopp", "--agent", "claude"), ("stop", "--agent", "clawd")])
+def test_unknown_words_hold_nobody(cli: Cli, words: tuple[str, ...]) -> None:
+    ended = cli("agent-hook", *words, stdin="{}")
+    assert (ended.code, ended.stdout) == (0, "")
+    assert "error: unknown " in ended.stderr
+    assert f"hint: did you mean {'stop' if words[0] == 'stopp' else 'claude'}?" in ended.stderr
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_outside_of_a_repository(cli: Cli, tmp_path: Path, event: str) -> None:
+    told = json.dumps({"session_id": "s", "cwd": str(tmp_path)})
+    ended = cli("agent-hook", event, "--agent", "codex", cwd=tmp_path, stdin=told)
+    assert ended.code == 0
+    assert "this is no git repository" in ended.json()["systemMessage"]
+
+
+def test_the_folder_is_the_project_of_the_program_else_that_of_the_event(
+    repo: GitRepo, cli: Cli, tmp_path: Path
+) -> None:
+    session = begun(repo, cli)
+    repo.write("tests/test_sum.py", WEAKER)
+    told = json.dumps({"session_id": session.name, "cwd": str(tmp_path)})
+    words = ("agent-hook", "stop", "--agent", "claude")
+    ended = cli(*words, cwd=tmp_path, stdin=told, env={"CLAUDE_PROJECT_DIR": str(repo.path)})
+    assert ended.json()["decision"] == "block"
+    told = json.dumps({"session_id": session.name, "cwd": str(repo.path / "tests")})
+    assert cli(*words, cwd=tmp_path, stdin=told).json()["decision"] == "block"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no timer of the system")
+def test_a_hook_whose_time_is_up_holds_nobody(repo: GitRepo, cli: Cli, tmp_path: Path) -> None:
+    session = begun(repo, cli, env={"RLM_CI_AGENT_HOOKS_TIMEOUT": "1"})
+    repo.write("tests/test_sum.py", WEAKER)
+    slow = tmp_path / "git"
+    slow.write_text("#!/bin/sh\nexec sleep 30\n")
+    slow.chmod(0o755)
+    session.env["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    answer = session.stop()
+    assert answer.keys() == {"systemMessage"}
+    assert "the time of the hook was up (agent_hooks.timeout)" in answer["systemMessage"]
+
+
+def test_a_broken_git_holds_nobody(repo: GitRepo, cli: Cli, tmp_path: Path) -> None:
+    session = begun(repo, cli)
+    repo.write("tests/test_sum.py", WEAKER)
+    session.env["PATH"] = str(tmp_path)
+    assert "rlm-ci judged nothing: " in session.stop()["systemMessage"]
