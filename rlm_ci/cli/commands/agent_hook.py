@@ -42,6 +42,8 @@ _AGENT = Setting(
 ROWS = (*COMMON, _AGENT)
 #: Seconds until the record says another limit.
 _TIMEOUT = 50.0
+#: What the events of subagents do.
+_SUBAGENTS = {"subagent-start": "started", "subagent-stop": "stopped"}
 #: Where a program says which folder its session is for, whatever folder the agent is in.
 _PROJECTS = {"claude": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
 
@@ -78,7 +80,14 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
     repository = _repository(event, options)
     folder = sessions.folder_of(repository, event)
     session = sessions.load(folder)
-    if session is None:
+    if name in _SUBAGENTS:
+        if session is None or session.configuration["enabled"]:
+            from rlm_ci.agent_hooks import subagents
+
+            record = getattr(subagents, _SUBAGENTS[name])
+            own = subagents.RecordOptions(options.task, options.runs_dir, options.environ)
+            _tell(agent, record(event, repository, own))
+    elif session is None:
         message = _begin(folder, repository, options.environ, flags)
         if name != "session-start":
             message = message or (
