@@ -31,6 +31,10 @@ _IGNORED = ".runs/\n"
 #: The keys of a record: the hash of a file of ours, the name of the one before it, or what was
 #: added to a file of somebody else's, or to a new one.
 _HASH, _ASIDE, _ADDED, _IS_NEW = "sha256", "aside", "added", "new"
+#: The text of a file before it was edited.
+_BEFORE = "before"
+#: Bytes of the record, with the texts of some files.
+_RECORD_LIMIT = LIMIT << 4
 
 
 class WrittenFiles:
@@ -47,7 +51,7 @@ class WrittenFiles:
         self._is_dry = is_dry
         self._record: dict[str, dict[str, Any]] = {}
         with suppress(files.UnreadableError, ValueError):
-            record = json.loads(files.read(self._record_path, LIMIT))
+            record = json.loads(files.read(self._record_path, _RECORD_LIMIT))
             self._record = record if isinstance(record, dict) else {}
 
     @property
@@ -96,6 +100,34 @@ class WrittenFiles:
         at = data.find(b"\n") + 1 if data.startswith(b"#!") else 0
         return self._extend(path, (data[:at], data[at:]), text, "rlm-ci")
 
+    def edit(self, path: str, before: str, text: str, what: str) -> str:
+        """Write ``text`` to a file that may exist; without ``what``, it is as ``before``."""
+        path = os.path.join(self._root, path)
+        data = files.read_or_none(path, LIMIT)
+        if data == text.encode():
+            return self._line("unchanged", path)
+        if not self._is_dry:
+            known = self._edited(path)
+            before = str(known[_BEFORE]) if self._is_as_written(path, data) else before
+            files.make_folder(os.path.dirname(path))
+            files.write(path, text.encode(), self._mode(path))
+            is_new = data is None or bool(known.get(_IS_NEW))
+            digest = sha256(text.encode()).hexdigest()
+            self._remember(path, {_HASH: digest, _BEFORE: before, _IS_NEW: is_new})
+        return self._line("written", path, f" ({what} added)")
+
+    def _edited(self, path: str) -> Mapping[str, Any]:
+        """The record of an edited file; empty without one."""
+        record = self._record.get(os.path.relpath(path, self._git), {})
+        return record if _BEFORE in record else {}
+
+    def _is_as_written(self, path: str, data: bytes | None) -> bool:
+        return sha256(data or b"").hexdigest() == self._edited(path).get(_HASH)
+
+    @staticmethod
+    def _mode(path: str) -> int:
+        return os.stat(path).st_mode & 0o777 if os.path.lexists(path) else 0o644
+
     def ignore_runs(self) -> str:
         """Add the folder of runs to the ignored files: runs never belong in a commit."""
         path = os.path.join(self._root, ".gitignore")
@@ -114,8 +146,7 @@ class WrittenFiles:
         """Write ``text`` between the two parts of a file."""
         if not self._is_dry:
             is_new = not os.path.lexists(path)
-            mode = 0o644 if is_new else os.stat(path).st_mode & 0o777
-            files.write(path, text.encode().join(parts), mode)
+            files.write(path, text.encode().join(parts), self._mode(path))
             self._remember(path, {_ADDED: text, _IS_NEW: is_new and not any(parts)})
         return self._line("written", path, f" ({what} added)")
 
@@ -156,7 +187,9 @@ class WrittenFiles:
             if files.read_or_none(path, LIMIT) == text.encode():
                 known.setdefault(path, {_HASH: sha256(text.encode()).hexdigest()})
         for path, facts in sorted(known.items()):
-            if any(files.below(top, path) is not None for top in (self._root, self._git)):
+            if _BEFORE in facts:  # what was added is gone: ``take_back`` forgets the others
+                self._forget(path)
+            elif any(files.below(top, path) is not None for top in (self._root, self._git)):
                 yield self._removed(path, facts)
 
     def _removed(self, path: str, facts: Mapping[str, Any]) -> str:
@@ -168,13 +201,31 @@ class WrittenFiles:
         if added and added in data:
             rest = data.replace(added, b"", 1)
             if rest or not facts.get(_IS_NEW):
-                if not self._is_dry:
-                    files.write(path, rest, os.stat(path).st_mode & 0o777)
-                self._forget(path)
-                return self._line("written", path, " (what rlm-ci added is gone)")
+                return self._write_rest(path, rest)
         elif sha256(data).hexdigest() != facts.get(_HASH):
             return self._line("kept", path, " (changed since init wrote it; edit it by hand)")
-        aside = str(facts.get(_ASIDE) or "")
+        return self._unlinked(path, str(facts.get(_ASIDE) or ""))
+
+    def take_back(self, path: str, rest: str, *, is_empty: bool) -> str:
+        """Write a file without what was added, to the byte as before if nothing else changed.
+
+        A file that ``is_empty`` goes, unless it was there before.
+        """
+        known = self._edited(path)
+        if is_empty and known.get(_IS_NEW, True):
+            return self._unlinked(path)
+        if self._is_as_written(path, files.read_or_none(path, LIMIT)):
+            rest = str(known[_BEFORE])
+        return self._write_rest(path, rest.encode())
+
+    def _write_rest(self, path: str, rest: bytes) -> str:
+        if not self._is_dry:
+            files.write(path, rest, self._mode(path))
+        self._forget(path)
+        return self._line("written", path, " (what rlm-ci added is gone)")
+
+    def _unlinked(self, path: str, aside: str = "") -> str:
+        """Remove a file; the one that was there before is back."""
         former = os.path.join(os.path.dirname(path), os.path.basename(aside))
         aside = aside if aside and os.path.isfile(former) else ""
         if not self._is_dry:

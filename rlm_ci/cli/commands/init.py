@@ -11,7 +11,8 @@ from contextlib import suppress
 from shutil import which
 
 from rlm_ci import __version__, errors
-from rlm_ci.cli import native_hooks, new_config
+from rlm_ci.agent_hooks.hook_files import AGENTS
+from rlm_ci.cli import agent_hooks, native_hooks, new_config
 from rlm_ci.cli.code_readers import CodeReaders
 from rlm_ci.cli.new_workflows import workflows
 from rlm_ci.cli.written_files import LIMIT, WrittenFiles
@@ -51,7 +52,7 @@ EXAMPLES = (
     "rlm-ci init",
     "rlm-ci init --review off --hooks",
     "rlm-ci init --model openai:gpt-5-mini --fork-safe",
-    "rlm-ci init --agents people --wiki",
+    "rlm-ci init --agents claude,codex,people",
     "rlm-ci init --remove",
 )
 FORMS = ("text",)
@@ -72,9 +73,10 @@ OWN = (
             own_env=False),
     Setting("init.model", "model for the review, as PROVIDER:NAME (default: none; analyzers need "
             "no key)", flag="--model", metavar="NAME", file=False, own_env=False),
-    Setting("init.agents", "who opens the pull requests that agents wrote: bots, or people too; "
-            "then test-guard fails for every author", "bots", "choice",
-            choices=("bots", "people"), flag="--agents", metavar="WHO", file=False, own_env=False),
+    Setting("init.agents", f"agents whose hooks check a change before the agent says done: "
+            f"{', '.join(AGENTS)}; and who opens the pull requests that agents wrote: bots (the "
+            "default), or people too, for whom test-guard then fails as well", (), "list",
+            flag="--agents", metavar="NAME,...", file=False, own_env=False),
     _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
     _own("slash_commands", "write a workflow that runs comments such as /rlm-ci check", **_SWITCH),
@@ -91,6 +93,8 @@ OWN = (
             "stay", flag="--remove", file=False, own_env=False, **_SWITCH),
 )  # fmt: skip
 ROWS = (*COMMON, *OWN)
+#: Who opens the pull requests that agents wrote.
+_BOTS, _PEOPLE = "bots", "people"
 _NOTHING = (
     "nothing to remove: this clone has no record of files that rlm-ci init wrote, and no file",
     "is as it would write it now; name the flags of that time, such as --fork-safe",
@@ -111,11 +115,13 @@ def run(arguments: Arguments) -> int:
     written = WrittenFiles(repository, force=settings.force, is_dry=settings.init.dry_run)
     if settings.init.remove:
         return _remove(repository, written, settings)
+    _require_agents(settings.init.agents)
     commit = _pinned(settings.pin, settings.environ)
     wish = _wish(settings, CodeReaders.of(repository))
     contents = _contents(commit, wish, settings)
     if wish.fork_safe and not settings.force:
         _require_first_job(repository)
+    edits = agent_hooks.planned(repository, wish.agents, after_edit=False)
     lines = []
     if _is_configured(repository):
         # With a second configuration file every command would stop.
@@ -136,7 +142,7 @@ def run(arguments: Arguments) -> int:
             line += wish.lacking() if path == CONFIG_FILES[0] else ""
         lines.append(line)
     hooks = [*native_hooks.install(repository, written)] if settings.hooks else []
-    lines += [*hooks, written.ignore_runs()]
+    lines += [*hooks, *agent_hooks.write(edits, written), written.ignore_runs()]
     if not settings.init.dry_run:
         lines += ["", *_next(wish, settings, hooks)]
     output_of(settings).emit("\n".join(lines) + "\n")
@@ -148,21 +154,26 @@ def _remove(repository: Repository, written: WrittenFiles, settings: Settings) -
     commit = settings.pin or own_commit(settings.environ)
     wish = _Wish(
         settings.init.review == "on", settings.init.model or "", settings.fork_safe,
-        settings.init.agents == "people", CodeReaders.of(repository),
+        _PEOPLE in settings.init.agents, CodeReaders.of(repository),
     )  # fmt: skip
-    lines = [*written.remove(_contents(commit, wish, settings) if commit else {})]
+    lines = [*agent_hooks.remove(repository, written)]
+    lines += [*written.remove(_contents(commit, wish, settings) if commit else {})]
     output_of(settings).emit("\n".join(lines or _NOTHING) + "\n")
     return errors.OK
 
 
 class _Wish(Value):
-    """What the flags and the answers say; ``strict``: test-guard fails for every author."""
+    """What the flags and the answers say; ``strict``: test-guard fails for every author.
+
+    ``agents`` are those that get hooks.
+    """
 
     review: bool
     model: str
     fork_safe: bool
     strict: bool
     readers: CodeReaders
+    agents: tuple[str, ...] = ()
 
     @property
     def provider(self) -> str:
@@ -201,7 +212,8 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
         return ask is not None and settings.sources[key] == "default"
 
     review, model = settings.init.review == "on", _full_name(settings.init.model or "")
-    fork_safe, strict = settings.fork_safe, settings.init.agents == "people"
+    named = settings.init.agents
+    fork_safe, strict = settings.fork_safe, _PEOPLE in named
     if ask is not None and is_open("init.review") and not model:
         for line in readers.lines(model=False):
             say(f"{line[:1].upper()}{line[1:]}.")
@@ -211,10 +223,35 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
     if ask is not None and is_open("fork_safe"):
         words = "Post comments too, by a second workflow that also serves forks? [y/N] "
         fork_safe = _is_yes(ask, words, "n")
-    if ask is not None and is_open("init.agents"):
+    if ask is not None and not {_BOTS, _PEOPLE} & {*named}:
         words = "Do people open pull requests that their agents wrote? Weakened tests then fail "
         strict = _is_yes(ask, f"{words}for every author, not for bots alone. [y/N] ", "n")
-    return _Wish(review, model, fork_safe, strict, readers)
+    if ask is not None and is_open("init.agents"):
+        named = _agents(ask)
+    agents = tuple(agent for agent in AGENTS if agent in named)
+    return _Wish(review, model, fork_safe, strict, readers, agents)
+
+
+def _agents(ask: Callable[[str], str]) -> Sequence[str]:
+    """The answer to the question for hooks, asked again for what is no agent."""
+    question = f"Check a change before the agent says done? Hooks for {', '.join(AGENTS)}; "
+    question += "name some, or Enter for none: "
+    while True:
+        names = ask(question).replace(",", " ").lower().split()
+        if {*names} <= {*AGENTS}:
+            return names
+        question = f"Please name agents of {', '.join(AGENTS)}, or Enter for none: "
+
+
+def _require_agents(names: Sequence[str]) -> None:
+    """Raise ConfigError for what is no agent and no author."""
+    unknown = [name for name in names if name not in (*AGENTS, _BOTS, _PEOPLE)]
+    what = f"no agent is called {printable(unknown[0])[:80]!r}" if unknown else ""
+    if {_BOTS, _PEOPLE} <= {*names}:
+        what = "either bots or people open the pull requests of agents"
+    if what:
+        hint = f"some of {', '.join(AGENTS)}, and bots or people: --agents claude,people"
+        raise ConfigError(what, where="--agents", hint=hint)
 
 
 def _model(ask: Callable[[str], str]) -> str:
@@ -284,6 +321,7 @@ def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str
     if not wish.strict:
         yield "      test-guard fails pull requests of bots; for those of people it only reports"
         yield "      weakened tests: set test_guard.fail, or run rlm-ci init --agents people"
+    yield from (f"      {line}" for line in agent_hooks.next_steps(wish.agents))
     yield from _next_of_hooks(hooks)
     yield "      run the checks now: rlm-ci check"
 

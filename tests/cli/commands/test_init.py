@@ -253,12 +253,13 @@ def config(repo: GitRepo) -> dict[str, object]:
 @pytest.mark.parametrize(
     "case",
     [
-        ("\n\n\n\n", (), "RMPD", None, "auto", False),
-        ("y\ngroq:llama\nyes\n\n", (), "RMPD", "groq:llama", "auto", True),
-        ("n\ny\n\n", (), "RPD", None, "off", True),
-        ("what\nN\n\n\n", (), "RPD", None, "off", False),
+        ("\n\n\n\n\n", (), "RMPDC", None, "auto", False),
+        ("y\ngroq:llama\nyes\n\n\n", (), "RMPDC", "groq:llama", "auto", True),
+        ("n\ny\n\n\n", (), "RPDC", None, "off", True),
+        ("what\nN\n\n\n\n", (), "RPDC", None, "off", False),
         ("", (), "R", None, "auto", False),  # the end of what is typed
-        ("\n\n", ("--model", "m"), "PD", "m", "auto", False),
+        ("\n\n\n", ("--model", "m"), "PDC", "m", "auto", False),
+        ("\n\n\n", ("--model", "m", "--agents", "codex"), "PD", "m", "auto", False),
         ("", ("--review", "off", "--fork-safe", "--agents", "bots"), "", None, "off", True),
     ],
 )
@@ -270,7 +271,8 @@ def test_the_questions_on_a_terminal(
 ) -> None:
     answers, flags, asked, model, review, forks = case
     answered(repo, monkeypatch, answers, *flags)
-    questions = re.findall(r"Review the|Model for|Post comments|Do people", capsys.readouterr().err)
+    asks = r"Review the|Model for|Post comments|Do people|Check a change"
+    questions = re.findall(asks, capsys.readouterr().err)
     assert "".join(one[0] for one in questions) == asked
     written = config(repo)
     assert written.get("model") == model

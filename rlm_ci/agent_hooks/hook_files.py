@@ -1,0 +1,169 @@
+"""The files in which coding agents look for hooks, and which of these hooks are ours."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from rlm_ci.agent_hooks import json_edit
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+SESSION_START, STOP, AFTER_EDIT = "session-start", "stop", "after-edit"
+SUBAGENT_START, SUBAGENT_STOP = "subagent-start", "subagent-stop"
+#: Seconds after which the program ends a hook. Ours ends before, see ``stop``.
+SECONDS = {SESSION_START: 60, STOP: 600, AFTER_EDIT: 30, SUBAGENT_START: 30, SUBAGENT_STOP: 60}
+_OURS = re.compile(r"(?:^|[\s/\\\"'])rlm-ci(?:\.exe)?[\"']? agent-hook\b")
+#: Where a hook has its command.
+_COMMANDS = ("command", "bash", "powershell")
+
+
+class HookFile(Value):
+    """The file of a program; ``events`` are its names, each with ours.
+
+    ``is_flat``: the list of an event has hooks, not groups of them. ``edit_tools`` matches the
+    tools that edit. ``second`` is what a time-out counts. A new file begins with ``needs``.
+    """
+
+    path: str
+    events: Mapping[str, str]
+    is_flat: bool = False
+    edit_tools: str = ""
+    timeout: str = "timeout"
+    second: int = 1
+    commands: tuple[str, ...] = ("command",)
+    needs: Mapping[str, Any] = {}
+
+
+_EVENTS = {
+    "SessionStart": SESSION_START,
+    "Stop": STOP,
+    "SubagentStart": SUBAGENT_START,
+    "SubagentStop": SUBAGENT_STOP,
+    "PostToolUse": AFTER_EDIT,
+}
+AGENTS: Mapping[str, HookFile] = {
+    "claude": HookFile(
+        ".claude/settings.json",
+        # A subagent that an error ends has no other event.
+        {**_EVENTS, "StopFailure": SUBAGENT_STOP},
+        edit_tools="Edit|MultiEdit|Write|NotebookEdit",
+    ),
+    "codex": HookFile(".codex/hooks.json", _EVENTS, edit_tools="apply_patch"),
+    "gemini": HookFile(
+        ".gemini/settings.json",
+        {"SessionStart": SESSION_START, "AfterAgent": STOP, "AfterTool": AFTER_EDIT},
+        edit_tools="write_file|replace",
+        second=1000,
+    ),
+    "cursor": HookFile(
+        ".cursor/hooks.json",
+        {
+            "sessionStart": SESSION_START,
+            "stop": STOP,
+            "subagentStart": SUBAGENT_START,
+            "subagentStop": SUBAGENT_STOP,
+            "afterFileEdit": AFTER_EDIT,
+        },
+        is_flat=True,
+        needs={"version": 1},
+    ),
+    "copilot": HookFile(
+        ".github/hooks/rlm-ci.json",
+        {
+            "sessionStart": SESSION_START,
+            "agentStop": STOP,
+            "subagentStart": SUBAGENT_START,
+            "subagentStop": SUBAGENT_STOP,
+            "postToolUse": AFTER_EDIT,
+        },
+        is_flat=True,
+        timeout="timeoutSec",
+        commands=("bash", "powershell"),
+        needs={"version": 1},
+    ),
+}
+
+
+def added(agent: str, text: str, *, after_edit: bool = False) -> str:
+    """The text of a hook file with our hooks, each once; "" is a file that is not there yet.
+
+    Hooks of ours with these commands stay as they are. Raises ValueError.
+    """
+    if not text:
+        entries = _entries(agent, after_edit=after_edit)
+        return f"{json.dumps({**AGENTS[agent].needs, 'hooks': entries}, indent=2)}\n"
+    wanted = _entries(agent, after_edit=after_edit or AFTER_EDIT in installed(agent, text))
+    if _all_commands(json.dumps({"hooks": wanted})) == _all_commands(text):
+        return text
+    text = without(text)
+    for event, (entry,) in wanted.items():
+        text = json_edit.add(text, ("hooks", event), entry)
+    return text
+
+
+def without(text: str) -> str:
+    """The text of a hook file without our hooks. Raises ValueError."""
+    while keys := next((keys for _, _, keys in _ours(text)), ()):
+        text = json_edit.remove(text, keys)
+    return text
+
+
+def is_empty(agent: str, text: str) -> bool:
+    """Whether a hook file has nothing but what a new one begins with. Raises ValueError."""
+    return json_edit.parse(text).value in ({}, AGENTS[agent].needs)
+
+
+def installed(agent: str, text: str) -> list[str]:
+    """Our events that have a hook of ours. Raises ValueError."""
+    events = AGENTS[agent].events
+    return list(dict.fromkeys(events[event] for event, _, _ in _ours(text) if event in events))
+
+
+def command(agent: str, event: str) -> str:
+    return f"rlm-ci agent-hook {event} --agent {agent}"
+
+
+def _entries(agent: str, *, after_edit: bool) -> dict[str, list[dict[str, Any]]]:
+    """What our hooks are in the file, by the program's event."""
+    file = AGENTS[agent]
+    entries = {}
+    for event, own in file.events.items():
+        if own == AFTER_EDIT and not after_edit:
+            continue
+        hook: dict[str, Any] = {"type": "command"}
+        hook |= dict.fromkeys(file.commands, command(agent, own))
+        hook[file.timeout] = SECONDS[own] * file.second
+        matcher = {"matcher": file.edit_tools} if own == AFTER_EDIT and file.edit_tools else {}
+        entries[event] = [{**matcher, **(hook if file.is_flat else {"hooks": [hook]})}]
+    return entries
+
+
+def _all_commands(text: str) -> list[tuple[str, str]]:
+    return sorted((event, command) for event, hook, _ in _ours(text) for command in _commands(hook))
+
+
+def _ours(text: str) -> Iterator[tuple[str, dict[str, Any], tuple[int | str, ...]]]:
+    """Our hooks in a file, each with its event and the keys that lead to it."""
+    settings = json_edit.parse(text).value
+    events = settings.get("hooks") if isinstance(settings, dict) else None
+    for event, entries in events.items() if isinstance(events, dict) else ():
+        for at, entry in enumerate(entries) if isinstance(entries, list) else ():
+            inner = entry.get("hooks") if isinstance(entry, dict) else None
+            if _is_ours(entry):
+                yield event, entry, ("hooks", event, at)
+            for number, hook in enumerate(inner) if isinstance(inner, list) else ():
+                if _is_ours(hook):
+                    yield event, hook, ("hooks", event, at, "hooks", number)
+
+
+def _commands(hook: Mapping[str, Any]) -> list[str]:
+    return [hook[key] for key in _COMMANDS if isinstance(hook.get(key), str)]
+
+
+def _is_ours(hook: object) -> bool:
+    return isinstance(hook, dict) and any(_OURS.search(text) for text in _commands(hook))

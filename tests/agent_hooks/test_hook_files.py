@@ -1,0 +1,103 @@
+"""The hooks that go into an agent's file, and what is ours of those that are there."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from rlm_ci.agent_hooks import hook_files
+from rlm_ci.agent_hooks.hook_files import AGENTS
+
+THEIRS = {
+    "claude": '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}',
+    "codex": '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}',
+    "gemini": '{\n  // mine\n  "hooksConfig": {"enabled": true},\n  "mcpServers": {},\n}\n',
+    "cursor": '{\n\t"version": 1,\n\t"hooks": {\n\t\t"stop": [{"command": "say done"}]\n\t}\n}',
+    "copilot": '{"version": 1, "hooks": {"agentStop": [{"type": "command", "bash": "say done"}]}}',
+}
+
+
+def commands(text: str) -> list[str]:
+    return re.findall(r'"(?:command|bash)": "(rlm-ci [^"]+)"', text)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("after_edit", [False, True])
+def test_each_event_of_the_program_has_one_command_with_a_time_out(
+    agent: str, *, after_edit: bool
+) -> None:
+    text = hook_files.added(agent, "", after_edit=after_edit)
+    events = json.loads(text)["hooks"]
+    wanted = [own for own in AGENTS[agent].events.values() if after_edit or own != "after-edit"]
+    assert commands(text) == [f"rlm-ci agent-hook {own} --agent {agent}" for own in wanted]
+    assert {*hook_files.installed(agent, text)} == {*wanted}
+    assert {"session-start", "stop"} <= {*wanted}
+    limits = {"gemini": (10_000, 900_000)}.get(agent, (10, 900))
+    for (entry,) in events.values():
+        hook = entry["hooks"][0] if "hooks" in entry else entry
+        seconds = hook["timeoutSec" if agent == "copilot" else "timeout"]
+        assert limits[0] <= seconds <= limits[1]
+        assert hook["type"] == "command"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_theirs_stay_and_ours_come_once_and_go(agent: str) -> None:
+    text = THEIRS[agent]
+    added = hook_files.added(agent, text)
+    assert sorted(commands(added)) == sorted(commands(hook_files.added(agent, "")))
+    assert added.count("say done") == text.count("say done")
+    assert hook_files.added(agent, added) == added
+    assert hook_files.without(added) == text
+    assert not hook_files.is_empty(agent, text)
+    alone = hook_files.added(agent, "")
+    assert hook_files.is_empty(agent, hook_files.without(alone))
+
+
+@pytest.mark.parametrize(
+    "older",
+    [
+        "rlm-ci agent-hook stop",
+        "/home/me/.venv/bin/rlm-ci agent-hook stop --agent claude --old",
+        '"C:\\\\tools\\\\rlm-ci.exe" agent-hook stop',
+        "PATH=$PATH:.venv/bin rlm-ci agent-hook end --agent claude",
+    ],
+)
+def test_an_older_command_of_ours_is_replaced(older: str) -> None:
+    hook = {"type": "command", "command": older}
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [hook]}], "PreToolUse": [{"hooks": [hook]}]}})
+    added = hook_files.added("claude", text)
+    assert json.loads(added) == json.loads(hook_files.added("claude", ""))
+    assert json.loads(hook_files.without(text)) == {}
+
+
+@pytest.mark.parametrize(
+    "foreign", ["echo rlm-ci agent", "not-rlm-ci agent-hook stop", "rlm-ci check", "rlm-cis"]
+)
+def test_what_only_looks_like_ours_stays(foreign: str) -> None:
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [{"command": foreign}]}]}})
+    assert hook_files.without(text) == text
+    assert foreign in hook_files.added("claude", text)
+
+
+def test_ours_in_a_group_of_theirs_goes_alone() -> None:
+    mine = {"type": "command", "command": "mine"}
+    ours = {"type": "command", "command": "rlm-ci agent-hook stop --agent claude"}
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [ours, mine, ours]}]}})
+    assert json.loads(hook_files.without(text)) == {"hooks": {"Stop": [{"hooks": [mine]}]}}
+
+
+def test_a_time_out_that_somebody_changed_stays() -> None:
+    text = hook_files.added("claude", "").replace('"timeout": 600', '"timeout": 1200')
+    assert hook_files.added("claude", text) == text
+    after_edit = hook_files.added("claude", "", after_edit=True)
+    assert hook_files.added("claude", after_edit) == after_edit
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"hooks": 1}', '{"hooks": {"Stop": [1, null, {"hooks": 2}, {"command": 3}]}}']
+)
+def test_what_is_no_hook_is_none_of_ours(text: str) -> None:
+    assert hook_files.installed("claude", text) == []
+    assert hook_files.without(text) == text
