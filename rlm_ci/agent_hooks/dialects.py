@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 AGENTS = ("claude", "codex", "copilot", "cursor", "gemini")
-EVENTS = ("session-start", "stop", "after-edit", "subagent-start", "subagent-stop")
+EVENTS = ("session-start", "prompt", "stop", "after-edit", "subagent-start", "subagent-stop")
 #: Bytes of an event: a prompt, or the last message, may be long.
 LIMIT = 16 << 20
 #: Characters of an answer's text. Claude takes 10,000; no other program says its limit.

@@ -10,7 +10,7 @@ import os
 import time
 from hashlib import sha256
 
-from rlm_ci.agent_hooks import session as sessions
+from rlm_ci.agent_hooks import tasks
 from rlm_ci.checks.delegation_guard import INDEX, owner_of, read_index
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.runs import (
@@ -20,7 +20,6 @@ from rlm_ci.runs import (
     SUCCEEDED,
     id_part,
     is_task_id,
-    require_task_id,
 )
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.manifest import Manifest, Recorder
@@ -81,27 +80,11 @@ def stopped(event: Event, repository: Repository, options: RecordOptions) -> str
     return _record(event, repository, options, is_end=True)
 
 
-def task_of(event: Event, repository: Repository, options: RecordOptions) -> str:
-    """The task of a session: a variable's, that of its task line, or of its branch; "" for none.
-
-    A line and a branch count only where they name a registered task. Raises RlmCiError.
-    """
-    if options.task:
-        return require_task_id(options.task, "the task of the session")
-    keys = frozenset(read_index(repository)[0])
-    if not keys:
-        return ""
-    session = sessions.load(sessions.folder_of(repository, event))
-    branch = (repository.head_ref() or "").removeprefix("refs/heads/")
-    names = [session.task if session else "", *reversed(branch.split("/"))]
-    return next((owner for name in names if (owner := owner_of(name, keys))), "")
-
-
 def _record(event: Event, repository: Repository, options: RecordOptions, *, is_end: bool) -> str:
     if event.agent not in _PROGRAMS or not (event.subagent_id or event.subagent_type):
         return ""
     try:
-        task = task_of(event, repository, options)
+        task = tasks.of_session(event, repository, options.task)
         if not task:
             return ""
         store = RunStore.at(repository.root, options.runs_dir, options.environ)

@@ -80,6 +80,14 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
     repository = _repository(event, options)
     folder = sessions.folder_of(repository, event)
     session = sessions.load(folder)
+    task = ""
+    if "Task:" in event.prompt and not event.subagent_id:
+        from rlm_ci.agent_hooks import tasks
+
+        task = tasks.of_prompt(event.prompt, repository)
+    if session and task not in ("", session.task):
+        session = session.replace(task=task)
+        sessions.save(folder, session)
     if name in _SUBAGENTS:
         if session is None or session.configuration["enabled"]:
             from rlm_ci.agent_hooks import subagents
@@ -88,13 +96,13 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
             own = subagents.RecordOptions(options.task, options.runs_dir, options.environ)
             _tell(agent, record(event, repository, own))
     elif session is None:
-        message = _begin(folder, repository, options.environ, flags)
+        message = _begin(folder, repository, options.environ, flags, task)
         if name != "session-start":
             message = message or (
                 "rlm-ci has no record of how this session began: it judges what changes from now on"
             )
         _tell(agent, message)
-    elif session.configuration["enabled"] and name != "session-start":
+    elif session.configuration["enabled"] and name in ("stop", "after-edit"):
         from rlm_ci.agent_hooks.changed_work import WorkSite
 
         with _limit(session.configuration["timeout"]):
@@ -119,7 +127,11 @@ def _judge(event: Event, session: Session, site: WorkSite) -> None:
 
 
 def _begin(
-    folder: str, repository: Repository, environ: Mapping[str, str], flags: Mapping[str, Any]
+    folder: str,
+    repository: Repository,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    task: str,
 ) -> str:
     """Record that a session begins; what is wrong with its settings, "" for nothing."""
     from rlm_ci.change.change_set import from_local
@@ -135,7 +147,7 @@ def _begin(
         settings, policy = Settings(rows, flags), str(error)
     configuration = {row.key.partition(".")[2]: settings.values[row.key] for row in AGENT_HOOKS}
     sessions.begin(
-        folder, repository, environ,
+        folder, repository, environ, task=task,
         policy=policy, configuration=configuration, environment=sessions.variables(environ),
     )  # fmt: skip
     sessions.sweep(folder)
