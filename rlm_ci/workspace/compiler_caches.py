@@ -47,7 +47,11 @@ class CompilerCaches:
     def renew(self) -> None:
         """Give the last verdict what the first run left, and no results of tests."""
         self._copy(_FIRST, _VERDICT)
-        folder = os.path.join(self._place(_VERDICT), _GO)
+        self.forget_results(last_verdict=True)
+
+    def forget_results(self, *, last_verdict: bool = False) -> None:
+        """Have tests run again that have passed before; what was compiled stays."""
+        folder = os.path.join(self._place(_VERDICT if last_verdict else _WORK), _GO)
         if os.path.isdir(folder) and not os.path.islink(folder):
             files.write(os.path.join(folder, _GO_EXPIRY), b"%d\n" % time.time_ns())
 

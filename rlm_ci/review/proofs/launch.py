@@ -106,9 +106,9 @@ class Launcher:
 
             def again(text: str) -> StreamResult:
                 files.write(os.path.join(folder, one.path), _bytes(text), 0o600)
-                return self._started(argv, side)
+                return self._started(argv, side, mounts=trees.caches(side))
 
-            ended = self._started(argv, side)
+            ended = self._started(argv, side, mounts=trees.caches(side))
             told = _beyond_bounds(ended) or other_languages.record_of(test, ended, again)
         return record(**told, output=_shown(ended, trees.root))
 

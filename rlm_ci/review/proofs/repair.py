@@ -203,7 +203,11 @@ class RepairTrial:
                 argv,
                 cwd=trees.root,
                 env=test_reports.environment(folder, trees.root, trees.env, short=True),
-                mounts=(*trees.mounts(side, copy), *test_reports.mounts(folder)),
+                mounts=(
+                    *trees.mounts(side, copy),
+                    *trees.caches(side),
+                    *test_reports.mounts(folder),
+                ),
                 limits=JobLimits(wall=_SECONDS),
                 keep=1 << 20,
             )

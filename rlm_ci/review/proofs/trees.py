@@ -20,6 +20,7 @@ from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
 from rlm_ci.values import Closing, Value
+from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.private_git import PrivateGit
 from rlm_ci.workspace.sandboxed_commands import tool_environment
@@ -96,6 +97,7 @@ class ProofTrees(Closing):
         self.env, self._tools = tool_environment(place.environ, self.root)
         self._stack = ExitStack()
         self._made: dict[str, str] = {}
+        self._caches: dict[str, CompilerCaches] = {}
         self._trees: dict[str, AnalyzedTree] = {}
         self._added: dict[str, str] | None = None
         self._failure: UnavailableError | None = None
@@ -166,6 +168,18 @@ class ProofTrees(Closing):
             if is_there and not os.path.islink(source) and path not in self.listed(side).modes:
                 found.append(Mount(source, os.path.join(self.root, path)))
         return (*self._tools, *found)
+
+    def caches(self, side: str) -> tuple[Mount, ...]:
+        """What compilers have kept of earlier runs on a side; a repair has what the head has.
+
+        Code of a change may make up what is in there, so the base has its own.
+        """
+        side = BASE if side == BASE else HEAD
+        if side not in self._caches:
+            folder = self._stack.enter_context(files.scratch("rlm-ci-"))
+            self._caches[side] = CompilerCaches(os.path.realpath(folder))
+        self._caches[side].forget_results()
+        return self._caches[side].mounts(last_verdict=False)
 
     def python(self) -> str:
         """The Python of the project, as the sandbox sees it; "" for none."""

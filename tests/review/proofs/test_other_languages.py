@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+from pathlib import Path
 
 import pytest
 
+from rlm_ci.review.proofs import launch
 from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
+from rlm_ci.review.proofs.trees import ProofTrees
 from rlm_ci.system.command_line import Command
 from testing.proofs_stage import Facts, place_of
 from testing.repositories.git_repo import GitRepo
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PASSWORD = 'exports.password = (text) => text.slice(text.{}(":") + 1);\n'
 CLAIM = """\
@@ -79,3 +79,47 @@ def test_a_test_that_reads_code_as_text_ends_otherwise_with_comments_more(tmp_pa
         for reads in ('text.includes("text.indexOf(")', '!text.includes("text.lastIndexOf(")'):
             found = runner.check(one.replace(content=READS.format(reads)))
             assert (found.level, "code as text" in found.reason) == ("argued", True), found
+
+
+GO_CLAIM = """\
+package shop
+
+import "testing"
+
+func TestClaim(t *testing.T) {{
+	if got := Password("a:b:c"); got != "{}" {{
+		t.Fatalf("the password is cut to %s", got)
+	}}
+}}
+"""
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed")
+def test_go_compiles_its_library_once_for_a_side_and_runs_each_test_anew(tmp_path: Path) -> None:
+    text = 'package shop\n\nimport "strings"\n\n'
+    text += 'func Password(text string) string {{\n\treturn text[strings.{}(text, ":")+1:]\n}}\n'
+    repo = GitRepo(tmp_path / "shop").write("go.mod", "module shop\n\ngo 1.19\n")
+    base = repo.write("shop.go", text.format("Index")).commit()
+    head = repo.write("shop.go", text.format("LastIndex")).commit()
+    place = place_of(repo, base, head, validators=(Command.of("go", "test", "./..."),))
+
+    def claim(wanted: str) -> Reproduction:
+        return Reproduction("claim_test.go", GO_CLAIM.format(wanted), "test", "the password is cut")
+
+    with ProofTrees(place) as trees:
+        launcher = launch.Launcher(trees)
+        assert launcher.run(claim("b:c"), "head")["status"] == "failed"
+        (head_cache,) = (mount.source for mount in trees.caches("head"))
+        compiled = {path.name for path in Path(head_cache, "go-build").rglob("*-d")}
+        assert compiled
+        for _ in range(2):
+            passed = launcher.run(claim("c"), "head")
+            assert passed["status"] == "passed", passed
+            assert "(cached)" not in passed["output"]
+        again = {path.name for path in Path(head_cache, "go-build").rglob("*-d")}
+        assert compiled < again
+        assert len(again) < 2 * len(compiled)
+        # Code of the change makes up nothing for the base.
+        assert trees.caches("base")[0].source != head_cache
+        assert trees.caches("repair-1")[0].source == head_cache
