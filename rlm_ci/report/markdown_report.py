@@ -6,6 +6,8 @@ always stay. The limits are those of the view, so a user's template fits in the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from rlm_ci.report import wording
 from rlm_ci.report.details.fixes_and_proofs import language
 from rlm_ci.report.links import in_manual
@@ -48,8 +50,8 @@ _STEPS: tuple[tuple[int, ViewLimits], ...] = (
 
 
 #: Steps that come first, for a comment on claims that were run: one that nobody scrolls through.
-_BRIEF = _STEPS[0][1].replace(has_runs=False)
-_BRIEFER = _BRIEF.replace(quote_lines=4, places=2, omitted=10, suppressed=10, overview=10)
+_BRIEF = _STEPS[0][1]
+_BRIEFER = _BRIEF.replace(quote_lines=4, places=2, omitted=10, suppressed=10, overview=10, runs=0)
 _BRIEFEST = _BRIEFER.replace(omitted=5, suppressed=5, overview=0, overrides=False)
 #: Lines of a comment on claims that were run: for each of them, and at least.
 _LINES_EACH, _LINES = 25, 200
@@ -113,19 +115,27 @@ def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -
 
     total = len(view.live)
     claims = view.claims_with_runs
+    steps = _STEPS
     if room.few_lines and claims:
         most = max(_LINES, _LINES_EACH * claims)
+        runs = (_BRIEF.replace(runs=number) for number in range(view.runs, -1, -1))
         repairs = range(view.repairs, -1, -1)
         fewer = (_BRIEFEST.replace(repairs=number) for number in repairs)
-        for limits in (_STEPS[0][1], _BRIEF, _BRIEFER, *fewer):
+        brief = (*runs, _BRIEFER, *fewer)  # each has less than the one before
+
+        def fits(limits: ViewLimits) -> bool:
             text = attempt(limits)
-            if text.count("\n") <= most and room.has(text):
-                return text
-    for least, limits in _STEPS:
+            return text.count("\n") <= most and room.has(text)
+
+        at = bisect_left(brief, 1, key=fits)
+        if at < len(brief):
+            return attempt(brief[at])
+        steps = ((0, _BRIEFEST.replace(repairs=0)), *_STEPS)
+    for least, limits in steps:
         sample = room.size(attempt(limits.replace(findings=_SAMPLE))) if total > _SAMPLE else 0
         if sample * total < 2 * room.limit * _SAMPLE and room.has(text := attempt(limits)):
             return text
-        if least or limits is _STEPS[-1][1]:
+        if least or limits is steps[-1][1]:
             text = _most_findings(attempt, limits, (min(least, total), total), room)
             if text:
                 return text

@@ -43,7 +43,7 @@ _PATTERN = 200
 class ViewLimits(Value):
     """How much of a report is shown: ``text`` in characters, the others in items.
 
-    ``repairs`` counts patches; ``has_runs``: with the reproductions of what is shown.
+    ``repairs`` counts patches, and ``runs`` reproductions with what they printed.
     Findings beyond ``opened`` are folded away.
     """
 
@@ -62,7 +62,7 @@ class ViewLimits(Value):
     overrides: bool = True
     text: int = EVERYTHING
     repairs: int = EVERYTHING
-    has_runs: bool = True
+    runs: int = EVERYTHING
 
 
 #: What a browser can open: some four megabytes.
@@ -90,8 +90,10 @@ class View:
             one for one in findings if one.suppression is not None and one.suppression not in OLD
         ]
         self._old_claims = [one for one in self.old if one.proof is not None]
-        #: Those that have a repair, the worst first.
+        #: Those that have a repair, and those of which something ran, the worst first.
         self._repaired = [id(one) for one in self.live if one.proof and one.proof.repair]
+        claims = (*self.live, *self.argued[: wording.ARGUED_SHOWN])
+        self._run = [id(one) for one in claims if one.proof and one.proof.reproduction]
         self._by_rule = FindingsByRule(self.live)
         #: Each hint, with how many findings of each rule it is for.
         self._fixes: dict[str, dict[str, int]] = {}
@@ -108,6 +110,11 @@ class View:
     def repairs(self) -> int:
         """How many findings have one."""
         return len(self._repaired)
+
+    @property
+    def runs(self) -> int:
+        """Of how many findings a reproduction is shown, if there is room."""
+        return len(self._run)
 
     @property
     def claims_with_runs(self) -> int:
@@ -275,7 +282,8 @@ class View:
         suppression = finding.suppression
         code = limits.text if limits.quote_lines else 0  # shed with the quotes
         has_repair = id(finding) not in self._repaired[limits.repairs :]
-        proof_limits = ProofLimits(2 * limits.text, limits.quote_lines, has_repair, limits.has_runs)
+        has_runs = id(finding) not in self._run[limits.runs :]
+        proof_limits = ProofLimits(2 * limits.text, limits.quote_lines, has_repair, has_runs)
         alone = wording.proof_command(self._report, finding.proof) if finding.proof else ""
         return {
             "rule": self._surface.code(neutralise.clip(finding.rule, 120)),
@@ -311,7 +319,7 @@ class View:
             shown.append(
                 claim.finding.replace(proof=proof.replace(level=REFUTED, reason=claim.reason))
             )
-        return self._groups(shown, limits.replace(has_runs=True))
+        return self._groups(shown, limits)
 
     def _refuted_briefly(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """The refuted claims that are not shown with what was run."""
@@ -441,11 +449,12 @@ class View:
             shed.append(ways if limits.hints else "how to fix")
         if not limits.overrides and self._report.failing():
             shed.append("how to override")
-        proofs = [one.proof for one in self.live if one.proof and one.proof.reproduction]
-        if proofs and not (limits.has_runs and limits.quote_lines):
-            shed.append(f"{wording.count(len(proofs), 'reproduction')} with what they printed")
-        if (total := len(self._repaired)) > limits.repairs:
-            shed.append(f"{total - limits.repairs:,} of {wording.count(total, 'repair')}")
+        for total, shown, noun, rest in (
+            (self.runs, limits.runs if limits.quote_lines else 0, "reproduction", " with output"),
+            (self.repairs, limits.repairs, "repair", ""),
+        ):
+            if total > shown:
+                shed.append(f"{total - shown:,} of {wording.count(total, noun)}{rest}")
         return shed
 
 

@@ -106,18 +106,33 @@ def _only_reports(part: Part) -> bool:
     """
     is_open = (one.suppression is None and one.severity > Severity.INFO for one in part.findings)
     is_stale = part.id == _WIKI and amount(part.metrics, "stale") > 0
-    return is_stale or (part.id == _GUARD and any(is_open)) or bool(_claims_to_read(part.findings))
+    return is_stale or (part.id == _GUARD and any(is_open)) or bool(_claims_left([part]))
 
 
-def _claims_to_read(findings: Iterable[Finding]) -> str:
-    """The claims of a model that fail nothing and are not accepted, in numbers; "" for none."""
+def _claims_left(parts: Iterable[Part]) -> str:
+    """The claims of a model that fail nothing and are left, in numbers; "" for none.
+
+    These are the ones that nobody accepts, those that could not be checked, and those that nothing
+    but an argument refutes.
+    """
+    unchecked = disputed = 0
+    findings: list[Finding] = []
+    for part in parts:
+        findings += part.findings
+        unchecked += amount(part.metrics, "unchecked")
+        disputed += amount(part.metrics, "disputed")
     live, argued = parted(findings)
     told = []
-    if live and (argued or any(one.proof is not None for one in live)):
-        told.append(f"{count(len(live), 'finding')} below the fail level")
     if argued:
         told.append(f"{count(len(argued), 'claim')} to read, not shown by a run")
-    return ", ".join(told)
+    if unchecked:
+        told.append(f"{count(unchecked, 'claim')} could not be checked")
+    if disputed:
+        told.append(f"{count(disputed, 'claim')} refuted by an argument alone")
+    if live and (told or any(one.proof is not None for one in live)):
+        told.insert(0, f"{count(len(live), 'finding')} below the fail level")
+    begins = "" if live or argued or not told else "Nothing shown: "
+    return f"{begins}{', '.join(told)}"
 
 
 def rows(report: Report) -> tuple[Part, ...]:
@@ -238,7 +253,7 @@ def headline(report: Report) -> str:
     checks = sum(part.enabled for part in report.parts)
     if not checks:
         return "Nothing was checked: every check is off"
-    return _claims_to_read(report.findings) or _clean(report, checks)
+    return _claims_left(report.parts) or _clean(report, checks)
 
 
 def _clean(report: Report, checks: int) -> str:
@@ -354,7 +369,7 @@ def tone(report: Report) -> str:
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
     if is_open or _idle(report) or is_unread(report):
         return INCOMPLETE
-    return REPORTED if _claims_to_read(report.findings) else CLEAN
+    return REPORTED if _claims_left(report.parts) else CLEAN
 
 
 def _idle(report: Report) -> bool:

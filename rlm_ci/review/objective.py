@@ -291,6 +291,7 @@ class ReviewObjective:
             metrics=metrics,
             data={
                 **self._kept(proved, mended),
+                "unchecked": self._unchecked(node, looked.unchecked),
                 # Files that an analyzer reads without knowing them by their names.
                 "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
                 "unknown": unknown,
@@ -375,6 +376,11 @@ class ReviewObjective:
             told["mended"] = [wording.position(one.evidence[0]) for one in mended]
         return told
 
+    def _unchecked(self, node: Node, paths: Iterable[str]) -> list[str]:
+        """A file for each claim that could not be checked; at the root, earlier ones, too."""
+        earlier = self._onward.unchecked if self._onward and node.parent is None else ()
+        return [*map(encodable, paths), *earlier]
+
     def _notes(self, node: Node) -> Sequence[str]:
         """At the root, the notes on the repository's own analyzers."""
         return self.options.get("notes", ()) if node.parent is None else ()
@@ -438,6 +444,9 @@ class ReviewObjective:
             metrics=metrics,
             data={
                 **self._kept(proved, mended),
+                "unchecked": self._unchecked(
+                    node, (path for one in children for path in one.data.get("unchecked", ()))
+                ),
                 "scripts": _below(children, "scripts"),
                 "unknown": [] if is_root else _below(children, "unknown"),
                 **words,

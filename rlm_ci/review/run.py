@@ -399,7 +399,8 @@ class ChangeReviewJob(ReviewJob):
             near = self.near(done.agreed.scope)
             marks = [near.mark(path) for path in self.change.names() if path not in again]
             asked_for = objective.asked_for(done.agreed.options, done.agreed.model)
-            packed = pack(claims, marks, asked_for, done.run.redactor.text)
+            unchecked = result.data.get("unchecked", ())
+            packed = pack(claims, marks, asked_for, done.run.redactor.text, unchecked)
             self.kept, left_out = packed.text or TOO_MUCH, packed.left_out
         mended = result.data["mended"]
         asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)

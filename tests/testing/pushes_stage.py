@@ -32,9 +32,15 @@ class Critic:
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: Whether it shows each fault, of a function with its name, by a script.
     proves: bool = False
+    #: What a second look says.
+    refuted: str = "upheld"
+    #: Quoted in place of the lines.
+    quote: str | None = None
 
     def __call__(self, asked: Asked) -> Answer:
         text = str(asked.messages[-1]["content"])
+        if "Try to refute it" in text:
+            return Answer(json.dumps({"verdict": self.refuted, "reason": "nobody needs it"}))
         if '"verdict"' in text:
             return Answer(json.dumps({"verdict": "fault", "reason": "it is one"}))
         if '"edits"' in text and (broken := re.search(r"\(\w+, (src/\w+\.py), ", text)):
@@ -65,7 +71,8 @@ class Critic:
         return {
             "rule": f"{self.name}-{word}", "severity": self.severity, "domain": "quality",
             "confidence": 0.8, "message": f"The fault {word} is here.", "path": path,
-            "line_start": line, "line_end": line, "quote": quote, "suggested_fix": None,
+            "line_start": line, "line_end": line, "suggested_fix": None,
+            "quote": quote if self.quote is None else self.quote,
         }  # fmt: skip
 
     @property

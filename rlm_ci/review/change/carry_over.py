@@ -62,7 +62,7 @@ class CarriedClaim(Value):
 
     @property
     def has_reproduction(self) -> bool:
-        return self.trial is not None and self.trial.reproduction is not None
+        return self.trial is not None and self.trial.is_shown
 
 
 class EditedFile(Value):
@@ -76,11 +76,15 @@ class EditedFile(Value):
 
 
 class SavedReview(Value):
-    """``asked_for`` tells who looked and for what; ``marks`` are those of the files looked at."""
+    """``asked_for`` tells who looked and for what; ``marks`` are those of the files looked at.
+
+    ``unchecked`` has a file for each claim that could not be checked.
+    """
 
     asked_for: str
     marks: frozenset[str]
     claims: tuple[CarriedClaim, ...]
+    unchecked: tuple[str, ...] = ()
 
 
 class CarriedReview(Value):
@@ -88,7 +92,8 @@ class CarriedReview(Value):
 
     ``asked`` are the files that a model has yet to read, None for all, and ``why`` is the reason;
     ``is_doubt``: there was a previous review that cannot be used. ``is_kept``: the results of
-    this one can be stored. ``is_same``: it is this commit.
+    this one can be stored. ``is_same``: it is this commit. ``unchecked`` has a file for each claim
+    that could not be checked, and is not asked for again.
     """
 
     why: str
@@ -99,6 +104,7 @@ class CarriedReview(Value):
     claims: tuple[EarlierClaim, ...] = ()
     counts: Evidence = Evidence()
     is_same: bool = False
+    unchecked: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -106,6 +112,7 @@ class CarriedReview(Value):
             "asked": None if self.asked is None else list(self.asked),
             "claims": [one.to_dict() for one in self.claims],
             "counts": [*self.counts.to_dict().values()],
+            "unchecked": list(self.unchecked),
         }
 
     @classmethod
@@ -113,7 +120,8 @@ class CarriedReview(Value):
         asked = None if record["asked"] is None else tuple(record["asked"])
         claims = tuple(map(EarlierClaim.from_dict, record["claims"]))
         counts = Evidence(*record["counts"])
-        return cls(**{**record, "asked": asked, "claims": claims, "counts": counts})
+        fields = {"asked": asked, "claims": claims, "counts": counts}
+        return cls(**{**record, **fields, "unchecked": tuple(record.get("unchecked", ()))})
 
 
 # ── as a text ──
@@ -134,8 +142,9 @@ def pack(
     marks: Iterable[str],
     asked_for: str,
     mask: Callable[[str], str],
+    unchecked: Sequence[str] = (),
 ) -> PackedReview:
-    """``mask`` takes secrets out."""
+    """``mask`` takes secrets out; ``unchecked`` is as in a saved review."""
 
     def place(one: Location) -> list[Any]:
         return [encodable(one.path), one.line_start, one.line_end, _digest(one.quote)]
@@ -154,25 +163,39 @@ def pack(
     ]  # fmt: skip
     names = [one.rule for one in findings]
     names += [place.path for one in findings for place in one.evidence]
-    if len(rows) > _CLAIMS or any(mask(name) != name or encodable(name) != name for name in names):
+    names += unchecked
+    is_odd = any(mask(name) != name or encodable(name) != name for name in names)
+    if len(rows) + len(unchecked) > _CLAIMS or is_odd:
         return PackedReview(None)
     trials = [one.trial and one.trial.stored(mask) for one in claims]
-    record = {"t": asked_for, "m": "".join(sorted(set(marks)))}
+    record = {"t": asked_for, "m": "".join(sorted(set(marks))), "u": list(unchecked)}
     lost = {at for at, one in enumerate(claims) if one.trial and trials[at] is None}
-    # What costs the most to ask again goes last: repairs first, then what is least severe.
+    # What costs the most to ask again goes last, and what is least severe first.
     order = sorted(range(len(claims)), key=lambda at: findings[at].severity)
-    steps = [*((at, True) for at in order), *((at, False) for at in order)]
     text = _packed(record, rows, trials)
-    for at, is_repair in steps:
+    for at, less in ((at, less) for less in _LESS for at in order):
         if text is None or len(text) <= _ROOM:
             break
-        known = trials[at]
-        if known is None or (is_repair and not known.repair):
-            continue
-        trials[at] = known.replace(repair="", repair_reason="") if is_repair else None
-        lost.add(at)
-        text = _packed(record, rows, trials)
+        before, trials[at] = trials[at], less(trials[at])
+        if trials[at] != before:
+            lost |= set() if less is _without_missed else {at}
+            text = _packed(record, rows, trials)
     return PackedReview(text, len(lost))
+
+
+def _without_missed(trial: EarlierTrial | None) -> EarlierTrial | None:
+    """What passed need not be run again: only people see it."""
+    return trial.replace(reproduction=None) if trial and not trial.is_shown else trial
+
+
+def _without_repair(trial: EarlierTrial | None) -> EarlierTrial | None:
+    return trial.replace(repair="", repair_reason="") if trial and trial.repair else trial
+
+
+#: What is left of a trial where there is no room for all.
+_LESS: tuple[Callable[[EarlierTrial | None], EarlierTrial | None], ...] = (
+    _without_missed, _without_repair, lambda _trial: None,
+)  # fmt: skip
 
 
 def _packed(
@@ -207,7 +230,7 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
         raise ValueError("no marks")
     claims = tuple(_claim(row, source, domains) for row in record["f"])
     known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
-    return SavedReview(record["t"], known, claims)
+    return SavedReview(record["t"], known, claims, tuple(record.get("u", ())))
 
 
 def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> CarriedClaim:
@@ -348,6 +371,8 @@ def told(begun: CarriedReview, asked: int, mended: Sequence[str] = ()) -> str:
     carried = len(begun.claims) - len(mended)
     hold = "holds" if carried == 1 else "hold"
     told = f"{told}, and {count(carried, 'claim')} of it from before {hold}"
+    if begun.unchecked:
+        told += f"; {count(len(begun.unchecked), 'claim')} from before could not be checked"
     if not mended:
         return told
     verb, more = ("is", "its") if len(mended) == 1 else ("are", "their")

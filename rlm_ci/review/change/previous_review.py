@@ -148,6 +148,7 @@ def _gone_on(
         claims=claims,
         counts=counts,
         is_same=since == change.head,
+        unchecked=tuple(path for path in kept.unchecked if path in known and path not in asked),
     )
 
 

@@ -27,7 +27,7 @@ _CODE, LINE = 8_000, 400
 class EarlierTrial(Value):
     """``reproduction`` showed the claim, and its judge said ``severity`` and ``shown``, or did not.
 
-    Without one, ``reason`` says why nothing showed it, "" if it was not tried; ``verdict`` and
+    With a ``reason`` nothing showed it, and its reproduction, if any, passes. ``verdict`` and
     ``verdict_reason`` are those of the second look, "" if there was none. ``repair`` is a patch
     that mended it, ``repair_reason`` says why there is none, "" if nobody was asked.
     """
@@ -41,6 +41,11 @@ class EarlierTrial(Value):
     verdict_reason: str = ""
     repair: str = ""
     repair_reason: str = ""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether its reproduction showed the claim."""
+        return self.reproduction is not None and not self.reason
 
     def to_dict(self) -> dict[str, Any]:
         """Without what is empty."""
@@ -59,7 +64,7 @@ class EarlierTrial(Value):
         code = self.reproduction
         texts = [*code.to_dict().values(), self.repair] if code else []
         if any(len(text) > _CODE or mask(text) != text for text in texts):
-            return None
+            return self.replace(reproduction=None).stored(mask) if self.reason else None
         lines = {
             name: mask(text)[:LINE]
             for name, text in Value.to_dict(self).items()
@@ -96,7 +101,8 @@ class EarlierClaim(Value):
 
     @property
     def reproduction(self) -> Reproduction | None:
-        return self.trial.reproduction if self.trial else None
+        """The one that showed it, if there is one."""
+        return self.trial.reproduction if self.trial and self.trial.is_shown else None
 
     def is_same(self, finding: Finding) -> bool:
         """Whether ``finding`` claims the same in the same words, and nothing more severe."""

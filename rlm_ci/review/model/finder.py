@@ -49,12 +49,16 @@ _SUREST = 0.95
 
 
 class FinderResult(Value):
-    """``uncovered`` are pairs of path and reason, ``dropped`` numbers of claims as in DROPPED."""
+    """``uncovered`` are pairs of path and reason, ``dropped`` numbers of claims as in DROPPED.
+
+    ``unchecked`` has a file for each claim that could not be checked.
+    """
 
     findings: tuple[Finding, ...] = ()
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
     dropped: Mapping[str, int] = {}
+    unchecked: tuple[str, ...] = ()
 
 
 class Finder:
@@ -215,6 +219,7 @@ class _Opener:
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
         self._dropped = self._odd = self._unfounded = self._unasked = 0
         self._guidelines = guidelines
+        self._unchecked: list[str] = []
         self.findings: list[Finding] = []
 
     def take(self, claims: Sequence[Mapping[str, Any]]) -> None:
@@ -223,6 +228,7 @@ class _Opener:
             if number >= _CLAIMS or loader.misfit(claim, _SCHEMA):
                 self._odd += 1
                 self._outcomes[REJECTED] += 1
+                self._unchecked.append(self._named(claim))
                 continue
             place, is_moved = self._open(claim)
             others = [self._open(one)[0] for one in claim.get("also", ())]
@@ -235,8 +241,10 @@ class _Opener:
                 others.append(rests_on)
             if place is None:
                 self._dropped += 1
+                self._unchecked.append(self._named(claim))
             elif not is_founded:
                 self._unfounded += 1
+                self._unchecked.append(self._named(claim))
             elif claim["domain"] not in self._domains:
                 self._unasked += 1
             else:
@@ -249,7 +257,14 @@ class _Opener:
         lacking = tuple(dict.fromkeys(uncovered))
         numbers = (self._dropped, self._unfounded, self._odd, self._unasked)
         dropped = zip(DROPPED, numbers, strict=True)
-        return FinderResult(tuple(self.findings), counts, lacking, dict(dropped))
+        unchecked = tuple(self._unchecked)
+        return FinderResult(tuple(self.findings), counts, lacking, dict(dropped), unchecked)
+
+    def _named(self, claim: Mapping[str, Any]) -> str:
+        """The file that a claim names, or one of those that were shown; it may have no form."""
+        path = claim.get("path") if isinstance(claim, dict) else None
+        texts = self._texts.get(str(path)) or self._shown
+        return texts[0].path if texts else ""
 
     def _open(self, claim: Mapping[str, Any]) -> tuple[Location | None, bool]:
         """Where a claim points, and whether these are other lines than it names."""

@@ -159,7 +159,8 @@ class _Stage:
         self._cut: set[str] = set()
         self._kept: list[TracedFinding] = []
         self._refuted: list[RefutedClaim] = []
-        self._numbers: dict[str, float] = dict.fromkeys((*refute.VERDICTS, *LEVELS), 0)
+        names = (*refute.VERDICTS, *LEVELS, "disputed")
+        self._numbers: dict[str, float] = dict.fromkeys(names, 0)
         self._uncovered: dict[tuple[str, str], None] = {}
         self._stored: dict[str, StoredProof] = {}
         self._marks: dict[str, int] = {}
@@ -213,6 +214,7 @@ class _Stage:
             as_claimed = finding.replace(severity=claim.finding.severity)
             why_refuted = trial.reason if trial.is_missed else reason
             self._refuted.append(RefutedClaim(as_claimed, why_refuted or "no reason given"))
+            self._numbers["disputed"] += not trial.is_missed
             return
         self._numbers[trial.level] += 1
         if verdict in (refute.UNSURE, refute.UNEXAMINED):
@@ -284,8 +286,8 @@ class _Stage:
         why = self._why_not(finding)
         if why or self._ask is None or self._prover.runner is None:
             return Trial(ARGUED, why or self._no_room(finding))
-        if earlier is not None and earlier.reason:
-            return Trial(ARGUED, earlier.reason)
+        if earlier is not None and (again := self._missed_again(earlier)):
+            return again
         prompt = self._prompt(finding, self._prover.runner.framework())
         trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, prompt)
         trial.unmended = self._prover.of_fix and finding.rule == UNMENDED
@@ -305,6 +307,14 @@ class _Stage:
             why = self._ended(error, finding, what)
             before = "" if last.outcome is None else f"{last.reason}; "
             return last.replace(reason=before + why, prompt=prompt)
+
+    def _missed_again(self, earlier: EarlierTrial) -> Trial | None:
+        """A claim that nothing showed, with what still passes; None where it is to be tried."""
+        code, runner = earlier.reproduction, self._prover.runner
+        if not earlier.reason or code is None or runner is None:
+            return Trial(ARGUED, earlier.reason) if earlier.reason else None
+        trial = Trial(ARGUED, earlier.reason, earlier.breaks, code, runner.check(code))
+        return trial if trial.is_missed else None
 
     def _prompt(self, finding: Finding, framework: str | None = None) -> ClaimPrompt:
         return ClaimPrompt.of(finding, self._prover.sources.around(finding), framework)
@@ -420,4 +430,6 @@ def _kept(
     verdict, reason = ("", "") if verdict == refute.UNEXAMINED else (verdict, reason)
     why = trial.reason if trial.prompt is not None else ""
     known = EarlierTrial(reason=why, verdict=verdict, verdict_reason=reason)
+    if trial.is_missed and why:
+        known = known.replace(reproduction=trial.reproduction, breaks=trial.breaks)
     return None if known == EarlierTrial() else known

@@ -97,6 +97,8 @@ def part(
         "model": model,
         **{name: int(metrics.get(name, 0)) for name in ("claims", "merged", *VERDICTS, *LEVELS)},
         **{name: int(metrics[name]) for name in ("turns", "looks") if name in metrics},
+        "unchecked": len(result.data.get("unchecked", ())),
+        "disputed": int(metrics.get("disputed", 0)),
     }
     return Part(PART, summary, shown, found, state, refusal(result), evidence=result.counts)
 

@@ -462,3 +462,52 @@ def test_a_forged_reproduction_decides_nothing(pushes: Pushes, how: str) -> None
     assert pushes.stage.last.calls == spent + 2
     assert proved(pushes) == {"one": ("high", "reproduced")}
     assert pushes.stage.conclusions[-1] == "failure"
+
+
+@pytest.mark.full
+def test_a_refuted_claim_shows_again_what_was_run_without_a_question(pushes: Pushes) -> None:
+    stage, critic = pushes.stage, pushes.critic
+    critic.severity, critic.proves, critic.refuted = "high", True, "refuted"
+    pushes.push(a="def one():\n    return 0  # FAULT one\n", b="two = 2\n")
+    pushes.judge(**SEVERE)
+
+    def shown() -> tuple[str, str]:
+        """The headline, and the fold of the refuted claims."""
+        fold = stage.summary.partition("<b>1 refuted claim</b>")[2].partition("</details>\n\n<")[0]
+        return stage.summary.splitlines()[1], fold
+
+    first, spent = shown(), stage.last.calls
+    assert "Clean" in first[0]
+    for part in ("assert one() == 0", "It passes, and prints nothing."):
+        assert part in first[1]
+    for _ in range(2):
+        assert pushes.judge(**SEVERE) == set()
+        assert (shown(), stage.last.calls) == (first, spent)
+    # Once it fails, it is a claim as any other.
+    critic.refuted = "upheld"
+    pushes.push(a="def one():\n    return 1  # FAULT one\n")
+    pushes.judge(**SEVERE)
+    assert proved(pushes) == {"one": ("high", "reproduced")}
+
+
+@pytest.mark.full
+def test_no_later_run_is_clean_over_a_claim_that_could_not_be_checked(pushes: Pushes) -> None:
+    stage, critic = pushes.stage, pushes.critic
+    critic.quote = "these words are in no file"
+    pushes.push(a="one = 1  # FAULT one\n", b="two = 2\n")
+    pushes.judge()
+    told = "## ➖ Nothing shown: 1 claim could not be checked"
+    assert stage.summary.splitlines()[1] == told
+    assert stage.conclusions[-1] == "success"
+    critic.quote = None
+    spent = stage.last.calls
+    assert pushes.judge() == set()
+    assert stage.last.calls == spent
+    assert stage.summary.splitlines()[1] == told
+    pushes.push(c="three = 4\n")
+    assert pushes.judge() == {"src/c.py"}
+    assert stage.summary.splitlines()[1] == told
+    assert "1 claim from before could not be checked" in pushes.part["summary"]
+    pushes.push(a="one = 1\n")
+    assert pushes.judge() == {A}
+    assert "Clean" in stage.summary.splitlines()[1]

@@ -216,6 +216,31 @@ def test_nothing_is_clean_over_a_claim_that_stands(kinds: tuple[int, ...], headl
     assert render(done, "text").splitlines()[-1] == "✓ Clean: 1 check, nothing to fix"
 
 
+@pytest.mark.parametrize(("metrics", "kept", "headline"), [
+    ({"unchecked": 3}, (), "Nothing shown: 3 claims could not be checked"),
+    ({"disputed": 1}, (), "Nothing shown: 1 claim refuted by an argument alone"),
+    ({"unchecked": 1, "disputed": 2}, (70,),
+     ("1 claim to read, not shown by a run, 1 claim could not be checked, "
+      "2 claims refuted by an argument alone")),
+    ({"unchecked": 1}, (90,), "1 finding below the fail level, 1 claim could not be checked"),
+])  # fmt: skip
+def test_nothing_is_clean_over_a_claim_that_nobody_could_check(
+    metrics: dict[str, int], kept: tuple[int, ...], headline: str
+) -> None:
+    report = reports.proven()
+    (part,) = report.parts
+    findings = [one for one in part.findings if int(one.rule.rpartition("-")[2]) in kept]
+    part = part.replace(findings=tuple(findings), metrics={**part.metrics, **metrics})
+    left = report.replace(parts=(part,), refuted=())
+    assert (left.verdict(), left.exit_code()) == ("clean", 0)
+    assert render(left, "text").splitlines()[-1] == f"– {headline}"
+    for surface in ("text", "markdown", "summary", "html"):
+        text = render(left, surface)
+        assert headline in text
+        for clean in ("nothing to fix", "Clean", "✅", "✓"):
+            assert clean not in text, surface
+
+
 PATCH = (
     "--- a/{0}\n+++ b/{0}\n@@ -9,7 +9,7 @@\n"
     " a\n b\n c\n-    if n <= 1:\n+    if n == 1:\n d\n e\n f\n"
@@ -264,10 +289,29 @@ def test_a_comment_on_eight_findings_is_read_at_once_and_has_what_a_person_needs
     shown = 2 if extra else 8
     assert text.count("```diff") == shown
     assert ("6 of 8 repairs" in text) == bool(extra)
-    assert "8 reproductions with what they printed" in text
+    assert "8 of 8 reproductions with output" in text
     assert "All of it is in `report.json` and `report.html` of this run." in text
     page = render(eight(PATCH + " more\n" * extra), "html")
     assert all(f"test {at} 14" in page for at in range(8))
+    assert not github_html(text).stray
+
+
+@pytest.mark.parametrize("number", [4, 5, 6])
+def test_a_comment_leaves_reproductions_out_one_by_one_the_worst_last(number: int) -> None:
+    report = eight("", number)
+    (part,) = report.parts
+    worst = part.findings[-1].replace(severity=Severity.CRITICAL)
+    report = report.replace(parts=(part.replace(findings=(*part.findings[:-1], worst)),))
+    text = render(report, "markdown")
+    assert text.count("\n") <= 200
+    order = (number - 1, *range(number - 1))
+    shown = [f"test {at} 14" in text for at in order]
+    assert shown[0]
+    assert shown == sorted(shown, reverse=True)
+    left_out = shown.count(False)
+    assert left_out < number
+    told = re.findall(r"(\d) of \d reproductions with output", text)
+    assert told == ([str(left_out)] if left_out else [])
     assert not github_html(text).stray
 
 
