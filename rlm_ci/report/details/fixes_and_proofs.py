@@ -125,7 +125,10 @@ def proof_of(
     return {
         **view,
         "last": surface.code(neutralise.clip(last, _WIDTH)) if last else None,
-        "alone": surface.code(alone) if alone and not proof.is_argued else None,
+        # A command of its own needs the file that is shown beside it.
+        "alone": surface.code(alone)
+        if alone and not proof.is_argued and (limits.has_runs or alone != proof.command)
+        else None,
         "repair": repair,
         "left_out": surface.text(left_out) if proof.repair and not repair else None,
         "repair_reason": repair_reason if proof.repair else None,

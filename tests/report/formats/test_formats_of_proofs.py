@@ -310,6 +310,9 @@ def test_a_comment_leaves_reproductions_out_one_by_one_the_worst_last(number: in
     assert shown == sorted(shown, reverse=True)
     left_out = shown.count(False)
     assert left_out < number
+    # Without a run, nobody could run what is not shown.
+    loose = render(report.replace(run_id=None), "markdown")
+    assert loose.count("To run it: `python -m pytest ") == number - left_out
     told = re.findall(r"(\d) of \d reproductions with output", text)
     assert told == ([str(left_out)] if left_out else [])
     assert not github_html(text).stray
