@@ -9,7 +9,7 @@ import secrets
 
 from rlm_ci.review.proofs import other_languages
 from rlm_ci.review.proofs import reproduction as ends
-from rlm_ci.review.proofs.levels import ClaimFailure
+from rlm_ci.review.proofs.levels import ClaimFailure, expected_warning
 from rlm_ci.review.proofs.reproduction import ProjectUse
 from rlm_ci.review.proofs.trees import BASE
 from rlm_ci.sandbox import HOME, JobLimits, Mount, SandboxJob
@@ -67,7 +67,7 @@ class Launcher:
             order = {
                 "kind": one.kind, "root": trees.root, "paths": trees.python_paths(side),
                 "scratch": HOME, "report": f"{_OUT}/report", "token": token, "how": how,
-                "controls": control.scripts,
+                "controls": control.scripts, "warning": expected_warning(one.expects),
             }  # fmt: skip
             if one.kind == ends.SCRIPT:
                 files.write(os.path.join(own, "script.py"), _bytes(one.content), 0o600)

@@ -101,6 +101,12 @@ def is_expected(expects: str, failure: ClaimFailure) -> bool:
     return len(text) >= _ENOUGH and text in known
 
 
+def expected_warning(expects: str) -> str:
+    """The class of warning that ``expects`` names first, "" for none."""
+    name = _plain(expects).partition(":")[0].rpartition(".")[2].strip()
+    return name if name.isidentifier() and name.endswith("Warning") else ""
+
+
 def looks_at(content: str, claim: str) -> str:
     """What a reproduction in Python looks at that no run can tell; "" if it looks at nothing.
 

@@ -245,6 +245,41 @@ def test_a_leak_is_proven_where_warnings_are_errors(tmp_path: Path, name: str) -
         assert "CacheWarning" not in told
 
 
+#: Tests that record nothing, and what they expect.
+OPEN = {
+    "a file": ("def test_claim():\n    Upload().finish()\n", "ResourceWarning: unclosed"),
+    "a cycle": (
+        "def test_claim():\n    one = Upload()\n    one.me = one\n    one.finish()\n",
+        "ResourceWarning",
+    ),
+    "as pytest calls it": (
+        "def test_claim():\n    Upload().finish()\n", "pytest.PytestUnraisableExceptionWarning"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("filters", ["error", pytest.param("default", marks=pytest.mark.full)])
+def test_a_leak_that_a_test_expects_need_not_be_recorded(
+    tmp_path: Path, name: str, filters: str
+) -> None:
+    text, expects = OPEN[name]
+    repo = GitRepo(tmp_path)
+    repo.write("pyproject.toml", f'[tool.pytest.ini_options]\nfilterwarnings = ["{filters}"]\n')
+    base = repo.write("store.py", STORE).commit()
+    head = repo.write("store.py", STORE.replace("        self.stream.close()\n", "")).commit()
+    one = case(f"from store import Upload\n\n{text}", "tests/test_claim.py", expects)
+    with ProofRunner(place_of(repo, base, head), Facts()) as runner:
+        found = runner.check(one)
+        is_told = filters == "error" or "Unraisable" not in expects
+        assert found.level == ("proven" if is_told else "argued"), found
+        # Who expects something else is not told of it, and what leaks at the base shows nothing.
+        other = runner.check(one.replace(expects="RuntimeWarning: never awaited"))
+        assert (other.level, other.head.status) == ("argued", "passed"), other
+    with ProofRunner(place_of(repo, head, head), Facts()) as runner:
+        assert runner.check(one).level == "argued"
+
+
 @pytest.mark.parametrize(
     ("path", "text", "filters"),
     [

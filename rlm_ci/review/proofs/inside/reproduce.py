@@ -19,10 +19,12 @@ import sys
 import traceback
 import types
 import unittest
-from contextlib import suppress
+import warnings
+from contextlib import contextmanager, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 #: Characters of a message, of a traceback, of all that is shown of tests.
@@ -30,6 +32,8 @@ _MESSAGE, _TRACE, _SHOWN = 4_000, 12_000, 48_000
 #: Failures that are reported.
 _MOST = 50
 _START = os.getpid()
+#: What pytest calls an exception that nobody can catch, and the warning about what is left open.
+_UNRAISABLE, _LEFT_OPEN = "PytestUnraisableExceptionWarning", "ResourceWarning"
 #: How pytest ends where it cannot read a conftest.py.
 _USAGE = 4
 #: What a test may put another in the place of.
@@ -57,6 +61,31 @@ class _Report:
         if len(self.failures) < _MOST:
             self.failures.append(_described(name, error, self.file))
             self.show(f"{name}\n{self.failures[-1]['trace']}")
+
+    @contextmanager
+    def warned(self, name: str) -> Iterator[None]:
+        """Around a test that expects a warning: it fails by that if it is given at its end."""
+        awaited = self.order["warning"]
+        if not awaited:
+            yield
+            return
+        lost: list[BaseException | None] = []
+        before, sys.unraisablehook = sys.unraisablehook, lambda told: lost.append(told.exc_value)
+        try:
+            with warnings.catch_warnings(record=True) as given:
+                if awaited == _LEFT_OPEN:
+                    warnings.simplefilter("always", ResourceWarning)
+                yield
+                gc.collect()
+        finally:
+            sys.unraisablehook = before
+        heard = [*(one.message for one in given if isinstance(one.message, Warning)), *lost]
+        for error in filter(None, heard):
+            if awaited in [kind.__name__ for kind in type(error).__mro__]:
+                self.failed(name, error)
+            elif awaited == _UNRAISABLE and error in lost:
+                self.failed(name, error)
+                self.failures[-1]["kinds"].append(_UNRAISABLE)
 
     def ended(self, name: str, when: str, error: BaseException | None, *, is_skip: bool) -> None:
         """A part of a test ended: it has passed if all of its parts have."""
@@ -186,7 +215,7 @@ def _foreign(order: dict[str, Any]) -> list[str]:
 
 def _with_pytest(pytest: Any, report: _Report, printed: str) -> None:
     order = report.order
-    recorder = _recorder(pytest, report)
+    plugins = [_recorder(pytest, report), _warned(pytest, report)]
     more = ["-n0"] if importlib.util.find_spec("xdist") else []
     # What is left open is collected during whatever test comes next: it accuses no test.
     words = [
@@ -194,9 +223,9 @@ def _with_pytest(pytest: Any, report: _Report, printed: str) -> None:
         *("--rootdir", order["root"], "--maxfail=0", "--color=no", "--tb=short"),
         *("--continue-on-collection-errors", *more, report.file, order["control"]),
     ]
-    code = pytest.main(words, plugins=[recorder])
+    code = pytest.main(words, plugins=plugins)
     if int(code) == _USAGE and not report.controls:  # the base's conftest does not fit the head
-        code = pytest.main(["--noconftest", *words], plugins=[recorder])
+        code = pytest.main(["--noconftest", *words], plugins=plugins)
     if not (report.failures or report.passed or report.skipped):
         report.problem = f"pytest ran no test of it, and ended with {int(code)}"
         with suppress(OSError), open(printed, encoding="utf-8", errors="replace") as file:
@@ -244,6 +273,21 @@ def _recorder(pytest: Any, report: _Report) -> Any:
                 report.failed("collection", error.__cause__ or error)
 
     return Recorder()
+
+
+def _warned(pytest: Any, report: _Report) -> Any:
+    """A plugin that hears of the warning that a test expects."""
+
+    class Warned:
+        @pytest.hookimpl(hookwrapper=True, trylast=True)  # type: ignore[untyped-decorator]
+        def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+            if str(getattr(item, "path", None) or item.fspath) != report.file:
+                yield
+                return
+            with report.warned(item.name):
+                yield
+
+    return Warned()
 
 
 class _Result(unittest.TestResult):
