@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlm_ci.agent_hooks import session as sessions
-from rlm_ci.errors import ConfigError
+from rlm_ci.agent_hooks import tasks
+from rlm_ci.config.core_options import COMMON
 from rlm_ci.text.neutralise import clip, one_line
 from rlm_ci.values import Value
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.agent_hooks.dialects import Event
     from rlm_ci.agent_hooks.session import Session
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.errors import RlmCiError
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 #: What no edit of an agent mends: the person names the task.
 _PERSONS = "delegation-guard/missing-task-id"
+_TASK = next(row for row in COMMON if row.key == "task")
 #: Characters of a message or a hint that are shown.
 _LONGEST = 600
 #: What a program may take for markup of its own.
@@ -36,11 +39,12 @@ class Problem(Value):
 
 
 class WorkSite(Value):
-    """The ``repository`` of a session, whose record lies in ``folder``.
+    """The ``repository`` of the session of ``event``, whose record lies in ``folder``.
 
     ``environ`` are the variables of this process, ``flags`` the options of the command.
     """
 
+    event: Event
     repository: Repository
     folder: str
     environ: Mapping[str, str]
@@ -51,24 +55,15 @@ class WorkSite(Value):
 
         The start's own configuration judges it. Raises RlmCiError.
         """
+        from rlm_ci.agent_hooks.work_tree import SessionTree
         from rlm_ci.change.change_set import ChangeSet
-        from rlm_ci.git.hardening import without_hook
-        from rlm_ci.git.repository import Repository
 
-        taken = sessions.snapshot(self.folder, self.repository, self.environ)
-        if taken.tree == session.tree:
+        work = SessionTree(self.repository, self.folder, self.environ)
+        start = session.commit
+        now = work.now(start, session.tree)
+        if now is None:
             return None
-        objects = sessions.private_git(self.folder, self.environ).own_objects
-        seen = {**without_hook(self.environ), "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
-        repository = Repository(self.repository.root, self.repository.git_dir, seen)
-        (start,) = repository.resolve(session.commit)
-        if start is None:
-            raise ConfigError(
-                "the tree of the session's start is gone",
-                where=self.folder,
-                hint="remove this folder; the session is then judged from its next stop on",
-            )
-        return ChangeSet(repository, "range", base=start, head=taken.commit, merge_base=start)
+        return ChangeSet(work.reader(), "range", base=start, head=now[0], merge_base=start)
 
     def report(self, session: Session, change: ChangeSet, wanted: Sequence[str] = ()) -> Report:
         """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
@@ -78,8 +73,8 @@ class WorkSite(Value):
             **self.flags, "repo": self.repository.root, "quiet": True, "test_guard.fail": True,
         }  # fmt: skip
         environ = sessions.environment(session, self.environ)
-        if session.task:
-            flags.setdefault("task", session.task)
+        if not any(environ.get(name) for name in _TASK.variables):
+            flags.setdefault("task", tasks.of_session(self.event, self.repository, None) or None)
         judgement = judge(flags, wanted, lambda _: change, known=(change,), environ=environ)
         return judgement.report
 

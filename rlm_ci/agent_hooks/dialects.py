@@ -18,7 +18,7 @@ AGENTS = ("claude", "codex", "copilot", "cursor", "gemini")
 EVENTS = ("session-start", "prompt", "stop", "after-edit", "subagent-start", "subagent-stop")
 #: Bytes of an event: a prompt, or the last message, may be long.
 LIMIT = 16 << 20
-#: Characters of an answer's text. Claude takes 10,000; no other program says its limit.
+#: Bytes of an answer's text. Claude takes 10,000 characters, Codex cuts out what is beyond.
 LONGEST = 9_000
 #: The keys of a field, in the order that they are looked for: snake case, then Copilot's own.
 _KEYS = {
@@ -90,15 +90,11 @@ def _text(record: dict[str, Any], keys: tuple[str, ...]) -> str:
     return next((value for value in values if isinstance(value, str) and value), "")
 
 
-def hold(agent: str, reason: str, message: str = "") -> str:
-    """What keeps ``agent`` at work, with ``reason`` as its next instruction.
-
-    ``message`` is for the person, where the program can show it.
-    """
+def hold(agent: str, reason: str) -> str:
+    """What keeps ``agent`` at work, with ``reason`` as its next instruction."""
     if agent in _HOLDS:
         return _answer({_HOLDS[agent]: reason})
-    told = {"systemMessage": message} if message and agent in _TELLING else {}
-    return _answer({"decision": "block", "reason": reason, **told})
+    return _answer({"decision": "block", "reason": reason})
 
 
 def tell(agent: str, message: str) -> str:

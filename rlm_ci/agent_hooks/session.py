@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from hashlib import sha256
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.agent_hooks.dialects import Event
     from rlm_ci.git.repository import Repository
-    from rlm_ci.workspace.private_git import PrivateGit
-    from rlm_ci.workspace.snapshot import Snapshot
 
 _FOLDER = os.path.join("rlm-ci", "agent-sessions")
 _RECORD = "session.json"
@@ -32,7 +29,8 @@ _LIMIT = 4 << 20
 #: Seconds that a record outlives its last use: as long as git keeps objects that nothing names.
 _LIFE = 14 * 86_400
 #: Changed paths above which nobody asks whether they are still the same.
-_MANY_PATHS = 5_000
+_MANY_PATHS = 500
+_LONGEST_NAME = 64
 
 
 class Session(Value):
@@ -72,22 +70,13 @@ class Session(Value):
 
 def folder_of(repository: Repository, event: Event) -> str:
     """Where the record of the session of ``event`` lies."""
-    name = f"{event.agent}-{sha256(event.session_id.encode()).hexdigest()[:16]}"
+    name = event.session_id
+    if len(name) > _LONGEST_NAME or not name.replace("-", "").isalnum() or not name.isascii():
+        from hashlib import sha256  # slow to import, and most ids are names of their own
+
+        name = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    name = f"{event.agent}-{name}"
     return os.path.join(os.path.abspath(repository.git_dir or ""), _FOLDER, name)
-
-
-def private_git(folder: str, environ: Mapping[str, str]) -> PrivateGit:
-    """The objects of the record in ``folder``."""
-    from rlm_ci.workspace.private_git import PrivateGit  # most stops change nothing
-
-    return PrivateGit(os.path.join(folder, "git"), environ)
-
-
-def snapshot(folder: str, repository: Repository, environ: Mapping[str, str]) -> Snapshot:
-    """The work tree as it is. Raises RlmCiError."""
-    from rlm_ci.workspace.snapshot import SnapshotLimits, take
-
-    return take(private_git(folder, environ), repository, SnapshotLimits())
 
 
 def begin(
@@ -97,12 +86,13 @@ def begin(
     **fields: Any,
 ) -> Session:
     """Record that a session begins with the work tree as it is. Raises RlmCiError."""
+    from rlm_ci.agent_hooks.work_tree import SessionTree  # most stops change nothing
+
     files.make_folder(folder, 0o700)
     unchanged = state_of(repository)  # before the snapshot: what changes meanwhile is judged
-    taken = snapshot(folder, repository, environ)
-    session = Session(
-        taken.commit, taken.tree, taken.head, time.time(), unchanged=unchanged, **fields
-    )
+    commit, tree = SessionTree(repository, folder, environ).begin()
+    head = repository.head_commit()
+    session = Session(commit, tree, head, time.time(), unchanged=unchanged, **fields)
     save(folder, session)
     return session
 
@@ -181,7 +171,7 @@ def state_of(repository: Repository) -> str:
         return ""
     paths = [os.path.join(repository.root, os.fsdecode(entry[3:])) for entry in entries]
     times = [_times(path) for path in (*paths, repository.index_file)]
-    return sha256(repr((head, entries, times)).encode()).hexdigest()
+    return repr((head, entries, times))
 
 
 def _times(path: str) -> tuple[int, ...]:

@@ -48,7 +48,8 @@ def stop(event: Event, session: Session, site: WorkSite) -> Outcome:
     else:
         problems, notes = site.look(session)
     later, outcome = decide(event, session, problems)
-    news = [note for note in notes if note not in session.messages]
+    # Most programs show a person nothing of a stop that is held; it is told at its end.
+    news = [note for note in notes if note not in session.messages and not outcome.hold]
     messages = (*session.messages, *news)[-_REMEMBERED:]
     later = later.replace(messages=messages, unchanged="" if problems else state)
     if later != session:
@@ -100,11 +101,11 @@ def _listed(head: str, problems: Sequence[Problem]) -> str:
 
 
 def _within(problems: Sequence[Problem], most: int) -> str:
-    """As many problems as fit into ``most`` characters, and the number of the others."""
+    """As many problems as fit into ``most`` bytes, and the number of the others."""
     text = ""
     for number, problem in enumerate(problems, 1):
         entry = f"{number}. {problem.text}\n"
-        if len(text) + len(entry) > most - 40 and number > 1:
+        if len((text + entry).encode("utf-8", "replace")) > most - 60 and number > 1:
             left = len(problems) - number + 1
             return f"{text}… and {left:,} more; see them with rlm-ci check\n"
         text += entry

@@ -44,7 +44,7 @@ _CONFIG = """\
 """
 _SHA256 = "[extensions]\n\tobjectFormat = sha256\n"
 #: It overrides all other attribute files, so that git converts no bytes.
-_ATTRIBUTES = b"* -text !eol -crlf -ident !filter !working-tree-encoding !diff !merge\n"
+ATTRIBUTES = b"* -text !eol -crlf -ident !filter !working-tree-encoding !diff !merge\n"
 #: The same tree on the same commit always gives the same snapshot.
 _STAMP = "rlm-ci <rlm-ci@localhost> 0 +0000"
 
@@ -57,8 +57,6 @@ class PrivateGit:
         self.folder = os.path.abspath(folder)
         self._own = os.path.join(self.folder, "objects")
         self._view = os.path.join(self.folder, "view")
-        #: What others may read: all that was written.
-        self.own_objects = os.path.join(self._own, "objects")
         self._env = {name: environ[name] for name in ("PATH", "SYSTEMROOT") if name in environ}
         self._env.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_NOSYSTEM="1")
         config = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
@@ -74,12 +72,12 @@ class PrivateGit:
         """
         _keep(self.folder, lambda one: _is_folder(one, "objects") or _is_file(one, RULES))
         _keep(self._own, lambda one: _is_folder(one, "objects"))
-        store = self.own_objects
+        store = os.path.join(self._own, "objects")
         _keep(store, lambda one: _is_folder(one, "pack") or _is_fan_out(one))
         for name in os.listdir(store) if os.path.isdir(store) else ():
             _keep(os.path.join(store, name), _is_file)
         lay_out(self._own, sha256=sha256)
-        lay_out(self._view, (self.own_objects, *alternates), sha256=sha256)
+        lay_out(self._view, (os.path.join(self._own, "objects"), *alternates), sha256=sha256)
 
     def path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -109,11 +107,21 @@ class PrivateGit:
 
     def commit(self, tree: str, parent: str | None) -> str:
         """A commit of ``tree`` that no branch holds."""
-        lines = [f"tree {tree}", *([f"parent {parent}"] if parent else [])]
-        lines += [f"author {_STAMP}", f"committer {_STAMP}", "", "The work tree as it was", ""]
         args = ("hash-object", "-t", "commit", "-w", "--stdin")
-        text = "\n".join(lines).encode()
+        text = commit_of(tree, parent)
         return self.write(self._own, "no-index", *args, stdin=text).decode().strip()
+
+
+def commit_of(tree: str, parent: str | None) -> bytes:
+    """What a commit of ``tree`` says; the same always gives the same commit."""
+    lines = [f"tree {tree}", *([f"parent {parent}"] if parent else [])]
+    lines += [f"author {_STAMP}", f"committer {_STAMP}", "", "The work tree as it was", ""]
+    return "\n".join(lines).encode()
+
+
+def configuration(*, sha256: bool) -> str:
+    """What a git folder of ours has as its configuration."""
+    return _CONFIG.format(version=1 if sha256 else 0) + (_SHA256 if sha256 else "")
 
 
 def _keep(folder: str, is_kept: Callable[[os.DirEntry[str]], bool]) -> None:
@@ -145,11 +153,10 @@ def lay_out(folder: str, alternates: Iterable[str] = (), *, sha256: bool = False
     """Make ``folder`` an empty git folder without template, hook or remote."""
     for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
         files.make_folder(os.path.join(folder, name), 0o700)
-    config = _CONFIG.format(version=1 if sha256 else 0) + (_SHA256 if sha256 else "")
     lines = "".join(f"{_quoted(path)}\n" for path in alternates)
     for name, data in (
-        ("config", config.encode()),
-        ("info/attributes", _ATTRIBUTES),
+        ("config", configuration(sha256=sha256).encode()),
+        ("info/attributes", ATTRIBUTES),
         ("objects/info/alternates", lines.encode("utf-8", "surrogateescape")),
         ("HEAD", b"ref: refs/heads/none\n"),
     ):

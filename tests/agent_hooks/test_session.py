@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.agent_hooks import session as sessions
+from rlm_ci.agent_hooks.work_tree import SessionTree
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository
 from testing.agent_session import AgentSession, begun
@@ -38,9 +39,10 @@ def test_it_holds_uncommitted_work_and_changes_nothing_of_the_user(repo: GitRepo
     assert (after, (repo.path / ".git" / "index").read_bytes()) == (before, index)
     (folder,) = session.records
     record = _loaded(folder)
-    private = sessions.private_git(str(folder), os.environ)
-    assert private.objects.tree(record.tree).keys() == {".gitignore", "new.txt", "shop.py"}
-    assert private.objects.read(f"{record.commit}:shop.py") == [b"PRICE = 2\n"]
+    repository = Repository(str(repo.path), str(repo.path / ".git"), os.environ)
+    reader = SessionTree(repository, str(folder), os.environ).reader()
+    assert reader.tree(record.tree).keys() == {".gitignore", "new.txt", "shop.py"}
+    assert reader.read(f"{record.commit}:shop.py") == [b"PRICE = 2\n"]
     assert record.head == repo.run("rev-parse", "HEAD").decode().strip()
     assert (folder / "session.json").stat().st_mode & 0o077 == 0 or os.name != "posix"
 

@@ -16,15 +16,14 @@ from rlm_ci.console.messages import complain, say, write
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
+from rlm_ci.text.neutralise import clip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from rlm_ci.agent_hooks.changed_work import WorkSite
     from rlm_ci.agent_hooks.dialects import Event
-    from rlm_ci.agent_hooks.session import Session
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "answer a hook of a coding agent, on standard input and output"
@@ -34,7 +33,10 @@ EXAMPLES = (
     "rlm-ci agent-hook session-start --agent claude",
     "rlm-ci agent-hook stop --agent codex",
 )
-EXITS = {errors.OK: "always, also where nothing could be judged: the answer says what counts"}
+EXITS = {
+    errors.OK: "always, also where nothing could be judged: the answer says what counts",
+    errors.USAGE: "in Copilot CLI, to tell a person something: it shows no other answer",
+}
 _AGENT = Setting(
     "agent_hook.agent", f"the program that runs this hook: {', '.join(dialects.AGENTS)}",
     flag="--agent", metavar="NAME", file=False, own_env=False,
@@ -44,8 +46,13 @@ ROWS = (*COMMON, _AGENT)
 _TIMEOUT = 50.0
 #: What the events of subagents do.
 _SUBAGENTS = {"subagent-start": "started", "subagent-stop": "stopped"}
+#: What Copilot CLI sets for its hooks; VS Code, which reads the same files, does not.
+_COPILOT_CLI = "COPILOT_CLI"
+_NO_RECORD = "rlm-ci has no record of how this session began: it judges what changes from now on"
 #: Where a program says which folder its session is for, whatever folder the agent is in.
-_PROJECTS = {"claude": "CLAUDE_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"}
+_PROJECTS = {
+    "claude": "CLAUDE_PROJECT_DIR", "copilot": "COPILOT_PROJECT_DIR", "gemini": "GEMINI_PROJECT_DIR"
+}  # fmt: skip
 
 
 class _TimeIsUp(BaseException):
@@ -63,20 +70,23 @@ def run(arguments: Arguments) -> int:
             return errors.OK
     try:
         with _limit(_TIMEOUT):
-            _answer(agent, name, options, flags)
+            message = _answer(agent, name, options, flags)
     except _TimeIsUp:
-        _tell(agent, "rlm-ci judged nothing: the time of the hook was up (agent_hooks.timeout)")
+        message = "rlm-ci judged nothing: the time of the hook was up (agent_hooks.timeout)"
     except Exception as error:  # noqa: BLE001 - a hook that fails must not hold an agent
         from rlm_ci.console.failures import failure
 
         wrong = failure(error)
         hint = f" ({wrong.hint})" if wrong.hint else ""
-        _tell(agent, f"rlm-ci judged nothing: {wrong}{hint}")
-    return errors.OK
+        message = f"rlm-ci judged nothing: {wrong}{hint}"
+    return _tell(agent, message, options.environ) if message else errors.OK
 
 
-def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) -> None:
+def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) -> str:
+    """Answer the program; what the person is told, "" for nothing. Raises RlmCiError."""
     event = dialects.parse(agent, name, _read_stdin())
+    if event.subagent_id and name in ("session-start", "stop"):
+        return ""  # Copilot says so of subagents, too; these are judged with their session
     repository = _repository(event, options)
     folder = sessions.folder_of(repository, event)
     session = sessions.load(folder)
@@ -92,38 +102,33 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
         if session is None or session.configuration["enabled"]:
             from rlm_ci.agent_hooks import subagents
 
-            record = getattr(subagents, _SUBAGENTS[name])
+            record: Callable[..., str] = getattr(subagents, _SUBAGENTS[name])
             own = subagents.RecordOptions(options.task, options.runs_dir, options.environ)
-            _tell(agent, record(event, repository, own))
-    elif session is None:
+            return record(event, repository, own)
+        return ""
+    if session is None:
         message = _begin(folder, repository, options.environ, flags, task)
-        if name != "session-start":
-            message = message or (
-                "rlm-ci has no record of how this session began: it judges what changes from now on"
-            )
-        _tell(agent, message)
-    elif session.configuration["enabled"] and name in ("stop", "after-edit"):
-        from rlm_ci.agent_hooks.changed_work import WorkSite
+        return message or (name != "session-start" and _NO_RECORD) or ""
+    if name not in ("stop", "after-edit") or not session.configuration["enabled"]:
+        return ""
+    from rlm_ci.agent_hooks.changed_work import WorkSite
 
-        with _limit(session.configuration["timeout"]):
-            _judge(event, session, WorkSite(repository, folder, options.environ, flags))
+    site = WorkSite(event, repository, folder, options.environ, flags)
+    with _limit(session.configuration["timeout"]):
+        if name == "stop":
+            from rlm_ci.agent_hooks.stop import stop
 
+            outcome = stop(event, session, site)
+            if outcome.hold:
+                write(dialects.hold(agent, outcome.hold))
+            return outcome.message
+        if name == "after-edit":
+            from rlm_ci.agent_hooks.after_edit import after_edit
 
-def _judge(event: Event, session: Session, site: WorkSite) -> None:
-    if event.name == "stop":
-        from rlm_ci.agent_hooks.stop import stop
-
-        outcome = stop(event, session, site)
-        if outcome.hold:
-            write(dialects.hold(event.agent, outcome.hold, outcome.message))
-        else:
-            _tell(event.agent, outcome.message)
-    elif event.name == "after-edit":
-        from rlm_ci.agent_hooks.after_edit import after_edit
-
-        advice = after_edit(session, site)
-        if advice:
-            write(dialects.advise(event.agent, advice))
+            advice = after_edit(session, site)
+            if advice:
+                write(dialects.advise(agent, advice))
+    return ""
 
 
 def _begin(
@@ -185,16 +190,17 @@ def _read_stdin() -> bytes:
     return data
 
 
-def _tell(agent: str, message: str) -> None:
-    """What the person is told: by the program, else on standard error."""
-    if not message:
-        return
-    answer = dialects.tell(agent, message[: dialects.LONGEST])
-    if answer:
+def _tell(agent: str, message: str, environ: Mapping[str, str]) -> int:
+    """Tell the person, by the program, else on standard error; the exit code."""
+    answer = dialects.tell(agent, clip(message, dialects.LONGEST))
+    # Copilot CLI shows a person what a hook says that ends with 2, and is not held by it.
+    is_copilot_cli = agent == "copilot" and _COPILOT_CLI in environ
+    if answer and not is_copilot_cli:
         write(answer)
-    else:
-        for line in message.split("\n"):
-            say(line)
+        return errors.OK
+    for line in message.split("\n"):
+        say(line)
+    return errors.USAGE if is_copilot_cli else errors.OK
 
 
 @contextmanager

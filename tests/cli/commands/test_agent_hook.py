@@ -86,3 +86,12 @@ def test_a_broken_git_holds_nobody(repo: GitRepo, cli: Cli, tmp_path: Path) -> N
     repo.write("tests/test_sum.py", WEAKER)
     session.env["PATH"] = str(tmp_path)
     assert "rlm-ci judged nothing: " in session.stop()["systemMessage"]
+
+
+def test_copilot_cli_shows_only_what_a_hook_says_that_ends_with_2(repo: GitRepo, cli: Cli) -> None:
+    words = ("agent-hook", "stop", "--agent", "copilot")
+    told = json.dumps({"sessionId": "s", "cwd": str(repo.path)})
+    ended = cli(*words, stdin=told, env={"COPILOT_CLI": "1"})
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "rlm-ci has no record of how this session began" in ended.stderr
+    assert cli(*words, stdin=told, env={"COPILOT_CLI": "1"}).code == 0

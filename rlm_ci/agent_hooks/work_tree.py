@@ -1,0 +1,157 @@
+"""The work tree as a commit, fast: an index of our own knows what has not changed.
+
+``workspace.snapshot`` reads each file, for a fix loop; a hook has no time for that. Git writes to
+objects and an index of ours alone, and reads those of the user. It gets a git folder that is made
+anew each time, so that no configuration and no attribute of a tree runs a program.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager, suppress
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.git.hardening import without_hook
+from rlm_ci.git.repository import Repository
+from rlm_ci.system import files
+from rlm_ci.text.object_id import is_object_id
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_LIMIT = 512 << 20
+#: What the user's configuration says of ignored files, and of files that git converts.
+_ASKED = r"^(core\.(excludesfile|autocrlf|attributesfile)|extensions\.objectformat)$"
+#: A work tree is added in any state; what cannot be read, or is no file, stays as it was.
+_ADD = ("add", "-A", "--ignore-errors")
+
+
+class SessionTree(Value):
+    """The work tree of ``repository``; our objects, index and ignore rules are in ``folder``."""
+
+    repository: Repository
+    folder: str
+    environ: Mapping[str, str]
+
+    @property
+    def objects(self) -> str:
+        """Where our objects lie."""
+        return os.path.join(self.folder, "objects")
+
+    def begin(self) -> tuple[str, str]:
+        """Commit and tree as the work tree is, with nothing known of it. Raises RlmCiError."""
+        files.make_folder(os.path.join(self.objects, "info"), 0o700)
+        asked = ("config", "-z", "--get-regexp", _ASKED)
+        told = os.fsdecode(self.repository.run(*asked, ok=(0, 1))).split("\0")[:-1]
+        values = dict(pair.partition("\n")[::2] for pair in told)
+        self._write("excludes", self._ignored(values.get("core.excludesfile", "")))
+        head = self.repository.head_commit() or ""
+        sha256 = len(head) == 64 or values.get("extensions.objectformat") == "sha256"
+        index = self.repository.index_file
+        data = files.read_or_none(index, _LIMIT) or b""
+        with self._git(sha256=sha256) as git:
+            if not self._is_converting(values, data):
+                self._write("index", data)
+                if data:  # git takes a file for unchanged if it is older than the index
+                    status = os.stat(index)
+                    times = (status.st_atime_ns, status.st_mtime_ns)
+                    os.utime(os.path.join(self.folder, "index"), ns=times)
+            elif staged := self.repository.run("ls-files", "-z", "--stage"):
+                git.run("update-index", "-z", "--index-info", stdin=staged)
+            tree = self._tree(git)
+            return self._commit(git, tree, head), tree
+
+    def now(self, parent: str, known: str) -> tuple[str, str] | None:
+        """Commit and tree as the work tree is; None if the tree is ``known``. Raises RlmCiError."""
+        if not os.path.exists(os.path.join(self.objects, parent[:2], parent[2:])):
+            raise ConfigError(
+                "the tree of the session's start is gone",
+                where=self.folder,
+                hint="remove this folder; the session is then judged from its next stop on",
+            )
+        with self._git(sha256=len(known) == 64) as git:
+            tree = self._tree(git)
+            return None if tree == known else (self._commit(git, tree, parent), tree)
+
+    def reader(self) -> Repository:
+        """The user's repository, which sees our objects as well."""
+        seen = {**without_hook(self.environ), "GIT_ALTERNATE_OBJECT_DIRECTORIES": self.objects}
+        return Repository(self.repository.root, self.repository.git_dir, seen)
+
+    @contextmanager
+    def _git(self, *, sha256: bool) -> Iterator[Repository]:
+        from rlm_ci.workspace.private_git import ATTRIBUTES, configuration, object_folders
+
+        with files.scratch("rlm-ci-") as place:
+            for name in ("info", "refs"):
+                os.mkdir(os.path.join(place, name))
+            excludes = files.read_or_none(os.path.join(self.folder, "excludes"), _LIMIT) or b""
+            for name, data in (
+                ("HEAD", b"ref: refs/heads/none\n"),
+                ("config", configuration(sha256=sha256).encode()),
+                ("info/attributes", ATTRIBUTES),
+                ("info/exclude", excludes),
+            ):
+                with open(os.path.join(place, name), "wb") as stream:
+                    stream.write(data)
+            where = {
+                "GIT_DIR": place,
+                "GIT_WORK_TREE": self.repository.root,
+                "GIT_INDEX_FILE": os.path.join(self.folder, "index"),
+                "GIT_OBJECT_DIRECTORY": self.objects,
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": object_folders(self.repository)[0],
+                "GIT_CONFIG_GLOBAL": os.devnull,
+                "GIT_CONFIG_NOSYSTEM": "1",
+            }
+            environ = {**without_hook(self.environ), **where}
+            yield Repository(self.repository.root, place, environ)
+
+    def _tree(self, git: Repository) -> str:
+        git.run("-c", "core.fsync=none", *_ADD, ok=(0, 1))
+        tree = git.run("write-tree", "--missing-ok").decode().strip()
+        if not is_object_id(tree):
+            raise ConfigError("git wrote no tree", where=self.folder)
+        return tree
+
+    def _commit(self, git: Repository, tree: str, parent: str) -> str:
+        from rlm_ci.workspace.private_git import commit_of
+
+        text = commit_of(tree, parent or None)
+        return git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text).decode().strip()
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = os.path.join(self.folder, name)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        if data:
+            files.append(path, data)
+
+    def _ignored(self, named: str) -> bytes:
+        """The user's own patterns, and what tools leave behind."""
+        from rlm_ci.workspace.dependencies.ignored import LITTER, OURS
+
+        home = self.environ.get("HOME", "")
+        config = self.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+        path = named or os.path.join(config, "git", "ignore")
+        if path.startswith("~/"):
+            path = os.path.join(home, path[2:])
+        own = os.path.join(self.repository.common_dir, "info", "exclude")
+        parts = [files.read_or_none(one, _LIMIT) or b"" for one in (path, own)]
+        return b"\n".join(
+            (*parts, *(one.encode() for one in LITTER), *(f"/{one}/".encode() for one in OURS), b"")
+        )
+
+    def _is_converting(self, values: Mapping[str, str], index: bytes) -> bool:
+        """Whether git may keep a file in other bytes than it has; its index then says nothing."""
+        named = (
+            os.path.join(self.repository.common_dir, "info", "attributes"),
+            os.path.join(self.repository.root, ".gitattributes"),
+        )
+        return (
+            values.get("core.autocrlf", "false") != "false"
+            or "core.attributesfile" in values
+            or b".gitattributes" in index
+            or any(map(os.path.exists, named))
+        )

@@ -1,0 +1,131 @@
+"""The work tree as a commit: exact, whatever git converts, ignores or cannot read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.agent_hooks.work_tree import SessionTree
+from rlm_ci.git.repository import Repository
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
+
+
+@pytest.fixture
+def work(repo: GitRepo, tmp_path: Path) -> SessionTree:
+    repository = Repository(str(repo.path), str(repo.path / ".git"), os.environ)
+    return SessionTree(repository, str(tmp_path / "record"), os.environ)
+
+
+def _contents(work: SessionTree, tree: str) -> dict[str, bytes | None]:
+    reader = work.reader()
+    entries = reader.tree(tree)
+    return dict(zip(entries, reader.read(*(one.oid for one in entries.values())), strict=True))
+
+
+def test_only_what_differs_is_another_tree(repo: GitRepo, work: SessionTree) -> None:
+    repo.write("a.txt", "a\n").write("b/c.txt", "c\n").commit()
+    first, tree = work.begin()
+    assert work.now(first, tree) is None
+    repo.write("b/c.txt", "other\n").write("new.txt", "new\n")
+    (repo.path / "a.txt").unlink()
+    now = work.now(first, tree)
+    assert now is not None
+    assert _contents(work, now[1]) == {"b/c.txt": b"other\n", "new.txt": b"new\n"}
+    assert work.reader().parents(now[0]) == [first]
+    repo.write("b/c.txt", "c\n").write("a.txt", "a\n")
+    (repo.path / "new.txt").unlink()
+    assert work.now(first, tree) is None
+
+
+@pytest.mark.parametrize("how", ["attributes", "autocrlf"])
+def test_bytes_are_those_of_the_disk(repo: GitRepo, work: SessionTree, how: str) -> None:
+    if how == "attributes":
+        repo.write(".gitattributes", "*.txt text eol=crlf\n")
+    else:
+        repo.run("config", "core.autocrlf", "true")
+    repo.write("a.txt", "a\r\nb\r\n")
+    repo.run("add", "-A")
+    repo.run("commit", "-q", "-m", "first")
+    first, tree = work.begin()
+    assert _contents(work, tree)["a.txt"] == b"a\r\nb\r\n"
+    repo.write("a.txt", "a\r\nc\r\n")
+    now = work.now(first, tree)
+    assert now is not None
+    assert _contents(work, now[1])["a.txt"] == b"a\r\nc\r\n"
+
+
+def test_no_program_of_the_repository_runs(
+    repo: GitRepo, work: SessionTree, tmp_path: Path
+) -> None:
+    seen = tmp_path / "ran"
+    repo.write("a.txt", "a\n").commit()
+    first, tree = work.begin()
+    for folder in (work.folder, os.path.join(work.folder, "objects")):
+        with open(os.path.join(folder, "config"), "w", encoding="utf-8") as stream:
+            stream.write(
+                f'[filter "x"]\n\tclean = touch {seen}\n[core]\n\tfsmonitor = touch {seen}\n'
+            )
+    repo.run("config", "filter.x.clean", f"touch {seen}")
+    repo.run("config", "core.fsmonitor", f"touch {seen}")
+    repo.write(".gitattributes", "* filter=x\n").write("a.txt", "b\n")
+    now = work.now(first, tree)
+    assert now is not None
+    assert _contents(work, now[1])["a.txt"] == b"b\n"
+    assert not seen.exists()
+
+
+def test_ignored_files_are_no_part(repo: GitRepo, work: SessionTree, tmp_path: Path) -> None:
+    repo.write(".gitignore", "kept.txt\nx.tmp\n").write("kept.txt", "1\n")
+    repo.run("add", "-f", "kept.txt", ".gitignore")
+    repo.run("commit", "-q", "-m", "first")
+    (repo.path / ".git" / "info").mkdir(exist_ok=True)
+    (repo.path / ".git" / "info" / "exclude").write_text("own.txt\n")
+    (tmp_path / "mine").write_text("global.txt\n")
+    repo.run("config", "core.excludesFile", str(tmp_path / "mine"))
+    for path in ("x.tmp", "own.txt", "global.txt", "p/__pycache__/a.pyc", ".runs/a", "out/a"):
+        repo.write(path, "x\n")
+    first, tree = work.begin()
+    assert work.reader().tree(tree).keys() == {".gitignore", "kept.txt"}
+    # What the agent lets git ignore outside of the tree does not count.
+    repo.write("new.txt", "new\n").write("kept.txt", "2\n")
+    (repo.path / ".git" / "info" / "exclude").write_text("*\n")
+    now = work.now(first, tree)
+    assert now is not None
+    assert work.reader().tree(now[1]).keys() == {".gitignore", "kept.txt", "new.txt"}
+
+
+def test_flags_of_the_index_hide_nothing(repo: GitRepo, work: SessionTree) -> None:
+    repo.write("a.txt", "a\n").commit()
+    first, tree = work.begin()
+    repo.run("update-index", "--assume-unchanged", "a.txt")
+    repo.write("a.txt", "b\n")
+    assert work.now(first, tree) is not None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes and pipes")
+def test_what_is_no_file_stays_as_it_was(repo: GitRepo, work: SessionTree) -> None:
+    repo.write("a.txt", "a\n").symlink("link", "a.txt").commit()
+    os.mkfifo(repo.path / "pipe")
+    inner = repo.path / "inner"
+    inner.mkdir()
+    repo.run("init", "-q", str(inner))
+    first, tree = work.begin()
+    assert work.reader().tree(tree).keys() == {"a.txt", "link"}
+    assert work.now(first, tree) is None
+
+
+def test_the_users_index_and_objects_stay(repo: GitRepo, work: SessionTree) -> None:
+    repo.write("a.txt", "a\n").commit()
+    repo.write("a.txt", "dirty\n")
+    objects = sorted(str(path) for path in (repo.path / ".git" / "objects").rglob("*"))
+    index = (repo.path / ".git" / "index").read_bytes()
+    work.begin()
+    assert sorted(str(path) for path in (repo.path / ".git" / "objects").rglob("*")) == objects
+    assert (repo.path / ".git" / "index").read_bytes() == index
