@@ -56,6 +56,8 @@ _CUT_SHORT = ("aborted", "cancelled", "interrupted")
 _NO_START = "its start was not recorded"
 _LONGEST_TYPE = 40
 _LONGEST_LINE = 400
+#: Characters of a line in which secrets are looked for: enough for what is written of it.
+_LONGEST_READ = 1 << 16
 _LONGEST_NAME = 200
 _LONGEST_VERSION = 40
 #: Bytes of a transcript that are hashed in a fraction of a second.
@@ -188,7 +190,7 @@ def _ended(run: Manifest, event: Event, environ: Mapping[str, str], *, has_start
         detail = _named(event.outcome)
     elif not first:
         status, detail = FAILED, "it stopped without a last message"
-    summary = printable(Redactor(environ).text(first))[:_LONGEST_LINE]
+    summary = printable(Redactor(environ).text(first[:_LONGEST_READ]))[:_LONGEST_LINE]
     return run.replace(
         status=status, status_detail=detail, completed_at=run.updated_at, summary=summary or None
     )

@@ -101,14 +101,14 @@ def _is_row(row: object) -> bool:
 
 
 def _ended(task_folder: str) -> Iterator[Manifest]:
-    """The readable manifests of the runs that have ended."""
+    """The readable manifests of the runs of rlm-ci that have ended."""
     folder = os.path.join(task_folder, "cli")
     for name in sorted(os.listdir(folder)):
         try:
             found = manifests.read(os.path.join(folder, name))
         except DamagedError:
             continue
-        if found.has_ended:
+        if found.has_ended and not found.recorded_by:
             yield found
 
 

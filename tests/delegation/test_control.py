@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 
 from testing.leftovers import eventually, processes_of
 from testing.pipelines_stage import Stage
+from testing.run_store import Place
 from testing.tool_calls import called, refused, served
 
 if TYPE_CHECKING:
@@ -88,3 +90,14 @@ def test_only_a_person_cancels_a_run(stage: Stage) -> None:
     assert words[:2] == ["rlm-ci", "cancel"]
     assert "had ended already" in stage.cli(*words[1:]).stdout
     assert called(server, "delegate.cancel", **place)["status"] == "ended_before"
+
+
+def test_a_recorded_subagent_is_shown_and_not_controlled(repo: GitRepo) -> None:
+    place = Place(repo.path)
+    run = place.recorded("in_progress")
+    server = served(repo.path)
+    named = {"manifest_path": f"{run.artifact_root}/manifest.json"}
+    assert called(server, "delegate.status", **named)["pipeline_id"] == "subagent"
+    for tool, more in (("delegate.pause", {"paused": True}), ("delegate.cancel", {})):
+        assert refused(server, tool, **named, **more) == "usage"
+    assert os.listdir(repo.path / run.artifact_root) == ["manifest.json"]
