@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-SESSION_START, STOP, AFTER_EDIT = "session-start", "stop", "after-edit"
+SESSION_START, PROMPT, STOP, AFTER_EDIT = "session-start", "prompt", "stop", "after-edit"
 SUBAGENT_START, SUBAGENT_STOP = "subagent-start", "subagent-stop"
 #: Seconds after which the program ends a hook. Ours ends before, see ``stop``.
-SECONDS = {SESSION_START: 60, STOP: 600, AFTER_EDIT: 30, SUBAGENT_START: 30, SUBAGENT_STOP: 60}
+SECONDS = {
+    SESSION_START: 60, PROMPT: 30, STOP: 600, AFTER_EDIT: 30, SUBAGENT_START: 30, SUBAGENT_STOP: 60
+}  # fmt: skip
 _OURS = re.compile(r"(?:^|[\s/\\\"'])rlm-ci(?:\.exe)?[\"']? agent-hook\b")
 #: Where a hook has its command.
 _COMMANDS = ("command", "bash", "powershell")
@@ -41,6 +43,7 @@ class HookFile(Value):
 
 _EVENTS = {
     "SessionStart": SESSION_START,
+    "UserPromptSubmit": PROMPT,
     "Stop": STOP,
     "SubagentStart": SUBAGENT_START,
     "SubagentStop": SUBAGENT_STOP,
@@ -64,6 +67,7 @@ AGENTS: Mapping[str, HookFile] = {
         ".cursor/hooks.json",
         {
             "sessionStart": SESSION_START,
+            "beforeSubmitPrompt": PROMPT,
             "stop": STOP,
             "subagentStart": SUBAGENT_START,
             "subagentStop": SUBAGENT_STOP,
@@ -76,6 +80,7 @@ AGENTS: Mapping[str, HookFile] = {
         ".github/hooks/rlm-ci.json",
         {
             "sessionStart": SESSION_START,
+            "userPromptSubmitted": PROMPT,
             "agentStop": STOP,
             "subagentStart": SUBAGENT_START,
             "subagentStop": SUBAGENT_STOP,
