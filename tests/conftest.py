@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rlm_ci.change.agent_authors import AGENTS
 from testing.preforked_interpreter import wait_for_no_disk
 from testing.program import Cli
 from testing.repositories.git_repo import FIRST_COMMIT_AT, GitRepo
@@ -48,6 +49,7 @@ _AMBIENT_NAMES = frozenset({
     "CI", "TASK", "BASE_SHA", "GH_TOKEN", "EMAIL", "LANG", "LANGUAGE", "COLUMNS", "LINES",
     "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PAGER", "EDITOR", "VISUAL",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
+    "AGENT", "AI_AGENT", *(name for agent in AGENTS for name in agent.variables),
 })  # fmt: skip
 
 #: Variables that name a place at home.

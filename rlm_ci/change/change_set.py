@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.change.agent_authors import CommitAuthors
     from rlm_ci.git.patches import Hunk, PatchDiff
     from rlm_ci.git.repository import Repository
 
@@ -157,6 +158,16 @@ class ChangeSet(Value):
             listed = _decode(pending.finish()).split("\0")[:-1]
         paths, left_out = tool_folders.part(listed)
         return UntrackedFiles(tuple(paths), tuple(parse_closed(pending.warned)), left_out)
+
+    @cached_property
+    def authors(self) -> CommitAuthors:
+        """Who wrote its commits; none of a change that is not committed."""
+        from rlm_ci.change import agent_authors
+
+        if self.worktree or self.head is None:
+            return agent_authors.CommitAuthors()
+        known = {one for one in (self.base, self.merge_base, *self.also) if one}
+        return agent_authors.of_commits(self.repository, self.head, known)
 
     def _new(self, paths: Sequence[str]) -> list[FileChange]:
         """The untracked files of a work tree, each as it would be once added."""

@@ -1,15 +1,19 @@
 """test-guard: does the change make less sure what the tests, and what judges them, say?
 
 Base and head are compared; nothing is run. A finding is reported and fails no run, but for changes
-of bots, of the authors that a setting names, or where a setting asks for it.
+of bots and coding agents, of the authors that a setting names, or where a setting asks for it.
 """
 
 from __future__ import annotations
+
+import os
 
 from rlm_ci.change.change_set import NOTHING
 from rlm_ci.checks._override import OverrideWords, stated
 from rlm_ci.config.settings import Setting
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
+from rlm_ci.report.wording import by_agents, join
+from rlm_ci.system import files
 from rlm_ci.text import dates
 from rlm_ci.text.printable import count, printable
 
@@ -41,7 +45,7 @@ OPTIONS = (
     Setting("test_guard.fail", "let weakened tests fail the run: their severity is high",
             default=False, kind="boolean", flag="--strict"),
     Setting("test_guard.strict_authors", "logins of authors whose weakened tests have severity "
-            "high, as those of bots always have", (), "list", metavar="LOGIN"),
+            "high, as those of bots and coding agents always have", (), "list", metavar="LOGIN"),
     Setting("test_guard.override_reason", "why tests may be weakened; '(until YYYY-MM-DD)' in it "
             "ends the override", env=("TEST_GUARD_OVERRIDE_REASON",), own_env=False, file=False),
 )  # fmt: skip
@@ -54,6 +58,7 @@ LABEL = "test-guard-override"
 _OVERRIDE = OverrideWords("TEST_GUARD_OVERRIDE_REASON", LABEL, "Test guard override")
 #: Bytes of a file that is read.
 _LIMIT = 2 << 20
+_TRACES_LIMIT = 32 << 20
 #: Findings of one rule that are told one by one; the rest is one more.
 _MOST = 50
 #: Paths that one finding points to.
@@ -100,9 +105,9 @@ def run(
         rest=UnchangedFiles(changes, _LIMIT),
     )
     unread = (*result.not_read, *sides.unread)
-    is_strict = _is_strict(changes, options)
+    is_strict, authorship = _strictness(changes, options) if result.weakenings else (False, "")
     findings = _findings(result, sides, is_strict=is_strict)
-    summary = _summary(len(findings), len(unread), result)
+    summary = "; ".join(filter(None, (_summary(len(findings), len(unread), result), authorship)))
     if not paths:
         summary = NOTHING.get(changes.trigger, summary)
     if findings:
@@ -135,12 +140,54 @@ def run(
     return Part(ID, summary, metrics, tuple(findings), evidence=Evidence(pointers, pointers))
 
 
-def _is_strict(changes: ChangeSet, options: Settings) -> bool:
-    pull = changes.pull_request
-    if options.test_guard.fail or pull is None:
-        return bool(options.test_guard.fail)
-    authors = (one.lower() for one in options.test_guard.strict_authors)
-    return pull.by_bot or (pull.author != "" and pull.author.lower() in authors)
+def _strictness(changes: ChangeSet, options: Settings) -> tuple[bool, str]:
+    """Whether weakened tests fail, and why if an agent wrote the change, or that nobody knows."""
+    pull, authors = changes.pull_request, options.test_guard.strict_authors
+    if options.test_guard.fail:
+        return True, ""
+    if pull and (pull.by_bot or pull.author.lower() in [one.lower() for one in authors if one]):
+        return True, ""
+    from rlm_ci.change import agent_authors
+
+    wrote = changes.authors
+    if wrote.agents:
+        return True, f"strict: {by_agents(len(wrote.commits), wrote.counted())}"
+    if wrote.bots and wrote.bots == wrote.commits:
+        return True, "strict: all commits by bots"
+    if pull and (names := agent_authors.signed(pull.body)):
+        return True, f"strict: the pull request says that {join(sorted(names))} wrote it"
+    if names := _traced(changes):
+        return True, f"strict: Agent Trace names {join(sorted(names))}"
+    if pull is None and (name := agent_authors.running(options.environ)):
+        return True, f"strict: {name} runs this"
+    return False, "who wrote it is not known: shallow clone" if wrote.is_cut else ""
+
+
+def _traced(changes: ChangeSet) -> set[str]:
+    """The agents that records of Agent Trace name for changed files.
+
+    Those count that the change adds to a tracked file, and in one of the work tree those of its
+    commits and of where it begins.
+    """
+    from rlm_ci.change.agent_authors import TRACES, traced
+
+    paths = _paths(changes)
+    if TRACES in changes.names():
+        old, new = (_lines(changes.read(TRACES, _TRACES_LIMIT, old=old)) for old in (True, False))
+        known = set(old)
+        return traced((line for line in new if line not in known), paths, None)
+    if changes.pull_request is not None:
+        return set()
+    try:
+        data = files.read(os.path.join(changes.repository.root, TRACES), _TRACES_LIMIT)
+    except files.UnreadableError:
+        return set()
+    starts = {changes.merge_base or "", changes.head or "", *changes.authors.commits}
+    return traced(_lines(data), paths, starts)
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return (data or b"").decode("utf-8", "replace").split("\n")
 
 
 # ── what changed ──

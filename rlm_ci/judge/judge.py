@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import reduce
+from operator import or_
 
 from rlm_ci import checks
 from rlm_ci.change import change_set as changes
@@ -198,7 +200,10 @@ def judge(
     name = repository_name(judged, options, repository, look=with_repository_name)
     level = min(levels, default=level)  # of several changes, the strictest
     evidence = sum((part.evidence for part in parts if part.evidence), Evidence())
-    report = Report(subject_of(judged, name), level, tuple(parts), evidence=evidence)
+    subject = subject_of(judged, name)
+    if judged and (judged[0].trigger != "push" or options.github.actions):
+        subject = _with_agents(subject, judged)  # a push hook has no time for it
+    report = Report(subject, level, tuple(parts), evidence=evidence)
     return Judgement(Redactor(options.environ).report(report), options, repository, tuple(obeyed))
 
 
@@ -316,6 +321,13 @@ def subject_of(judged: Sequence[ChangeSet], name: str | None) -> Subject:
         worktree=change.worktree,
         pull_request=last.pull_request.number if last.pull_request else None,
     )
+
+
+def _with_agents(subject: Subject, judged: Sequence[ChangeSet]) -> Subject:
+    """``subject`` with the agents that wrote commits of these changes."""
+    authors = reduce(or_, (one.authors for one in judged))
+    number = len(authors.commits) if authors.agents else 0
+    return subject.replace(commits=number, agents=authors.counted())
 
 
 def repository_name(

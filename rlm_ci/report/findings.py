@@ -290,7 +290,10 @@ class Evidence(Value):
 
 
 class Subject(Value):
-    """What was judged: commits are full object ids; ``worktree`` when it was not committed."""
+    """What was judged: commits are full object ids; ``worktree`` when it was not committed.
+
+    ``agents`` are those that wrote some of its ``commits``, each with how many, the most first.
+    """
 
     repository: str | None = None
     base: str | None = None
@@ -298,6 +301,19 @@ class Subject(Value):
     merge_base: str | None = None
     worktree: bool = False
     pull_request: int | None = None
+    commits: int = 0
+    agents: tuple[tuple[str, int], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        record = super().to_dict()
+        agents = [{"name": name, "commits": number} for name, number in record.pop("agents")]
+        commits = record.pop("commits")
+        return {**record, "commits": commits, "agents": agents} if agents else record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Subject:
+        agents = tuple((one["name"], one["commits"]) for one in record.get("agents", ()))
+        return cls(**{**record, "agents": agents})
 
 
 class Coverage(Value):
@@ -457,7 +473,7 @@ class Report(Value):
             for item in record["documents"]
         )
         report = cls(
-            subject=Subject(**record["subject"]),
+            subject=Subject.from_dict(record["subject"]),
             fail_level=Severity.from_label(record["fail_level"]),
             parts=tuple(parts),
             documents=documents,

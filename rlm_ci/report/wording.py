@@ -409,7 +409,15 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
         if stopped and name != verdict:
             told.append(f"{stopped} {what}")
     limits = "" if beside_line and verdict == CLEAN else _limits(report)
-    return "; ".join(filter(None, (", ".join(told), limits)))
+    authors = by_agents(report.subject.commits, report.subject.agents)
+    return "; ".join(filter(None, (", ".join(told), limits, authors)))
+
+
+def by_agents(commits: int, agents: Iterable[tuple[str, int]]) -> str:
+    """``2 of 5 commits by Claude Code, 1 by Codex``; "" where no agent wrote one."""
+    first, *others = [f"{number:,} by {name}" for name, number in agents] or [""]
+    first = first.replace(" by ", f" of {count(commits, 'commit')} by ", 1)
+    return ", ".join(filter(None, (first, *others)))
 
 
 def join(ids: list[str]) -> str:

@@ -23,7 +23,7 @@ _PLACES = 2_000
 def read(report: Mapping[str, Any], repository: Repository) -> Around:
     """The lines around the first place of each finding, where the file still has the quote."""
     try:
-        subject = Subject(**mapping_in(report, "subject"))
+        subject = Subject.from_dict(mapping_in(report, "subject"))
         firsts = [mappings_in(one, "evidence")[:1] for one in mappings_in(report, "findings")]
         places = [Location.from_dict(place) for some in firsts[:_PLACES] for place in some]
         places = [one for one in places if one.line_start and one.line_end and one.quote]

@@ -148,6 +148,103 @@ def test_it_fails_for_bots_and_who_is_named(
         assert judge(change.replace(pull_request=None), config=config).verdict(3) == verdict  # type: ignore[arg-type]
 
 
+CLAUDE = "Co-Authored-By: Claude Opus 5 <noreply@anthropic.com>"
+
+
+def test_it_fails_where_an_agent_wrote_a_commit_of_the_change(shop: GitRepo) -> None:
+    base = shop.sha()
+    shop.write(PATH, FEWER).commit("By hand")
+    opened = Repository(*discover(os.fspath(shop)), os.environ)
+
+    def judged(**more: Any) -> tuple[str, str]:
+        part = judge(change_set.from_range(opened, base, "HEAD", "test", **more))
+        return part.verdict(Severity.HIGH), part.summary
+
+    pull = PullRequest(1, author="ada")
+    assert judged(pull_request=pull) == (CLEAN, "1 weakening")
+    shop.write("other.py", "x = 1\n").commit(f"Another file\n\n{CLAUDE}")
+    strict = "1 weakening; strict: 1 of 2 commits by Claude Code"
+    assert judged(pull_request=pull) == judged() == (FINDINGS, strict)
+    # Nothing is said of a change that weakens no test.
+    shop.write(PATH, TESTS).commit()
+    assert judged() == (CLEAN, "no test is weakened")
+
+
+def test_it_fails_where_the_pull_request_says_that_an_agent_wrote_it(shop: GitRepo) -> None:
+    shop.write(PATH, FEWER).commit()
+    body = "Fewer tests\r\n\r\n🤖 Generated with [Claude Code](https://claude.com/claude-code)\r\n"
+    part = judge(last_commit(shop, pull_request=PullRequest(1, author="ada", body=body)))
+    assert part.verdict(Severity.HIGH) == FINDINGS
+    assert part.summary.endswith("; strict: the pull request says that Claude Code wrote it")
+
+
+def test_commits_of_a_bot_alone_are_strict(shop: GitRepo) -> None:
+    bot = "dependabot[bot] <49699333+dependabot[bot]@users.noreply.github.com>"
+    shop.write(PATH, FEWER).stage().run("commit", "-m", "Bump", "--author", bot)
+    assert judge(last_commit(shop)).summary == "1 weakening; strict: all commits by bots"
+    shop.write("other.py", "x = 1\n").commit()
+    change = last_commit(shop)
+    change = change.replace(base=shop.sha("HEAD~2"), merge_base=shop.sha("HEAD~2"))
+    assert judge(change).verdict(Severity.HIGH) == CLEAN
+
+
+@pytest.mark.parametrize("kind", ["index", "worktree"])
+def test_the_environment_of_a_running_agent_is_strict(shop: GitRepo, kind: str) -> None:
+    change = local(shop.write(PATH, FEWER).stage(), kind)
+    assert judge(change).verdict(Severity.HIGH) == CLEAN
+    part = judge(change, {"CLAUDECODE": "1"})
+    assert part.verdict(Severity.HIGH) == FINDINGS
+    assert part.summary == "1 weakening; strict: Claude Code runs this"
+    # A pull request is judged by what is in it, wherever that happens.
+    shop.commit()
+    part = judge(last_commit(shop, pull_request=PullRequest(1)), {"CLAUDECODE": "1"})
+    assert part.verdict(Severity.HIGH) == CLEAN
+
+
+def test_records_of_agent_trace_are_strict(shop: GitRepo) -> None:
+    def record(revision: str, path: str = PATH) -> str:
+        talk = {"contributor": {"type": "ai"}, "ranges": []}
+        return json.dumps({
+            "version": "1.0", "id": "0", "timestamp": "", "tool": {"name": "cursor"},
+            "vcs": {"type": "git", "revision": revision},
+            "files": [{"path": path, "conversations": [talk]}],
+        })  # fmt: skip
+
+    traces, strict = ".agent-trace/traces.jsonl", "1 weakening; strict: Agent Trace names Cursor"
+    begin = shop.sha()
+    shop.write(".gitignore", ".agent-trace/\n").commit()
+    shop.write(PATH, FEWER).write(traces, f"{record(begin)}\n{record(shop.sha(), 'x.py')}\n")
+    assert judge(local(shop, "worktree")).summary == "1 weakening"  # an older edit, another file
+    shop.write(traces, f"{record(shop.sha())}\n")
+    assert judge(local(shop, "worktree")).summary == strict
+    # Where it is committed, what the change adds counts, whatever a rebase did to the ids.
+    shop.write(".gitignore", "").write(traces, f"{record('0' * 40)}\n").commit()
+    assert judge(last_commit(shop, pull_request=PullRequest(1))).summary == strict
+    shop.write(PATH, TESTS).commit()
+    shop.write(PATH, FEWER).commit()
+    assert judge(last_commit(shop, pull_request=PullRequest(1))).summary == "1 weakening"
+
+
+def test_a_shallow_clone_that_lacks_commits_does_not_know(shop: GitRepo, tmp_path: Path) -> None:
+    # The change merges a branch, of which the clone lacks the beginning.
+    shop.run("checkout", "-b", "side")
+    shop.write("side.py", "x = 0\n").commit(f"Begin the side\n\n{CLAUDE}")
+    for number in (1, 2):
+        shop.write("side.py", f"x = {number}\n").commit()
+    shop.run("checkout", "main")
+    shop.write(PATH, FEWER).commit()
+    shop.run("merge", "--no-ff", "side", "-m", "Merge side")
+    shop.run("branch", "-d", "side")
+    for depth, summary in (
+        (3, "1 weakening; who wrote it is not known: shallow clone"),
+        (4, "1 weakening; strict: 1 of 4 commits by Claude Code"),
+    ):
+        clone = shop.clone(tmp_path / f"{depth}", depth=depth)
+        opened = Repository(*discover(os.fspath(clone)), os.environ)
+        change = change_set.from_range(opened, "HEAD~2", "HEAD", "test")
+        assert judge(change).summary == summary
+
+
 def test_the_author_comes_from_the_event(shop: GitRepo, tmp_path: Path) -> None:
     shop.write(PATH, FEWER).commit()
     base, head = shop.sha("HEAD~1"), shop.sha()

@@ -247,7 +247,9 @@ def _report() -> Report:
         _finding(evidence=(odd,), message="m\udcff", proof=_PROOF),
     )
     return Report(
-        Subject("acme/shop", "a" * 40, "b" * 40, "c" * 40, pull_request=12),
+        Subject(
+            "acme/shop", "a" * 40, "b" * 40, "c" * 40, False, 12, 5, (("Codex", 2), ("Amp", 1))
+        ),
         Severity.MEDIUM,
         (
             Part("demo", "s\udcff", {"files": 3}, findings),

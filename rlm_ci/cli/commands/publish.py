@@ -193,7 +193,10 @@ def _of_other_job(
         return _of_group(settings, name, head, report)
     pull = _only_pull(name, head, run, way, report.subject.pull_request)
     base = pull["base"].get("sha")
-    subject = Subject(name, base if is_object_id(base) else None, head, pull_request=pull["number"])
+    subject = report.subject.replace(
+        repository=name, base=base if is_object_id(base) else None, head=head, merge_base=None,
+        worktree=False, pull_request=pull["number"],
+    )  # fmt: skip
     # The costs of another job do not count here, and its id is not trusted.
     believed = report.replace(subject=subject, usage=Usage(), publication=None, run_id=None)
     return _compared(settings, believed, pull, way)

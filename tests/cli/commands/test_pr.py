@@ -68,6 +68,33 @@ def test_the_files_of_a_run(cli: Cli, feature: tuple[GitRepo, str, str]) -> None
     assert cli("verify", str(run / "report.json"), cwd=repo).code == 0
 
 
+def test_every_surface_says_which_agents_wrote_commits(
+    cli: Cli, repo: GitRepo, tmp_path: Path
+) -> None:
+    base = repo.commit("Start")
+    repo.write("a.py", "x = 1\n").commit("By hand")
+    claude = "🤖 Generated with [Claude Code](https://claude.com/claude-code)"
+    for message in (claude, f"{claude}\n\nCo-authored-by: Codex <noreply@openai.com>"):
+        repo.commit(f"Change\n\n{message}")
+    out, line = tmp_path / "out", "2 of 3 commits by Claude Code, 1 by Codex"
+    ended = cli("pr", "--review", "off", "--base", base, "--out", str(out), cwd=repo)
+    assert f"\n  {line}\n" in ended.stdout
+    for name in ("comment.md", "report.html"):
+        assert line in (out / name).read_text(), name
+    report = json.loads((out / "report.json").read_text())
+    loader.validate(report, "report.schema.json", "report.json")
+    assert report["subject"]["commits"] == 3
+    names = [(one["name"], one["commits"]) for one in report["subject"]["agents"]]
+    assert names == [("Claude Code", 2), ("Codex", 1)]
+    # Of no agent, nothing is said; nor does a hook look, which has milliseconds.
+    plain = cli("check", "--base", base, "--head", f"{base}~0", "--format", "json", cwd=repo)
+    assert "agents" not in json.loads(plain.stdout)["subject"]
+    head = repo.sha()
+    pushed = f"refs/heads/main {head} refs/heads/main {base}\n"
+    hook = cli("check", "diff-budget", "--hook", "pre-push", cwd=repo, stdin=pushed)
+    assert (hook.code, "Claude" in hook.stdout) == (0, False)
+
+
 @pytest.mark.full
 def test_the_files_of_a_folder(cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path) -> None:
     repo, _, _ = feature
