@@ -41,7 +41,7 @@ SUBAGENT = "subagent"
 _PROGRAMS = {
     "claude": ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude"),
     "codex": ("Codex", "CODEX_HOME", ".codex"),
-    "copilot": ("Copilot CLI", "COPILOT_HOME", ".copilot"),
+    "copilot": ("GitHub Copilot", "COPILOT_HOME", ".copilot"),
     "cursor": ("Cursor", "CURSOR_CONFIG_DIR", ".cursor"),
 }
 #: The variables by which hooks know the version; Claude's is ``claude-code_2-1-197_harness``.

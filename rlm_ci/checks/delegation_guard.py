@@ -224,6 +224,8 @@ def _by_runs(verdict: _Verdict, runs: RunStore, accept: Accept) -> _Verdict:
                 evidence = f"{task_id} has a subagent run: {candidate.path}"
                 if candidate.recorded_by:
                     evidence += f", recorded by {candidate.recorded_by}"
+                    if candidate.status != SUCCEEDED:
+                        evidence += f" ({candidate.status.replace('_', ' ') or 'no status'})"
                 return verdict.replace(evidence=evidence, examined=number)
             rejected.append(candidate)
     except FileNotFoundError:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MANIFEST_LIMIT = 4 << 20
 #: Characters of the name of a program and its version.
 _RECORDER = 60
+#: Characters of a status.
+_STATUS = 20
 #: Folders in a run with trees of a repository, which may hold anything.
 _TREES = ("git", "work", "verdict")
 #: Task, ``cli``, run.
@@ -41,12 +43,14 @@ _PLAIN = {
 class ManifestCandidate(Value):
     """A possible manifest: ``reason`` is why it does not count, or None.
 
-    ``recorded_by`` is the agent's program that recorded the run, if it is not of rlm-ci.
+    ``recorded_by`` is the agent's program that recorded the run, if it is not of rlm-ci, and
+    ``status`` the status that it has then.
     """
 
     path: str
     reason: str | None = None
     recorded_by: str = ""
+    status: str = ""
 
 
 class RunStore:
@@ -190,7 +194,10 @@ class RunStore:
         manifest = parse(data)
         if not isinstance(manifest, dict):
             return ManifestCandidate(place, "manifest.json is not a JSON object")
-        return ManifestCandidate(place, accept(name, manifest), recorder_of(manifest))
+        recorder = recorder_of(manifest)
+        status = manifest.get("status")
+        shown = status[:_STATUS] if recorder and isinstance(status, str) else ""
+        return ManifestCandidate(place, accept(name, manifest), recorder, shown)
 
 
 def recorder_of(manifest: Mapping[str, Any]) -> str:

@@ -279,7 +279,7 @@ def test_a_transcript_elsewhere_is_not_read(hooks: Hooks) -> None:
     [
         ("claude", "AI_AGENT", "claude-code_2-1-197_harness", "Claude Code 2.1.197"),
         ("claude", "AI_AGENT", "something", "Claude Code"),
-        ("copilot", "COPILOT_CLI_BINARY_VERSION", "1.0.102", "Copilot CLI 1.0.102"),
+        ("copilot", "COPILOT_CLI_BINARY_VERSION", "1.0.102", "GitHub Copilot 1.0.102"),
         ("cursor", "CURSOR_VERSION", "3.2.1", "Cursor 3.2.1"),
         ("codex", "X", "", "Codex"),
     ],
@@ -338,6 +338,8 @@ def test_such_a_run_satisfies_the_guard_and_becomes_a_receipt(hooks: Hooks, cli:
     hooks.transcript()
     hooks.start()
     assert cli(*guard, cwd=hooks.repo, env=environ).code == 1
+    exists = cli(*guard[:2], cwd=hooks.repo, env=environ)
+    assert "recorded by Claude Code 2.1.197 (in progress)" in " ".join(exists.stdout.split())
     hooks.stop()
     ended = cli(*guard, "--format", "json", cwd=hooks.repo, env=environ)
     assert ended.code == 0

@@ -82,3 +82,10 @@ def test_the_task_of_a_prompt_asks_for_a_subagent_at_the_stop(
     session.event("subagent-start", prompt=f"Task: {SHIP}", agent_id="a", agent_type="Explore")
     assert (shop.path / ".runs" / f"{TAX}-Explore").is_dir()
     assert session.stop() == {}
+
+
+def test_the_prompt_of_a_subagent_is_no_session_s(shop: GitRepo, cli: Cli) -> None:
+    session = AgentSession(shop, cli, agent="copilot")
+    for event in ("session-start", "prompt", "stop"):
+        assert session.event(event, agentId="a9d7", prompt=f"Task: {SHIP}").stdout == ""
+    assert session.records == []

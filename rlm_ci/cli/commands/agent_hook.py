@@ -85,7 +85,7 @@ def run(arguments: Arguments) -> int:
 def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) -> str:
     """Answer the program; what the person is told, "" for nothing. Raises RlmCiError."""
     event = dialects.parse(agent, name, _read_stdin())
-    if event.subagent_id and name in ("session-start", "stop"):
+    if event.subagent_id and name in ("session-start", "prompt", "stop"):
         return ""  # Copilot says so of subagents, too; these are judged with their session
     repository = _repository(event, options)
     folder = sessions.folder_of(repository, event)
