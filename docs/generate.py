@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci import checks, cli, errors
+from rlm_ci.agent_hooks import hook_files
 from rlm_ci.ask import report as question
 from rlm_ci.config.arguments import describe
 from rlm_ci.config.core_options import COMMON
@@ -509,6 +510,7 @@ def generated() -> dict[Path, str]:
     """Every generated file with its content."""
     return {
         TOP / ".pre-commit-hooks.yaml": hooks(),
+        TOP / ".claude-plugin/plugin/hooks/hooks.json": hook_files.plugin(),
         TOP / "schemas" / "config.schema.json": config_schema(),
         TOP / "docs" / "reference.md": reference(),
         TOP / "docs" / "rules.md": rules(),

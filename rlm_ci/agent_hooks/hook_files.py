@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 SESSION_START, PROMPT, STOP, AFTER_EDIT = "session-start", "prompt", "stop", "after-edit"
 SUBAGENT_START, SUBAGENT_STOP = "subagent-start", "subagent-stop"
-#: Seconds after which the program ends a hook. Ours ends before, see ``stop``.
-SECONDS = {
-    SESSION_START: 60, PROMPT: 30, STOP: 600, AFTER_EDIT: 30, SUBAGENT_START: 30, SUBAGENT_STOP: 60
-}  # fmt: skip
+#: Seconds after which the program ends a hook. Ours ends before: ``agent_hooks.timeout``.
+_SECONDS, _SECONDS_OF_STOP = 60, 600
+#: A program that is missing ends with 127, an older one of ours with 2: each holds some agents.
+_OR_WARN = " || exit 1"
+#: Copilot shows the errors of a hook that ends with 2, and no others; VS Code is held by that.
+_OR_SHOW = ' || { [ "$COPILOT_CLI" ] && exit 2; exit 1; }'
 _OURS = re.compile(r"(?:^|[\s/\\\"'])rlm-ci(?:\.exe)?[\"']? agent-hook\b")
 #: Where a hook has its command.
 _COMMANDS = ("command", "bash", "powershell")
@@ -129,11 +131,18 @@ def installed(agent: str, text: str) -> list[str]:
     return list(dict.fromkeys(events[event] for event, _, _ in _ours(text) if event in events))
 
 
+def plugin() -> str:
+    """The hooks of Claude Code's plugin: as in its settings."""
+    return f"{json.dumps({'hooks': _entries('claude')}, indent=2)}\n"
+
+
 def command(agent: str, event: str) -> str:
-    return f"rlm-ci agent-hook {event} --agent {agent}"
+    """What a hook runs, for a shell."""
+    otherwise = _OR_SHOW if agent == "copilot" else _OR_WARN
+    return f"rlm-ci agent-hook {event} --agent {agent}{otherwise}"
 
 
-def _entries(agent: str, *, after_edit: bool) -> dict[str, list[dict[str, Any]]]:
+def _entries(agent: str, *, after_edit: bool = False) -> dict[str, list[dict[str, Any]]]:
     """What our hooks are in the file, by the program's event."""
     file = AGENTS[agent]
     entries = {}
@@ -141,8 +150,10 @@ def _entries(agent: str, *, after_edit: bool) -> dict[str, list[dict[str, Any]]]
         if own == AFTER_EDIT and not after_edit:
             continue
         hook: dict[str, Any] = {"type": "command"}
-        hook |= dict.fromkeys(file.commands, command(agent, own))
-        hook[file.timeout] = SECONDS[own] * file.second
+        line = command(agent, own)
+        for key in file.commands:  # PowerShell 5 has no ||
+            hook[key] = line.partition(" ||")[0] if key == "powershell" else line
+        hook[file.timeout] = (_SECONDS_OF_STOP if own == STOP else _SECONDS) * file.second
         matcher = {"matcher": file.edit_tools} if own == AFTER_EDIT and file.edit_tools else {}
         entries[event] = [{**matcher, **(hook if file.is_flat else {"hooks": [hook]})}]
     return entries

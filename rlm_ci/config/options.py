@@ -420,7 +420,7 @@ AGENT_HOOKS: tuple[Setting, ...] = (
     Setting("agent_hooks.max_blocks", "how often in a row an agent is held, before it is let go "
             "and the person is told; 0: it is never held", 2, "integer", minimum=0),
     Setting("agent_hooks.timeout", "seconds after which a hook gives up, and holds nothing; the "
-            "hook files of rlm-ci init allow 60", 50, "number", minimum=1),
+            "hook files of rlm-ci init allow 600", 50, "number", minimum=1),
     Setting("agent_hooks.after_edit", "advise the agent to split its work once it has used 80 % "
             "of the diff budget", default=False, kind="boolean"),
     Setting("agent_hooks.override_reason", "why the person lets an agent stop on findings; set "

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.agent_hooks import hook_files
+from rlm_ci.agent_hooks import dialects, hook_files
 from rlm_ci.agent_hooks.hook_files import AGENTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 THEIRS = {
     "claude": '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}}',
@@ -20,7 +25,8 @@ THEIRS = {
 
 
 def commands(text: str) -> list[str]:
-    return re.findall(r'"(?:command|bash)": "(rlm-ci [^"]+)"', text)
+    found = re.findall(r'"(?:command|bash)": ("rlm-ci (?:[^"\\]|\\.)+")', text)
+    return [json.loads(one) for one in found]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -31,15 +37,36 @@ def test_each_event_of_the_program_has_one_command_with_a_time_out(
     text = hook_files.added(agent, "", after_edit=after_edit)
     events = json.loads(text)["hooks"]
     wanted = [own for own in AGENTS[agent].events.values() if after_edit or own != "after-edit"]
-    assert commands(text) == [f"rlm-ci agent-hook {own} --agent {agent}" for own in wanted]
+    assert commands(text) == [hook_files.command(agent, own) for own in wanted]
+    assert all(line.startswith(f"rlm-ci agent-hook {own} --agent {agent} || ") for line, own in
+               zip(commands(text), wanted, strict=True))  # fmt: skip
     assert {*hook_files.installed(agent, text)} == {*wanted}
     assert {"session-start", "stop"} <= {*wanted}
-    limits = {"gemini": (10_000, 900_000)}.get(agent, (10, 900))
+    limits = {"gemini": (60_000, 600_000)}.get(agent, (60, 600))
     for (entry,) in events.values():
         hook = entry["hooks"][0] if "hooks" in entry else entry
         seconds = hook["timeoutSec" if agent == "copilot" else "timeout"]
         assert limits[0] <= seconds <= limits[1]
         assert hook["type"] == "command"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_program_that_is_missing_or_older_holds_no_agent(agent: str, tmp_path: Path) -> None:
+    """Some agents take 2, Gemini takes 127, for an order to go on."""
+    for event in dialects.EVENTS:
+        line = hook_files.command(agent, event)
+        assert line.startswith(f"rlm-ci agent-hook {event} --agent {agent} ")
+        for script in ("", "#!/bin/sh\necho unknown command >&2; exit 2\n"):
+            program = tmp_path / "rlm-ci"
+            program.write_text(script)
+            program.chmod(0o755 if script else 0o644)
+            ended = subprocess.run(["/bin/sh", "-c", line], env={"PATH": str(tmp_path)},
+                                   capture_output=True, text=True, check=False)  # fmt: skip
+            assert (ended.returncode, ended.stdout) == (1, "")
+            assert ended.stderr
+    line = hook_files.command("copilot", "stop")
+    environ = {"PATH": "", "COPILOT_CLI": "1"}  # shows the errors of a hook that ends with 2
+    assert subprocess.run(["/bin/sh", "-c", line], env=environ, check=False).returncode == 2
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -1,0 +1,64 @@
+"""The plugin of Claude Code: the hooks of its settings, our MCP server and a skill."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rlm_ci import __version__
+from rlm_ci.agent_hooks import hook_files
+from rlm_ci.cli import COMMANDS
+from testing.node_packages import TOOLS
+from testing.repositories.git_repo import GitRepo
+
+TOP = Path(__file__).parents[2]
+PLUGIN = TOP / ".claude-plugin/plugin"
+CLAUDE = TOOLS / "node_modules/.bin/claude"
+
+
+def test_its_hooks_are_those_of_init() -> None:
+    own = json.loads((PLUGIN / "hooks/hooks.json").read_text())
+    assert own == json.loads(hook_files.added("claude", ""))
+
+
+def test_its_version_and_its_server_are_ours() -> None:
+    manifest = json.loads((PLUGIN / ".claude-plugin/plugin.json").read_text())
+    assert manifest["version"] == __version__
+    (server,) = json.loads((PLUGIN / ".mcp.json").read_text())["mcpServers"].values()
+    assert (server["command"], server["args"][0] in COMMANDS) == ("rlm-ci", True)
+    (entry,) = json.loads((TOP / ".claude-plugin/marketplace.json").read_text())["plugins"]
+    assert (TOP / entry["source"]).resolve() == PLUGIN
+    assert entry["name"] == manifest["name"]
+
+
+def claude(home: Path, *args: str) -> str:
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    ended = subprocess.run(
+        [str(CLAUDE), *args], env=environ, cwd=home, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.full
+def test_claude_code_takes_it_from_the_repository(tmp_path: Path) -> None:
+    for path in (TOP, PLUGIN):
+        assert "Validation passed" in claude(tmp_path, "plugin", "validate", "--strict", str(path))
+    repository = GitRepo(tmp_path / "rlm-ci")
+    for path in (TOP / ".claude-plugin").rglob("*"):
+        if path.is_file():
+            repository.write(path.relative_to(TOP).as_posix(), path.read_bytes())
+    repository.commit()
+    claude(tmp_path, "plugin", "marketplace", "add", str(repository.path))
+    claude(tmp_path, "plugin", "install", "rlm-ci@rlm-ci")
+    assert "enabled" in claude(tmp_path, "plugin", "list")
+    details = claude(tmp_path, "plugin", "details", "rlm-ci")
+    assert re.search(r"Skills \(1\) +rlm-ci\n", details)
+    assert re.search(r"MCP servers \(1\) +rlm-ci\b", details)
+    hooks = json.loads(hook_files.plugin())["hooks"]
+    assert re.search(rf"Hooks \({len(hooks)}\) +{', '.join(hooks)} ", details)
