@@ -36,6 +36,8 @@ _RUN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-\d\dZ-")
 _RULES = 5
 #: Hints of findings that are not shown.
 _UNSHOWN = 10
+#: Lines of what was printed for a refuted claim, with which a person judges it.
+_REFUTED_LINES = 12
 #: Characters of a path in a pattern.
 _PATTERN = 200
 
@@ -319,7 +321,8 @@ class View:
             shown.append(
                 claim.finding.replace(proof=proof.replace(level=REFUTED, reason=claim.reason))
             )
-        return self._groups(shown, limits)
+        lines = max(limits.quote_lines, _REFUTED_LINES)
+        return self._groups(shown, limits.replace(quote_lines=lines))
 
     def _refuted_briefly(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """The refuted claims that are not shown with what was run."""

@@ -32,7 +32,8 @@ class Critic:
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: Whether it shows each fault, of a function with its name, by a script.
     proves: bool = False
-    #: What a second look says.
+    #: What a judge says, and a second look.
+    judged: str = "fault"
     refuted: str = "upheld"
     #: Quoted in place of the lines.
     quote: str | None = None
@@ -42,7 +43,7 @@ class Critic:
         if "Try to refute it" in text:
             return Answer(json.dumps({"verdict": self.refuted, "reason": "nobody needs it"}))
         if '"verdict"' in text:
-            return Answer(json.dumps({"verdict": "fault", "reason": "it is one"}))
+            return Answer(json.dumps({"verdict": self.judged, "reason": "it is one"}))
         if '"edits"' in text and (broken := re.search(r"\(\w+, (src/\w+\.py), ", text)):
             edit = {"path": broken[1], "old": "return 1", "new": "return 0"}
             return Answer(json.dumps({"edits": [edit]}))

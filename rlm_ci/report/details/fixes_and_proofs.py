@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.report.details import suggestions
-from rlm_ci.report.proof import ARGUED, PROVEN, REFUTED, REPRODUCED
+from rlm_ci.report.proof import ARGUED, PASSES, PROVEN, REFUTED, REPRODUCED
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
@@ -112,10 +112,12 @@ def proof_of(
     left_out = "There is a repair, which was run: it is `repair.patch` in the proof's folder."
     last = "" if proof.level in {ARGUED, REFUTED} else proof.failing_line
     if limits.has_runs:
-        head = proof.head or (_SILENT if proof.level == REFUTED else "")
+        is_missed = proof.level == REFUTED and proof.reason.startswith(PASSES)
+        shown_by = SHOWN_BY[ARGUED if proof.level == REFUTED and not is_missed else proof.level]
+        head = proof.head or (_SILENT if is_missed else "")
         base = proof.base or (_SILENT if proof.level == PROVEN else "")
         view |= {
-            "shown_by": SHOWN_BY[proof.level],
+            "shown_by": shown_by,
             "command": code(proof.command, "shell"),
             "code": code(proof.reproduction, language_of(finding)),
             "path": surface.code(proof.path) if proof.path else None,
@@ -137,8 +139,10 @@ def proof_of(
 
 
 def _output(text: str, surface: Surface, most: int) -> Any:
-    lines = text.rstrip("\n").split("\n")[-most:]
-    shown = "\n".join(neutralise.clip(line, _WIDTH) for line in lines)
+    lines = text.rstrip("\n").split("\n")
+    left = len(lines) - most
+    cut = [f"… {count(left, 'line')} above", *lines[-most:]] if left > 1 else lines
+    shown = "\n".join(neutralise.clip(line, _WIDTH) for line in cut)
     return surface.block(shown) if shown.strip() else None
 
 

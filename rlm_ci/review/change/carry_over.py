@@ -178,13 +178,13 @@ def pack(
             break
         before, trials[at] = trials[at], less(trials[at])
         if trials[at] != before:
-            lost |= set() if less is _without_missed else {at}
+            lost |= set() if less is _without_argued else {at}
             text = _packed(record, rows, trials)
     return PackedReview(text, len(lost))
 
 
-def _without_missed(trial: EarlierTrial | None) -> EarlierTrial | None:
-    """What passed need not be run again: only people see it."""
+def _without_argued(trial: EarlierTrial | None) -> EarlierTrial | None:
+    """What showed nothing need not be run again: only people see it."""
     return trial.replace(reproduction=None) if trial and not trial.is_shown else trial
 
 
@@ -194,7 +194,7 @@ def _without_repair(trial: EarlierTrial | None) -> EarlierTrial | None:
 
 #: What is left of a trial where there is no room for all.
 _LESS: tuple[Callable[[EarlierTrial | None], EarlierTrial | None], ...] = (
-    _without_missed, _without_repair, lambda _trial: None,
+    _without_argued, _without_repair, lambda _trial: None,
 )  # fmt: skip
 
 

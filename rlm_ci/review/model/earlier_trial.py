@@ -27,7 +27,7 @@ _CODE, LINE = 8_000, 400
 class EarlierTrial(Value):
     """``reproduction`` showed the claim, and its judge said ``severity`` and ``shown``, or did not.
 
-    With a ``reason`` nothing showed it, and its reproduction, if any, passes. ``verdict`` and
+    With a ``reason`` nothing showed it, nor its reproduction, if any. ``verdict`` and
     ``verdict_reason`` are those of the second look, "" if there was none. ``repair`` is a patch
     that mended it, ``repair_reason`` says why there is none, "" if nobody was asked.
     """

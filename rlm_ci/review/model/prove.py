@@ -9,7 +9,7 @@ from __future__ import annotations
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion import coverage
 from rlm_ci.report.findings import UNTOUCHED, RefutedClaim, Severity, fingerprints
-from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PROVEN, Proof
+from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PASSES, PROVEN, Proof
 from rlm_ci.review.model import mend, metered, refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.claim_context import Sources
@@ -17,7 +17,7 @@ from rlm_ci.review.model.claim_prompt import ClaimPrompt
 from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial, trial_of
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.reproduce import ClaimTrial, Trial
-from rlm_ci.review.proofs.reproduction import FAILS_ALIKE, PASSED, RepairOutcome
+from rlm_ci.review.proofs.reproduction import FAILED, FAILS_ALIKE, PASSED, RepairOutcome
 from rlm_ci.review.proofs.stored_proofs import StoredProof
 from rlm_ci.review.results import merge
 from rlm_ci.text.printable import printable
@@ -212,7 +212,7 @@ class _Stage:
         finding = self._with_proof(finding, mark, trial)
         if verdict == refute.REFUTED:
             as_claimed = finding.replace(severity=claim.finding.severity)
-            why_refuted = trial.reason if trial.is_missed else reason
+            why_refuted = reason if trial.outcome is None else trial.reason
             self._refuted.append(RefutedClaim(as_claimed, why_refuted or "no reason given"))
             self._numbers["disputed"] += not trial.is_missed
             return
@@ -286,7 +286,7 @@ class _Stage:
         why = self._why_not(finding)
         if why or self._ask is None or self._prover.runner is None:
             return Trial(ARGUED, why or self._no_room(finding))
-        if earlier is not None and (again := self._missed_again(earlier)):
+        if earlier is not None and (again := self._argued_again(earlier)):
             return again
         prompt = self._prompt(finding, self._prover.runner.framework())
         trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, prompt)
@@ -308,13 +308,15 @@ class _Stage:
             before = "" if last.outcome is None else f"{last.reason}; "
             return last.replace(reason=before + why, prompt=prompt)
 
-    def _missed_again(self, earlier: EarlierTrial) -> Trial | None:
-        """A claim that nothing showed, with what still passes; None where it is to be tried."""
+    def _argued_again(self, earlier: EarlierTrial) -> Trial | None:
+        """A claim that nothing showed, with what ran for it; None where it is to be tried."""
         code, runner = earlier.reproduction, self._prover.runner
         if not earlier.reason or code is None or runner is None:
             return Trial(ARGUED, earlier.reason) if earlier.reason else None
-        trial = Trial(ARGUED, earlier.reason, earlier.breaks, code, runner.check(code))
-        return trial if trial.is_missed else None
+        outcome, is_wrong = runner.check(code), earlier.verdict == refute.REFUTED
+        trial = Trial(ARGUED, earlier.reason, earlier.breaks, code, outcome, is_wrong=is_wrong)
+        is_other = earlier.reason.startswith(PASSES) and not trial.is_missed
+        return None if is_other else trial
 
     def _prompt(self, finding: Finding, framework: str | None = None) -> ClaimPrompt:
         return ClaimPrompt.of(finding, self._prover.sources.around(finding), framework)
@@ -430,6 +432,6 @@ def _kept(
     verdict, reason = ("", "") if verdict == refute.UNEXAMINED else (verdict, reason)
     why = trial.reason if trial.prompt is not None else ""
     known = EarlierTrial(reason=why, verdict=verdict, verdict_reason=reason)
-    if trial.is_missed and why:
+    if trial.outcome is not None and trial.outcome.head.status in (PASSED, FAILED) and why:
         known = known.replace(reproduction=trial.reproduction, breaks=trial.breaks)
     return None if known == EarlierTrial() else known

@@ -11,7 +11,7 @@ from functools import partial
 from rlm_ci.canary import readers
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.redaction.token_forms import SIGN
-from rlm_ci.report.proof import ARGUED, PROVEN, REPRODUCED
+from rlm_ci.report.proof import ARGUED, PASSES, PROVEN, REPRODUCED
 from rlm_ci.review.proofs import launch
 from rlm_ci.review.proofs import reproduction as ends
 from rlm_ci.review.proofs.levels import ClaimFailure, ReproductionRun
@@ -122,8 +122,8 @@ class ProofRunner(Closing):
         if head.outcome.status == ends.PASSED:
             again = self._ran(one, HEAD, 2).outcome
             if again.status != ends.PASSED:
-                return outcome("it passes at head, and not each time", _flaky(again))
-            return outcome("it passes at head", head.outcome)
+                return outcome(f"{PASSES}, and not each time", _flaky(again))
+            return outcome(PASSES, head.outcome)
         if head.outcome.status != ends.FAILED:
             return outcome(f"at head {head.outcome.reason}", head.outcome)
         if head.fails_as(one.expects) is None:

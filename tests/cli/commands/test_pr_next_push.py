@@ -464,11 +464,22 @@ def test_a_forged_reproduction_decides_nothing(pushes: Pushes, how: str) -> None
     assert pushes.stage.conclusions[-1] == "failure"
 
 
+#: What a function returns, what the judge of its test says, and what people see of it.
+REFUTED = {
+    "passes": (0, "fault", "It passes, and prints nothing."),
+    "wrong test": (1, "wrong_test", "AssertionError: 1"),
+}
+
+
 @pytest.mark.full
-def test_a_refuted_claim_shows_again_what_was_run_without_a_question(pushes: Pushes) -> None:
+@pytest.mark.parametrize("how", REFUTED)
+def test_a_refuted_claim_shows_again_what_was_run_without_a_question(
+    pushes: Pushes, how: str
+) -> None:
     stage, critic = pushes.stage, pushes.critic
+    number, critic.judged, printed = REFUTED[how]
     critic.severity, critic.proves, critic.refuted = "high", True, "refuted"
-    pushes.push(a="def one():\n    return 0  # FAULT one\n", b="two = 2\n")
+    pushes.push(a=fault("one", number), b="two = 2\n")
     pushes.judge(**SEVERE)
 
     def shown() -> tuple[str, str]:
@@ -477,15 +488,15 @@ def test_a_refuted_claim_shows_again_what_was_run_without_a_question(pushes: Pus
         return stage.summary.splitlines()[1], fold
 
     first, spent = shown(), stage.last.calls
-    assert "Clean" in first[0]
-    for part in ("assert one() == 0", "It passes, and prints nothing."):
+    assert ("Clean" in first[0]) == (how == "passes")
+    for part in ("assert one() == 0", printed):
         assert part in first[1]
     for _ in range(2):
         assert pushes.judge(**SEVERE) == set()
         assert (shown(), stage.last.calls) == (first, spent)
-    # Once it fails, it is a claim as any other.
-    critic.refuted = "upheld"
-    pushes.push(a="def one():\n    return 1  # FAULT one\n")
+    # In other code it is a claim as any other.
+    critic.refuted, critic.judged = "upheld", "fault"
+    pushes.push(a=f"# moved\n{fault('one', 1)}")
     pushes.judge(**SEVERE)
     assert proved(pushes) == {"one": ("high", "reproduced")}
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from rlm_ci.report.details.fixes_and_proofs import ProofLimits, proof_of
-from rlm_ci.report.findings import KNOWN, Finding, Location, Report, Severity
+from rlm_ci.report.findings import KNOWN, Finding, Location, RefutedClaim, Report, Severity
 from rlm_ci.report.formats import markdown
 from rlm_ci.report.markdown_report import MarkdownSurface
 from rlm_ci.report.proof import Proof
@@ -42,7 +42,7 @@ def test_machines_get_all() -> None:
     record = json.loads(render(reports.proven(), "json"))
     levels = [one["proof"]["level"] for one in record["findings"]]
     assert sorted(levels) == ["argued"] * 5 + ["proven"] + ["reproduced"] * 2
-    assert [one["reason"] for one in record["refuted"]] == ["the reproduction passes at the head"]
+    assert [one["reason"] for one in record["refuted"]] == ["it passes at head"]
 
 
 @pytest.mark.parametrize("surface", ["markdown", "summary"])
@@ -74,7 +74,7 @@ def test_the_page_has_them_too() -> None:
         assert code.rstrip("\n") in blocks
     refuted = page.root.all("details")[-2]
     assert refuted.all("summary")[0].text() == "1 refuted claim"
-    assert "Refuted: the reproduction passes at the head" in refuted.text()
+    assert "Refuted: it passes at head" in refuted.text()
 
 
 def test_the_page_has_the_output_of_the_base_beside_that_of_the_head() -> None:
@@ -125,7 +125,7 @@ def test_the_terminal_shows_the_way_to_see_it() -> None:
     assert "To run it: python -m pytest tests/test_user_info.py\n" in loose
     told = render(reports.proven(), "text", verbose=True)
     assert "    │ def test_a_colon_in_the_name_stays_in_the_name():\n" in told
-    assert "`join` loses the port. (the reproduction passes at the head)" in told
+    assert "`join` loses the port. (it passes at head)" in told
 
 
 def test_what_is_cut_is_cut_between_folds_and_blocks() -> None:
@@ -241,6 +241,29 @@ def test_nothing_is_clean_over_a_claim_that_nobody_could_check(
             assert clean not in text, surface
 
 
+@pytest.mark.parametrize(("reason", "title"), [
+    ("it passes at head; nobody calls it so", "Reproduction: it passes here"),
+    ("it fails at head, but its judge says that the test is wrong: it is as documented",
+     "What was run, which does not show it"),
+])  # fmt: skip
+def test_a_refuted_claim_says_how_its_test_ended(reason: str, title: str) -> None:
+    report = reports.proven()
+    (part,) = report.parts
+    claim = part.findings[0]
+    assert claim.proof is not None
+    output = "".join(f"out {number}\n" for number in range(6)) + "KeyError: 3\n"
+    claim = claim.replace(proof=claim.proof.replace(level="argued", head=output))
+    report = report.replace(
+        parts=(part.replace(findings=part.findings[:8] * 3),),
+        refuted=(RefutedClaim(claim, reason),),
+    )
+    text = render(report, "markdown")
+    fold = github_html(text.partition("<b>1 refuted claim</b>")[2])
+    assert title in [one.text() for one in fold.root.all("summary")]
+    assert f"Refuted: {reason}" in text
+    assert output in [one.text() for one in fold.root.all("pre")]
+
+
 PATCH = (
     "--- a/{0}\n+++ b/{0}\n@@ -9,7 +9,7 @@\n"
     " a\n b\n c\n-    if n <= 1:\n+    if n == 1:\n d\n e\n f\n"
@@ -330,6 +353,6 @@ def test_a_refuted_claim_below_high_and_a_claim_of_before_have_a_line_in_the_com
     (part,) = report.parts
     old = part.findings[0].replace(message="It was so before.", suppression=KNOWN)
     text = render(report.replace(parts=(part.replace(findings=(old,)),)), "markdown")
-    assert "`join` loses the port. (the reproduction passes at the head)" in text
+    assert "`join` loses the port. (it passes at head)" in text
     assert "1 claim not of this change" in text
     assert "It was so before." in text
