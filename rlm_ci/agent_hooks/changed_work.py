@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlm_ci.agent_hooks import dialects, tasks
 from rlm_ci.agent_hooks import session as sessions
-from rlm_ci.agent_hooks import tasks
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.text.neutralise import clip, one_line
 from rlm_ci.values import Value
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: What no edit of an agent mends: the person names the task.
 _PERSONS = "delegation-guard/missing-task-id"
+#: What an agent mends whose hooks record its subagents, and how.
+_NO_SUBAGENT = "delegation-guard/no-subagent-manifest"
+_START_SUBAGENT = "start a subagent for a part of this work, and wait until it ends: it is recorded"
 _TASK = next(row for row in COMMON if row.key == "task")
 #: Characters of a message or a hint that are shown.
 _LONGEST = 600
@@ -101,9 +104,11 @@ class WorkSite(Value):
             text = _lines(f"the config file is not valid any more: {what}", error.hint)
             problems.append(Problem("config", text))
         standing = [one for one in report.findings if _is_open(one, report, change)]
-        problems += [
-            Problem(_key(one), _described(one)) for one in standing if one.rule != _PERSONS
-        ]
+        for one in standing:
+            if one.rule == _NO_SUBAGENT and self.event.agent not in dialects.WITHOUT_SUBAGENTS:
+                problems.append(Problem(_key(one), _described(one.replace(hint=_START_SUBAGENT))))
+            elif one.rule != _PERSONS:
+                problems.append(Problem(_key(one), _described(one)))
         return problems, [*_notes(report, standing)]
 
 

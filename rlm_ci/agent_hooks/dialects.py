@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 AGENTS = ("claude", "codex", "copilot", "cursor", "gemini")
 EVENTS = ("session-start", "prompt", "stop", "after-edit", "subagent-start", "subagent-stop")
+#: The programs without hooks for their subagents.
+WITHOUT_SUBAGENTS = ("gemini",)
 #: Bytes of an event: a prompt, or the last message, may be long.
 LIMIT = 16 << 20
 #: Bytes of an answer's text. Claude takes 10,000 characters, Codex cuts out what is beyond.

@@ -74,7 +74,9 @@ def test_the_task_of_a_prompt_asks_for_a_subagent_at_the_stop(
     session = AgentSession(shop, cli)
     session.event(first, prompt=f"Mend it.\nTask: {SHIP}")
     shop.write("shop.py", "PRICE = 2\n")
-    assert f"{SHIP} has no subagent run" in session.stop()["reason"]
+    reason = session.stop()["reason"]
+    assert f"{SHIP} has no subagent run" in reason
+    assert "To mend it: start a subagent for a part of this work" in reason
     guard_runs(shop.path / ".runs", SHIP)
     assert session.stop() == {}
     shop.write("shop.py", "PRICE = 3\n")
