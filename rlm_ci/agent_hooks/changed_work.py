@@ -66,7 +66,27 @@ class WorkSite(Value):
         now = work.now(start, session.tree)
         if now is None:
             return None
-        return ChangeSet(work.reader(), "range", base=start, head=now[0], merge_base=start)
+        others = self._from_others(session)
+        return ChangeSet(
+            work.reader(), "range", base=start, head=now[0], merge_base=start, also=others
+        )
+
+    def _from_others(self, session: Session) -> tuple[str, ...]:
+        """The commit of the remote's default branch up to which this session took it in.
+
+        What others did there is no work of the agent: only files that differ from it, too, count.
+        """
+        repository, head = self.repository, self.repository.head_commit()
+        if not (session.head and head) or head == session.head:
+            return ()
+        known = repository.refs("refs/remotes")
+        names = {one[1] for name, one in known.items() if name.endswith("/HEAD")}
+        names = names or {name for name in known if name.endswith(("/main", "/master"))}
+        for name in sorted(names & known.keys()):
+            taken = repository.merge_base(head, known[name][0])
+            if taken and repository.merge_base(taken, session.head) != taken:
+                return (taken,)
+        return ()
 
     def report(self, session: Session, change: ChangeSet, wanted: Sequence[str] = ()) -> Report:
         """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
@@ -87,7 +107,7 @@ class WorkSite(Value):
 
         if not set(CONFIG_FILES) & set(change.names()):
             return None
-        now = change.replace(base=change.head, merge_base=change.head)
+        now = change.replace(base=change.head, merge_base=change.head, also=())
         (part, *_) = self.report(session, now, ["diff-budget"]).parts
         return part.error
 
@@ -109,7 +129,8 @@ class WorkSite(Value):
                 problems.append(Problem(_key(one), _described(one.replace(hint=_START_SUBAGENT))))
             elif one.rule != _PERSONS:
                 problems.append(Problem(_key(one), _described(one)))
-        return problems, [*_notes(report, standing)]
+        others = [f"what others did up to {one[:12]} is not judged" for one in change.also]
+        return problems, [*_notes(report, standing), *others]
 
 
 def _is_open(finding: Finding, report: Report, change: ChangeSet) -> bool:

@@ -1,0 +1,54 @@
+"""What a session changed: its own work alone, as the work tree is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.agent_session import TESTS, WEAKER, AgentSession, begun
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
+
+TEST = "tests/test_sum.py"
+OTHER = "tests/test_other.py"
+
+
+@pytest.fixture
+def session(repo: GitRepo, cli: Cli, tmp_path: Path) -> AgentSession:
+    """A session on a branch, while others weakened a test on the remote's default branch."""
+    repo.write(OTHER, TESTS).write(TEST, TESTS).commit()
+    repo.run("clone", "-q", "--bare", str(repo.path), str(tmp_path / "remote"))
+    repo.run("remote", "add", "origin", str(tmp_path / "remote"))
+    repo.run("checkout", "-q", "-b", "theirs")
+    repo.write(OTHER, WEAKER).write("big.txt", "a\n" * 2000).commit()
+    repo.run("push", "-q", "origin", "theirs:main")
+    repo.run("checkout", "-q", "-b", "work", "main")
+    repo.run("update-ref", "refs/remotes/origin/main", "main")
+    found = begun(repo, cli)
+    repo.write("mine.txt", "a\n").commit()
+    repo.run("fetch", "-q", "origin")
+    return found
+
+
+@pytest.mark.parametrize("how", ["merge", "rebase"])
+def test_the_work_of_others_is_not_judged(repo: GitRepo, session: AgentSession, how: str) -> None:
+    repo.run(how, "-q", "origin/main")
+    taken = repo.run("rev-parse", "origin/main").decode()[:12]
+    assert f"what others did up to {taken} is not judged" in session.stop()["systemMessage"]
+    repo.write(TEST, WEAKER)
+    reason = session.stop()["reason"]
+    assert "found 1 problem" in reason
+    assert f"{TEST}:3" in reason
+    repo.write(TEST, TESTS).write(OTHER, "def test_sum():\n    pass\n")
+    assert OTHER in session.stop()["reason"]
+
+
+def test_a_branch_that_the_agent_pushed_is_its_own(repo: GitRepo, session: AgentSession) -> None:
+    repo.write(TEST, WEAKER).commit()
+    repo.run("push", "-q", "origin", "work")
+    assert TEST in session.stop()["reason"]
