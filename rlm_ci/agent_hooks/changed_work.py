@@ -44,7 +44,8 @@ class Problem(Value):
 class WorkSite(Value):
     """The ``repository`` of the session of ``event``, whose record lies in ``folder``.
 
-    ``environ`` are the variables of this process, ``flags`` the options of the command.
+    ``environ`` are the variables of this process, ``flags`` the options of the command; the hook
+    ``ends`` at this moment of the monotonic clock.
     """
 
     event: Event
@@ -52,6 +53,7 @@ class WorkSite(Value):
     folder: str
     environ: Mapping[str, str]
     flags: Mapping[str, Any]
+    ends: float = 0.0
 
     def change(self, session: Session) -> ChangeSet | None:
         """The work tree as it is, against the session's start; None where they are the same.
@@ -111,11 +113,11 @@ class WorkSite(Value):
         (part, *_) = self.report(session, now, ["diff-budget"]).parts
         return part.error
 
-    def look(self, session: Session) -> tuple[list[Problem], list[str]]:
+    def look(self, session: Session) -> tuple[Session, list[Problem], list[str]]:
         """The problems that hold an agent, and notes for the person. Raises RlmCiError."""
         change = self.change(session)
         if change is None:
-            return [], []
+            return session, [], []
         report = self.report(session, change)
         problems = []
         error = self.config_error(session, change)
@@ -130,7 +132,36 @@ class WorkSite(Value):
             elif one.rule != _PERSONS:
                 problems.append(Problem(_key(one), _described(one)))
         others = [f"what others did up to {one[:12]} is not judged" for one in change.also]
-        return problems, [*_notes(report, standing), *others]
+        notes = [*_notes(report, standing), *others]
+        if session.configuration["validator"]:
+            session = self._validate(session, change.repository, problems, notes)
+        return session, problems, notes
+
+    def _validate(
+        self, session: Session, repository: Repository, problems: list[Problem], notes: list[str]
+    ) -> Session:
+        """Add what the validator says; the session, which knows what it said of the start."""
+        from rlm_ci.agent_hooks import validation
+        from rlm_ci.errors import RlmCiError
+
+        named = session.configuration
+        if not named["commands"]:
+            return session
+        environ = sessions.environment(session, self.environ)
+        runs = validation.HookValidator(
+            repository, environ, named["commands"], named["sandbox"], self.ends
+        )
+        try:
+            failures, known = runs.compare(session.tree, session.baseline)
+        except RlmCiError as error:
+            notes.append(_not_run("the validator", error))
+            return session
+        if failures.reason:
+            text = "\n   ".join(map(_harmless, validation.lines_of(failures)))
+            problems.append(Problem(f"validator {' '.join(sorted(failures.texts))}", text))
+        elif known:
+            notes.append("the validator failed before this session, too, in the same way")
+        return session.replace(baseline=tuple(known)) if known or failures.reason else session
 
 
 def _is_open(finding: Finding, report: Report, change: ChangeSet) -> bool:
@@ -179,12 +210,16 @@ def _harmless(text: str) -> str:
     return clip(re.sub(_MARKUP, r"\\x3c", one_line(text)), _LONGEST)
 
 
+def _not_run(what: str, error: RlmCiError) -> str:
+    hint = f" ({error.hint})" if error.hint else ""
+    return _harmless(f"{what} could not run: {error}{hint}")
+
+
 def _notes(report: Report, standing: Sequence[Finding]) -> Iterator[str]:
     """What the person learns, and no agent can mend."""
     for part in report.parts:
         if part.error is not None:
-            hint = f" ({part.error.hint})" if part.error.hint else ""
-            yield _harmless(f"{part.id} could not run: {part.error}{hint}")
+            yield _not_run(part.id, part.error)
     if any(one.rule == _PERSONS for one in standing):
         yield (
             "delegation-guard judged nothing: no task is named; set MCP_RUNNER_TASK_ID before "

@@ -41,7 +41,7 @@ class Session(Value):
     were; ``policy`` says why the config file was not valid, "" if it was. ``blocks`` counts the
     stops in a row that were held, ``released`` are the problems that the agent was let go with,
     ``messages`` those that were told once. ``unchanged`` is the state of the work tree that
-    needs no judge.
+    needs no judge, ``baseline`` what the validator said of the start, once it was asked.
     """
 
     commit: str
@@ -56,11 +56,14 @@ class Session(Value):
     released: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     unchanged: str = ""
+    baseline: tuple[str, ...] | None = None
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Session:
         """Raises KeyError, TypeError or ValueError."""
         lists = {name: tuple(map(str, record[name])) for name in ("released", "messages")}
+        if record.get("baseline") is not None:
+            lists["baseline"] = tuple(map(str, record["baseline"]))
         session = cls(**{**record, **lists})
         ids = (session.commit, session.tree, *([session.head] if session.head else []))
         if not all(map(is_object_id, ids)) or not isinstance(session.blocks, int):

@@ -42,17 +42,18 @@ def stop(event: Event, session: Session, site: WorkSite) -> Outcome:
     state = sessions.state_of(site.repository)
     if state and state == session.unchanged:
         return Outcome()
+    before = session
     problems: list[Problem] = []
     if session.policy:
         notes = [f"nothing is judged in this session: {session.policy}"]
     else:
-        problems, notes = site.look(session)
+        session, problems, notes = site.look(session)
     later, outcome = decide(event, session, problems)
     # Most programs show a person nothing of a stop that is held; it is told at its end.
     news = [note for note in notes if note not in session.messages and not outcome.hold]
     messages = (*session.messages, *news)[-_REMEMBERED:]
     later = later.replace(messages=messages, unchanged="" if problems else state)
-    if later != session:
+    if later != before:
         sessions.save(site.folder, later)
     lines = [outcome.message, *(f"rlm-ci: {note}" for note in news)]
     return outcome.replace(message="\n".join(filter(None, lines)))

@@ -236,6 +236,12 @@ class Repository:
             return git_dir
 
     @property
+    def alternates(self) -> tuple[str, ...]:
+        """Folders whose objects are seen as well, by the variable of a hook."""
+        named = self._env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
+        return tuple(filter(None, named.split(os.pathsep)))
+
+    @property
     def index_file(self) -> str:
         """Where the index lies; a commit of some files alone has one of its own."""
         git_dir = self._env.get("GIT_DIR") or self.git_dir or ""

@@ -175,7 +175,8 @@ def object_folders(repository: Repository) -> tuple[str, ...]:
     """Where the objects of ``repository`` lie, its alternates at the end."""
     if repository.git_dir is None:
         return ()
-    return (os.path.join(os.path.abspath(repository.common_dir), "objects"),)
+    own = os.path.join(os.path.abspath(repository.common_dir), "objects")
+    return (own, *repository.alternates)
 
 
 def is_sha256(commit_or_empty: str) -> bool:

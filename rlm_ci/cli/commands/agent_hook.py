@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import contextmanager
+from time import monotonic
 
 from rlm_ci import errors
 from rlm_ci.agent_hooks import dialects
@@ -113,8 +114,9 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
         return ""
     from rlm_ci.agent_hooks.changed_work import WorkSite
 
-    site = WorkSite(event, repository, folder, options.environ, flags)
-    with _limit(session.configuration["timeout"]):
+    seconds = session.configuration["timeout"]
+    site = WorkSite(event, repository, folder, options.environ, flags, monotonic() + seconds)
+    with _limit(seconds):
         if name == "stop":
             from rlm_ci.agent_hooks.stop import stop
 
@@ -141,22 +143,39 @@ def _begin(
     """Record that a session begins; what is wrong with its settings, "" for nothing."""
     from rlm_ci.change.change_set import from_local
     from rlm_ci.config.core_options import CORE
-    from rlm_ci.config.options import AGENT_HOOKS
+    from rlm_ci.config.options import AGENT_HOOKS, LOOP
     from rlm_ci.judge import config_file
 
-    rows = (*CORE, *AGENT_HOOKS)
-    settings, policy = Settings(rows, flags), ""
+    rows = (*CORE, *AGENT_HOOKS, *(row for row in LOOP if row.key in ("loop.validator", "sandbox")))
+    settings, policy, doubt = Settings(rows, flags), "", ""
     try:
         config_file.apply(settings, from_local(repository, "worktree"))
     except RlmCiError as error:
         settings, policy = Settings(rows, flags), str(error)
     configuration = {row.key.partition(".")[2]: settings.values[row.key] for row in AGENT_HOOKS}
+    if settings.agent_hooks.validator:
+        commands, doubt = _validators(settings, repository)
+        configuration |= {"commands": commands, "sandbox": settings.sandbox}
     sessions.begin(
         folder, repository, environ, task=task,
         policy=policy, configuration=configuration, environment=sessions.variables(environ),
     )  # fmt: skip
     sessions.sweep(folder)
-    return policy and f"rlm-ci judges nothing in this session: {policy}; mend it, and start anew"
+    if policy:
+        return f"rlm-ci judges nothing in this session: {policy}; mend it, and start anew"
+    return doubt
+
+
+def _validators(settings: Settings, repository: Repository) -> tuple[tuple[str, ...], str]:
+    """The commands of which the first that can run is the validator, or why there is none."""
+    from rlm_ci.fix import choose_validator
+
+    wanted = settings.loop.validator
+    try:
+        found = choose_validator.select(wanted, repository.root, settings.environ, None)
+    except RlmCiError as error:
+        return (), f"rlm-ci runs no validator in this session: {error}; set loop.validator"
+    return ((found.command.text, *found.others), "") if found.command else ((), "")
 
 
 def _repository(event: Event, options: Settings) -> Repository:
