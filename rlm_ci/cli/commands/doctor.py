@@ -84,6 +84,7 @@ def run(arguments: Arguments) -> int:
         "extras": tuple(_extras(settings)),
         "model": (*_model(settings), *(_trial(settings) if settings.doctor.model else ())),
         "agents": tuple(_agents(settings)),
+        "agent hooks": tuple(_agent_hooks(settings)),
         "GitHub": (_set(settings, "token", "github.token"),),
     }
     if settings.doctor.environment or settings.doctor.fix:
@@ -263,6 +264,28 @@ def _agents(settings: Settings) -> Iterator[DoctorLine]:
             yield DoctorLine(_BAD, name, why, problem=problem if is_wanted else None)
     if missing:
         yield DoctorLine(_ABSENT, "not on PATH", ", ".join(missing))
+
+
+def _agent_hooks(settings: Settings) -> Iterator[DoctorLine]:
+    """The hooks of coding agents in this repository, and whether they run."""
+    from rlm_ci.agent_hooks import trial
+
+    try:
+        repository = open_repository(settings)
+    except RlmCiError:
+        return
+    if repository.git_dir is None:
+        return
+    is_any = False
+    for state in trial.states(repository, settings.environ):
+        is_any = True
+        sign = {True: _GOOD, False: _BAD, None: _ABSENT}[state.works]
+        problem = None
+        if state.hint:
+            problem = errors.UnavailableError(state.detail, where=state.name, hint=state.hint)
+        yield DoctorLine(sign, state.name, state.detail, problem=problem)
+    if not is_any:
+        yield DoctorLine(_ABSENT, "none", "to add some: rlm-ci init --agents claude,codex")
 
 
 def _extras(settings: Settings) -> Iterator[DoctorLine]:

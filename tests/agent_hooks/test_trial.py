@@ -1,0 +1,152 @@
+"""What doctor says of agents' hooks: which are there, and whether they run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlm_ci.agent_hooks import hook_files, trial
+from rlm_ci.agent_hooks.hook_files import AGENTS
+from rlm_ci.agent_hooks.trial import HookState
+from rlm_ci.git.repository import Repository
+from testing.node_packages import TOOLS
+from testing.repositories.git_repo import GitRepo, closed_environment
+
+OWN = Path(sys.executable).parent
+PROGRAMS = TOOLS / "node_modules/.bin"
+
+
+def states(repo: GitRepo, *folders: Path, **environ: str) -> dict[str, HookState]:
+    path = os.pathsep.join([*map(str, folders), "/usr/bin", "/bin"])
+    repository = Repository(str(repo.path), str(repo.path / ".git"), closed_environment())
+    given = {"HOME": str(repo.path.parent), **closed_environment(), "PATH": path, **environ}
+    return {state.name: state for state in trial.states(repository, given)}
+
+
+def installed(repo: GitRepo, *agents: str) -> GitRepo:
+    for agent in agents:
+        repo.write(AGENTS[agent].path, hook_files.added(agent, ""))
+    return repo
+
+
+def program(folder: Path, name: str, script: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    return folder
+
+
+def test_without_hooks_of_ours_nothing_is_said(repo: GitRepo) -> None:
+    repo.write(".claude/settings.json", '{"hooks": {}} // mine')
+    repo.write(".gemini/settings.json", "{")
+    assert states(repo, OWN) == {}
+
+
+def test_each_agents_hooks_are_named_and_tried(repo: GitRepo) -> None:
+    installed(repo, *AGENTS)
+    told = states(repo, OWN)
+    assert {state.works for state in told.values()} == {True}
+    for agent, file in AGENTS.items():
+        assert told[agent].detail.startswith(f"{file.path}: session-start, ")
+    assert told["rlm-ci"].detail == f"{OWN / 'rlm-ci'}, this one"
+    assert told["start"].detail == "a session that begins here is recorded"
+    assert list((repo.path / ".git/rlm-ci/agent-sessions").iterdir()) == []
+
+
+def test_older_and_broken_files_say_what_mends_them(repo: GitRepo) -> None:
+    text = hook_files.added("claude", "").replace("agent-hook stop --agent", "agent-hook end --a")
+    repo.write(".claude/settings.json", text)
+    repo.write(".codex/hooks.json", hook_files.added("codex", "") + "}")
+    told = states(repo, OWN)
+    assert told["claude"].works is None
+    assert told["claude"].detail.endswith("writes them: rlm-ci init --agents claude")
+    assert (told["codex"].works, "is not JSON: text after" in told["codex"].detail) == (False, True)
+    assert told["codex"].hint == "mend it, then: rlm-ci init --agents codex"
+
+
+def test_a_program_that_is_missing_is_a_problem(repo: GitRepo) -> None:
+    told = states(installed(repo, "cursor"))
+    assert (told["rlm-ci"].works, told["rlm-ci"].detail) == (False, "not on PATH: no hook can run")
+    assert told["rlm-ci"].hint == f"put {OWN} on PATH, for the agents too"
+    assert "start" not in told
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo error: unknown command >&2; exit 2", "exit code 2: error: unknown command"),
+        ("exit 3", "exit code 3: it recorded nothing"),
+        (":", "it recorded nothing"),
+        ("""echo '{"systemMessage": "rlm-ci judged nothing"}'""", "rlm-ci judged nothing"),
+        ("echo 1", "1"),
+    ],
+)
+def test_another_program_of_that_name_is_said(
+    repo: GitRepo, tmp_path: Path, script: str, why: str
+) -> None:
+    script = f'[ "$1" = --version ] && echo rlm-ci 0.0.9 && exit\n{script}'
+    folder = program(tmp_path / "bin", "rlm-ci", script)
+    told = states(installed(repo, "claude"), folder, OWN)
+    assert told["rlm-ci"].works is None
+    assert told["rlm-ci"].detail == f"{folder / 'rlm-ci'}, another one: rlm-ci 0.0.9"
+    assert (told["start"].works, told["start"].detail) == (False, why)
+
+
+def test_a_configuration_that_stops_the_judge_is_said(repo: GitRepo) -> None:
+    installed(repo, "gemini").write("rlm-ci.toml", "fail_level = 3\n").commit()
+    told = states(repo, OWN)
+    assert told["start"].works is False
+    assert "rlm-ci.toml" in told["start"].detail
+
+
+def test_the_plugin_of_claude_code_counts(repo: GitRepo, tmp_path: Path) -> None:
+    folder = tmp_path / "claude/plugins"
+    folder.mkdir(parents=True)
+    record = {"version": 2, "plugins": {"rlm-ci@rlm-ci": [{"scope": "user"}]}}
+    (folder / "installed_plugins.json").write_text(json.dumps(record))
+    told = states(repo, OWN, CLAUDE_CONFIG_DIR=str(folder.parent))
+    assert [*told] == ["claude plugin", "rlm-ci", "start"]
+    assert told["start"].works
+
+
+@pytest.mark.parametrize("script", ["exit 1", "cat", 'echo \'{"id":2,"error":1}\'; cat', "echo ["])
+def test_a_codex_that_does_not_say_is_not_taken_for_one_that_trusts(
+    repo: GitRepo, tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial, "_SECONDS", 6)
+    folder = program(tmp_path / "bin", "codex", script)
+    told = states(installed(repo, "codex"), folder, OWN)
+    assert told["codex trust"].works is None
+    assert "not known" in told["codex trust"].detail
+
+
+@pytest.mark.full
+def test_codex_says_what_it_trusts(repo: GitRepo, tmp_path: Path) -> None:
+    """The real one; its configuration is only read."""
+    installed(repo, "codex")
+    home = tmp_path / "codex-home"
+    home.mkdir()
+    environ = {"CODEX_HOME": str(home)}
+    # Codex's start script needs node.
+    folders = (PROGRAMS, OWN, *map(Path, os.environ["PATH"].split(os.pathsep)))
+    told = states(repo, *folders, **environ)["codex trust"]
+    assert (told.works, "it reads no hooks in this folder" in told.detail) == (False, True)
+    trusted = f'[projects."{repo.path.resolve()}"]\ntrust_level = "trusted"\n'
+    (home / "config.toml").write_text(trusted)
+    told = states(repo, *folders, **environ)["codex trust"]
+    assert told.works is False
+    assert told.detail.startswith("it skips 5 hooks, ")
+    assert [*home.iterdir()] == [home / "config.toml"]
+    hooks = trial.listed(str(PROGRAMS / "codex"), str(repo.path), {**os.environ, **environ})
+    for hook in hooks or ():
+        trusted += f'[hooks.state."{hook["key"]}"]\ntrusted_hash = "{hook["currentHash"]}"\n'
+    (home / "config.toml").write_text(trusted)
+    told = states(repo, *folders, **environ)["codex trust"]
+    assert (told.works, told.detail) == (True, "it runs 5 hooks")
+    repo.write(".codex/hooks.json", repo.read(".codex/hooks.json").replace(b"600", b"601"))
+    told = states(repo, *folders, **environ)["codex trust"]
+    assert told.detail.startswith("it skips 1 hook, stop:")
