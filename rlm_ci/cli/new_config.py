@@ -47,7 +47,7 @@ def short(chosen: Mapping[str, Any] = _NONE) -> str:
             ),
             "",
             "[test_guard]",
-            line("test_guard.fail", "true: for every author, false: for bots"),
+            line("test_guard.fail", "true: for every author, false: for bots, agents"),
             "",
         )
     )

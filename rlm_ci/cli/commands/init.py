@@ -224,8 +224,8 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
         words = "Post comments too, by a second workflow that also serves forks? [y/N] "
         fork_safe = _is_yes(ask, words, "n")
     if ask is not None and not {_BOTS, _PEOPLE} & {*named}:
-        words = "Do people open pull requests that their agents wrote? Weakened tests then fail "
-        strict = _is_yes(ask, f"{words}for every author, not for bots alone. [y/N] ", "n")
+        words = "Do people open pull requests of agents that leave no trace in commits? "
+        strict = _is_yes(ask, f"{words}Weakened tests then fail for every author. [y/N] ", "n")
     if ask is not None and is_open("init.agents"):
         named = _agents(ask)
     agents = tuple(agent for agent in AGENTS if agent in named)
@@ -319,8 +319,9 @@ def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str
         yield from (f"      review: {line}" for line in wish.readers.lines(model=bool(wish.model)))
         yield from (f"      {line}" for line in wish.readers.steps() if wish.has_own)
     if not wish.strict:
-        yield "      test-guard fails pull requests of bots; for those of people it only reports"
-        yield "      weakened tests: set test_guard.fail, or run rlm-ci init --agents people"
+        yield "      test-guard fails what bots and coding agents wrote, by traces in commits; for"
+        yield "      people it only reports weakened tests: set test_guard.fail, or run"
+        yield "      rlm-ci init --agents people"
     yield from (f"      {line}" for line in agent_hooks.next_steps(wish.agents))
     yield from _next_of_hooks(hooks)
     yield "      run the checks now: rlm-ci check"

@@ -299,7 +299,7 @@ def test_people_with_agents_make_test_guard_strict(
     cli: Cli, repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = cli("init", cwd=repo).stdout
-    assert "test-guard fails pull requests of bots; for those of people it only reports" in told
+    assert "test-guard fails what bots and coding agents wrote" in told
     assert config(repo)["test_guard"] == {"fail": False}
     told = cli("init", "--agents", "people", "--force", cwd=repo).stdout
     assert "only reports" not in told
