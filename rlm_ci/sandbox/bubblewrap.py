@@ -13,6 +13,7 @@ import stat
 import struct
 import sys
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 
 from rlm_ci.errors import ConfigError, StorageError, UnavailableError
 from rlm_ci.sandbox import kernel_files, seccomp
@@ -228,7 +229,8 @@ def _tool_folders(mounts: Sequence[Mount]) -> Iterator[str]:
     """Where a tool must be able to write in read-only folders of dependencies, as seen inside.
 
     Vite writes its configuration, compiled, to the nearest node_modules, and stops where it
-    cannot. A mount needs a folder to lie on: an empty one is left there, as Vite itself does.
+    cannot. Vitest before 3 fails where it cannot write down how long tests take. A mount needs a
+    folder to lie on: an empty one is left there, as both do.
     """
     modules = [
         mount
@@ -238,12 +240,12 @@ def _tool_folders(mounts: Sequence[Mount]) -> Iterator[str]:
     tools = (os.path.join(one.source, name) for one in modules for name in ("vite", "vitest"))
     if not any(map(os.path.isdir, tools)):
         return
-    for mount in modules:
-        place = os.path.join(mount.source, ".vite-temp")
+    for mount, name in product(modules, (".vite-temp", ".vite", ".vitest")):
+        place = os.path.join(mount.source, name)
         with suppress(OSError):
             os.mkdir(place)
         if os.path.isdir(place) and not os.path.islink(place):
-            yield os.path.join(mount.target, ".vite-temp")
+            yield os.path.join(mount.target, name)
 
 
 def limits(given: JobLimits) -> Iterator[tuple[int, int, int]]:

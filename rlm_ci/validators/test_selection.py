@@ -6,19 +6,22 @@ runner itself calls a test. The command keeps its options; the paths in it give 
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import shlex
+from itertools import islice
 
-from rlm_ci.errors import UsageError
-from rlm_ci.system.command_line import Command
 from rlm_ci.system.files import UnreadableError, read_inside
-from rlm_ci.validators import test_file_names
+from rlm_ci.validators import script_commands, test_file_names
 from rlm_ci.validators.detect import LIMIT
+from rlm_ci.validators.script_commands import ASSIGNMENT, MANAGERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from rlm_ci.system.command_line import Command
+    from rlm_ci.validators.script_commands import ScriptCommand
 
     Words = tuple[str, ...]
     Exists = Callable[[str], bool]
@@ -30,50 +33,100 @@ _LAUNCHERS = (
     ("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"),
     ("npx",), ("pnpm", "exec"), ("yarn", "exec"), ("yarn", "run"), ("bunx",),
 )  # fmt: skip
-_MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
-_SCRIPTS = (("test",), ("run", "test"), ("t",))
-#: Bun's own runner, whatever script there is.
-_BUN_TEST = ("bun", "test")
+#: What sets variables, or measures, and then starts another command.
+_WRAPPERS = frozenset(("env", "cross-env", "c8", "nyc"))
+#: Words of a shell that change what a later command does.
+_SHELL_STATE = frozenset(("cd", "pushd", "export", "set", "source", ".", "unset"))
+#: What only a shell can read in a word.
+_OF_SHELL = re.compile(r"[$`<>]")
+_MOST = 100
+#: Runners that a package of Node brings, and the file of one.
+_OF_NODE = frozenset(("jest", "vitest", "mocha"))
+_OF_PACKAGE = re.compile(r"node_modules/.*\b(?:jest|vitest|mocha)\b")
+#: What they do besides running tests.
+_OTHER_MODES = frozenset(("bench", "list", "typecheck"))
+_REPORTERS = frozenset(("--reporter", "--reporters", "-R"))
+_REPORTS = re.compile(r"--(?:coverage|collect-?[cC]overage)|--reporters?|-R")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 
 
 def narrowed(argv: Words, names: Words, root: str, exists: Exists) -> Words | None:
-    """``argv`` for the tests ``names`` alone; None where rlm-ci does not know its runner."""
-    argv = _script(argv, root)
-    at = _runner(argv)
-    make = _RUNNERS.get(os.path.basename(argv[at])) if at < len(argv) else None
-    return make(argv[: at + 1], argv[at + 1 :], names, exists) if make else None
+    """``argv`` for the tests ``names`` alone; None where rlm-ci does not know its runner.
+
+    Of a command that runs others, as a script of package.json does, the first that runs tests
+    counts.
+    """
+    launcher = "bunx" if argv[0] == "bun" else "npx"
+    found = script_commands.commands(shlex.join(argv), _reader(root))
+    for number, command in enumerate(islice(found, _MOST)):
+        if command.words[0] in _SHELL_STATE:
+            return None
+        is_own = not number and command.words[0] in _OF_NODE
+        words = command.words if is_own else _unwrapped(command, launcher)
+        at = _runner(words)
+        make = _runner_at(words, at)
+        if make is None or (number and any(map(_OF_SHELL.search, words))):
+            continue
+        if (made := make(words[: at + 1], words[at + 1 :], names, exists)) is not None:
+            return made
+    return None
 
 
 def narrowed_in(command: Command, names: Words, root: str) -> Words | None:
-    """The same for a command that starts in the folder ``root``; None for one of a shell."""
+    """The same for a command that starts in the folder ``root``."""
 
     def exists(path: str) -> bool:
         return os.path.lexists(os.path.join(root, path))
 
-    return None if command.in_shell else narrowed(command.argv, names, root, exists)
+    return narrowed(command.argv, names, root, exists)
 
 
-def _script(argv: Words, root: str) -> Words:
-    """The command of a package's test script; nothing where a shell must read it."""
-    if argv[0] not in _MANAGERS or argv[1:] not in _SCRIPTS or argv == _BUN_TEST:
-        return argv
-    try:
-        package = json.loads(read_inside(root, "package.json", LIMIT))
-        command = Command.parse(package["scripts"]["test"])
-    except (UnreadableError, UsageError, ValueError, KeyError, TypeError, AttributeError):
-        return ()
-    launcher = "bunx" if argv[0] == "bun" else "npx"
-    return () if command.in_shell else (launcher, "--no-install", *command.argv)
+def _reader(root: str) -> Callable[[str], str]:
+    def text(path: str) -> str:
+        try:
+            return read_inside(root, path, LIMIT).decode("utf-8-sig", "replace")
+        except UnreadableError:
+            return ""
+
+    return text
+
+
+def _unwrapped(command: ScriptCommand, launcher: str) -> Words:
+    """A command of a script as it starts outside of it, with its variables."""
+    variables, words = [*command.variables], [*command.words]
+    while len(words) > 1 and words[0] in _WRAPPERS:
+        words.pop(0)
+        while len(words) > 1 and (words[0].startswith("-") or ASSIGNMENT.match(words[0])):
+            word = words.pop(0)
+            variables += [] if word.startswith("-") else [word]
+    if words[0] in MANAGERS and words[1:2] and words[1] in _OF_NODE:
+        words.pop(0)
+    if words[0] in _OF_NODE:
+        words = [launcher, "--no-install", *words]
+    return (*(("env", *variables) if variables else ()), *words)
 
 
 def _runner(argv: Words) -> int:
-    """Where the runner is named: behind a launcher, its options, and ``python -m``."""
-    launcher = next((one for one in _LAUNCHERS if argv[: len(one)] == one), ())
-    at = _beyond_options(argv, len(launcher)) if launcher else 0
-    if at < len(argv) and _PYTHON.fullmatch(os.path.basename(argv[at])) and "-m" in argv[at:]:
+    """Where the runner is named: behind variables, a launcher, its options, and ``python -m``."""
+    at = 0
+    if argv[0] == "env":
+        at = next((n for n, word in enumerate(argv) if n and "=" not in word), len(argv))
+    launcher = next((one for one in _LAUNCHERS if argv[at : at + len(one)] == one), ())
+    at = _beyond_options(argv, at + len(launcher)) if launcher else at
+    name = os.path.basename(argv[at]) if at < len(argv) else ""
+    if _PYTHON.fullmatch(name) and "-m" in argv[at:]:
         return argv.index("-m", at) + 1
+    if name == "node":  # it may run a runner by its file
+        inner = (n for n in range(at + 1, len(argv)) if _OF_PACKAGE.search(argv[n]))
+        return next(inner, at)
     return at
+
+
+def _runner_at(words: Words, at: int) -> Make | None:
+    if at >= len(words):
+        return None
+    name = os.path.basename(words[at])
+    return _RUNNERS.get(name) or _RUNNERS.get(name.partition(".")[0])
 
 
 def _beyond_options(argv: Words, at: int) -> int:
@@ -91,7 +144,8 @@ def _options(words: Words, exists: Exists) -> Words:
         path = word.partition("::")[0]
         is_path = not word.startswith("-") and exists(path)
         is_value = before.startswith("-") and "." in path and not test_file_names.is_file(path)
-        if not is_path or is_value:
+        is_glob = "*" in word and not before.startswith("-")
+        if not (is_path or is_glob) or is_value:
             kept.append(word)
     return tuple(kept)
 
@@ -121,12 +175,30 @@ def _unittest(head: Words, rest: Words, names: Words, exists: Exists) -> Words:
     return (*head, *options, *dotted)
 
 
-def _by_title(option: str) -> Make:
-    def make(head: Words, rest: Words, names: Words, exists: Exists) -> Words:
+def _by_title(option: str, *settings: str) -> Make:
+    """For a runner that takes titles by an ``option``; ``settings`` have it name each test.
+
+    Of some tests coverage says nothing, and its threshold would fail.
+    """
+
+    def make(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
+        if not _OTHER_MODES.isdisjoint(rest):
+            return None
         files, titles = _titled(names, exists)
-        return (*head, *_options(rest, exists), *((option, titles) if titles else ()), *files)
+        own = _options(_without_reports(rest), exists)
+        return (*head, *own, *settings, *((option, titles) if titles else ()), *files)
 
     return make
+
+
+def _without_reports(words: Words) -> Words:
+    """The words without what chooses reporters and coverage."""
+    pairs = zip(("", *words), words, strict=False)
+    return tuple(
+        word for before, word in pairs
+        if not _REPORTS.fullmatch(word.partition("=")[0])
+        and (before not in _REPORTERS or word.startswith("-"))
+    )  # fmt: skip
 
 
 def _node(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
@@ -190,9 +262,9 @@ _RUNNERS: dict[str, Make] = {
     "py.test": _pytest,
     "unittest": _unittest,
     "bun": _bun,
-    "jest": _by_title("-t"),
-    "vitest": _by_title("-t"),
-    "mocha": _by_title("-g"),
+    "jest": _by_title("-t", "--coverage=false", "--reporters=default", "--verbose"),
+    "vitest": _by_title("-t", "--coverage=false", "--reporter=verbose"),
+    "mocha": _by_title("-g", "--reporter=spec"),
     "node": _node,
     "go": _go,
     "cargo": _cargo,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from rlm_ci.system.command_line import Command
 from rlm_ci.validators import test_counts
-from rlm_ci.validators.test_selection import narrowed
+from rlm_ci.validators.test_selection import narrowed, narrowed_in
 from testing import node_packages
 
 NODE = node_packages.TOOLS / "node_modules"
@@ -24,11 +26,24 @@ FILES = (
 )  # fmt: skip
 
 
+#: What makes a runner name each test, and measure no coverage.
+REPORTS = {
+    "jest": "--coverage=false --reporters=default --verbose",
+    "vitest": "--coverage=false --reporter=verbose",
+    "mocha": "--reporter=spec",
+}
+
+
 def made(root: Path, *names: str) -> None:
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+
+
+def filled(expected: str) -> str:
+    """``expected`` with the words that a runner gets for its reports."""
+    return re.sub(r"\{(\w+)\}", lambda name: REPORTS[name[1]], expected)
 
 
 def selected(root: Path, command: str, *names: str) -> str | None:
@@ -52,10 +67,10 @@ def selected(root: Path, command: str, *names: str) -> str | None:
         ("python -m unittest -v tests.test_a", "tests.test_b",
          "python -m unittest -v tests.test_b"),
         ("npx jest --config jest.config.js src", "src/a.test.ts",
-         "npx jest --config jest.config.js src/a.test.ts"),
+         "npx jest --config jest.config.js {jest} src/a.test.ts"),
         ("npx vitest run", "src/a.test.ts::adds (1)",
-         r"npx vitest run -t '(adds \(1\))$' src/a.test.ts"),
-        ("mocha test", "test/a.js::outer::inner", "mocha -g '(outer inner)$' test/a.js"),
+         r"npx vitest run {vitest} -t '(adds \(1\))$' src/a.test.ts"),
+        ("mocha test", "test/a.js::outer::inner", "mocha {mocha} -g '(outer inner)$' test/a.js"),
         ("node --test", "adds", "node --test '--test-name-pattern=(adds)$'"),
         ("go test ./...", "pkg/a_test.go::TestA", "go test -v -run '^TestA$' ./pkg"),
         ("go test -race ./...", "TestA/one", "go test -v -race -run '^TestA$/^one$' ./..."),
@@ -68,8 +83,12 @@ def selected(root: Path, command: str, *names: str) -> str | None:
         ("bun test --bail", "src/a.test.ts::adds",
          "bun test --bail -t '(adds)$' ./src/a.test.ts"),
         ("bun test", "src/a.test.ts", "bun test ./src/a.test.ts"),
-        ("bun run test", "src/a.test.ts", "bunx --no-install jest --ci src/a.test.ts"),
-        ("npm test", "src/a.test.ts", "npx --no-install jest --ci src/a.test.ts"),
+        ("bun run test", "src/a.test.ts",
+         "bunx --no-install jest --ci {jest} src/a.test.ts"),
+        ("npm test", "src/a.test.ts",
+         "npx --no-install jest --ci {jest} src/a.test.ts"),
+        ("npx vitest bench", "x", None),
+        ("npx vitest --run typecheck", "x", None),
         ("make test", "tests/test_a.py", None),
         ("node run.js", "x", None),
         ("go vet ./...", "x", None),
@@ -82,13 +101,50 @@ def test_the_options_stay_and_the_paths_give_way(
 ) -> None:
     made(tmp_path, *FILES)
     (tmp_path / "package.json").write_text(json.dumps({"scripts": {"test": "jest --ci src"}}))
-    assert selected(tmp_path, command, names) == expected
+    assert selected(tmp_path, command, names) == (expected and filled(expected))
 
 
-@pytest.mark.parametrize("package", [None, "", "[]", '{"scripts": {"test": "a && b"}}', "{" * 9999])
-def test_a_script_that_only_a_shell_can_read_runs_whole(
-    tmp_path: Path, package: str | None
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("npm run lint && vitest --run typecheck && vitest run",
+         "npx --no-install vitest run {vitest} src/a.test.ts"),
+        ("npm run lint; npm run unit -- --silent && playwright test",
+         "npx --no-install jest --silent {jest} src/a.test.ts"),
+        ("NODE_OPTIONS=--no-warnings jest",
+         "env NODE_OPTIONS=--no-warnings npx --no-install jest {jest} src/a.test.ts"),
+        ("cross-env TZ=UTC NODE_ENV=test c8 mocha --exit",
+         "env TZ=UTC NODE_ENV=test npx --no-install mocha --exit {mocha} src/a.test.ts"),
+        ("node --no-warnings node_modules/jest/bin/jest.js --ci",
+         "node --no-warnings node_modules/jest/bin/jest.js --ci {jest} src/a.test.ts"),
+        ("pnpm vitest run --coverage",
+         "npx --no-install vitest run {vitest} src/a.test.ts"),
+        ("npx jest --coverage=true --reporters summary --coverageReporters text",
+         "npx jest --coverageReporters text {jest} src/a.test.ts"),
+        ("node --test", "node --test src/a.test.ts"),
+        ("jest | tee log", "npx --no-install jest {jest} src/a.test.ts"),
+        ("mocha test/**/*.js", "npx --no-install mocha {mocha} src/a.test.ts"),
+        ("cd packages/a && jest", None),
+        ("jest $FILES", None),
+        ("jest > log", None),
+        ("a && b", None),
+        ("npm test", None),
+    ],
+)  # fmt: skip
+def test_the_runner_of_a_script_is_its_first_command_that_runs_tests(
+    tmp_path: Path, script: str, expected: str | None
 ) -> None:
+    made(tmp_path, *FILES)
+    scripts = {"test": script, "lint": "eslint .", "unit": "jest"}
+    (tmp_path / "package.json").write_text(json.dumps({"scripts": scripts}))
+    assert selected(tmp_path, "npm test", "src/a.test.ts") == (expected and filled(expected))
+    command = Command.parse(script)
+    in_shell = narrowed_in(command, ("src/a.test.ts",), str(tmp_path))
+    assert (in_shell is None) == (expected is None)
+
+
+@pytest.mark.parametrize("package", [None, "", "[]", '{"scripts": {"test": 1}}', "{" * 9999])
+def test_without_a_script_nothing_is_known(tmp_path: Path, package: str | None) -> None:
     if package is not None:
         (tmp_path / "package.json").write_text(package)
     assert selected(tmp_path, "npm test", "a.test.js") is None
@@ -114,6 +170,18 @@ RUNNERS = {
     "jest": ("{node}/.bin/jest", "a.test.js::one",
              {"a.test.js": "test('one', () => {});\ntest('two', () => { throw 1 });\n",
               "package.json": "{}"}),
+    "jest of a script with more": ("npm test", "a.test.mjs::one",
+             {"a.test.mjs": "test('one', () => {});\ntest('two', () => { throw 1 });\n",
+              "jest.config.mjs": "export default {collectCoverage: true, testMatch: ['**/*.mjs'],"
+              " coverageThreshold: {global: {lines: 100}}};\n",
+              "package.json": '{"type": "module", "scripts": {"test": "echo lint &&'
+              ' NODE_OPTIONS=--experimental-vm-modules jest"}}'}),
+    "vitest of a script with more": ("npm test", "a.test.ts::one",
+             {"a.test.ts": "import {test} from 'vitest';\ntest('one', () => {});\n"
+              "test('two', () => { throw 1 });\n",
+              "vitest.config.ts": "import {defineConfig} from 'vitest/config';\nexport default"
+              " defineConfig({test: {coverage: {enabled: true, provider: 'v8'}}});\n",
+              "package.json": '{"type": "module", "scripts": {"test": "echo lint && vitest"}}'}),
     "vitest": ("{node}/.bin/vitest run --globals", "a.test.js::one",
                {"a.test.js": "test('one', () => {});\ntest('two', () => { throw 1 });\n",
                 "package.json": "{}"}),
@@ -133,7 +201,7 @@ def test_a_real_runner_runs_what_is_named_and_nothing_else(tmp_path: Path, runne
     program = shlex.split(command)[0]
     if shutil.which(program) is None:
         pytest.skip(f"{runner} is not installed")
-    if program.startswith(str(NODE)):
+    if program.startswith(str(NODE)) or program == "npm":
         (tmp_path / "node_modules").symlink_to(NODE)
     for path, text in files.items():
         made(tmp_path, path)

@@ -6,16 +6,19 @@ its claims reversed: if it does not fail then, its passing shows nothing.
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+from contextlib import suppress
 from random import SystemRandom
 
 from rlm_ci.canary import forms, readers
 from rlm_ci.review.proofs import reproduction as ends
-from rlm_ci.review.proofs.levels import ClaimFailure
+from rlm_ci.review.proofs.levels import MISSING, ClaimFailure
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import outcomes, parsers
-from rlm_ci.validators.test_selection import narrowed_in
+from rlm_ci.validators.test_selection import narrowed
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -53,7 +56,17 @@ class ForeignTest(Value):
         if self.validator is None:
             return None
         names = tuple(f"{self.one.path}::{name}" for name in self.named())
-        return narrowed_in(self.validator, names, folder)
+
+        def exists(path: str) -> bool:
+            return path == self.one.path or os.path.lexists(os.path.join(folder, path))
+
+        return narrowed(self.validator.argv, names, folder, exists)
+
+    def command(self) -> str:
+        """A line with which a person runs it; "" if it cannot be told."""
+        with suppress(forms.UnparsableError):
+            return shlex.join(self.argv(self.root) or ())
+        return ""
 
     def inverted(self) -> tuple[str, tuple[str, ...]]:
         """The text with the claims reversed, and the tests that must fail now."""
@@ -80,6 +93,15 @@ class ForeignTest(Value):
         numbers = dict.fromkeys(map(int, re.findall(rf"\b{name}:(\d{{1,6}})", output)))
         return " ".join(lines[n - 1].strip() for n in numbers if 0 < n <= len(lines))
 
+    def missing(self, ended: StreamResult) -> str:
+        """What its file lacks, so that no test of it could run; "" for nothing."""
+        path = self.one.path
+        failed = [one.name for one in self._told(ended) if one.state == outcomes.FAILED]
+        if any(name and not name.endswith(path) for name in failed) or self.passed(ended):
+            return ""
+        lines = map(str.strip, ended.output.text().splitlines())
+        return next(filter(MISSING.search, lines), "")
+
     def passed(self, ended: StreamResult) -> bool:
         """Whether all of them passed, and the command says so, too."""
         told = [one.state for one in self._told(ended)]
@@ -104,7 +126,11 @@ def record_of(
     one: ForeignTest, ended: StreamResult, again: Callable[[str], StreamResult]
 ) -> dict[str, Any]:
     """Status, reason and failures of a run; ``again`` runs another text in its place."""
-    if failures := one.failed(ended):
+    if missing := one.missing(ended):
+        failures: tuple[ClaimFailure, ...] = (ClaimFailure((), missing),)
+    else:
+        failures = one.failed(ended)
+    if failures:
         told = tuple(failure.to_dict() for failure in failures)
         first = failures[0].message.partition("\n")[0]
         return {"status": ends.FAILED, "reason": printable(first), "failures": told}

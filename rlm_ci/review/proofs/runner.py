@@ -12,7 +12,7 @@ from rlm_ci.canary import readers
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.redaction.token_forms import SIGN
 from rlm_ci.report.proof import ARGUED, PASSES, PROVEN, REPRODUCED
-from rlm_ci.review.proofs import launch
+from rlm_ci.review.proofs import launch, other_languages
 from rlm_ci.review.proofs import reproduction as ends
 from rlm_ci.review.proofs.levels import ClaimFailure, ReproductionRun
 from rlm_ci.review.proofs.repair import RepairTrial
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.review.proofs.trees import ProofPlace
     from rlm_ci.runs import Fact
-    from rlm_ci.system.command_line import Command
     from rlm_ci.system.process import StreamResult
 
 #: Characters of a reason, and of a reproduction.
@@ -131,27 +130,7 @@ class ProofRunner(Closing):
             return outcome(
                 f"at head it fails by {told}, which is not what is claimed", head.outcome
             )
-        base = self._ran(one, BASE, 1)
-        if base.outcome.status == ends.PASSED:
-            return self._settled(one, head, base, PROVEN, "fails at head, passes at the base")
-        if base.outcome.status != ends.FAILED:
-            return outcome(f"at the base {base.outcome.reason}", head.outcome, base.outcome)
-        first = next(iter(base.failures), ClaimFailure((), ""))
-        is_left = unmended and base.fails_as(one.expects) is not None
-        if not is_left and (base.fails_as(one.expects) or not first.says_missing):
-            is_alike = base.fails_as(one.expects) is not None
-            reason = ends.FAILS_ALIKE if is_alike else f"it fails at the base, too, by {first.told}"
-            return outcome(reason, head.outcome, base.outcome)
-        why = "at the base for the same reason"
-        if not is_left:
-            why = f"the base has nothing to compare with: {first.told}"
-            gone = base.outcome.replace(status=ends.NOT_APPLICABLE, reason=why)
-            base = base.replace(outcome=gone)
-        hollow = self._ran(one, HEAD, 1, launch.HOLLOW)
-        if hollow.failures[:1] and hollow.failures[0].is_like(head.failures[0]):
-            reason = "it fails whatever the project's code returns"
-            return outcome(reason, head.outcome, base.outcome)
-        return self._settled(one, head, base, REPRODUCED, f"fails at head; {why}")
+        return self._compared(one, head, self._ran(one, BASE, 1), unmended=unmended)
 
     def try_repair(self, patch: str, one: Reproduction) -> RepairOutcome:
         """Whether a patch for head mends what a reproduction shows, and harms nothing else."""
@@ -185,6 +164,36 @@ class ProofRunner(Closing):
         with self._lock:
             return self._launcher.shell(line, side)
 
+    def _compared(
+        self, one: Reproduction, head: ReproductionRun, base: ReproductionRun, *, unmended: bool
+    ) -> ProofOutcome:
+        """What a reproduction that fails at head as claimed shows, by how it ends at the base."""
+        if base.outcome.status == ends.PASSED:
+            return self._settled(one, head, base, PROVEN, "fails at head, passes at the base")
+        if base.outcome.status != ends.FAILED:
+            return self._argued(
+                one, f"at the base {base.outcome.reason}", head.outcome, base.outcome
+            )
+        first = next(iter(base.failures), ClaimFailure((), ""))
+        is_alike = base.fails_as(one.expects) is not None
+        if not _is_python(one) and first.says_missing:  # runners print the code of a test, too
+            is_alike = is_alike and head.failures[0].says_missing
+        is_left = unmended and is_alike
+        if not is_left and (is_alike or not first.says_missing):
+            reason = ends.FAILS_ALIKE if is_alike else f"it fails at the base, too, by {first.told}"
+            return self._argued(one, reason, head.outcome, base.outcome)
+        why = "at the base for the same reason"
+        if not is_left:
+            why = f"the base has nothing to compare with: {first.told}"
+            gone = base.outcome.replace(status=ends.NOT_APPLICABLE, reason=why)
+            base = base.replace(outcome=gone)
+        if _is_python(one):
+            hollow = self._ran(one, HEAD, 1, launch.HOLLOW)
+            if hollow.failures[:1] and hollow.failures[0].is_like(head.failures[0]):
+                reason = "it fails whatever the project's code returns"
+                return self._argued(one, reason, head.outcome, base.outcome)
+        return self._settled(one, head, base, REPRODUCED, f"fails at head; {why}")
+
     def _settled(
         self,
         one: Reproduction,
@@ -210,7 +219,7 @@ class ProofRunner(Closing):
             return self._argued(one, reason_not, head.outcome, base.outcome)
         failure = head.fails_as(one.expects)
         line = "" if failure is None else encodable(failure.line)
-        by = command(one, self._validator)
+        by = self._command(one)
         return ProofOutcome(level, reason, head.outcome, base.outcome, by, line, uses)
 
     def _watched(
@@ -221,10 +230,11 @@ class ProofRunner(Closing):
         Of other languages than Python nothing sees what a test does. There the code has comments
         more, with all that the other side has: whoever reads code as text is told by that.
         """
-        is_python = one.kind == ends.SCRIPT or one.path.endswith(".py")
+        is_python = _is_python(one)
         for side, before in ((HEAD, head), (BASE, base)):
             now = self._ran(one, side, 1, launch.WATCHED)
-            if not is_python and now.outcome.status != before.outcome.status:
+            has_passed = (now.outcome.status == ends.PASSED, before.outcome.status == ends.PASSED)
+            if not is_python and has_passed[0] != has_passed[1]:
                 return (), _TEXT
             if now.outcome.status not in {ends.PASSED, ends.FAILED}:
                 return (), f"what it does could not be seen: {now.outcome.reason}"
@@ -236,7 +246,16 @@ class ProofRunner(Closing):
         self, one: Reproduction, reason: str, head: RunOutcome, base: RunOutcome | None = None
     ) -> ProofOutcome:
         reason = reason[:_REASON]
-        return ProofOutcome(ARGUED, reason, head, base, command(one, self._validator))
+        return ProofOutcome(ARGUED, reason, head, base, self._command(one))
+
+    def _command(self, one: Reproduction) -> str:
+        """A line with which a person runs it, once it lies at its path."""
+        if one.kind == ends.SCRIPT:
+            return "python reproduction.py"
+        if _is_python(one):
+            return f"python -m pytest {printable(one.path)[:200]}"
+        test = other_languages.ForeignTest(one, self._validator, self._trees.root)
+        return printable(test.command())[:_REASON]
 
     # ── one run ──
 
@@ -260,13 +279,8 @@ class ProofRunner(Closing):
         return ReproductionRun(outcome, failures, uses)
 
 
-def command(one: Reproduction, validator: Command | None = None) -> str:
-    """A line with which a person runs it, once it lies at its path."""
-    if one.kind == ends.SCRIPT:
-        return "python reproduction.py"
-    if not one.path.endswith(".py"):
-        return printable(validator.text)[:200] if validator else ""
-    return f"python -m pytest {printable(one.path)[:200]}"
+def _is_python(one: Reproduction) -> bool:
+    return one.kind == ends.SCRIPT or one.path.endswith(".py")
 
 
 def _misshapen(one: Reproduction) -> str:

@@ -19,6 +19,7 @@ from rlm_ci.system import files
 from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
+from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.values import Closing, Value
 from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 
 HEAD, BASE = "head", "base"
 _SETTING = "review.setup"
+_RUNS_ALL = (
+    "no program that runs single tests was found in `{}`: set loop.validator to its command, such"
+    " as npx vitest run"
+)
 #: Where tests find what they are run with. Of their sections no part can be told apart here.
 _SETTINGS = frozenset(("pyproject.toml", "setup.cfg", "tox.ini", "package.json"))
 _OF_BASE = frozenset((by_name.HOOKS, by_name.STARTUP, by_name.VALIDATOR, by_name.DEPENDENCY))
@@ -214,7 +219,8 @@ class ProofTrees(Closing):
             if len(others) < len(paths) and self.python():
                 return ""
             if place.validator is not None and any(map(_is_code, others)):
-                return ""
+                runs_one = narrowed_in(place.validator, ("one test",), self.root) is not None
+                return "" if runs_one else _RUNS_ALL.format(printable(place.validator.text))[:_SAID]
             return "no tests of this project can be run here"
         except RlmCiError as error:
             return printable(error.what)[:_SAID]

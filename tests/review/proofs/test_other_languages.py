@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
 from rlm_ci.review.proofs.trees import ProofTrees
 from rlm_ci.system.command_line import Command
+from testing import node_packages
 from testing.proofs_stage import Facts, place_of
 from testing.repositories.git_repo import GitRepo
 
@@ -41,7 +43,9 @@ def test_a_test_of_node(tmp_path: Path) -> None:
         assert not runner.available
         found = runner.check(claim(CLAIM.format("b:c"), "AssertionError"))
         assert found.level == "proven", found
-        assert found.command == "node --test"
+        assert found.command == (
+            "node --test '--test-name-pattern=(the password)$' test/claim.test.js"
+        )
         # The runner names where the test begins, and the assertion in it.
         assert 'test("the password", () => {' in found.line
         assert 'assert.strictEqual(password("a:b:c"), "b:c");' in found.line
@@ -123,3 +127,88 @@ def test_go_compiles_its_library_once_for_a_side_and_runs_each_test_anew(tmp_pat
         # Code of the change makes up nothing for the base.
         assert trees.caches("base")[0].source != head_cache
         assert trees.caches("repair-1")[0].source == head_cache
+
+
+#: A runner: its package's script, its files, and how its tests begin.
+RUNNERS = {
+    "node": ("node --test", {}, """\
+import test from "node:test";
+import assert from "node:assert";
+const expect = (value) => ({ toBe: (other) => assert.strictEqual(value, other) });
+"""),
+    "jest": (
+        "NODE_OPTIONS=--experimental-vm-modules jest",
+        {"jest.config.mjs": "export default { testMatch: ['**/*.test.js'], reporters: [],"
+         " collectCoverage: true, coverageThreshold: { global: { lines: 100 } } };\n"},
+        'import { expect, test } from "@jest/globals";\n',
+    ),
+    "vitest": (
+        "vitest",
+        {"vitest.config.ts": "import { defineConfig } from 'vitest/config';\n"
+         "const include: string[] = ['checks/*.test.ts'];\n"
+         "export default defineConfig({ test: { include, reporters: ['dot'],"
+         " coverage: { enabled: true } } });\n"},
+        'import { expect, test } from "vitest";\nconst typed: number = 1;\n',
+    ),
+}  # fmt: skip
+SHOP = "export const password = (text) => text.slice(text.{}(':') + 1);\n"
+TIMES = "export const times = (a, b) => a + b;\n"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", RUNNERS)
+def test_a_runner_with_its_own_settings(tmp_path: Path, name: str) -> None:
+    script, files, beginning = RUNNERS[name]
+    repo = GitRepo(tmp_path / "shop")
+    package = json.dumps({"type": "module", "scripts": {"test": f"echo lint && {script}"}})
+    for path, text in {**files, "package.json": package, ".gitignore": "node_modules\n"}.items():
+        repo.write(path, text)
+    if name != "node":
+        node_packages.install(repo.path, name)
+    source = "src/shop.ts" if name == "vitest" else "src/shop.js"
+    base = repo.write(source, SHOP.format("indexOf")).commit()
+    repo.write(source, SHOP.format("lastIndexOf") + TIMES)
+    head = repo.write(source.replace("shop", "more"), "export const two = () => 3;\n").commit()
+    place = place_of(repo, base, head, validators=(Command.of("npm", "test"),))
+
+    def claim(imports: str, module: str, expression: str, wanted: str) -> Reproduction:
+        text = (
+            f'{beginning}import {imports} from "../{module}";\n\n'
+            f'test("the claim", () => {{\n  expect({expression}).toBe({wanted});\n}});\n'
+        )
+        path = f"checks/a.test{source[-3:]}"
+        return Reproduction(path, text, "test", "AssertionError")
+
+    more = source.replace("shop", "more")
+    with ProofRunner(place, Facts()) as runner:
+        assert not runner.available
+        found = runner.check(claim("{ password }", source, 'password("a:b:c")', '"b:c"'))
+        assert found.level == "proven", found
+        assert found.base is not None
+        assert "the claim" in found.base.output
+        for new in (
+            claim("* as shop", source, "shop.times(2, 3)", "6"),  # what is not a function
+            claim("{ times }", source, "times(2, 3)", "6"),  # an export that is not there
+            claim("{ two }", more, "two()", "2"),  # nor is its file
+        ):
+            found = runner.check(new)
+            assert (found.level, found.base and found.base.status) == (
+                "reproduced",
+                "not_applicable",
+            ), (new.content, found.reason, found.base)
+        reads = claim("* as shop", source, "[typeof shop.nothing, shop.nothing()]", "1")
+        assert runner.check(reads).level == "argued"  # alike at both
+        passes = runner.check(claim("{ password }", source, 'password("a:b:c")', '"c"'))
+        assert (passes.level, passes.head.status) == ("argued", "passed"), passes
+
+
+def test_without_a_runner_that_is_known_nothing_is_asked_for(tmp_path: Path) -> None:
+    repo = GitRepo(tmp_path / "shop")
+    base = repo.write("shop.js", PASSWORD.format("indexOf")).commit()
+    head = repo.write("shop.js", PASSWORD.format("lastIndexOf")).commit()
+    place = place_of(repo, base, head, validators=(Command.of("make", "test"),))
+    with ProofRunner(place, Facts()) as runner:
+        assert runner.available == (
+            "no program that runs single tests was found in `make test`: set loop.validator to its"
+            " command, such as npx vitest run"
+        )
