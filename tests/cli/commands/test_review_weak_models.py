@@ -85,3 +85,52 @@ def test_a_claim_is_proven_by_what_is_judged_and_named_in_any_case(
     if question in ("judge", "reproduce") and ended.code == 0:
         assert stage.cli("replay", "latest", "--check").code == 0
         assert stage.cli("verify", "latest").code == 0
+
+
+FALSE = {**CLAIM, "quote": "these words are in no file"}
+#: What it claims, the question that it answers badly, how, and what a person reads first.
+LOST = {
+    "false quotes": ([FALSE, {**FALSE, "rule": "other"}], "", "", "2 claims could not be checked"),
+    "no forms": ([CLAIM["message"], {**CLAIM, "severity": "grave"}, FALSE], "", "",
+                 "3 claims could not be checked"),
+    "no guideline": ([{**CLAIM, "guideline": {
+        "path": "AGENTS.md", "line_start": 1, "line_end": 1, "quote": "Be kind."
+    }}], "", "", "1 claim could not be checked"),
+    **{f"{how} for a test, and no for an answer":
+       ([CLAIM], "reproduce", how, "1 claim refuted by an argument alone")
+       for how in ("prose", "cut", "types")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_nothing_is_clean_where_all_claims_were_lost(
+    stage: Stage, llm: ModelServer, case: str
+) -> None:
+    claims, question, how, headline = LOST[case]
+    model = ProvingModel(claims=(), refuted="refuted")
+    told = {"findings": [*claims, CLAIM] if case == "no forms" else claims}
+
+    def answer(asked: Asked) -> Reply:
+        kind = kind_of(asked)
+        if kind == "find":
+            return Answer(json.dumps(told))
+        return BAD[how] if kind == question else model(asked)
+
+    llm.script(answer)
+    if case == "no forms":  # one of them has its form, so that the answer counts
+        told["findings"][-1] = {**CLAIM, "domain": "docs"}
+    env = {
+        "OPENAI_API_KEY": llm.key,
+        "OPENAI_BASE_URL": llm.url,
+        "RLM_CI_REVIEW_DOMAINS": "quality",
+    }
+    ended = stage.cli("review", "--base", "HEAD~1", "--model", "m", "--format", "json", env=env)
+    assert ended.code == 0, ended
+    report = Report.from_dict(json.loads(ended.stdout))
+    for form in ("text", "markdown", "html"):
+        shown = surfaces.render(report, form, surfaces.RenderOptions())
+        assert f"Nothing shown: {headline}" in shown, form
+        for clean in ("Clean", "nothing to fix", "✓ ", "✅"):
+            assert clean not in shown, (form, clean)
+    assert stage.cli("replay", "latest", "--check").code == 0
+    assert stage.cli("verify", "latest").code == 0
