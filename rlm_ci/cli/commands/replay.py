@@ -93,7 +93,8 @@ def _require_record(entry: FoundRun) -> None:
         raise ConfigError(
             f"a run of {entry.run.pipeline_id} cannot be replayed",
             where=entry.run.run_id,
-            hint=f"replay one of {', '.join(definition.BUILT_IN)}",
+            hint=f"rlm-ci verify {entry.run.run_id} makes its files again from its record; "
+            f"replay takes runs of {', '.join(definition.BUILT_IN)}",
         )
     if not os.path.exists(os.path.join(entry.path, CALLS)):
         parent = entry.run.parent_run_id

@@ -376,7 +376,9 @@ def test_a_fault_that_goes_back_to_what_the_base_has_is_mended(pushes: Pushes) -
 
 
 @pytest.mark.full
-def test_a_repair_is_run_again_and_all_of_it_is_verified(pushes: Pushes) -> None:
+def test_a_repair_is_run_again_and_all_of_it_is_verified(
+    pushes: Pushes, capfd: pytest.CaptureFixture[str]
+) -> None:
     stage = pushes.stage
     pushes.critic.severity, pushes.critic.proves = "high", True
     pushes.push(a=fault("one", 1), b="two = 2\n")
@@ -394,6 +396,10 @@ def test_a_repair_is_run_again_and_all_of_it_is_verified(pushes: Pushes) -> None
     run = str(path.parent)
     for words in (["verify", run], ["verify", run, "--run-proofs"]):
         assert program.main([*words, "-C", str(stage.clone.path)]) == 0, words
+    capfd.readouterr()
+    assert program.main(["replay", path.parent.name, "-C", str(stage.clone.path)]) == 5
+    told = f"hint: rlm-ci verify {path.parent.name} makes its files again from its record"
+    assert told in capfd.readouterr().err
 
 
 @pytest.mark.full
