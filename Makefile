@@ -19,6 +19,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 NODE_STAMP := tests/tools/node_modules/.package-lock.json
 FULL_STAMP := tests/tools/full/node_modules/.package-lock.json
+AIDER := tests/tools/full/aider
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -90,6 +91,13 @@ $(FULL_STAMP): tests/tools/full/package-lock.json | system
 	@cd tests/tools/full/node_modules/@anthropic-ai/claude-code && node install.cjs >/dev/null
 	@touch $@
 
+# Aider needs an older Python than others. Where there is none, its tests say that they are skipped.
+$(AIDER)/.installed: tests/tools/full/aider.txt
+	@for minor in 12 11 10; do python3.$$minor -m venv $(AIDER) 2>/dev/null && break; done; \
+		$(AIDER)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+			--only-binary :all: --requirement $< && touch $@ \
+		|| { echo 'warning: Aider is not installed; its tests are skipped' >&2; rm -rf $(AIDER); }
+
 lint: style types
 
 style: $(VENV)/.project $(VENV)/.tools
@@ -116,7 +124,7 @@ suite: $(VENV)/.compiled $(NODE_STAMP)
 	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'not full'
 
 test-full: system
-	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(FULL_STAMP)
+	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(FULL_STAMP) $(AIDER)/.installed
 	@$(MAKE) --no-print-directory -j2 types suite-full
 
 suite-full: setup $(NODE_STAMP) $(FULL_STAMP)
@@ -149,6 +157,6 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/delegation.py
 
 clean:
-	rm -rf $(VENV) tests/tools/node_modules tests/tools/full/node_modules build dist .hypothesis \
+	rm -rf $(VENV) tests/tools/node_modules tests/tools/full/node_modules $(AIDER) build dist .hypothesis \
 		.mypy_cache .pytest_cache .ruff_cache
 	find rlm_ci tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Codex, Claude Code and Gemini CLI, as npm installs them in a folder, in the fix loop.
+"""Codex, Claude Code and Gemini CLI, as npm installs them in a folder, and Aider, in the fix loop.
 
 Each asks a model on loopback in its own dialect, and runs in the sandbox.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testing.agent_endpoint import USAGE, AgentEndpoint, Request, Use
+from testing.agent_programs import AIDER, endpoint_variables
 from testing.node_packages import TOOLS
 from testing.repositories.git_repo import GitRepo, closed_environment
 
@@ -62,18 +63,10 @@ def run(
     """The fix loop, once around."""
     repository = GitRepo(tmp_path / "repository")
     with AgentEndpoint(script) as endpoint:
-        given = {
-            "codex": {"CODEX_API_KEY": "k", "OPENAI_BASE_URL": f"{endpoint.origin}/v1"},
-            "claude": {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": endpoint.origin},
-            "gemini": {
-                "GOOGLE_API_KEY": "k",
-                "GOOGLE_GENAI_USE_VERTEXAI": "true",
-                "GOOGLE_VERTEX_BASE_URL": endpoint.origin,
-            },
-        }[name]
+        given = endpoint_variables(name, endpoint.origin)
         settings = f"[loop]\nagent_env = {json.dumps(list(given))}\n"
         repository.write_all({**FILES, "rlm-ci.toml": settings}).commit()
-        path = os.pathsep.join([str(TOOLS / "node_modules/.bin"), os.environ["PATH"]])
+        path = os.pathsep.join([str(TOOLS / "node_modules/.bin"), str(AIDER), os.environ["PATH"]])
         argv = [sys.executable, "-m", "rlm_ci", "rlm", "Make the tests pass", "--agent", name]
         argv += ["--max-iterations", "1", "--validator", "python3 -m unittest"]
         ended = subprocess.run(
@@ -144,3 +137,41 @@ def test_a_critic_that_fails_accepts_nothing(tmp_path: Path, name: str, why: str
     [said, _] = [line for line in ended.printed.splitlines() if line.startswith("critic: ")]
     assert why in said
     assert said.endswith("/3-critic-answer.md")
+
+
+#: Aider has no tools: its model answers with the whole content of a file.
+MENDED = FILES["calc.py"].replace("-", "+")
+EDITS = f"I mended it.\n\ncalc.py\n```\n{MENDED}```\n\nSummary: add adds"
+needs_aider = pytest.mark.skipif(
+    not AIDER.exists(), reason="make test-full found no Python 3.10 to 3.12 for Aider, or no index"
+)
+
+
+@needs_aider
+def test_aider_mends_and_ends(tmp_path: Path) -> None:
+    ended = run(tmp_path, "aider", lambda _request: EDITS, "--model", "openai/own-model-3")
+    assert ended.code == 0, ended.printed
+    assert {request.body["model"] for request in ended.requests} == {"own-model-3"}
+    usage = json.loads((ended.folder / "report.json").read_text())["usage"]
+    assert usage["prompt_tokens"] == len(ended.requests) * USAGE[0]
+    assert "The agent says: add adds" in ended.printed
+    assert (tmp_path / "repository/calc.py").read_text().endswith("return a + b\n")
+
+
+@needs_aider
+def test_a_critic_of_aider_that_gives_no_verdict_accepts_nothing(tmp_path: Path) -> None:
+    def script(request: Request) -> str:
+        return "I cannot tell." if "Verdict: revise" in request.text else EDITS
+
+    ended = run(tmp_path, "aider", script, "--roles", "triad", "--model", "openai/own-model-3")
+    verdicts = [turn["verdict"] for turn in ended.turns if turn["role"] == "critic"]
+    assert verdicts == [None, None], ended.printed
+
+
+@needs_aider
+def test_aider_that_is_refused_has_failed(tmp_path: Path) -> None:
+    ended = run(tmp_path, "aider", lambda _request: 401, "--model", "openai/own-model-3")
+    assert ended.code == 3, ended.printed
+    assert "the agent failed" in ended.printed
+    assert "litellm.AuthenticationError" in ended.printed
+    assert (tmp_path / "repository/calc.py").read_text() == FILES["calc.py"]

@@ -1,6 +1,7 @@
 """A model on loopback for programs that are agents: each is answered in its own streaming dialect.
 
 ``/v1/messages`` is Anthropic's, ``/v1/responses`` OpenAI's, ``…:streamGenerateContent`` Google's.
+``/v1/chat/completions`` answers at once, with a text.
 """
 
 from __future__ import annotations
@@ -98,7 +99,8 @@ def _handler(endpoint: AgentEndpoint) -> type[BaseHTTPRequestHandler]:
                 self._send(answer, dialect.refusal(answer), "application/json")
             else:
                 events = b"".join(map(dialect.event, dialect.answer(answer, body)))
-                self._send(200, events, "text/event-stream")
+                at_once = path.endswith("/chat/completions")
+                self._send(200, events, "application/json" if at_once else "text/event-stream")
 
         def _send(self, status: int, data: bytes, kind: str) -> None:
             self.send_response(status)
@@ -176,6 +178,7 @@ class _OpenAI:
         yield {"type": "response.created", "response": {"id": "resp_1"}}
         if isinstance(answer, Use):
             call = f"call_{len(body['input'])}"
+            space, _, name = answer.tool.rpartition(".")
             kind, content = "function_call", {"arguments": json.dumps(answer.arguments)}
             if answer.arguments.keys() == {"input"}:  # a free text, as JavaScript that calls tools
                 kind, content = "custom_tool_call", answer.arguments
@@ -183,8 +186,9 @@ class _OpenAI:
                 "type": kind,
                 "id": "fc_1",
                 "call_id": call,
-                "name": answer.tool,
+                "name": name,
                 **content,
+                **({"namespace": space} if space else {}),
             }
         else:
             parts = [{"type": "output_text", "text": answer, "annotations": []}]
@@ -231,7 +235,30 @@ class _Google:
         yield {"candidates": [candidate], "usageMetadata": usage}
 
 
+class _Chat:
+    refusal = staticmethod(_OpenAI.refusal)
+
+    @staticmethod
+    def results(_body: dict[str, Any]) -> int:
+        return 0
+
+    @staticmethod
+    def event(event: dict[str, Any]) -> bytes:
+        return json.dumps(event).encode()
+
+    @staticmethod
+    def answer(answer: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        message = {"role": "assistant", "content": answer}
+        usage = {"prompt_tokens": USAGE[0], "completion_tokens": USAGE[1]}
+        yield {
+            "id": "chat_1", "object": "chat.completion", "created": 1, "model": body["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {**usage, "total_tokens": sum(USAGE)},
+        }  # fmt: skip
+
+
 _DIALECTS: dict[str, Any] = {
+    "/chat/completions": _Chat,
     "/v1/messages": _Anthropic,
     "/responses": _OpenAI,
     ":streamGenerateContent": _Google,
