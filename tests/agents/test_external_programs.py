@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.change.agent_authors import running
 from testing.agent_endpoint import USAGE, AgentEndpoint, Request, Use
 from testing.agent_programs import AIDER, endpoint_variables
 from testing.node_packages import TOOLS
@@ -99,6 +101,20 @@ def test_it_tests_mends_and_ends(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "repository/calc.py").read_text().endswith("return a + b\n")
     answer = (ended.folder / "rlm/iteration-1/1-single-answer.md").read_text()
     assert answer == "I mended it.\n\nSummary: add adds\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"), [("codex", "Codex"), ("claude", "Claude Code"), ("gemini", "Gemini CLI")]
+)
+def test_its_commands_can_tell_who_runs_them(tmp_path: Path, name: str, agent: str) -> None:
+    lists = {key: "env" if key in ("cmd", "command") else "list" for key in CALLS[name].arguments}
+
+    def script(request: Request) -> str | Use:
+        return "done" if request.results else Use(CALLS[name].tool, lists)
+
+    ended = run(tmp_path, name, script)
+    printed = next(one.text for one in ended.requests if one.results)
+    assert running(dict(re.findall(r"([A-Z_]+)=([^\\\"]*)", printed))) == agent
 
 
 def critics(
