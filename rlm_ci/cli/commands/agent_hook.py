@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import monotonic
 
 from rlm_ci import errors
@@ -14,14 +14,16 @@ from rlm_ci.agent_hooks import session as sessions
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.settings import Setting, Settings, nearest
 from rlm_ci.console.messages import complain, say, write
-from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.errors import ConfigError, LockedError, RlmCiError, UnavailableError
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
+from rlm_ci.system import files
 from rlm_ci.text.neutralise import clip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from rlm_ci.agent_hooks.dialects import Event
@@ -90,8 +92,33 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
         return ""  # Copilot says so of subagents, too; these are judged with their session
     repository = _repository(event, options)
     folder = sessions.folder_of(repository, event)
+    turn = _turn(folder, name)
+    if turn is None:
+        return ""
+    with turn:
+        return _answer_alone(event, repository, folder, options, flags)
+
+
+def _turn(folder: str, name: str) -> AbstractContextManager[object] | None:
+    """The turn of a hook; None while the same one runs, as where a plugin brings it too."""
+    if name in _SUBAGENTS:  # several may start at once
+        return nullcontext()
+    from rlm_ci.system.lock import Lock
+
+    files.make_folder(folder, 0o700)
+    try:
+        return Lock.take(os.path.join(folder, f"{name}.lock"), signs=False)
+    except LockedError:
+        return None
+    except UnavailableError:  # no such locks on Windows
+        return nullcontext()
+
+
+def _answer_alone(
+    event: Event, repository: Repository, folder: str, options: Settings, flags: Mapping[str, Any]
+) -> str:
     session = sessions.load(folder)
-    task = ""
+    name, agent, task = event.name, event.agent, ""
     if "Task:" in event.prompt and not event.subagent_id:
         from rlm_ci.agent_hooks import tasks
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.agent_hooks.dialects import EVENTS
-from testing.agent_session import WEAKER, begun
+from rlm_ci.system.lock import Lock
+from testing.agent_session import WEAKER, AgentSession, begun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,3 +96,15 @@ def test_copilot_cli_shows_only_what_a_hook_says_that_ends_with_2(repo: GitRepo,
     assert (ended.code, ended.stdout) == (2, "")
     assert "rlm-ci has no record of how this session began" in ended.stderr
     assert cli(*words, stdin=told, env={"COPILOT_CLI": "1"}).code == 0
+
+
+def test_the_same_hook_twice_answers_once(repo: GitRepo, cli: Cli) -> None:
+    """Of a plugin and a file of settings that both have it; different sessions go on."""
+    session = begun(repo, cli)
+    repo.write("tests/test_sum.py", WEAKER)
+    (folder,) = session.records
+    with Lock.take(str(folder / "stop.lock"), signs=False):
+        assert session.stop() == {}
+        other = AgentSession(repo, cli, name="session-2")
+        assert other.start() == ""
+    assert session.stop()["decision"] == "block"
