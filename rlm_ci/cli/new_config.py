@@ -48,6 +48,11 @@ def short(chosen: Mapping[str, Any] = _NONE) -> str:
             "",
             "[test_guard]",
             line("test_guard.fail", "true: for every author, false: for bots, agents"),
+            *(
+                ["", "[agent_hooks]", line("agent_hooks.after_edit")]
+                if "agent_hooks.after_edit" in chosen
+                else ()
+            ),
             "",
         )
     )

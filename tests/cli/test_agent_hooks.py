@@ -202,3 +202,17 @@ def test_a_program_that_is_missing_is_said(cli: Cli, repo: GitRepo, tmp_path: Pa
     told = cli("init", "--agents", "claude", cwd=repo, env=bare).stdout
     assert "rlm-ci is not on PATH: the agents' hooks fail until it is\n" in told
     assert "Codex" not in told
+
+
+def test_edits_are_hooked_on_demand_and_stay_so(cli: Cli, repo: GitRepo) -> None:
+    assert cli("init", "--agents", "codex", "--after-edit", cwd=repo).code == 0
+    assert "PostToolUse" in json.loads(repo.read(".codex/hooks.json"))["hooks"]
+    assert b"[agent_hooks]\nafter_edit = true\n" in repo.read("rlm-ci.toml")
+    ended = cli("config", cwd=repo)
+    assert (ended.code, ended.stderr) == (0, "")
+    again = cli("init", "--agents", "codex,claude", cwd=repo)
+    assert "unchanged  .codex/hooks.json\n" in again.stdout
+    assert "PostToolUse" not in json.loads(repo.read(".claude/settings.json"))["hooks"]
+    told = cli("init", "--agents", "claude", "--after-edit", cwd=repo).stdout
+    assert "written    .claude/settings.json (hooks added)\n" in told
+    assert "PostToolUse" in json.loads(repo.read(".claude/settings.json"))["hooks"]

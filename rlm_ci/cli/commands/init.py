@@ -77,6 +77,9 @@ OWN = (
             f"{', '.join(AGENTS)}; and who opens the pull requests that agents wrote: bots (the "
             "default), or people too, for whom test-guard then fails as well", (), "list",
             flag="--agents", metavar="NAME,...", file=False, own_env=False),
+    Setting("init.after_edit", "with --agents: also advise an agent, after an edit, to split its "
+            "work once it has used 80 % of the diff budget", flag="--after-edit", file=False,
+            own_env=False, **_SWITCH),
     _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
     _own("slash_commands", "write a workflow that runs comments such as /rlm-ci check", **_SWITCH),
@@ -121,7 +124,7 @@ def run(arguments: Arguments) -> int:
     contents = _contents(commit, wish, settings)
     if wish.fork_safe and not settings.force:
         _require_first_job(repository)
-    edits = agent_hooks.planned(repository, wish.agents, after_edit=False)
+    edits = agent_hooks.planned(repository, wish.agents, after_edit=wish.after_edit)
     lines = []
     if _is_configured(repository):
         # With a second configuration file every command would stop.
@@ -154,7 +157,7 @@ def _remove(repository: Repository, written: WrittenFiles, settings: Settings) -
     commit = settings.pin or own_commit(settings.environ)
     wish = _Wish(
         settings.init.review == "on", settings.init.model or "", settings.fork_safe,
-        _PEOPLE in settings.init.agents, CodeReaders.of(repository),
+        _PEOPLE in settings.init.agents, CodeReaders.of(repository), (), settings.init.after_edit,
     )  # fmt: skip
     lines = [*agent_hooks.remove(repository, written)]
     lines += [*written.remove(_contents(commit, wish, settings) if commit else {})]
@@ -174,6 +177,7 @@ class _Wish(Value):
     strict: bool
     readers: CodeReaders
     agents: tuple[str, ...] = ()
+    after_edit: bool = False
 
     @property
     def provider(self) -> str:
@@ -194,6 +198,7 @@ class _Wish(Value):
             ("review.enabled", "" if self.review else "off"),
             ("review.analyzers", AUTO if self.has_own else ""),
             ("test_guard.fail", self.strict),
+            ("agent_hooks.after_edit", self.after_edit),
         )
         return {key: value for key, value in rows if value}
 
@@ -229,7 +234,8 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
     if ask is not None and is_open("init.agents"):
         named = _agents(ask)
     agents = tuple(agent for agent in AGENTS if agent in named)
-    return _Wish(review, model, fork_safe, strict, readers, agents)
+    after_edit = settings.init.after_edit
+    return _Wish(review, model, fork_safe, strict, readers, agents, after_edit)
 
 
 def _agents(ask: Callable[[str], str]) -> Sequence[str]:
