@@ -154,13 +154,21 @@ def _strictness(changes: ChangeSet, options: Settings) -> tuple[bool, str]:
         return True, f"strict: {by_agents(len(wrote.commits), wrote.counted())}"
     if wrote.bots and wrote.bots == wrote.commits:
         return True, "strict: all commits by bots"
-    if pull and (names := agent_authors.signed(pull.body)):
+    if pull and (names := _signed(pull.body)):
         return True, f"strict: the pull request says that {join(sorted(names))} wrote it"
     if names := _traced(changes):
         return True, f"strict: Agent Trace names {join(sorted(names))}"
     if pull is None and (name := agent_authors.running(options.environ)):
         return True, f"strict: {name} runs this"
     return False, "who wrote it is not known: shallow clone" if wrote.is_cut else ""
+
+
+def _signed(body: str) -> set[str]:
+    """The agents that a pull request says wrote it, but for those that its template explains."""
+    from rlm_ci.change.agent_authors import signed
+    from rlm_ci.checks._shown_markdown import shown_lines
+
+    return signed("\n".join(line for _, line in shown_lines(body)))
 
 
 def _traced(changes: ChangeSet) -> set[str]:

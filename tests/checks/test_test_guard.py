@@ -173,7 +173,10 @@ def test_it_fails_where_an_agent_wrote_a_commit_of_the_change(shop: GitRepo) -> 
 def test_it_fails_where_the_pull_request_says_that_an_agent_wrote_it(shop: GitRepo) -> None:
     shop.write(PATH, FEWER).commit()
     body = "Fewer tests\r\n\r\n🤖 Generated with [Claude Code](https://claude.com/claude-code)\r\n"
-    part = judge(last_commit(shop, pull_request=PullRequest(1, author="ada", body=body)))
+    hidden = f"<!-- Agents add this:\n{body}-->\n"  # by a template
+    part = judge(last_commit(shop, pull_request=PullRequest(1, author="ada", body=hidden)))
+    assert part.verdict(Severity.HIGH) == CLEAN
+    part = judge(last_commit(shop, pull_request=PullRequest(1, author="ada", body=hidden + body)))
     assert part.verdict(Severity.HIGH) == FINDINGS
     assert part.summary.endswith("; strict: the pull request says that Claude Code wrote it")
 
