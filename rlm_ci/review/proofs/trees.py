@@ -19,6 +19,7 @@ from rlm_ci.system import files
 from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
+from rlm_ci.validators.script_commands import MANAGERS
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.values import Closing, Value
 from rlm_ci.workspace.compiler_caches import CompilerCaches
@@ -339,7 +340,12 @@ def validators_of(wanted: str, root: str) -> tuple[Command, ...]:
     """
     with suppress(detect.NoValidatorError):
         found = detect.select(wanted, detect.detect(root))
-        return (*filter(None, (found.command,)), *map(Command.parse, found.others))
+        others = list(map(Command.parse, found.others))
+        if found.command and found.command.argv[0] in MANAGERS:
+            # The manager may be missing, or another step of its script may fail.
+            runner = narrowed_in(found.command, (), root)
+            others += [Command.of(*runner)] if runner else []
+        return (*filter(None, (found.command,)), *others)
     return ()
 
 

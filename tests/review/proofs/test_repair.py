@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from rlm_ci.review.proofs.repair import recounted
 from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
+from rlm_ci.review.proofs.trees import validators_of
 from rlm_ci.system.command_line import Command
 from testing.proofs_stage import BASE, HEAD, Facts, place_of
 from testing.repositories.git_repo import GitRepo
@@ -115,6 +117,23 @@ def test_the_first_validator_that_can_run_judges(
         assert (tried.ok, tried.patch) == (True, MENDED), tried
         assert reason in tried.reason
         assert ("your tests could not be run" in tried.reason) == (PYTEST not in validators)
+
+
+@pytest.mark.parametrize(
+    ("script", "runner"),
+    [
+        ("eslint . && vitest run", "npx --no-install vitest run --coverage=false"),
+        ("tap", ""),
+    ],
+)
+def test_the_runner_of_a_script_replaces_a_manager_that_cannot_run(
+    tmp_path: Path, script: str, runner: str
+) -> None:
+    package = {"packageManager": "pnpm@9.0.0", "scripts": {"test": script}}
+    (tmp_path / "package.json").write_text(json.dumps(package))
+    first, *others = [one.text for one in validators_of("auto", str(tmp_path))]
+    assert (first, len(others)) == ("pnpm test", bool(runner))
+    assert all(one.startswith(runner) for one in others)
 
 
 def test_a_validator_that_was_killed_midway_judges_nothing(shop: ProofPlace) -> None:
