@@ -56,6 +56,7 @@ class Row:
     target: float
     plus_start: bool = False
     peer_stdin: bytes = b""
+    stdin: bytes = b""
     memory: bool = False
 
 
@@ -143,6 +144,7 @@ def rows(work: Path) -> list[Row]:
             1.0,
         )
     )
+    found += agent_hooks(work)
     large = large_patch(GitRepo(work / "patch"), 40)
     numstat = ["git", "diff", "--numstat", "-z", "-M", large.base, large.head]
     budget = [RLM_CI, "check", "diff-budget", "--base", large.base, "--head", large.head]
@@ -150,6 +152,33 @@ def rows(work: Path) -> list[Row]:
         Row("diff-budget, 40-MB patch: peak memory", budget, numstat, "its `git diff --numstat -z`",
             Path(large.repo), 1.5, memory=True)
     )  # fmt: skip
+    return found
+
+
+def agent_hooks(work: Path) -> list[Row]:
+    """A stop that has nothing to say, and one that judges 20 changed files."""
+    found = []
+    hook = [RLM_CI, "agent-hook", "stop", "--agent", "claude"]
+    guard = [RLM_CI, "check", "delegation-guard", "--task", TASK]
+    for name, peer, peer_name, target in (
+        ("agent-hook stop, nothing changed", guard, "delegation-guard, 10,000 runs", 1.0),
+        ("agent-hook stop, 20 files", [RLM_CI, "check"], "`rlm-ci check`", 1.5),
+    ):
+        repo = GitRepo(work / name.replace(" ", "-"))
+        test = "def test_{0}():\n    assert {0} == {0}\n    assert {0} > -1\n"
+        paths = [f"tests/test_{number}.py" for number in range(400)]
+        repo.write_all({path: test.format(at) for at, path in enumerate(paths)})
+        # A stop that is held is judged again the next time.
+        repo.write(".gitignore", ".runs/\n")
+        repo.write("rlm-ci.toml", "[agent_hooks]\nmax_blocks = 1000\n").commit()
+        write_index(Path(repo), registered(TASK))
+        guard_runs(Path(repo) / ".runs", TASK, 10_000 if peer is guard else 1)
+        event = f'{{"session_id": "s", "cwd": "{repo.path}"}}'.encode()
+        measure([RLM_CI, "agent-hook", "session-start", "--agent", "claude"], repo.path, event)
+        if peer is not guard:
+            for path in paths[:20]:
+                repo.write(path, "def test():\n    pass\n")
+        found.append(Row(name, hook, peer, peer_name, repo.path, target, stdin=event))
     return found
 
 
@@ -166,7 +195,7 @@ def compare(row: Row, runs: int) -> tuple[str, bool]:
     """A line of the table, and whether the target holds."""
     own, peer, starts, bares = [], [], [], []
     for number in range(runs + 1):
-        a = measure(row.command, row.cwd)
+        a = measure(row.command, row.cwd, row.stdin)
         b = measure(row.peer, row.cwd, row.peer_stdin)
         if row.plus_start:
             start = measure([RLM_CI, "--version"], row.cwd).seconds

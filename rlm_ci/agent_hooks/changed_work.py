@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.agent_hooks import dialects, tasks
+from rlm_ci.agent_hooks import dialects
 from rlm_ci.agent_hooks import session as sessions
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.text.neutralise import clip, one_line
@@ -92,6 +92,7 @@ class WorkSite(Value):
 
     def report(self, session: Session, change: ChangeSet, wanted: Sequence[str] = ()) -> Report:
         """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
+        from rlm_ci.agent_hooks import tasks  # most stops change nothing
         from rlm_ci.judge.judge import judge
 
         flags = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -127,3 +129,20 @@ def test_the_state_tells_one_work_tree_from_another(repo: GitRepo, cli: Cli) -> 
     third = sessions.state_of(repository)
     repo.commit()
     assert len({first, second, third, sessions.state_of(repository)}) == 4
+
+
+def test_a_stop_that_has_nothing_to_say_loads_no_judge(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    event = json.dumps({"session_id": session.name, "cwd": str(repo.path)}).encode()
+    code = (
+        "import sys\nfrom rlm_ci.cli import main\n"
+        "main(['agent-hook', 'stop', '--agent', 'claude'])\nprint(*sys.modules)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-I", "-c", code], cwd=repo.path, input=event, capture_output=True,
+        check=True,
+    )  # fmt: skip
+    loaded = set(ended.stdout.decode().split())
+    heavy = {"rlm_ci.judge.judge", "rlm_ci.checks", "rlm_ci.fix.run", "hashlib", "tempfile"}
+    assert "rlm_ci.agent_hooks.session" in loaded
+    assert not heavy & loaded
