@@ -31,6 +31,7 @@ _KEYS = {
     "subagent_type": ("agent_type", "subagent_type", "agentType", "agentName"),
     "last_message": ("last_assistant_message", "prompt_response", "summary", "response"),
     "prompt": ("prompt", "task", "initialPrompt"),
+    "source": ("source",),
     "outcome": ("status", "stopReason", "error"),
 }
 #: Where a program holds an agent otherwise than by ``decision`` and ``reason``.
@@ -59,6 +60,7 @@ class Event(Value):
     last_message: str = ""
     prompt: str = ""
     outcome: str = ""
+    source: str = ""
 
 
 def parse(agent: str, name: str, data: bytes) -> Event:

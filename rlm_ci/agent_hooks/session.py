@@ -93,7 +93,11 @@ def begin(
 
     files.make_folder(folder, 0o700)
     unchanged = state_of(repository)  # before the snapshot: what changes meanwhile is judged
-    commit, tree = SessionTree(repository, folder, environ).begin()
+    try:
+        commit, tree = SessionTree(repository, folder, environ).begin()
+    except BaseException:  # too large for the time of a hook, and of no use in part
+        files.clear(folder)
+        raise
     head = repository.head_commit()
     session = Session(commit, tree, head, time.time(), unchanged=unchanged, **fields)
     save(folder, session)

@@ -63,7 +63,7 @@ def decide(event: Event, session: Session, problems: Sequence[Problem]) -> tuple
     """The record after this stop, and what becomes of it."""
     if not problems:
         return session.replace(blocks=0, released=()), Outcome()
-    reason = session.configuration.get("override_reason") or ""
+    reason = session.environment.get(_OVERRIDE, "").strip()
     flaw = dates.flaw_of_end(reason, dates.today())
     if reason and not flaw:
         head = f"rlm-ci: {_OVERRIDE} lets {event.agent} stop ({printable(reason)[:200]}) with "

@@ -51,9 +51,10 @@ class SessionTree(Value):
         sha256 = len(head) == 64 or values.get("extensions.objectformat") == "sha256"
         index = self.repository.index_file
         data = files.read_or_none(index, _LIMIT) or b""
+        is_converting = self._is_converting(values, data)
+        self._write("index", b"" if is_converting else data)
         with self._git(sha256=sha256) as git:
-            if not self._is_converting(values, data):
-                self._write("index", data)
+            if not is_converting:
                 if data:  # git takes a file for unchanged if it is older than the index
                     status = os.stat(index)
                     times = (status.st_atime_ns, status.st_mtime_ns)

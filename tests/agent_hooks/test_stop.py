@@ -115,6 +115,17 @@ def test_a_person_overrides_before_the_start(repo: GitRepo, cli: Cli, variable: 
         assert "lets claude stop (the old test goes) with 1 problem" in answer["systemMessage"]
 
 
+def test_a_person_overrides_when_the_session_is_resumed(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    repo.write(TEST, WEAKER)
+    assert session.stop()["decision"] == "block"
+    session.env = {"RLM_CI_AGENT_OVERRIDE": "the old test goes"}
+    session.start(source="compact")
+    assert session.stop()["decision"] == "block"
+    session.start(source="resume")
+    assert "lets claude stop (the old test goes)" in session.stop()["systemMessage"]
+
+
 def test_an_override_that_has_ended_does_not_hold(repo: GitRepo, cli: Cli) -> None:
     session = begun(repo, cli, env={"RLM_CI_AGENT_OVERRIDE": "soon (until 2020-01-31)"})
     repo.write(TEST, WEAKER)
@@ -171,6 +182,8 @@ def test_hooks_that_are_off_stay_off(repo: GitRepo, cli: Cli) -> None:
     session = begun(repo, cli)
     repo.write(TEST, WEAKER).write("rlm-ci.toml", "[agent_hooks]\nenabled = true\n")
     assert session.stop() == {}
+    repo.write("rlm-ci.toml", "[agent_hooks]\nenabled = false\n")
+    assert AgentSession(repo, cli, name="two").stop() == {}
 
 
 def test_a_long_answer_is_cut_and_says_how_much_is_missing(repo: GitRepo, cli: Cli) -> None:

@@ -44,6 +44,16 @@ def test_only_what_differs_is_another_tree(repo: GitRepo, work: SessionTree) -> 
     assert work.now(first, tree) is None
 
 
+def test_what_a_killed_hook_left_does_not_matter(repo: GitRepo, work: SessionTree) -> None:
+    repo.write(".gitattributes", "*.txt text\n").write("a.txt", "a\n").write("b.txt", "b\n")
+    repo.commit()
+    work.begin()
+    repo.run("rm", "-q", "b.txt")
+    repo.write("b.txt", "b\n").write(".gitignore", "b.txt\n")
+    _, tree = work.begin()
+    assert work.reader().tree(tree).keys() == {".gitattributes", ".gitignore", "a.txt"}
+
+
 @pytest.mark.parametrize("how", ["attributes", "autocrlf"])
 def test_bytes_are_those_of_the_disk(repo: GitRepo, work: SessionTree, how: str) -> None:
     if how == "attributes":

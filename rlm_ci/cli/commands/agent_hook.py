@@ -11,6 +11,7 @@ from time import monotonic
 from rlm_ci import errors
 from rlm_ci.agent_hooks import dialects
 from rlm_ci.agent_hooks import session as sessions
+from rlm_ci.agent_hooks.changed_work import WorkSite
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.settings import Setting, Settings, nearest
 from rlm_ci.console.messages import complain, say, write
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agent_hooks.dialects import Event
+    from rlm_ci.agent_hooks.session import Session
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "answer a hook of a coding agent, on standard input and output"
@@ -118,7 +120,7 @@ def _answer_alone(
     event: Event, repository: Repository, folder: str, options: Settings, flags: Mapping[str, Any]
 ) -> str:
     session = sessions.load(folder)
-    name, agent, task = event.name, event.agent, ""
+    name, task = event.name, ""
     if "Task:" in event.prompt and not event.subagent_id:
         from rlm_ci.agent_hooks import tasks
 
@@ -134,53 +136,57 @@ def _answer_alone(
             own = subagents.RecordOptions(options.task, options.runs_dir, options.environ)
             return record(event, repository, own)
         return ""
+    site = WorkSite(event, repository, folder, options.environ, flags)
     if session is None:
-        message = _begin(folder, repository, options.environ, flags, task)
-        return message or (name != "session-start" and _NO_RECORD) or ""
+        return _begin(site, task)
+    if name == "session-start" and event.source == "resume":
+        # The program was started anew, by a person, who may have set an override.
+        variables = sessions.variables(options.environ)
+        if variables != session.environment:
+            sessions.save(folder, session.replace(environment=variables))
     if name not in ("stop", "after-edit") or not session.configuration["enabled"]:
         return ""
-    from rlm_ci.agent_hooks.changed_work import WorkSite
-
     seconds = session.configuration["timeout"]
-    site = WorkSite(event, repository, folder, options.environ, flags, monotonic() + seconds)
     with _limit(seconds):
-        if name == "stop":
-            from rlm_ci.agent_hooks.stop import stop
+        return _judge(session, site.replace(ends=monotonic() + seconds))
 
-            outcome = stop(event, session, site)
-            if outcome.hold:
-                write(dialects.hold(agent, outcome.hold))
-            return outcome.message
-        if name == "after-edit":
-            from rlm_ci.agent_hooks.after_edit import after_edit
 
-            advice = after_edit(session, site)
-            if advice:
-                write(dialects.advise(agent, advice))
+def _judge(session: Session, site: WorkSite) -> str:
+    """Hold the agent, advise it, or neither; what the person is told. Raises RlmCiError."""
+    event = site.event
+    if event.name == "stop":
+        from rlm_ci.agent_hooks.stop import stop
+
+        outcome = stop(event, session, site)
+        if outcome.hold:
+            write(dialects.hold(event.agent, outcome.hold))
+        return outcome.message
+    from rlm_ci.agent_hooks.after_edit import after_edit
+
+    advice = after_edit(session, site)
+    if advice:
+        write(dialects.advise(event.agent, advice))
     return ""
 
 
-def _begin(
-    folder: str,
-    repository: Repository,
-    environ: Mapping[str, str],
-    flags: Mapping[str, Any],
-    task: str,
-) -> str:
-    """Record that a session begins; what is wrong with its settings, "" for nothing."""
+def _begin(site: WorkSite, task: str) -> str:
+    """Record that a session begins; what the person is told, "" for nothing."""
     from rlm_ci.change.change_set import from_local
     from rlm_ci.config.core_options import CORE
     from rlm_ci.config.options import AGENT_HOOKS, LOOP
     from rlm_ci.judge import config_file
 
+    folder, repository, environ = site.folder, site.repository, site.environ
     rows = (*CORE, *AGENT_HOOKS, *(row for row in LOOP if row.key in ("loop.validator", "sandbox")))
-    settings, policy, doubt = Settings(rows, flags), "", ""
+    settings, policy, doubt = Settings(rows, site.flags), "", ""
     try:
         config_file.apply(settings, from_local(repository, "worktree"))
     except RlmCiError as error:
-        settings, policy = Settings(rows, flags), str(error)
-    configuration = {row.key.partition(".")[2]: settings.values[row.key] for row in AGENT_HOOKS}
-    if settings.agent_hooks.validator:
+        settings, policy = Settings(rows, site.flags), str(error)
+    configuration = {
+        row.key.partition(".")[2]: settings.values[row.key] for row in AGENT_HOOKS if row.file
+    }
+    if configuration["enabled"] and configuration["validator"]:
         commands, doubt = _validators(settings, repository)
         configuration |= {"commands": commands, "sandbox": settings.sandbox}
     sessions.begin(
@@ -190,7 +196,9 @@ def _begin(
     sessions.sweep(folder)
     if policy:
         return f"rlm-ci judges nothing in this session: {policy}; mend it, and start anew"
-    return doubt
+    if site.event.name == "session-start" or not configuration["enabled"]:
+        return doubt
+    return _NO_RECORD
 
 
 def _validators(settings: Settings, repository: Repository) -> tuple[tuple[str, ...], str]:
