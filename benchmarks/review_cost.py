@@ -165,8 +165,10 @@ class Reviewer:
         return Answer(json.dumps(self._answer(kind, text)), more=usage)
 
     def _answer(self, kind: str, text: str) -> dict[str, Any]:
-        if kind in ("architecture", "what changes"):
-            return {"claims": []} if kind == "architecture" else {"about": []}
+        if kind == "what changes":
+            return self._description(text)
+        if kind == "architecture":
+            return {"claims": []}
         number = int(re.findall(r"[Pp]lanted fault (\d+)", text)[0])
         fault = self._faults[number]
         # One reproduction misses the fault at first.
@@ -188,6 +190,27 @@ class Reviewer:
             "refutation": {"verdict": "upheld", "reason": "the lines show it"},
         }  # fmt: skip
         return answers[kind]
+
+    @staticmethod
+    def _description(text: str) -> dict[str, Any]:
+        """A sentence on the whole, and one on each of six groups of the files that are shown."""
+        quotes: dict[str, dict[str, Any]] = {}
+        path = ""
+        for row in text.split("\n"):
+            if head := HEAD.match(row):
+                path = head[1]
+            elif (new := re.match(r"^(\d+)\+(.*\w{3}.*)$", row)) and path:
+                place = {"line_start": int(new[1]), "line_end": int(new[1]), "quote": new[2]}
+                quotes.setdefault(path, {"path": path, "side": "new", **place})
+        size = -(-len(quotes) // 6) or 1
+        groups = [[*quotes][at : at + size][:8] for at in range(0, len(quotes), size)]
+        return {
+            "about": [{"text": "It is a release.", "quotes": [*quotes.values()][:2]}],
+            "groups": [
+                {"text": "They work otherwise.", "files": some, "quotes": [quotes[some[0]]]}
+                for some in groups
+            ],
+        }
 
     def _looks(self, asked: Asked, text: str) -> list[Call]:
         """Calls of two answers in the first conversation, of one in each other; then none."""

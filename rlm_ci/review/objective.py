@@ -216,8 +216,7 @@ class ReviewObjective:
         #: What is in no prompt.
         self._missing = prompts.missing if prompts else ()
         self._too_many = prompts.unread if prompts else ()
-        has_words = bool(prompts and prompts.prompts) and options.get("describe") == "auto"
-        self._digest = prompts.digest if prompts and has_words else None
+        self._digest = prompts.digest if prompts and options.get("describe") == "auto" else None
         self._prover = prover or Prover()
         self._changed: Ranges | None = options["changed"]
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
@@ -295,6 +294,7 @@ class ReviewObjective:
                 # Files that an analyzer reads without knowing them by their names.
                 "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
                 "unknown": unknown,
+                **({} if self._prompts or node.parent else self._described(ask, Counter())),
             },
         )
 
@@ -460,12 +460,16 @@ class ReviewObjective:
         return self._changed is None or metered.lines_of(self._changed) >= _ARCHITECTURE
 
     def _described(self, ask: Ask | None, spent: Counter[str]) -> dict[str, Any]:
-        """What the model says that a change does, within the limit; its call is added."""
-        if self._digest is None:
+        """What the model says that a change does, within the limit; its call is added.
+
+        After a push it says only what an earlier review has not said already.
+        """
+        carried = self._onward.words if self._onward is not None else None
+        if self._digest is None or not (self._prompts or carried):
             return {}
         limit = metered.limit_of(self._changed, spent)
         way = None if ask is None else MeteredAsk(ask, spent, limit)
-        words = describe(way, self._digest)
+        words = describe(way, self._digest, carried, may_ask=bool(self._prompts))
         spent.update({name: int(number) for name, number in way.spent().items()} if way else {})
         return {WORDS: words.to_dict()}
 

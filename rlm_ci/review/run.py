@@ -17,6 +17,7 @@ from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.report import render, suppressions
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Part, Severity
 from rlm_ci.report.links import Links
+from rlm_ci.report.overview.changes import ModelWords
 from rlm_ci.review import objective, prover
 from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.review.analyzers.from_repository import AUTO, AnalyzerContext, not_asked
@@ -24,7 +25,7 @@ from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff_settings import settings_at
 from rlm_ci.review.analyzers.run import known
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
-from rlm_ci.review.change import carry_over
+from rlm_ci.review.change import carried_words, carry_over
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.changed_lines import changed_of, went
 from rlm_ci.review.change_prompts.parts import near_of, part_of
@@ -33,7 +34,7 @@ from rlm_ci.review.exploration.depth import depth_of, explorer_of
 from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
 from rlm_ci.review.guidelines import guidelines
 from rlm_ci.review.model import metered
-from rlm_ci.review.model.describe import overview_of
+from rlm_ci.review.model.describe import WORDS, overview_of
 from rlm_ci.review.model.earlier_trial import EarlierClaim
 from rlm_ci.review.model.finder import room_for_change, source_of
 from rlm_ci.review.results import report as results_report
@@ -212,8 +213,10 @@ class ReviewJob(RepositoryJob):
         self.progress.step("reading the change")
         wishes = guidelines.Guidelines(options.get("guidelines", ()))
         room = room_for_change(most, wishes)
-        asked = (options.get("onward") or {}).get("asked")
-        return prompts_of(change, self.near(agreed.scope), agreed.scope, room, asked)
+        onward = options.get("onward") or {}
+        described = (onward.get("words") or {}).get("files")
+        near, asked = self.near(agreed.scope), onward.get("asked")
+        return prompts_of(change, near, agreed.scope, room, asked, described=described)
 
     def near(self, here: RepositoryScope) -> AffectedFiles:
         """All files at the head, as a change affects them."""
@@ -400,7 +403,11 @@ class ChangeReviewJob(ReviewJob):
             marks = [near.mark(path) for path in self.change.names() if path not in again]
             asked_for = objective.asked_for(done.agreed.options, done.agreed.model)
             unchecked = result.data.get("unchecked", ())
-            packed = pack(claims, marks, asked_for, done.run.redactor.text, unchecked)
+            mask = done.run.redactor.text
+            words = ModelWords.from_dict(result.data[WORDS]) if WORDS in result.data else None
+            head = self.change.head
+            sentences = carried_words.rows(words, head, mask) if words and head else ()
+            packed = pack(claims, marks, asked_for, mask, unchecked, sentences=sentences)
             self.kept, left_out = packed.text or TOO_MUCH, packed.left_out
         mended = result.data["mended"]
         asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)

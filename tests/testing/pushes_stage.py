@@ -37,6 +37,9 @@ class Critic:
     refuted: str = "upheld"
     #: Quoted in place of the lines.
     quote: str | None = None
+    #: Whether it says what each file does; ``asked`` are the files of each such question.
+    describes: bool = False
+    asked: list[list[str]] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Answer:
         text = str(asked.messages[-1]["content"])
@@ -52,7 +55,7 @@ class Critic:
         ):
             return Answer(json.dumps(_reproduction(*claimed.groups())))
         if text.startswith("Say what a change"):
-            return Answer('{"about": []}')
+            return Answer(json.dumps(self._description(text)))
         found: list[dict[str, Any]] = []
         shown: dict[str, list[str]] = {}
         path = ""
@@ -67,6 +70,25 @@ class Critic:
                     found.append(self._claim(path, int(numbered[1]), numbered[2], fault[1]))
         self.seen.update((path, "\n".join(lines)) for path, lines in shown.items())
         return Answer(json.dumps({"findings": found}))
+
+    def _description(self, text: str) -> dict[str, Any]:
+        lines = re.findall(r"=== (src/\w+\.py) === .*\n(?:@@.*\n)?(\d+)\+(.*)", text)
+        if not self.describes:
+            return {"about": []}
+        self.asked.append([path for path, _, _ in lines])
+        quotes = [
+            {"path": path, "line_start": int(number), "line_end": int(number), "quote": line}
+            for path, number, line in lines
+        ]
+        groups = [
+            {
+                "text": f"`{one['path']}` has {one['quote']}.",
+                "files": [one["path"]],
+                "quotes": [one],
+            }
+            for one in quotes
+        ]
+        return {"about": [{"text": "It counts.", "quotes": quotes[:1]}], "groups": groups}
 
     def _claim(self, path: str, line: int, quote: str, word: str) -> dict[str, Any]:
         return {

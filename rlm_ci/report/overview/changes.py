@@ -121,11 +121,15 @@ class SaidLines(Value):
 
 
 class SaidSentence(Value):
-    """A sentence of a model with the lines that it rests on; ``files`` are those it is about."""
+    """A sentence of a model with the lines that it rests on; ``files`` are those it is about.
+
+    ``since`` is the earlier head that it was said of, "" for this one.
+    """
 
     text: str
     lines: tuple[SaidLines, ...]
     files: tuple[str, ...] = ()
+    since: str = ""
 
 
 class ModelWords(Value):
@@ -203,7 +207,7 @@ def _name(record: Mapping[str, Any]) -> NameChange:
 
 def _said(record: Mapping[str, Any]) -> SaidSentence:
     lines = tuple(SaidLines(**one) for one in record["lines"])
-    return SaidSentence(record["text"], lines, tuple(record["files"]))
+    return SaidSentence(record["text"], lines, tuple(record["files"]), record.get("since", ""))
 
 
 def _plain(value: Any) -> Any:

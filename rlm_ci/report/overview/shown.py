@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.report.findings import Location
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED
 from rlm_ci.report.overview.drawing import drawing
@@ -87,16 +89,13 @@ class OverviewView:
         if not most:
             about = tuple(one.replace(lines=()) for one in said.about)
             said = said.replace(about=about, groups=())
-        left_out = "its quote was" if said.dropped == 1 else "their quotes were"
-        dropped = f"{count(said.dropped, 'sentence')} dropped: {left_out} not found"
         groups = [self._sentence(one) for one in said.groups]
         return {
             "model": self._surface.code(_short(said.model)) if said.model else "",
             "about": [self._sentence(one) for one in said.about],
             "groups": groups[:room],
             "folded": groups[room:],
-            "dropped": dropped if said.dropped else "",
-            "note": self._surface.text(neutralise.clip(said.note, _NOTE)) if said.note else "",
+            "remarks": self._surface.text(neutralise.clip(_remarks(said), _NOTE)),
         }
 
     def _sentence(self, one: SaidSentence) -> dict[str, Any]:
@@ -213,6 +212,22 @@ class OverviewView:
     def _retyped(self) -> str:
         number = self._overview.counts.get("retyped", 0)
         return f"{count(number, 'more name')} only with other annotations" if number else ""
+
+
+def _remarks(said: ModelWords) -> str:
+    """Why there are no sentences or no more of them, and which are of an earlier review."""
+    told = [said.note] if said.note else []
+    if said.dropped:
+        left_out = "its quote was" if said.dropped == 1 else "their quotes were"
+        told.append(f"{count(said.dropped, 'sentence')} dropped: {left_out} not found")
+    since = Counter(one.since[:12] for one in (*said.about, *said.groups) if one.since)
+    told += [
+        f"{count(number, 'sentence')} carried from `{commit}`, as what it rests on is unchanged"
+        if number == 1
+        else f"{number} sentences carried from `{commit}`, as what they rest on is unchanged"
+        for commit, number in since.items()
+    ]
+    return "; ".join(told)
 
 
 def sentence(one: NameChange) -> str:

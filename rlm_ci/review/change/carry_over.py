@@ -12,6 +12,7 @@ import re
 
 from rlm_ci.change.evidence import VERIFIED, anchor
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
+from rlm_ci.report.overview.changes import ModelWords
 from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
 from rlm_ci.review.change.finding_identity import with_definition
@@ -79,12 +80,33 @@ class SavedReview(Value):
     """``asked_for`` tells who looked and for what; ``marks`` are those of the files looked at.
 
     ``unchecked`` has a file for each claim that could not be checked.
+    ``sentences`` are what it said that the change does, each as a row.
     """
 
     asked_for: str
     marks: frozenset[str]
     claims: tuple[CarriedClaim, ...]
     unchecked: tuple[str, ...] = ()
+    sentences: tuple[Sequence[Any], ...] = ()
+
+
+class CarriedWords(Value):
+    """What a model said that a change does, and is still true.
+
+    ``files`` are those that it is yet to be asked about, ``is_whole``: on the whole, too.
+    """
+
+    words: ModelWords
+    files: tuple[str, ...] = ()
+    is_whole: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "words": self.words.to_dict(), "files": [*self.files]}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> CarriedWords:
+        words = ModelWords.from_dict(record["words"])
+        return cls(words, tuple(record["files"]), record["is_whole"])
 
 
 class CarriedReview(Value):
@@ -93,7 +115,8 @@ class CarriedReview(Value):
     ``asked`` are the files that a model has yet to read, None for all, and ``why`` is the reason;
     ``is_doubt``: there was a previous review that cannot be used. ``is_kept``: the results of
     this one can be stored. ``is_same``: it is this commit. ``unchecked`` has a file for each claim
-    that could not be checked, and is not asked for again.
+    that could not be checked, and is not asked for again. Without ``words``, a model has yet to say
+    what the change does.
     """
 
     why: str
@@ -105,6 +128,7 @@ class CarriedReview(Value):
     counts: Evidence = Evidence()
     is_same: bool = False
     unchecked: tuple[str, ...] = ()
+    words: CarriedWords | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -113,6 +137,7 @@ class CarriedReview(Value):
             "claims": [one.to_dict() for one in self.claims],
             "counts": [*self.counts.to_dict().values()],
             "unchecked": list(self.unchecked),
+            "words": self.words and self.words.to_dict(),
         }
 
     @classmethod
@@ -120,7 +145,8 @@ class CarriedReview(Value):
         asked = None if record["asked"] is None else tuple(record["asked"])
         claims = tuple(map(EarlierClaim.from_dict, record["claims"]))
         counts = Evidence(*record["counts"])
-        fields = {"asked": asked, "claims": claims, "counts": counts}
+        words = record["words"] and CarriedWords.from_dict(record["words"])
+        fields = {"asked": asked, "claims": claims, "counts": counts, "words": words}
         return cls(**{**record, **fields, "unchecked": tuple(record.get("unchecked", ()))})
 
 
@@ -143,11 +169,16 @@ def pack(
     asked_for: str,
     mask: Callable[[str], str],
     unchecked: Sequence[str] = (),
+    *,
+    sentences: Sequence[Sequence[Any]] = (),
 ) -> PackedReview:
-    """``mask`` takes secrets out; ``unchecked`` is as in a saved review."""
+    """``mask`` takes secrets out; ``unchecked`` and ``sentences`` are as in a saved review.
+
+    Without room, sentences are left out first.
+    """
 
     def place(one: Location) -> list[Any]:
-        return [encodable(one.path), one.line_start, one.line_end, _digest(one.quote)]
+        return [encodable(one.path), one.line_start, one.line_end, digest_of(one.quote)]
 
     findings = [one.finding for one in claims]
     rows = [
@@ -172,7 +203,9 @@ def pack(
     lost = {at for at, one in enumerate(claims) if one.trial and trials[at] is None}
     # What costs the most to ask again goes last, and what is least severe first.
     order = sorted(range(len(claims)), key=lambda at: findings[at].severity)
-    text = _packed(record, rows, trials)
+    text = _packed({**record, "w": sentences} if sentences else record, rows, trials)
+    if sentences and (text is None or len(text) > _ROOM):
+        text = _packed(record, rows, trials)
     for at, less in ((at, less) for less in _LESS for at in order):
         if text is None or len(text) <= _ROOM:
             break
@@ -230,7 +263,8 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
         raise ValueError("no marks")
     claims = tuple(_claim(row, source, domains) for row in record["f"])
     known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
-    return SavedReview(record["t"], known, claims, tuple(record.get("u", ())))
+    unchecked, sentences = (tuple(record.get(name, ())) for name in "uw")
+    return SavedReview(record["t"], known, claims, unchecked, sentences)
 
 
 def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> CarriedClaim:
@@ -258,7 +292,7 @@ def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> Carried
     return CarriedClaim(finding, tuple(places), known)
 
 
-def _digest(quote: str | None) -> str:
+def digest_of(quote: str | None) -> str:
     from hashlib import sha256
 
     text = encodable(quote or "")
@@ -329,12 +363,12 @@ def _followed(place: HashedLines, edit: EditedFile) -> Location | None:
     start, end = place.line_start, place.line_end
     if start is None or end is None:
         return Location(edit.path, blob=edit.blob)
-    first, last = _line_after(edit.hunks, start)[0], _line_after(edit.hunks, end)[1]
+    first, last = line_after(edit.hunks, start)[0], line_after(edit.hunks, end)[1]
     location = Location(edit.path, max(1, first), max(1, first, last))
     return anchor(location, edit.content, edit.blob).location or Location(edit.path, blob=edit.blob)
 
 
-def _line_after(hunks: Sequence[Hunk], line: int) -> tuple[int, int]:
+def line_after(hunks: Sequence[Hunk], line: int) -> tuple[int, int]:
     """The first and last lines that stand for an old one, behind hunks without context."""
     shift = 0
     for hunk in hunks:
@@ -352,8 +386,14 @@ def _opened(place: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Lo
     found = contents.get(place.path)
     if found is None:
         return None
-    told = anchor(Location(place.path, place.line_start, place.line_end), found[1], found[0])
-    is_same = told.location is not None and _digest(told.location.quote) == place.digest
+    location = Location(place.path, place.line_start, place.line_end, blob=found[0])
+    return opened_at(location, found[1], place.digest)
+
+
+def opened_at(location: Location, content: bytes, digest: str) -> Location | None:
+    """The place with its quote from ``content``, if that has the digest."""
+    told = anchor(location, content, location.blob)
+    is_same = told.location is not None and digest_of(told.location.quote) == digest
     return told.location if is_same and told.outcome == VERIFIED else None
 
 

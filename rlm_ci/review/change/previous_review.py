@@ -8,7 +8,7 @@ from __future__ import annotations
 from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint
-from rlm_ci.review.change import carry_over
+from rlm_ci.review.change import carried_words, carry_over
 from rlm_ci.review.change.carry_over import CarriedReview, EditedFile
 from rlm_ci.review.objective import DOMAINS
 from rlm_ci.text.printable import count
@@ -149,6 +149,7 @@ def _gone_on(
         counts=counts,
         is_same=since == change.head,
         unchecked=tuple(path for path in kept.unchecked if path in known and path not in asked),
+        words=carried_words.still_true(kept.sentences, change, since) if kept.sentences else None,
     )
 
 

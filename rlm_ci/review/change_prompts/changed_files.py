@@ -55,12 +55,12 @@ def readable(
     known = {file.path: file for file in whole.files}
     omitted = dict(whole.omitted)
     reason = filter_by(here.rules, committed=True)
-    found, silent, missing = [], [], []
+    found, silent, missing, others = [], [], [], []
     rows = [one for one in change.files() if _is_below(one.path, here.under)]
     texts = _Texts(change, rows, here.max_file_bytes)
     for one in rows:
         if asked is not None and one.path not in asked:
-            silent.append(f"=== {name(one.path)} === changed; not part of this review")
+            others.append(name(one.path))
             continue
         is_gone = one.status[:1] == "D"
         why = reason(one.path, texts.size(one)) if is_gone else omitted.get(one.path)
@@ -86,6 +86,8 @@ def readable(
                 found.append(made)
             else:
                 silent.append(f"=== {name(one.path)} === {made.heading}")
+    if others:
+        silent.append(f"Changed as well, but not part of this review: {', '.join(others)}")
     return ReadableChange(tuple(found), tuple(silent), tuple(missing))
 
 

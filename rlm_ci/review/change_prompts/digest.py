@@ -23,7 +23,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from rlm_ci.review.change_prompts.changed_files import ReadableChange
     from rlm_ci.review.change_prompts.hunk_rows import PromptRow, ReadableFile
@@ -50,10 +50,16 @@ class ChangeDigest(Value):
     old: tuple[LeafText, ...] = ()
 
 
-def digest_of(read: ReadableChange, room: int = ROOM) -> ChangeDigest:
-    """The digest of a change that was read as a whole, of about ``room`` bytes."""
-    files = sorted(read.files, key=kind_rank)
-    silent = clip("\n".join(read.silent), _SILENT)
+def digest_of(
+    read: ReadableChange, room: int = ROOM, only: Container[str] | None = None
+) -> ChangeDigest:
+    """The digest of a change that was read as a whole, of about ``room`` bytes.
+
+    Its text shows only the files ``only`` (None: all).
+    """
+    every = sorted(read.files, key=kind_rank)
+    files = every if only is None else [one for one in every if one.path in only]
+    silent = clip("\n".join(read.silent), _SILENT) if only is None else ""
     heads = [heading(one) for one in files]
     named, used = 0, 0
     while named < len(heads) and used + heads[named].size <= _NAMES * room:
@@ -68,8 +74,8 @@ def digest_of(read: ReadableChange, room: int = ROOM) -> ChangeDigest:
     if named < len(files):
         texts.append(f"... and {count(len(files) - named, 'more file')}")
     texts += [silent] if silent else []
-    new = tuple(_after(one) for one in files if not one.is_gone)
-    return ChangeDigest("\n".join(texts), new, tuple(old for one in files for old in _before(one)))
+    new = tuple(_after(one) for one in every if not one.is_gone)
+    return ChangeDigest("\n".join(texts), new, tuple(old for one in every for old in _before(one)))
 
 
 def _shares(listed: Sequence[Sequence[PromptRow]], room: int) -> list[int]:

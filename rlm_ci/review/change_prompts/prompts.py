@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: All listings of a change have at most so many times the bytes of its diff with 12 lines of
 #: context, without documents if it has more code, or as many bytes as this if it is small.
 _TIMES, _LEAST = 1.15, 24_000
+#: The same for files that a push has touched: what stands around them was read with the others.
+_LEAST_AGAIN = 12_000
 #: The share of that diff for documents, or as many bytes where that is less, and those that come
 #: first: they say what is promised.
 _DOCUMENTS, _LEAST_DOCUMENTS = 0.1, 12_000
@@ -47,11 +49,14 @@ def prompts_of(
     here: RepositoryScope,
     room: int,
     asked: Container[str] | None = None,
+    *,
+    described: Container[str] | None = None,
 ) -> ChangePrompts:
     """The prompts of ``change``, each listing of at most ``room`` bytes.
 
     Only the changed files ``asked`` are shown (None: all). Every line of theirs that is new or
-    removed is in a prompt, or its file is missing or unread. Raises StorageError.
+    removed is in a prompt, or its file is missing or unread. The digest shows the files
+    ``described`` (None: all). Raises StorageError.
     """
     whole = readable(change, near.corpus, here, None)
     read = whole if asked is None else readable(change, near.corpus, here, asked)
@@ -63,8 +68,8 @@ def prompts_of(
     if room < 2 * LEAST:
         missing = ((file.path, "a prompt has no room for its hunks") for file in read.files)
         return ChangePrompts((), (*read.missing, *missing))
-    share = sum(map(_diffed, read.files)) / max(1, sum(map(_diffed, whole.files)))
-    limit = max(_LEAST, int(_TIMES * plain * share))
+    least = _LEAST if asked is None else _LEAST_AGAIN
+    limit = max(least, int(_TIMES * plain * _share(read.files, whole.files)))
     context = _context(read.files, int(_HUNKS * limit))
     fill = room
     pieces = [one for file in read.files for one in pieces_of(file, context, fill, room)]
@@ -83,8 +88,14 @@ def prompts_of(
         made.append(listing.prompt(number, len(groups), silent if number == 1 else ""))
     lost = (row for file in read.files for row in _missing(file, room))
     unseen = tuple(dict.fromkeys((*read.missing, *lost)))
-    most = max(_LEAST_DIGEST, int(_DIGEST * plain))
-    return ChangePrompts(tuple(made), unseen, digest_of(whole, min(ROOM, room, most)), unread)
+    some = [one for one in whole.files if described is None or one.path in described]
+    most = max(_LEAST_DIGEST, min(ROOM, int(_DIGEST * plain * _share(some, whole.files))))
+    digest = digest_of(whole, min(room, most), described)
+    return ChangePrompts(tuple(made), unseen, digest, unread)
+
+
+def _share(some: Sequence[ReadableFile], every: Sequence[ReadableFile]) -> float:
+    return sum(map(_diffed, some)) / max(1, sum(map(_diffed, every)))
 
 
 def _plain(files: Sequence[ReadableFile]) -> tuple[int, tuple[str, ...]]:

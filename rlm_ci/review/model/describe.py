@@ -15,11 +15,12 @@ from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
+    from rlm_ci.review.change.carry_over import CarriedWords
     from rlm_ci.review.change_prompts.digest import ChangeDigest
 
 #: The name of the words in the data of a result.
@@ -32,12 +33,33 @@ _ABOUT, _GROUPS, _FILES, _LINES = 2, 6, 8, 12
 _TEXT, _NOTE, _TELLING = 400, 200, 3
 
 
-def describe(ask: Ask | None, digest: ChangeDigest) -> ModelWords:
-    """What the model says of a change, in one call; a note where it says nothing. Never raises."""
+def describe(
+    ask: Ask | None,
+    digest: ChangeDigest,
+    carried: CarriedWords | None = None,
+    *,
+    may_ask: bool = True,
+) -> ModelWords:
+    """What the model says of a change, in one call; a note where it says nothing. Never raises.
+
+    It is not asked again for what is ``carried``, whose quotes are looked up like those of an
+    answer.
+    """
     if ask is None:
         return ModelWords("", note="the model was not asked what the change does")
+    opener = _Opener(digest)
     told = ModelWords(ask.model)
-    prompt = loader.load_template(_TEMPLATE)({"fence": fence(digest.text), "listing": digest.text})
+    known = ""
+    if carried is not None:
+        told = opener.again(told, carried.words)
+        if not carried.files:
+            return told
+        known = "\n".join(one.text for one in (*told.about, *told.groups))
+    if not may_ask:
+        return told.replace(note="the model was not asked about what the last push has changed")
+    data = {"listing": digest.text, "fence": fence(f"{known}\n{digest.text}"), "known": known}
+    is_whole = carried is None or carried.is_whole
+    prompt = loader.load_template(_TEMPLATE)({**data, "is_whole": is_whole})
     if len(prompt.encode("utf-8", "replace")) > ask.max_bytes:
         return told.replace(note=f"a prompt of {ask.max_bytes:,} bytes has no room for the change")
     try:
@@ -49,7 +71,7 @@ def describe(ask: Ask | None, digest: ChangeDigest) -> ModelWords:
     answer, _ = read_answer(said, lambda found: loader.every_misfit(found, _SCHEMA))
     if answer is None:
         return told.replace(note="the model's answer could not be read")
-    return _Opener(digest).words(told, answer)
+    return opener.words(told, answer if is_whole else {**answer, "about": []})
 
 
 def overview_of(data: Mapping[str, Any], model: str | None) -> Overview | None:
@@ -71,8 +93,28 @@ class _Opener:
         offered = answer["about"][:_ABOUT], answer.get("groups", [])[:_GROUPS]
         about = [made for one in offered[0] if (made := self._sentence(one))]
         groups = [made for one in offered[1] if (made := self._group(one))]
-        dropped = sum(map(len, offered)) - len(about) - len(groups)
+        # What is carried of the same files is not said twice.
+        known = {path for one in told.groups for path in one.files}
+        fresh = [one for one in groups if not known.issuperset(one.files)]
+        dropped = told.dropped + sum(map(len, offered)) - len(about) - len(groups)
+        about, groups = [*told.about, *about][:_ABOUT], [*told.groups, *fresh][:_GROUPS]
         return told.replace(about=tuple(about), groups=tuple(groups), dropped=dropped)
+
+    def again(self, told: ModelWords, carried: ModelWords) -> ModelWords:
+        """The sentences of an earlier review that stand in this change, too."""
+        about = [self._again(one, self._sentence) for one in carried.about]
+        groups = [self._again(one, self._group) for one in carried.groups]
+        lost = (*about, *groups).count(None)
+        stand = tuple(filter(None, about)), tuple(filter(None, groups))
+        return told.replace(about=stand[0], groups=stand[1], dropped=lost)
+
+    @staticmethod
+    def _again(
+        one: SaidSentence, made: Callable[[Mapping[str, Any]], SaidSentence | None]
+    ) -> SaidSentence | None:
+        quotes = [at.to_dict() for at in one.lines]
+        again = made({"text": one.text, "files": [*one.files], "quotes": quotes})
+        return again and again.replace(since=one.since)
 
     def _group(self, claim: Mapping[str, Any]) -> SaidSentence | None:
         """A sentence on changed files, one of which it quotes."""

@@ -528,3 +528,70 @@ def test_no_later_run_is_clean_over_a_claim_that_could_not_be_checked(pushes: Pu
     pushes.push(a="one = 1\n")
     assert pushes.judge() == {A}
     assert "Clean" in stage.summary.splitlines()[1]
+
+
+def said(pushes: Pushes) -> dict[str, bool]:
+    """The sentences on the change in the report, and whether they are of an earlier review."""
+    told = pushes.stage.report["overview"]["said"]
+    return {one["text"]: bool(one["since"]) for one in (*told["about"], *told["groups"])}
+
+
+@pytest.mark.full
+def test_what_was_said_of_the_change_is_asked_again_where_it_has_changed(pushes: Pushes) -> None:
+    stage, critic = pushes.stage, pushes.critic
+    critic.describes = True
+    four = "three = 3\n\n\ndef four():\n    return 4\n"
+    pushes.push(a="one = 1\n", b="two = 2\n", c=four)
+    pushes.judge()
+    every = ["src/a.py", "src/b.py", "src/c.py"]
+    assert critic.asked == [every]
+    assert not any(said(pushes).values())
+    first = said(pushes)
+    spent = stage.last.calls
+
+    assert pushes.judge() == set()  # the same commit
+    assert said(pushes) == dict.fromkeys(first, True)
+    assert stage.last.calls == spent
+    told = "4 sentences carried from `"
+    assert told in stage.summary
+
+    pushes.push(b="two = 3\n")
+    assert pushes.judge() == {B}
+    assert critic.asked == [every, [B]]
+    assert said(pushes) == {
+        "It counts.": True, "`src/a.py` has one = 1.": True, "`src/c.py` has three = 3.": True,
+        "`src/b.py` has two = 3.": False,
+    }  # fmt: skip
+
+    pushes.push(c=four.replace("4", "5"))
+    assert pushes.judge() == {"src/c.py"}
+    assert critic.asked == [every, [B]]  # little, and all still holds
+
+    pushes.push(a="one = 4\n")
+    assert pushes.judge() == {A}
+    # The sentence on the whole has fallen, so all that the pushes have touched is asked about.
+    assert critic.asked == [every, [B], every]
+    assert said(pushes)["It counts."] is False
+    assert "one = 1" not in stage.summary
+
+    stage.keeps_runs = True
+    pushes.push(b="two = 4\n")
+    assert pushes.judge() == {B}
+    (path,) = stage.clone.path.glob(".runs/*/cli/*/report.json")
+    assert program.main(["verify", str(path.parent), "-C", str(stage.clone.path)]) == 0
+
+
+@pytest.mark.full
+def test_a_forged_sentence_is_not_shown(pushes: Pushes) -> None:
+    pushes.critic.describes = True
+    pushes.push(a="one = 1\n", b="two = 2\n", c="three = 3\n")
+    pushes.judge()
+    record: dict[str, Any] = json.loads(decompress(urlsafe_b64decode(pushes.stage.last.review)))
+    for row in record["w"]:
+        row[1], row[4][0][4] = "All of it is safe.", "0" * 16
+    review = urlsafe_b64encode(compress(json.dumps(record).encode())).decode()
+    pushes.forge(review=review)
+    pushes.push(d="four = 4\n")
+    assert pushes.judge() == {"src/d.py"}
+    assert "All of it is safe." not in pushes.stage.report.__repr__()
+    assert pushes.critic.asked[1:] == [["src/a.py", "src/b.py", "src/c.py", "src/d.py"]]

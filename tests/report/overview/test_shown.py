@@ -93,6 +93,13 @@ PLACE = "([`a.py:3`](https://github.com/acme/rocket/blob/{base}/a.py#L3) at the 
                 "found)\n\n- `a.py`: It waits. PLACE\n\n"
             ),
         ),
+        (
+            ModelWords("m", (SAID,), (SAID.replace(since="a" * 40),)),
+            (
+                "The model `m` says: It waits. PLACE (1 sentence carried from `aaaaaaaaaaaa`, as "
+                "what it rests on is unchanged)\n\n- `a.py`: It waits. PLACE\n\n"
+            ),
+        ),
         (ModelWords("m", (), (SAID,)), "The model `m` says:\n\n- `a.py`: It waits. PLACE\n\n"),
         (
             ModelWords("m", dropped=2),

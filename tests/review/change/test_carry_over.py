@@ -97,9 +97,24 @@ def record(**changed: Any) -> str:
     }  # fmt: skip
     row |= {name: value for name, value in changed.items() if name in row}
     told = {"t": TERMS, "m": "", "f": [list(row.values())]} | {
-        name: value for name, value in changed.items() if name in "tmf"
+        name: value for name, value in changed.items() if name in "tmfw"
     }
     return urlsafe_b64encode(compress(json.dumps(told).encode())).decode()
+
+
+ROW = [True, "It waits.", ["a.py"], "0" * 40, [["a.py", 1, 1, "new", "0" * 16]]]
+
+
+def test_sentences_on_the_change_are_read_back_and_go_first_without_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claims = [EarlierClaim(claim(), TRIAL)]
+    full = carry_over.pack(claims, MARKS, TERMS, str, sentences=[ROW]).text or ""
+    assert unpacked(full).sentences == (ROW,)
+    monkeypatch.setattr(carry_over, "_ROOM", len(full) - 1)
+    less = carry_over.pack(claims, MARKS, TERMS, str, sentences=[ROW])
+    assert (unpacked(less.text or "").sentences, less.left_out) == ((), 0)
+    assert unpacked(less.text or "").claims[0].trial == TRIAL
 
 
 @pytest.mark.parametrize(
@@ -112,6 +127,10 @@ def record(**changed: Any) -> str:
         {"fix": "x" * 2001}, {"places": []}, {"places": None}, {"places": [["a.py", 1, 1]]},
         {"places": [["a.py", 1, None, ""]]}, {"places": [["a.py", 0, 1, ""]]},
         {"places": [["a.py", True, 1, ""]]}, {"places": [[None, 1, 1, ""]]},
+        {"w": [ROW] * 9}, {"w": [ROW[:4]]}, {"w": [["yes", *ROW[1:]]]}, {"w": "x"},
+        {"w": [[True, "x" * 501, *ROW[2:]]]}, {"w": [[*ROW[:3], "main", ROW[4]]]},
+        {"w": [[*ROW[:4], []]]}, {"w": [[*ROW[:4], [["a.py", 0, 1, "new", ""]]]]},
+        {"w": [[*ROW[:4], [["a.py", 1, 1, "both", ""]]]]},
         {"places": [["a.py", 1, 1, ""]] * 21}, {"trial": 1}, {"trial": {"level": "proven"}},
         {"trial": {"verdict": "proven"}}, {"trial": {"severity": "none"}},
         {"trial": {"reason": "x" * 401}}, {"trial": {"repair": 7}},

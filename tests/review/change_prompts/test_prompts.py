@@ -232,7 +232,7 @@ def test_only_the_files_that_are_asked_for_are_shown(repo: GitRepo) -> None:
     assert set(dict(nothing.missing)) == {"a.py", "b.py"}
     assert prompt.paths == ("b.py",)
     assert "a = " not in prompt.text
-    assert "=== a.py === changed; not part of this review" in prompt.text
+    assert "Changed as well, but not part of this review: a.py" in prompt.text
 
 
 def test_who_still_uses_what_went_is_shown(repo: GitRepo) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.report.overview.changes import ModelWords, SaidLines
+from rlm_ci.review.change.carry_over import CarriedWords
 from rlm_ci.review.change_prompts.digest import ChangeDigest
 from rlm_ci.review.model.describe import WORDS, describe, overview_of
 from testing.loopback_model.fixture import llm
@@ -16,8 +18,7 @@ from testing.review_leaves import Asking, closing, text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlm_ci.report.overview.changes import ModelWords
-    from testing.loopback_model.server import ModelServer
+    from testing.loopback_model.server import Asked, ModelServer
 
 __all__ = ["closing", "llm"]
 
@@ -26,6 +27,7 @@ OLD = text("gone.py", "def tax(rows):\n    return 0\n", 7)
 DIGEST = ChangeDigest("=== shop.py === changed\n5+    return sum(rows)", (NEW,), (OLD,))
 HERE = {"path": "shop.py", "line_start": 5, "line_end": 5, "quote": "    return sum(rows)"}
 GONE = {"path": "gone.py", "side": "old", "line_start": 7, "line_end": 7, "quote": "def tax(rows):"}
+FORGED = (SaidLines("gone.py", 7, 7, "old", "def vat(rows):"),)
 
 
 def said(llm: ModelServer, answer: Mapping[str, Any]) -> ModelWords:
@@ -116,3 +118,38 @@ def test_a_text_in_the_change_cannot_end_the_data(llm: ModelServer) -> None:
     fence = prompt.split("\n" + plea)[0].rpartition("\n")[2]
     assert prompt.count(fence) == 3
     assert fence not in plea
+
+
+def test_what_is_carried_is_looked_up_and_only_the_rest_is_asked(llm: ModelServer) -> None:
+    moved = sentence(HERE | {"line_start": 1, "line_end": 1}, words="See `shop.py:99`.")
+    before = said(llm, {"about": [moved], "groups": [sentence(GONE, files=["gone.py"])]})
+    old = before.replace(
+        about=(before.about[0].replace(since="a" * 40),),
+        groups=(*before.groups, before.groups[0].replace(text="Forged.", lines=FORGED)),
+    )
+    ask = Asking(llm)
+    told = describe(ask, DIGEST, CarriedWords(old))
+    assert (ask.places, told.about, told.groups) == ([], old.about, before.groups)
+    assert told.dropped == 1
+    prompts: list[str] = []
+
+    def answer(asked: Asked) -> Answer:
+        prompts.append(str(asked.messages[-1]["content"]))
+        group = sentence(HERE, words="It is new.", files=["shop.py"], since="b" * 40)
+        known = sentence(GONE, words="Again.", files=["gone.py"])
+        return Answer(json.dumps({"about": [group], "groups": [known, group]}))
+
+    llm.script(answer)
+    told = describe(Asking(llm), DIGEST, CarriedWords(old, ("shop.py",)))
+    assert "The whole is said already" in prompts[0]
+    assert "See `[unverified: shop.py:99]`." in prompts[0]
+    assert "Forged" not in prompts[0]
+    assert [(one.text, one.since) for one in told.about] == [(old.about[0].text, "a" * 40)]
+    assert [(one.text, one.since) for one in told.groups] == [
+        ("It adds up.", ""),
+        ("It is new.", ""),
+    ]
+    told = describe(Asking(llm), DIGEST, CarriedWords(old, ("shop.py",), is_whole=True))
+    assert [one.text for one in told.about] == [old.about[0].text, "It is new."]
+    told = describe(Asking(llm), DIGEST, CarriedWords(old, ("shop.py",)), may_ask=False)
+    assert (len(told.about), told.note != "") == (1, True)
