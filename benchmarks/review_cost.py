@@ -32,6 +32,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import indent
@@ -371,6 +372,13 @@ def measure(name: str, clone: Path, folder: Path) -> Measured:
     return Measured(name, plain, runs, levels["proven"])
 
 
+def measured(known: tuple[str, Path]) -> Measured:
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(*known, Path(folder))
+    print("\n".join(told([found])[0]), flush=True)
+    return found
+
+
 # ── a model that takes all that it may ──
 
 
@@ -508,15 +516,15 @@ def main() -> int:
     parser.add_argument("clones", nargs="*", type=Path, help="folders of clones")
     parser.add_argument("--skip-most", action="store_true", help="leave out the greedy model")
     options = parser.parse_args()
-    found = []
+    clones: dict[str, Path] = {}
     for name in CHANGES:
         clone = next((one for one in options.clones if name in one.parts[-1]), None)
         if clone is None:
             print(f"{name}: no clone of it is named, left out", file=sys.stderr)
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            found.append(measure(name, clone.absolute(), Path(folder)))
-        print("\n".join(told(found[-1:])[0]), flush=True)
+        else:
+            clones[name] = clone.absolute()
+    with ThreadPoolExecutor() as pool:
+        found = [*pool.map(measured, clones.items())]
     table, is_missed = told(found)
     most: list[str] = []
     for name, kind in (("lines together", together), ("each line on its own", scattered)):

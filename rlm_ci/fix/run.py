@@ -301,9 +301,11 @@ class FixRun(Attempt):
         numbers = {name: int(used[name] or 0) for name in ("prompt_tokens", "completion_tokens")}
         cost, agents_cost = usage.cost_usd, used["cost_usd"]
         whole = (cost or 0) + agents_cost if agents_cost is not None else None
+        more = usage.uncached_cost_usd
         return usage.replace(
             **{name: getattr(usage, name) + number for name, number in numbers.items()},
             cost_usd=None if usage.calls and cost is None else whole,
+            uncached_cost_usd=more and more + (agents_cost or 0),
             unknown=("calls", *(name for name in numbers if used[name] is None)),
         )
 

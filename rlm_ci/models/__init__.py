@@ -69,7 +69,8 @@ class Completion(Value):
 
     ``finish_reason`` is the endpoint's: ``stop``, ``tool_calls``, or ``length`` for a text that
     was cut off. ``usage`` is None until the ledger has charged it; ``cost`` is in USD, None
-    where the price is not known.
+    where the price is not known; ``uncached_cost`` if the endpoint had cached nothing of a prompt
+    of which it had.
     """
 
     text: str
@@ -78,25 +79,30 @@ class Completion(Value):
     model: str
     usage: TokenUsage | None = None
     cost: Decimal | None = None
+    uncached_cost: Decimal | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As the journal has it; ``from_dict`` reads it back."""
-        return {
+        told = {
             **super().to_dict(),
             "tool_calls": list(self.tool_calls),
             "usage": None if self.usage is None else self.usage.to_dict(),
             "cost": None if self.cost is None else str(self.cost),
         }
+        del told["uncached_cost"]
+        more = self.uncached_cost
+        return told if more is None else {**told, "uncached_cost": str(more)}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Completion:
         from decimal import Decimal
 
-        usage, cost = value["usage"], value["cost"]
+        usage, cost, more = value["usage"], value["cost"], value.get("uncached_cost")
         parsed = {
             "tool_calls": tuple(value["tool_calls"]),
             "usage": None if usage is None else TokenUsage(**usage),
             "cost": None if cost is None else Decimal(cost),
+            "uncached_cost": None if more is None else Decimal(more),
         }
         return cls(**{**value, **parsed})
 

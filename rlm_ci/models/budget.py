@@ -87,19 +87,26 @@ class Reservation(Value):
 
 
 class Charge(Value):
-    """What a call was charged; ``cost`` in USD, None where the price is not known."""
+    """What a call was charged; ``cost`` in USD, None where the price is not known.
+
+    ``uncached_cost`` is what it would have been without a cache, if there was one.
+    """
 
     usage: TokenUsage
     cost: Decimal | None
+    uncached_cost: Decimal | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        cost = None if self.cost is None else str(self.cost)
-        return {"usage": self.usage.to_dict(), "cost": cost}
+        costs = (self.cost, self.uncached_cost)
+        cost, more = (None if one is None else str(one) for one in costs)
+        told = {"usage": self.usage.to_dict(), "cost": cost}
+        return told if more is None else {**told, "uncached_cost": more}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Charge:
-        cost = value["cost"]
-        return cls(TokenUsage(**value["usage"]), None if cost is None else Decimal(cost))
+        costs = (value["cost"], value.get("uncached_cost"))
+        told = (None if cost is None else Decimal(cost) for cost in costs)
+        return cls(TokenUsage(**value["usage"]), *told)
 
 
 class Forecast(Value):
@@ -261,11 +268,14 @@ class Ledger:
     def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
         """Charge what a call used; all that was reserved, if the endpoint gave no count."""
         most, price = reservation.most, reservation.price
+        more = None
         if usage is None or usage.estimated:
             usage = TokenUsage(most.prompt_tokens, most.completion_tokens, estimated=True)
             cost = most.usd
         elif price is not None:
-            cost = price.cost(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+            tokens = usage.prompt_tokens, usage.completion_tokens
+            cost = price.cost(*tokens, usage.cached_tokens)
+            more = price.cost(*tokens) if usage.cached_tokens else None
         else:
             cost = _ZERO
         with self._changed:
@@ -277,7 +287,7 @@ class Ledger:
                 counted.learn(reservation.prompt_bytes, usage.prompt_tokens)
                 self._judge(reservation, usage)
             self._changed.notify_all()
-        return Charge(usage, None if price is None else cost)
+        return Charge(usage, None if price is None else cost, more)
 
     def charge(self, use: BudgetUse) -> None:
         """Charge what another run has used of these budgets."""

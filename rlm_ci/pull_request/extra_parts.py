@@ -349,4 +349,6 @@ def _added(one: Usage, other: Usage) -> Usage:
     sums = (getattr(one, name) + getattr(other, name) for name in names)
     cached = one.cached_tokens + other.cached_tokens
     cost = sum(costs) if costs else None
-    return Usage(*sums).replace(cost_usd=cost, cached_tokens=cached)
+    more = (each.uncached_cost_usd or each.cost_usd or 0 for each in (one, other))
+    uncached = sum(more) if cached and cost is not None else None
+    return Usage(*sums).replace(cost_usd=cost, cached_tokens=cached, uncached_cost_usd=uncached)

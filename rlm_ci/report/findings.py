@@ -338,7 +338,8 @@ class Coverage(Value):
 class Usage(Value):
     """What the models cost. ``unknown`` names the numbers that nobody told us, which are 0 here.
 
-    ``cached_tokens`` of the prompts' were cached by the endpoint, which may not say so.
+    ``cached_tokens`` of the prompts' were cached by the endpoint, which may not say so; without
+    that they had cost ``uncached_cost_usd``.
     """
 
     calls: int = 0
@@ -348,6 +349,7 @@ class Usage(Value):
     cost_usd: float | None = None
     unknown: tuple[str, ...] = ()
     cached_tokens: int = 0
+    uncached_cost_usd: float | None = None
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Usage:
@@ -357,8 +359,9 @@ class Usage(Value):
     def to_dict(self) -> dict[str, Any]:
         told = {**super().to_dict(), **dict.fromkeys(self.unknown)}
         del told["unknown"]
-        if not self.cached_tokens:
-            del told["cached_tokens"]
+        for name in ("cached_tokens", "uncached_cost_usd"):
+            if not told[name]:
+                del told[name]
         return told
 
 

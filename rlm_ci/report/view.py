@@ -134,7 +134,7 @@ class View:
         report = self._report
         live = self.live[: limits.findings]
         suppressed = self.suppressed[: limits.suppressed]
-        verdict = report.verdict()
+        verdict, models = report.verdict(), wording.spent(report.usage)
         return {
             "verdict": verdict,
             "tone": wording.tone(report),
@@ -145,6 +145,7 @@ class View:
             "fail_level": report.fail_level.label,
             "subject": self._subject(),
             "run_id": self._surface.code(report.run_id) if report.run_id else None,
+            "models": self._surface.text(models) if models else None,
             "name": self._surface.code(self._report.name) if self._report.name else None,
             "overview": self._overview(limits),
             "documents": [self._document(one, limits) for one in report.documents if one.shown],

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from rlm_ci.report.findings import Finding, Location, Part, RefutedClaim, Report
+    from rlm_ci.report.findings import Finding, Location, Part, RefutedClaim, Report, Usage
     from rlm_ci.report.proof import Proof
 
 #: What a person reads for a part's verdict, or for its state: off, or a review without files that
@@ -457,6 +457,19 @@ def parted(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
 def surest_first(finding: Finding) -> tuple[bool, float]:
     """The order of what is only argued: concrete lines before remarks on the architecture."""
     return order_of_argued(finding.domain or "", finding.confidence or 0.0)
+
+
+def spent(usage: Usage) -> str:
+    """What models were asked, and the cost, with and without the endpoint's cache; "" for none."""
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    if not (usage.calls or tokens):
+        return ""
+    calls = "" if "calls" in usage.unknown else f"{printable.count(usage.calls, 'call')}, "
+    cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
+    cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
+    if cost and usage.uncached_cost_usd is not None:
+        cost += f" (${usage.uncached_cost_usd:.4f} without the cache)"
+    return f"{calls}{printable.count(tokens, 'token')}{cached}{cost}"
 
 
 def order_of_argued(domain: str, confidence: float) -> tuple[bool, float]:

@@ -11,11 +11,11 @@ from rlm_ci.errors import OK, RlmCiError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import definition, load, stored_runs
+from rlm_ci.report import wording
 from rlm_ci.runs import FAILED
 from rlm_ci.runs.request import OF_A_COMMAND, RunRequest
 from rlm_ci.solve import registry
 from rlm_ci.text import neutralise
-from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,12 +100,8 @@ def tell_cost(work: PipelineJob, progress: Progress) -> None:
     """Print what the models were asked, and the cost."""
     if work.report is None:
         return
-    usage = work.report.usage
-    tokens = usage.prompt_tokens + usage.completion_tokens
-    if usage.calls or tokens:
-        calls = "" if "calls" in usage.unknown else f"{count(usage.calls, 'call')}, "
-        cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
-        progress.say(f"Models: {calls}{count(tokens, 'token')}{cost}")
+    if told := wording.spent(work.report.usage):
+        progress.say(f"Models: {told}")
 
 
 def tell_places(work: PipelineJob, held: Run, tell: Callable[[str], None]) -> None:

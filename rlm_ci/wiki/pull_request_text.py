@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.report import wording
 from rlm_ci.report.findings import Usage
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
@@ -75,9 +76,4 @@ def _lost_row(said: ProseSentence, why: str) -> str:
 def _cost(usage: Usage) -> str:
     if not usage.calls:
         return "**Cost:** none, no model was asked."
-    tokens = usage.prompt_tokens + usage.completion_tokens
-    money = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
-    return (
-        f"**Cost of the last refresh:** {count(usage.calls, 'call')}, "
-        f"{count(tokens, 'token')}{money}."
-    )
+    return f"**Cost of the last refresh:** {wording.spent(usage)}."

@@ -226,7 +226,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "usage": _named(_count),
     },
     "canary": {"secret": str},
-    "charge": {"usage": _USAGE, "cost": _maybe(_money)},
+    "charge": {"usage": _USAGE, "cost": _maybe(_money), "uncached_cost?": _money},
     "child": {"started": bool},
     "clock": {"seconds": _number, "at": str},
     "code": {
@@ -243,6 +243,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "model": str,
         "usage": _maybe(_USAGE),
         "cost": _maybe(_money),
+        "uncached_cost?": _money,
     },
     "context": {
         "object_id": _maybe(str),

@@ -32,6 +32,8 @@ class FactIndex:
         """Raises DamagedError, StorageError."""
         self.path = path
         self.spent = BudgetUse()
+        #: USD that the endpoints' caches have saved.
+        self.saved = Decimal(0)
         self.priced = False
         self._numbers: dict[Identity, int] = {}
         self._anywhere: dict[str, Identity] | None = None
@@ -107,6 +109,8 @@ class FactIndex:
         usage, cost = charge.usage, charge.cost
         self.priced = self.priced or cost is not None
         tokens = usage.prompt_tokens, usage.completion_tokens
+        if cost is not None and charge.uncached_cost is not None:
+            self.saved += charge.uncached_cost - cost
         self.spent += BudgetUse(1, *tokens, cost or Decimal(0), usage.cached_tokens)
 
     def _take(self, found: list[dict[str, Any]]) -> None:

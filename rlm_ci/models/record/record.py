@@ -110,14 +110,19 @@ class Record(Closing):
     def usage(self) -> dict[str, Any]:
         """The ``usage`` of report.json."""
         with self._lock:
-            spent, priced = self._facts.spent, self._facts.priced
+            spent, priced, saved = self._facts.spent, self._facts.priced, self._facts.saved
+        cached: dict[str, float] = {}
+        if spent.cached_tokens:
+            cached["cached_tokens"] = spent.cached_tokens
+        if cached and priced:
+            cached["uncached_cost_usd"] = float(spent.usd + saved)
         return {
             "calls": spent.calls,
             "replayed": self.replayed,
             "prompt_tokens": spent.prompt_tokens,
             "completion_tokens": spent.completion_tokens,
             "cost_usd": float(spent.usd) if priced else None,
-            **({"cached_tokens": spent.cached_tokens} if spent.cached_tokens else {}),
+            **cached,
         }
 
     def fact(
@@ -430,7 +435,8 @@ def _ask(
         ledger.release(reservation)
         raise
     charge = ledger.commit(reservation, completion.usage)
-    return completion.replace(usage=charge.usage, cost=charge.cost)
+    costs = {"cost": charge.cost, "uncached_cost": charge.uncached_cost}
+    return completion.replace(usage=charge.usage, **costs)
 
 
 def completion_key(provider: str, request: ModelRequest) -> str:

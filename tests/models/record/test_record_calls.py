@@ -426,6 +426,7 @@ def test_cached_tokens_are_counted_and_cost_their_own_price(path: Path) -> None:
     with opened(path) as record:
         usage = record.usage()
     assert (usage["cached_tokens"], usage["cost_usd"]) == (600_000, 4.6)
+    assert usage["uncached_cost_usd"] == 10
     assert ledger.spent.cached_tokens == 600_000
     report = Usage.from_dict(usage)
     assert report.to_dict() == usage
