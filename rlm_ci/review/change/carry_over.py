@@ -145,7 +145,7 @@ class CarriedReview(Value):
         asked = None if record["asked"] is None else tuple(record["asked"])
         claims = tuple(map(EarlierClaim.from_dict, record["claims"]))
         counts = Evidence(*record["counts"])
-        words = record["words"] and CarriedWords.from_dict(record["words"])
+        words = record.get("words") and CarriedWords.from_dict(record["words"])
         fields = {"asked": asked, "claims": claims, "counts": counts, "words": words}
         return cls(**{**record, **fields, "unchecked": tuple(record.get("unchecked", ()))})
 

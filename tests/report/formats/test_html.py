@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from rlm_ci.report import wording
-from rlm_ci.report.findings import Finding, Location, Part, Report, Severity
+from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Usage
 from rlm_ci.report.render import render
 from rlm_ci.resources import loader
 from rlm_ci.runs.checksums import VIEW
@@ -185,3 +185,25 @@ def test_what_no_browser_would_open_is_counted_and_said() -> None:
     comment = render(report, "markdown")
     assert "All of it is in `report.json` of this run." in comment
     assert "`report.html`" in render(reports.many(2000), "markdown")
+
+
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        (Usage(), ""),
+        (Usage(2, 0, 30, 4, 0.5), "2 calls, 34 tokens, $0.5000"),
+        (
+            Usage(2, 0, 3_000, 4, 0.5, cached_tokens=2_000, uncached_cost_usd=0.75),
+            "2 calls, 3,004 tokens (2,000 of them cached), $0.5000 ($0.7500 without the cache)",
+        ),
+        (Usage(1, 0, 3_000, 4, cached_tokens=2_000), "1 call, 3,004 tokens (2,000 of them cached)"),
+        (Usage(0, 0, 3, 4, None, ("calls",)), "7 tokens"),
+    ],
+)
+def test_the_page_says_what_the_models_cost_with_and_without_a_cache(
+    usage: Usage, told: str
+) -> None:
+    page = Page(render(Report(reports.subject(), Severity.HIGH, (), usage=usage), "html"))
+    assert wording.spent(usage) == told
+    rows = [one.text() for one in page.root.all("dd")]
+    assert (told in rows) is bool(told)
