@@ -104,7 +104,7 @@ def test_one_that_mends_nothing_is_let_go(repository: GitRepo, cli: Cli, agent: 
         assert "test_calc.py:9 (as it was)" in ended.printed
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", AGENTS)
 def test_the_person_at_the_terminal_is_told(repository: GitRepo, cli: Cli, agent: str) -> None:
     def script(request: Request) -> str | Use:
         return "All is done." if request.results else shell(agent, WEAKENS)

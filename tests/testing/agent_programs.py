@@ -65,9 +65,16 @@ _TERMINAL = {
         "codex", "--dangerously-bypass-hook-trust", "--sandbox", "danger-full-access",
         "--ask-for-approval", "never",
     ),
+    "gemini": ("gemini", "--approval-mode", "yolo"),
+    "copilot": ("copilot", "--allow-all-tools"),
 }  # fmt: skip
 #: What a terminal shows, without its spaces, that waits for a prompt.
-_READY = {"claude": "shift+tabtocycle", "codex": "AskCodex"}
+_READY = {
+    "claude": "shift+tabtocycle",
+    "codex": "AskCodex",
+    "gemini": "Typeyourmessage",
+    "copilot": "/commands",
+}
 _ESCAPES = re.compile(
     r"\x1b(\[[0-9;?<>=]*[a-zA-Z]|\][^\x07\x1b]*(\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
 )
@@ -221,6 +228,12 @@ def _set_up(agent: str, repository: Path, env: dict[str, str]) -> None:
             "projects": {str(repository): {"hasTrustDialogAccepted": True}},
         }
         (home / ".claude.json").write_text(json.dumps(state))
+    elif agent == "gemini":
+        (home / ".gemini").mkdir(exist_ok=True)
+        settings = {"security": {"auth": {"selectedType": "vertex-ai"}}}
+        (home / ".gemini/settings.json").write_text(json.dumps(settings))
+    elif agent == "copilot":
+        env["COPILOT_ALLOW_ALL"] = "true"  # trusts the folder, too
     else:
         (home / ".codex").mkdir(exist_ok=True)
         base = json.dumps(env["OPENAI_BASE_URL"])
