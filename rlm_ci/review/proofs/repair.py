@@ -92,7 +92,7 @@ class RepairTrial:
         for command in self._trees.place.validators:
             before = self._validated(HEAD, command.argv)
             judge = RepairJudge(command, before)
-            if _is_able(before):
+            if _is_able(before, command.argv):
                 return judge
             if before["failed"] and not before["reason"]:
                 failing = failing or judge
@@ -173,13 +173,13 @@ class RepairTrial:
 
         def produce() -> Mapping[str, Any]:
             ended = self._run(side, argv, own_conftest=bool(own_conftest))
-            if own_conftest is not None or ended["reason"] or _is_able(ended):
+            if own_conftest is not None or ended["reason"] or _is_able(ended, argv):
                 return ended
             if not self._trees.edits_conftest():
                 return ended
             # The base's conftest.py may not fit the code of the head.
             own = self._run(side, argv, own_conftest=True)
-            return own if _is_able(own) or (own["failed"] and not ended["failed"]) else ended
+            return own if _is_able(own, argv) or (own["failed"] and not ended["failed"]) else ended
 
         name = sha256(json.dumps([argv, own_conftest, number]).encode("ascii")).hexdigest()[:12]
         key = {
@@ -249,10 +249,11 @@ def recounted(patch: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _is_able(ended: Mapping[str, Any]) -> bool:
-    """Whether a validator has run what it is to judge by."""
+def _is_able(ended: Mapping[str, Any], argv: tuple[str, ...]) -> bool:
+    """Whether a validator has run what it is to judge by: unittest is green without any test."""
+    is_green = not ended["code"] and "unittest" not in argv
     is_killed = not 0 <= ended["code"] <= _SIGNAL  # which tests it did not reach, nobody knows
-    return not ended["reason"] and not is_killed and bool(ended["passed"] or not ended["code"])
+    return not ended["reason"] and not is_killed and bool(ended["passed"] or is_green)
 
 
 def _why_not(text: str, ended: Mapping[str, Any]) -> str:

@@ -345,6 +345,10 @@ def validators_of(wanted: str, root: str) -> tuple[Command, ...]:
             # The manager may be missing, or another step of its script may fail.
             runner = narrowed_in(found.command, (), root)
             others += [Command.of(*runner)] if runner else []
+        if found.others:  # of Python, whose own runner is always there
+            top = ("-t", ".") if os.path.exists(os.path.join(root, "tests/__init__.py")) else ()
+            start = ("-s", "tests", *top) if os.path.isdir(os.path.join(root, "tests")) else ()
+            others.append(Command.of("python3", "-m", "unittest", "discover", "-v", *start))
         return (*filter(None, (found.command,)), *others)
     return ()
 

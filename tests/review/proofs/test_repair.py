@@ -136,6 +136,34 @@ def test_the_runner_of_a_script_replaces_a_manager_that_cannot_run(
     assert all(one.startswith(runner) for one in others)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("style", ["unittest", "pytest"])
+def test_without_pytest_the_runner_of_python_judges_if_it_finds_tests(
+    tmp_path: Path, style: str
+) -> None:
+    tests = "from shop import password\n\ndef test_it():\n    assert password('a:b') == 'b'\n"
+    if style == "unittest":
+        tests = (
+            "import unittest\nfrom shop import password\n\nclass Password(unittest.TestCase):\n"
+            "    def test_it(self):\n        self.assertEqual(password('a:b'), 'b')\n"
+        )
+    repo = GitRepo(tmp_path / "shop").write("pyproject.toml", "").write("tests/test_shop.py", tests)
+    base = repo.write(SHOP.replace("src/", ""), BASE[SHOP]).commit()
+    head = repo.write(SHOP.replace("src/", ""), HEAD[SHOP]).commit()
+    validators = validators_of("auto", str(repo.path))
+    place = place_of(repo, base, head, validators=validators)
+    place = place.replace(environ={**place.environ, "PATH": "/usr/bin:/bin"})
+    with ProofRunner(place, Facts()) as runner:
+        script = "from shop import password\n\nassert password('a:b:c') == 'b:c'\n"
+        claim = Reproduction("claim.py", script, "script", "AssertionError")
+        tried = runner.try_repair(MENDED.replace("src/shop", "shop"), claim)
+        assert tried.ok, tried
+        expected = (
+            "unittest discover -v -s tests` is as green" if style == "unittest" else "not be run"
+        )
+        assert expected in tried.reason
+
+
 def test_a_validator_that_was_killed_midway_judges_nothing(shop: ProofPlace) -> None:
     """Tests that it did not reach would look newly failed once it does."""
     killed = Command.parse(f"sh -c '{PYTEST.text}; kill -9 $$'")
