@@ -181,6 +181,13 @@ def state_of(repository: Repository) -> str:
     return repr((head, entries, times))
 
 
+def has_nothing_to_do(session: Session, repository: Repository, event: str) -> bool:
+    """Whether a stop, or an edit, needs no judge: the hooks are off, or nothing has changed."""
+    if not session.configuration["enabled"] or event == "after-edit":
+        return not (session.configuration["enabled"] and session.configuration["after_edit"])
+    return session.unchanged != "" and session.unchanged == state_of(repository)
+
+
 def _times(path: str) -> tuple[int, ...]:
     try:
         status = os.lstat(path)

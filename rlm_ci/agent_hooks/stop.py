@@ -40,8 +40,6 @@ def stop(event: Event, session: Session, site: WorkSite) -> Outcome:
     if event.subagent_id or event.outcome in dialects.CUT_SHORT:
         return Outcome()  # Copilot says so of its subagents, too
     state = sessions.state_of(site.repository)
-    if state and state == session.unchanged:
-        return Outcome()
     before = session
     problems: list[Problem] = []
     if session.policy:

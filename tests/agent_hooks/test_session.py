@@ -143,6 +143,6 @@ def test_a_stop_that_has_nothing_to_say_loads_no_judge(repo: GitRepo, cli: Cli) 
         check=True,
     )  # fmt: skip
     loaded = set(ended.stdout.decode().split())
-    heavy = {"rlm_ci.judge.judge", "rlm_ci.checks", "rlm_ci.fix.run", "hashlib", "tempfile"}
+    heavy = {"rlm_ci.judge.judge", "rlm_ci.checks", "rlm_ci.system.lock", "hashlib", "tempfile"}
     assert "rlm_ci.agent_hooks.session" in loaded
     assert not heavy & loaded

@@ -94,6 +94,12 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
         return ""  # Copilot says so of subagents, too; these are judged with their session
     repository = _repository(event, options)
     folder = sessions.folder_of(repository, event)
+    if name in ("stop", "after-edit") and "Task:" not in event.prompt:
+        session = sessions.load(folder)
+        if session is not None:
+            with _limit(session.configuration["timeout"]):
+                if sessions.has_nothing_to_do(session, repository, name):
+                    return ""  # before what costs time
     turn = _turn(folder, name)
     if turn is None:
         return ""
