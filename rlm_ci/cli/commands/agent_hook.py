@@ -202,9 +202,11 @@ def _begin(site: WorkSite, task: str) -> str:
     sessions.sweep(folder)
     if policy:
         return f"rlm-ci judges nothing in this session: {policy}; mend it, and start anew"
-    if site.event.name == "session-start" or not configuration["enabled"]:
-        return doubt
-    return _NO_RECORD
+    # Copilot may send the first prompt while this session's start is still being recorded.
+    is_start = site.event.name == "session-start" or (
+        site.event.name == "prompt" and site.event.agent == "copilot"
+    )
+    return doubt if is_start or not configuration["enabled"] else _NO_RECORD
 
 
 def _validators(settings: Settings, repository: Repository) -> tuple[tuple[str, ...], str]:

@@ -11,7 +11,7 @@ import pytest
 
 from rlm_ci.agent_hooks.dialects import EVENTS
 from rlm_ci.system.lock import Lock
-from testing.agent_session import WEAKER, AgentSession, begun
+from testing.agent_session import TESTS, WEAKER, AgentSession, begun
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,6 +96,17 @@ def test_copilot_cli_shows_only_what_a_hook_says_that_ends_with_2(repo: GitRepo,
     assert (ended.code, ended.stdout) == (2, "")
     assert "rlm-ci has no record of how this session began" in ended.stderr
     assert cli(*words, stdin=told, env={"COPILOT_CLI": "1"}).code == 0
+
+
+def test_a_prompt_of_copilot_that_overtakes_the_start_says_nothing(repo: GitRepo, cli: Cli) -> None:
+    repo.write("tests/test_sum.py", TESTS).commit()
+    session = AgentSession(repo, cli, agent="copilot")
+    assert session.event("prompt").stdout == ""
+    assert session.start() == ""
+    repo.write("tests/test_sum.py", WEAKER)
+    assert session.stop()["decision"] == "block"
+    other = AgentSession(repo, cli, agent="claude", name="session-2")
+    assert "no record" in other.event("prompt").stdout
 
 
 def test_the_same_hook_twice_answers_once(repo: GitRepo, cli: Cli) -> None:
