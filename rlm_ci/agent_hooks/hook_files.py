@@ -31,6 +31,7 @@ class HookFile(Value):
 
     ``is_flat``: the list of an event has hooks, not groups of them. ``edit_tools`` matches the
     tools that edit. ``second`` is what a time-out counts. A new file begins with ``needs``.
+    ``takes_mark``, ``takes_comments``: the program reads a file with a byte order mark, comments.
     """
 
     path: str
@@ -41,6 +42,8 @@ class HookFile(Value):
     second: int = 1
     commands: tuple[str, ...] = ("command",)
     needs: Mapping[str, Any] = {}
+    takes_mark: bool = False
+    takes_comments: bool = False
 
 
 _EVENTS = {
@@ -57,6 +60,7 @@ AGENTS: Mapping[str, HookFile] = {
         # A subagent that an error ends has no other event.
         {**_EVENTS, "StopFailure": SUBAGENT_STOP},
         edit_tools="Edit|MultiEdit|Write|NotebookEdit",
+        takes_mark=True,
     ),
     "codex": HookFile(".codex/hooks.json", _EVENTS, edit_tools="apply_patch"),
     "gemini": HookFile(
@@ -64,6 +68,7 @@ AGENTS: Mapping[str, HookFile] = {
         {"SessionStart": SESSION_START, "AfterAgent": STOP, "AfterTool": AFTER_EDIT},
         edit_tools="write_file|replace",
         second=1000,
+        takes_comments=True,
     ),
     "cursor": HookFile(
         ".cursor/hooks.json",
@@ -118,6 +123,18 @@ def without(text: str) -> str:
     while keys := next((keys for _, _, keys in _ours(text)), ()):
         text = json_edit.remove(text, keys)
     return text
+
+
+def unread(agent: str, text: str) -> str:
+    """What keeps the program from reading a file that we read; "" for nothing."""
+    file = AGENTS[agent]
+    if text.startswith("\ufeff") and not file.takes_mark:
+        return "a byte order mark"
+    try:
+        json.loads(text.removeprefix("\ufeff"))
+    except ValueError:
+        return "" if file.takes_comments else "comments or trailing commas"
+    return ""
 
 
 def is_empty(agent: str, text: str) -> bool:

@@ -74,6 +74,10 @@ def _of_file(agent: str, root: str) -> Iterator[HookState]:
         hint = f"mend it, then: {again}"
         yield HookState(agent, f"{path} is not JSON: {error}", works=False, hint=hint)
         return
+    if reason := hook_files.unread(agent, text):
+        detail = f"{path} has {reason}: {agent} does not read it"
+        yield HookState(agent, detail, works=False, hint="remove that by hand")
+        return
     older = "" if is_whole else f"; not as this version writes them: {again}"
     yield HookState(agent, f"{path}: {', '.join(events)}{older}", works=is_whole or None)
 

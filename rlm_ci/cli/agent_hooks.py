@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 
 class HookEdit(Value):
-    """The text of a hook file: before, without our hooks, and with them. It may be left out."""
+    """The text of a hook file: before, without our hooks, and with them.
+
+    ``doubt``: why the program may not read it. It may be left out.
+    """
 
     path: str
     rest: str = ""
     text: str = ""
+    doubt: str = ""
     is_left_out: bool = False
 
 
@@ -44,13 +48,11 @@ def planned(repository: Repository, agents: Iterable[str], *, after_edit: bool) 
             continue
         try:
             text = _read(full)
-            edits.append(
-                HookEdit(
-                    path,
-                    hook_files.without(text) if text else "",
-                    hook_files.added(agent, text, after_edit=after_edit),
-                )
-            )
+            rest = hook_files.without(text) if text else ""
+            text = hook_files.added(agent, text, after_edit=after_edit)
+            reason = hook_files.unread(agent, text)
+            doubt = f"; {agent} reads no file with {reason}" if reason else ""
+            edits.append(HookEdit(path, rest, text, doubt))
         except (files.UnreadableError, ValueError) as error:
             what = str(error) if isinstance(error, files.UnreadableError) else _complaint(error)
             raise ConfigError(what, where=path, hint=hint) from None
@@ -63,7 +65,7 @@ def write(edits: Iterable[HookEdit], written: WrittenFiles) -> Iterator[str]:
         if edit.is_left_out:
             yield f"kept       {edit.path} (your sparse checkout leaves it out)"
         else:
-            yield written.edit(edit.path, edit.rest, edit.text, "hooks")
+            yield written.edit(edit.path, edit.rest, edit.text, "hooks") + edit.doubt
 
 
 def remove(repository: Repository, written: WrittenFiles) -> Iterator[str]:

@@ -128,3 +128,13 @@ def test_a_time_out_that_somebody_changed_stays() -> None:
 def test_what_is_no_hook_is_none_of_ours(text: str) -> None:
     assert hook_files.installed("claude", text) == []
     assert hook_files.without(text) == text
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_the_program_does_not_read_is_known(agent: str) -> None:
+    """As seen with each program, but for Cursor, which is taken to be strict."""
+    assert hook_files.unread(agent, '{"a": 1}\r\n') == ""
+    comments = "" if agent == "gemini" else "comments or trailing commas"
+    assert hook_files.unread(agent, '{"a": 1} // mine') == comments
+    mark = "" if agent == "claude" else "a byte order mark"
+    assert hook_files.unread(agent, "\ufeff{}") == mark

@@ -68,6 +68,12 @@ def test_older_and_broken_files_say_what_mends_them(repo: GitRepo) -> None:
     assert told["codex"].hint == "mend it, then: rlm-ci init --agents codex"
 
 
+def test_a_file_that_its_program_does_not_read_is_a_problem(repo: GitRepo) -> None:
+    repo.write(".claude/settings.json", hook_files.added("claude", "{} // mine"))
+    told = states(repo, OWN)["claude"]
+    assert (told.works, told.detail.endswith("commas: claude does not read it")) == (False, True)
+
+
 def test_a_program_that_is_missing_is_a_problem(repo: GitRepo) -> None:
     told = states(installed(repo, "cursor"))
     assert (told["rlm-ci"].works, told["rlm-ci"].detail) == (False, "not on PATH: no hook can run")

@@ -216,3 +216,14 @@ def test_edits_are_hooked_on_demand_and_stay_so(cli: Cli, repo: GitRepo) -> None
     told = cli("init", "--agents", "claude", "--after-edit", cwd=repo).stdout
     assert "written    .claude/settings.json (hooks added)\n" in told
     assert "PostToolUse" in json.loads(repo.read(".claude/settings.json"))["hooks"]
+
+
+def test_a_file_that_its_program_does_not_read_is_told(cli: Cli, repo: GitRepo) -> None:
+    repo.write(".claude/settings.json", "{} // mine\n")
+    repo.write(".gemini/settings.json", "{} // mine\n")
+    told = cli("init", "--agents", "claude,gemini", cwd=repo).stdout
+    doubt = "claude reads no file with comments or trailing commas"
+    assert f".claude/settings.json (hooks added); {doubt}\n" in told
+    assert ".gemini/settings.json (hooks added)\n" in told
+    again = cli("init", "--agents", "claude", cwd=repo).stdout
+    assert f"unchanged  .claude/settings.json; {doubt}\n" in again

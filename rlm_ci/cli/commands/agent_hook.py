@@ -144,6 +144,8 @@ def _answer_alone(
         return ""
     site = WorkSite(event, repository, folder, options.environ, flags)
     if session is None:
+        if (name, event.agent) == ("prompt", "copilot"):
+            return ""  # it says so while the hook of the session's start still runs
         return _begin(site, task)
     if name == "session-start" and event.source == "resume":
         # The program was started anew, by a person, who may have set an override.

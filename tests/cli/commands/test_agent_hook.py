@@ -119,3 +119,12 @@ def test_the_same_hook_twice_answers_once(repo: GitRepo, cli: Cli) -> None:
         other = AgentSession(repo, cli, name="session-2")
         assert other.start() == ""
     assert session.stop()["decision"] == "block"
+
+
+def test_copilots_prompt_does_not_begin_a_session(repo: GitRepo, cli: Cli) -> None:
+    """Copilot starts the hooks of the session's start and of its first prompt at once."""
+    session = AgentSession(repo, cli, agent="copilot")
+    ended = session.event("prompt", prompt="Go on")
+    assert (ended.stdout, ended.stderr) == ("", "")
+    assert session.start() == ""
+    assert session.stop() == {}
