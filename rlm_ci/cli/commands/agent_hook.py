@@ -47,6 +47,8 @@ _AGENT = Setting(
     flag="--agent", metavar="NAME", file=False, own_env=False,
 )  # fmt: skip
 ROWS = (*COMMON, _AGENT)
+#: Copilot may send both at once; the first of them begins the session.
+_BEGINNINGS = ("session-start", "prompt")
 #: Seconds until the record says another limit.
 _TIMEOUT = 50.0
 #: What the events of subagents do.
@@ -115,6 +117,8 @@ def _turn(folder: str, name: str) -> AbstractContextManager[object] | None:
 
     files.make_folder(folder, 0o700)
     try:
+        if name in _BEGINNINGS:
+            return Lock.wait(os.path.join(folder, "start.lock"), _TIMEOUT, signs=False)
         return Lock.take(os.path.join(folder, f"{name}.lock"), signs=False)
     except LockedError:
         return None
@@ -204,9 +208,9 @@ def _begin(site: WorkSite, task: str) -> str:
     sessions.sweep(folder)
     if policy:
         return f"rlm-ci judges nothing in this session: {policy}; mend it, and start anew"
-    # Copilot may send the first prompt while this session's start is still being recorded.
-    is_start = site.event.name == "session-start" or (
-        site.event.name == "prompt" and site.event.agent == "copilot"
+    event = site.event
+    is_start = event.name == "session-start" or (
+        event.name in _BEGINNINGS and event.agent == "copilot"
     )
     return doubt if is_start or not configuration["enabled"] else _NO_RECORD
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,15 +100,26 @@ def test_copilot_cli_shows_only_what_a_hook_says_that_ends_with_2(repo: GitRepo,
     assert cli(*words, stdin=told, env={"COPILOT_CLI": "1"}).code == 0
 
 
-def test_a_prompt_of_copilot_that_overtakes_the_start_says_nothing(repo: GitRepo, cli: Cli) -> None:
+@pytest.mark.parametrize("name", ["session-1", "session-2", "session-3"])
+def test_copilot_may_send_the_start_and_the_first_prompt_at_once(
+    repo: GitRepo, cli: Cli, name: str
+) -> None:
     repo.write("tests/test_sum.py", TESTS).commit()
-    session = AgentSession(repo, cli, agent="copilot")
-    assert session.event("prompt").stdout == ""
-    assert session.start() == ""
+
+    def output(event: str) -> bytes:
+        argv = [sys.executable, "-m", "rlm_ci", "agent-hook", event, "--agent", "copilot"]
+        told = json.dumps({"sessionId": name, "cwd": str(repo.path)}).encode()
+        return subprocess.check_output(argv, input=told, stderr=subprocess.STDOUT)
+
+    with ThreadPoolExecutor() as threads:
+        assert [*threads.map(output, ("prompt", "session-start"))] == [b"", b""]
     repo.write("tests/test_sum.py", WEAKER)
-    assert session.stop()["decision"] == "block"
-    other = AgentSession(repo, cli, agent="claude", name="session-2")
-    assert "no record" in other.event("prompt").stdout
+    assert AgentSession(repo, cli, agent="copilot", name=name).stop()["decision"] == "block"
+
+
+def test_a_session_whose_start_nobody_saw_says_so_at_its_prompt(repo: GitRepo, cli: Cli) -> None:
+    repo.write("tests/test_sum.py", TESTS).commit()
+    assert "no record" in AgentSession(repo, cli, agent="claude").event("prompt").stdout
 
 
 def test_the_same_hook_twice_answers_once(repo: GitRepo, cli: Cli) -> None:
