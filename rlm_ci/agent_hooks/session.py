@@ -28,8 +28,6 @@ _RECORD = "session.json"
 _LIMIT = 4 << 20
 #: Seconds that a record outlives its last use: as long as git keeps objects that nothing names.
 _LIFE = 14 * 86_400
-#: Changed paths above which nobody asks whether they are still the same.
-_MANY_PATHS = 500
 _LONGEST_NAME = 64
 
 
@@ -40,8 +38,9 @@ class Session(Value):
     has the settings of ``agent_hooks`` and ``environment`` the variables of all settings, as they
     were; ``policy`` says why the config file was not valid, "" if it was. ``blocks`` counts the
     stops in a row that were held, ``released`` are the problems that the agent was let go with,
-    ``messages`` those that were told once. ``unchanged`` is the state of the work tree that
-    needs no judge, ``baseline`` what the validator said of the start, once it was asked.
+    ``messages`` those that were told once. ``unchanged`` marks HEAD, the index and the tree that
+    was taken when they needed no judge, ``baseline`` what the validator said of the start, once
+    it was asked.
     """
 
     commit: str
@@ -72,14 +71,18 @@ class Session(Value):
 
 
 def folder_of(repository: Repository, event: Event) -> str:
-    """Where the record of the session of ``event`` lies."""
+    """Where the record of the session of ``event`` lies. Raises ConfigError."""
     name = event.session_id
     if len(name) > _LONGEST_NAME or not name.replace("-", "").isalnum() or not name.isascii():
         from hashlib import sha256  # slow to import, and most ids are names of their own
 
         name = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     name = f"{event.agent}-{name}"
-    return os.path.join(os.path.abspath(repository.git_dir or ""), _FOLDER, name)
+    folder = os.path.join(os.path.abspath(repository.git_dir or ""), _FOLDER, name)
+    for path in (os.path.dirname(os.path.dirname(folder)), os.path.dirname(folder), folder):
+        if os.path.islink(path):  # we would write, and remove what is old, somewhere else
+            raise ConfigError("it is a link, not a folder", where=path, hint="remove it")
+    return folder
 
 
 def begin(
@@ -92,13 +95,14 @@ def begin(
     from rlm_ci.agent_hooks.work_tree import SessionTree  # most stops change nothing
 
     files.make_folder(folder, 0o700)
-    unchanged = state_of(repository)  # before the snapshot: what changes meanwhile is judged
+    mark = mark_of(repository)  # before the snapshot: what changes meanwhile is judged
     try:
         commit, tree = SessionTree(repository, folder, environ).begin()
     except BaseException:  # too large for the time of a hook, and of no use in part
         files.clear(folder)
         raise
     head = repository.head_commit()
+    unchanged = mark + mark_of_taken(folder)
     session = Session(commit, tree, head, time.time(), unchanged=unchanged, **fields)
     save(folder, session)
     return session
@@ -165,27 +169,27 @@ def sweep(folder: str) -> None:
                 files.clear(entry.path)
 
 
-def state_of(repository: Repository) -> str:
-    """What tells this state of the work tree from another; "" where too much is changed.
-
-    It opens no file: git compares names and times, and we the times of what differs.
-    """
-    head = repository.head_commit() or ""
-    asked = ("status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
-    listed = repository.run(*asked, "--ignore-submodules=all", "--no-ahead-behind")
-    entries = listed.split(b"\0")[:-1]
-    if len(entries) > _MANY_PATHS:
-        return ""
-    paths = [os.path.join(repository.root, os.fsdecode(entry[3:])) for entry in entries]
-    times = [_times(path) for path in (*paths, repository.index_file)]
-    return repr((head, entries, times))
+def mark_of(repository: Repository) -> str:
+    """What tells HEAD and the user's index from another; the work tree has an index of ours."""
+    return repr((repository.head_commit() or "", _times(repository.index_file)))
 
 
-def has_nothing_to_do(session: Session, repository: Repository, event: str) -> bool:
+def mark_of_taken(folder: str) -> str:
+    """What tells the tree that was taken last from another."""
+    return repr(_times(os.path.join(folder, "index")))
+
+
+def has_nothing_to_do(
+    session: Session, repository: Repository, event: str, folder: str, environ: Mapping[str, str]
+) -> bool:
     """Whether a stop, or an edit, needs no judge: the hooks are off, or nothing has changed."""
     if not session.configuration["enabled"] or event == "after-edit":
         return not (session.configuration["enabled"] and session.configuration["after_edit"])
-    return session.unchanged != "" and session.unchanged == state_of(repository)
+    if session.unchanged != mark_of(repository) + mark_of_taken(folder):
+        return False
+    from rlm_ci.agent_hooks.work_tree import SessionTree
+
+    return SessionTree(repository, folder, environ).is_as_taken(session.commit, session.tree)
 
 
 def _times(path: str) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ def stop(event: Event, session: Session, site: WorkSite) -> Outcome:
     """
     if event.subagent_id or event.outcome in dialects.CUT_SHORT:
         return Outcome()  # Copilot says so of its subagents, too
-    state = sessions.state_of(site.repository)
+    mark = sessions.mark_of(site.repository)
     before = session
     problems: list[Problem] = []
     if session.policy:
@@ -50,7 +50,8 @@ def stop(event: Event, session: Session, site: WorkSite) -> Outcome:
     # Most programs show a person nothing of a stop that is held; it is told at its end.
     news = [note for note in notes if note not in session.messages and not outcome.hold]
     messages = (*session.messages, *news)[-_REMEMBERED:]
-    later = later.replace(messages=messages, unchanged="" if problems else state)
+    unchanged = "" if problems else mark + sessions.mark_of_taken(site.folder)
+    later = later.replace(messages=messages, unchanged=unchanged)
     if later != before:
         sessions.save(site.folder, later)
     lines = [outcome.message, *(f"rlm-ci: {note}" for note in news)]

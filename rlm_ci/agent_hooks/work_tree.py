@@ -19,13 +19,23 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 _LIMIT = 512 << 20
 #: What the user's configuration says of ignored files, and of files that git converts.
 _ASKED = r"^(core\.(excludesfile|autocrlf|attributesfile)|extensions\.objectformat)$"
-#: A work tree is added in any state; what cannot be read, or is no file, stays as it was.
-_ADD = ("add", "-A", "--ignore-errors")
+_CONVERTING = ("core.autocrlf", "core.attributesfile")
+_NOT_CONVERTING = {("core.autocrlf", "false"), ("core.attributesfile", os.devnull)}
+#: Nanoseconds; before any file.
+_LONG_AGO = (10**9, 10**9)
+#: Git then looks whether files that a sparse checkout leaves out are there after all.
+_SPARSE = ("-c", "core.sparseCheckout=true")
+#: A work tree is added in any state.
+_ADD = (*_SPARSE, "-c", "core.fsync=none", "add", "-A", "--ignore-errors")
+#: What is not as our index has it.
+_CHANGED = (*_SPARSE, "ls-files", "-z", "--modified")
+#: Where paths lie that git ignores, by our patterns and those of the tree.
+_PATTERNS = "excludes"
 
 
 class SessionTree(Value):
@@ -45,36 +55,47 @@ class SessionTree(Value):
         files.make_folder(os.path.join(self.objects, "info"), 0o700)
         asked = ("config", "-z", "--get-regexp", _ASKED)
         told = os.fsdecode(self.repository.run(*asked, ok=(0, 1))).split("\0")[:-1]
-        values = dict(pair.partition("\n")[::2] for pair in told)
-        self._write("excludes", self._ignored(values.get("core.excludesfile", "")))
+        pairs = [pair.partition("\n")[::2] for pair in told]
+        values = dict(pairs)
+        self._write(_PATTERNS, self._ignored(values.get("core.excludesfile", "")))
         head = self.repository.head_commit() or ""
         sha256 = len(head) == 64 or values.get("extensions.objectformat") == "sha256"
         index = self.repository.index_file
         data = files.read_or_none(index, _LIMIT) or b""
-        is_converting = self._is_converting(values, data)
-        self._write("index", b"" if is_converting else data)
+        is_split = _is_split(index)
+        self._write("index", b"" if is_split else data)
         with self._git(sha256=sha256) as git:
-            if not is_converting:
-                if data:  # git takes a file for unchanged if it is older than the index
-                    status = os.stat(index)
-                    times = (status.st_atime_ns, status.st_mtime_ns)
-                    os.utime(os.path.join(self.folder, "index"), ns=times)
-            elif staged := self.repository.run("ls-files", "-z", "--stage"):
+            if is_split:
+                staged = self.repository.run("ls-files", "-z", "--stage")
                 git.run("update-index", "-z", "--index-info", stdin=staged)
+            elif data:  # git reads a file again that is not older than the index
+                status = os.stat(index)
+                times = (status.st_atime_ns, status.st_mtime_ns)
+                if self._is_converting(pairs, data):
+                    times = _LONG_AGO
+                os.utime(os.path.join(self.folder, "index"), ns=times)
+                self._look_at_all(git)
             tree = self._tree(git)
             return self._commit(git, tree, head), tree
 
     def now(self, parent: str, known: str) -> tuple[str, str] | None:
         """Commit and tree as the work tree is; None if the tree is ``known``. Raises RlmCiError."""
-        if not os.path.exists(os.path.join(self.objects, parent[:2], parent[2:])):
-            raise ConfigError(
-                "the tree of the session's start is gone",
-                where=self.folder,
-                hint="remove this folder; the session is then judged from its next stop on",
-            )
+        self._require(parent)
         with self._git(sha256=len(known) == 64) as git:
+            if tracked := self._ignored_but_tracked():
+                git.run("update-index", "-z", "--add", "--remove", "--stdin", stdin=tracked)
             tree = self._tree(git)
             return None if tree == known else (self._commit(git, tree, parent), tree)
+
+    def is_as_taken(self, parent: str, known: str) -> bool:
+        """Whether nothing changed since a tree was taken last. Raises RlmCiError.
+
+        By names and times, as our index has them: what the user's index and configuration say
+        may hide a change, and run a filter.
+        """
+        self._require(parent)
+        with self._git(sha256=len(known) == 64) as git:
+            return not git.run(*_CHANGED, "--others", "--exclude-standard")
 
     def reader(self) -> Repository:
         """The user's repository, which sees our objects as well."""
@@ -85,10 +106,12 @@ class SessionTree(Value):
     def _git(self, *, sha256: bool) -> Iterator[Repository]:
         from rlm_ci.workspace.private_git import ATTRIBUTES, configuration, object_folders
 
-        with files.scratch("rlm-ci-") as place:
+        place = os.path.join(self.folder, f"git-{os.getpid()}")
+        files.clear(place)
+        try:
             for name in ("info", "refs"):
-                os.mkdir(os.path.join(place, name))
-            excludes = files.read_or_none(os.path.join(self.folder, "excludes"), _LIMIT) or b""
+                os.makedirs(os.path.join(place, name))
+            excludes = files.read_or_none(os.path.join(self.folder, _PATTERNS), _LIMIT) or b""
             for name, data in (
                 ("HEAD", b"ref: refs/heads/none\n"),
                 ("config", configuration(sha256=sha256).encode()),
@@ -108,13 +131,46 @@ class SessionTree(Value):
             }
             environ = {**without_hook(self.environ), **where}
             yield Repository(self.repository.root, place, environ)
+        except Exception:
+            raise
+        except BaseException:  # the time is up; git has been killed, and left its lock
+            self._write("index.lock", b"")
+            raise
+        finally:
+            files.clear(place)
+
+    def _require(self, parent: str) -> None:
+        if not os.path.exists(os.path.join(self.objects, parent[:2], parent[2:])):
+            raise ConfigError(
+                "the tree of the session's start is gone",
+                where=self.folder,
+                hint="remove this folder; the session is then judged from its next stop on",
+            )
 
     def _tree(self, git: Repository) -> str:
-        git.run("-c", "core.fsync=none", *_ADD, ok=(0, 1))
+        with git.start(*_ADD, ok=(0, 1)) as adding:
+            adding.finish()
+        if adding.warned:  # what cannot be read, or is a pipe, is a file that is gone
+            left = git.run(*_CHANGED)
+            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=left)
         tree = git.run("write-tree", "--missing-ok").decode().strip()
         if not is_object_id(tree):
             raise ConfigError("git wrote no tree", where=self.folder)
         return tree
+
+    def _look_at_all(self, git: Repository) -> None:
+        """Have git look at files of which the user's index says that they never change."""
+        listed = git.run("ls-files", "-v", "-z").split(b"\0")
+        names = b"".join(entry[2:] + b"\0" for entry in listed if entry[:1].islower())
+        if names:
+            git.run("update-index", "-z", "--no-assume-unchanged", "--stdin", stdin=names)
+
+    def _ignored_but_tracked(self) -> bytes:
+        """What somebody added to the user's index although patterns ignore it."""
+        patterns = os.path.join(self.folder, _PATTERNS)
+        named = [f"--exclude-from={patterns}"] if os.path.exists(patterns) else []
+        asked = ("ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore")
+        return self.repository.run(*asked, *named)
 
     def _commit(self, git: Repository, tree: str, parent: str) -> str:
         from rlm_ci.workspace.private_git import commit_of
@@ -133,26 +189,31 @@ class SessionTree(Value):
         """The user's own patterns, and what tools leave behind."""
         from rlm_ci.workspace.dependencies.ignored import LITTER, OURS
 
-        home = self.environ.get("HOME", "")
-        config = self.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-        path = named or os.path.join(config, "git", "ignore")
+        path = named or os.path.join(self._config_home(), "ignore")
         if path.startswith("~/"):
-            path = os.path.join(home, path[2:])
+            path = os.path.join(self.environ.get("HOME", ""), path[2:])
         own = os.path.join(self.repository.common_dir, "info", "exclude")
         parts = [files.read_or_none(one, _LIMIT) or b"" for one in (path, own)]
         return b"\n".join(
             (*parts, *(one.encode() for one in LITTER), *(f"/{one}/".encode() for one in OURS), b"")
         )
 
-    def _is_converting(self, values: Mapping[str, str], index: bytes) -> bool:
+    def _is_converting(self, pairs: Sequence[tuple[str, str]], index: bytes) -> bool:
         """Whether git may keep a file in other bytes than it has; its index then says nothing."""
         named = (
             os.path.join(self.repository.common_dir, "info", "attributes"),
             os.path.join(self.repository.root, ".gitattributes"),
+            os.path.join(self._config_home(), "attributes"),
         )
-        return (
-            values.get("core.autocrlf", "false") != "false"
-            or "core.attributesfile" in values
-            or b".gitattributes" in index
-            or any(map(os.path.exists, named))
-        )
+        # The second value is our own, by which git reads no attributes of the user.
+        converting = {pair for pair in pairs if pair[0] in _CONVERTING} - _NOT_CONVERTING
+        return bool(converting) or b".gitattributes" in index or any(map(os.path.exists, named))
+
+    def _config_home(self) -> str:
+        home = os.path.join(self.environ.get("HOME", ""), ".config")
+        return os.path.join(self.environ.get("XDG_CONFIG_HOME") or home, "git")
+
+
+def _is_split(index: str) -> bool:
+    """Whether the index may have a part of it in another file."""
+    return any(name.startswith("sharedindex.") for name in os.listdir(os.path.dirname(index)))

@@ -118,19 +118,6 @@ def test_a_record_with_other_values_is_damaged(repo: GitRepo, cli: Cli) -> None:
             sessions.load(str(session.records[0]))
 
 
-def test_the_state_tells_one_work_tree_from_another(repo: GitRepo, cli: Cli) -> None:
-    session = begun(repo, cli)
-    repository = Repository(str(repo.path), str(repo.path / ".git"), os.environ)
-    first = sessions.state_of(repository)
-    assert first == sessions.state_of(repository) == _loaded(session.records[0]).unchanged
-    repo.write("new.txt", "a\n")
-    second = sessions.state_of(repository)
-    repo.write("new.txt", "b\n")
-    third = sessions.state_of(repository)
-    repo.commit()
-    assert len({first, second, third, sessions.state_of(repository)}) == 4
-
-
 def test_a_stop_that_has_nothing_to_say_loads_no_judge(repo: GitRepo, cli: Cli) -> None:
     session = begun(repo, cli)
     event = json.dumps({"session_id": session.name, "cwd": str(repo.path)}).encode()
@@ -146,3 +133,20 @@ def test_a_stop_that_has_nothing_to_say_loads_no_judge(repo: GitRepo, cli: Cli) 
     heavy = {"rlm_ci.judge.judge", "rlm_ci.checks", "rlm_ci.system.lock", "hashlib", "tempfile"}
     assert "rlm_ci.agent_hooks.session" in loaded
     assert not heavy & loaded
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+@pytest.mark.parametrize("name", ["rlm-ci", "rlm-ci/agent-sessions"])
+def test_nothing_is_written_or_removed_behind_a_link(
+    repo: GitRepo, cli: Cli, tmp_path: Path, name: str
+) -> None:
+    target = tmp_path / "of the user"
+    for folder in (target / "old", target / "agent-sessions" / "old"):
+        folder.mkdir(parents=True)
+        os.utime(folder, (1, 1))
+    repo.write("a.txt", "a\n").commit()
+    link = repo.path / ".git" / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(target)
+    assert "it is a link, not a folder" in AgentSession(repo, cli).start()
+    assert {path.name for path in target.rglob("*")} == {"old", "agent-sessions"}

@@ -51,6 +51,28 @@ def test_it_does_not_matter_what_is_committed(repo: GitRepo, cli: Cli, how: str)
     assert session.stop()["decision"] == "block"
 
 
+@pytest.mark.parametrize("how", ["flag", "pattern"])
+def test_a_stop_in_between_hides_nothing(repo: GitRepo, cli: Cli, how: str) -> None:
+    session = begun(repo, cli)
+    if how == "flag":
+        repo.run("update-index", "--assume-unchanged", TEST)
+    else:
+        repo.run("rm", "-q", "--cached", TEST)
+        (repo.path / ".git" / "info").mkdir(exist_ok=True)
+        (repo.path / ".git" / "info" / "exclude").write_text("tests/\n")
+    assert session.stop() == {}
+    repo.write(TEST, WEAKER)
+    assert session.stop()["decision"] == "block"
+
+
+def test_advice_after_an_edit_is_no_judgement(repo: GitRepo, cli: Cli) -> None:
+    repo.write("rlm-ci.toml", "[agent_hooks]\nafter_edit = true\n").commit()
+    session = begun(repo, cli)
+    repo.write(TEST, WEAKER)
+    session.event("after-edit")
+    assert session.stop()["decision"] == "block"
+
+
 def test_what_was_red_before_the_session_holds_nobody(repo: GitRepo, cli: Cli) -> None:
     repo.write(TEST, TESTS).commit()
     repo.write(TEST, WEAKER).write("notes.txt", "a\n" * 2000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,6 @@ from rlm_ci.agent_hooks.work_tree import SessionTree
 from rlm_ci.git.repository import Repository
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from testing.repositories.git_repo import GitRepo
 
 
@@ -111,12 +110,64 @@ def test_ignored_files_are_no_part(repo: GitRepo, work: SessionTree, tmp_path: P
     assert work.reader().tree(now[1]).keys() == {".gitignore", "kept.txt", "new.txt"}
 
 
-def test_flags_of_the_index_hide_nothing(repo: GitRepo, work: SessionTree) -> None:
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree", "--split-index"])
+def test_no_index_hides_a_change(repo: GitRepo, work: SessionTree, flag: str, before: bool) -> None:
+    repo.write("a.txt", "a\n").commit()
+    if before:
+        repo.run("update-index", flag, "a.txt")
+    first, tree = work.begin()
+    assert work.is_as_taken(first, tree)
+    if not before:
+        repo.run("update-index", flag, "a.txt")
+    repo.write("a.txt", "b\n")
+    assert not work.is_as_taken(first, tree)
+    assert work.now(first, tree) is not None
+    assert work.is_as_taken(first, tree)
+
+
+def test_a_sparse_checkout_is_whole(repo: GitRepo, work: SessionTree) -> None:
+    repo.write("src/a.txt", "a\n").write("tests/b.txt", "b\n").commit()
+    repo.run("sparse-checkout", "set", "src")
+    first, tree = work.begin()
+    assert work.reader().tree(tree).keys() == {"src/a.txt", "tests/b.txt"}
+    repo.write("tests/b.txt", "other\n")
+    assert not work.is_as_taken(first, tree)
+    now = work.now(first, tree)
+    assert now is not None
+    assert _contents(work, now[1])["tests/b.txt"] == b"other\n"
+
+
+def test_an_ignored_file_counts_once_it_is_tracked(repo: GitRepo, work: SessionTree) -> None:
     repo.write("a.txt", "a\n").commit()
     first, tree = work.begin()
-    repo.run("update-index", "--assume-unchanged", "a.txt")
-    repo.write("a.txt", "b\n")
-    assert work.now(first, tree) is not None
+    repo.write(".gitignore", "made/\n").write("made/b.txt", "b\n")
+    repo.run("add", "--force", "made/b.txt")
+    now = work.now(first, tree)
+    assert now is not None
+    assert work.reader().tree(now[1]).keys() == {".gitignore", "a.txt", "made/b.txt"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes")
+def test_a_file_that_became_a_pipe_is_gone(repo: GitRepo, work: SessionTree) -> None:
+    repo.write("a.txt", "a\n").write("b.txt", "b\n").commit()
+    first, tree = work.begin()
+    (repo.path / "a.txt").unlink()
+    os.mkfifo(repo.path / "a.txt")
+    repo.write("b.txt", "other\n")
+    now = work.now(first, tree)
+    assert now is not None
+    assert _contents(work, now[1]) == {"b.txt": b"other\n"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell")
+def test_to_see_that_nothing_changed_runs_no_filter(repo: GitRepo, work: SessionTree) -> None:
+    repo.write(".gitattributes", "*.txt filter=own\n").write("a.txt", "a\n").commit()
+    first, tree = work.begin()
+    repo.run("config", "filter.own.clean", f"touch {repo.path}/ran; cat")
+    os.utime(repo.path / "a.txt", (1, 1))
+    assert work.is_as_taken(first, tree)
+    assert not (repo.path / "ran").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes and pipes")
@@ -139,3 +190,21 @@ def test_the_users_index_and_objects_stay(repo: GitRepo, work: SessionTree) -> N
     work.begin()
     assert sorted(str(path) for path in (repo.path / ".git" / "objects").rglob("*")) == objects
     assert (repo.path / ".git" / "index").read_bytes() == index
+
+
+def test_a_git_that_had_no_time_leaves_no_lock(
+    repo: GitRepo, work: SessionTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.write("a.txt", "a\n").commit()
+    first, tree = work.begin()
+
+    def give_up(*_: object) -> None:
+        Path(work.folder, "index.lock").touch()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SessionTree, "_tree", give_up)
+        with pytest.raises(KeyboardInterrupt):
+            work.now(first, tree)
+    repo.write("a.txt", "b\n")
+    assert work.now(first, tree) is not None

@@ -100,7 +100,8 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
         session = sessions.load(folder)
         if session is not None:
             with _limit(session.configuration["timeout"]):
-                if sessions.has_nothing_to_do(session, repository, name):
+                environ = options.environ
+                if sessions.has_nothing_to_do(session, repository, name, folder, environ):
                     return ""  # before what costs time
     turn = _turn(folder, name)
     if turn is None:
@@ -136,7 +137,7 @@ def _answer_alone(
 
         task = tasks.of_prompt(event.prompt, repository)
     if session and task not in ("", session.task):
-        session = session.replace(task=task)
+        session = session.replace(task=task, unchanged="")  # the new task is judged
         sessions.save(folder, session)
     if name in _SUBAGENTS:
         if session is None or session.configuration["enabled"]:
