@@ -132,7 +132,10 @@ class WorkSite(Value):
                 problems.append(Problem(_key(one), _described(one.replace(hint=_START_SUBAGENT))))
             elif one.rule != _PERSONS:
                 problems.append(Problem(_key(one), _described(one)))
-        others = [f"what others did up to {one[:12]} is not judged" for one in change.also]
+        others = [
+            f"what the remote's default branch has up to {one[:12]} is not judged"
+            for one in change.also
+        ]
         notes = [*_notes(report, standing), *others]
         if session.configuration["validator"]:
             session = self._validate(session, change.repository, problems, notes)

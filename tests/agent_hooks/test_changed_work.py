@@ -39,7 +39,10 @@ def session(repo: GitRepo, cli: Cli, tmp_path: Path) -> AgentSession:
 def test_the_work_of_others_is_not_judged(repo: GitRepo, session: AgentSession, how: str) -> None:
     repo.run(how, "-q", "origin/main")
     taken = repo.run("rev-parse", "origin/main").decode()[:12]
-    assert f"what others did up to {taken} is not judged" in session.stop()["systemMessage"]
+    assert (
+        f"what the remote's default branch has up to {taken} is not judged"
+        in session.stop()["systemMessage"]
+    )
     repo.write(TEST, WEAKER)
     reason = session.stop()["reason"]
     assert "found 1 problem" in reason
