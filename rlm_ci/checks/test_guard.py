@@ -74,6 +74,8 @@ _TOLD = {
     "explained": ("comment", "that silences a tool, with a reason"),
 }
 _COUNTED = ("moved", "renamed", *_TOLD)
+#: The hint for a file of tests that cannot be read any more.
+_BROKEN = "make the file valid again"
 _HINTS = {
     "test-removed": "bring the test back, or say in the pull request why it is not needed",
     "test-skipped": "give the skip a reason, or let the test run",
@@ -277,7 +279,7 @@ def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[
                     f"{ID}/{one.rule}",
                     Severity.HIGH if is_strict else RULES[one.rule],
                     printable(one.message),
-                    hint=_HINTS[one.rule],
+                    hint=_HINTS[one.rule] if one.line or one.rule != "test-removed" else _BROKEN,
                     evidence=(sides.place(one),),
                     subject=printable(one.message)[:200],
                 )

@@ -73,6 +73,14 @@ def test_advice_after_an_edit_is_no_judgement(repo: GitRepo, cli: Cli) -> None:
     assert session.stop()["decision"] == "block"
 
 
+def test_tests_that_no_parser_reads_are_to_be_made_valid(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    repo.write(TEST, TESTS + "<<<<<<< main\n")
+    reason = session.stop()["reason"]
+    assert "the file is no valid Python" in reason
+    assert "To mend it: make the file valid again\n" in reason
+
+
 def test_what_was_red_before_the_session_holds_nobody(repo: GitRepo, cli: Cli) -> None:
     repo.write(TEST, TESTS).commit()
     repo.write(TEST, WEAKER).write("notes.txt", "a\n" * 2000)
