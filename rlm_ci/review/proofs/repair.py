@@ -250,8 +250,9 @@ def recounted(patch: str) -> str:
 
 
 def _is_able(ended: Mapping[str, Any], argv: tuple[str, ...]) -> bool:
-    """Whether a validator has run what it is to judge by: unittest is green without any test."""
-    is_green = not ended["code"] and "unittest" not in argv
+    """Whether a validator has run what it is to judge by."""
+    # unittest is green without any test; with -v it names each.
+    is_green = not ended["code"] and not {"unittest", "-v"} <= {*argv}
     is_killed = not 0 <= ended["code"] <= _SIGNAL  # which tests it did not reach, nobody knows
     return not ended["reason"] and not is_killed and bool(ended["passed"] or is_green)
 
