@@ -20,7 +20,7 @@ PROVEN, REPRODUCED, GUIDELINE, ARGUED = LEVELS = ("proven", "reproduced", "guide
 #: The level that people read of a claim that is no finding.
 REFUTED = "refuted"
 #: Begins the reason where a reproduction shows nothing because it passes.
-PASSES = "it passes at head"
+PASSES = "its reproduction passes at head"
 #: Characters of a reproduction and of a repair, of the output of a run, and of a line.
 CODE, OUTPUT, LINE = 4_000, 2_000, 500
 #: A line of a traceback in Python, after which the exception comes.

@@ -100,7 +100,7 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (
             ["zzz"],
             "unknown command 'zzz'",
-            "known are: agent-hook, answer, archive, bench, cancel, chat, check, completion, config,",
+            "known are: agent-hook, answer, archive, bench, cancel, chat, check, completion",
         ),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),

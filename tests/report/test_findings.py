@@ -261,7 +261,7 @@ def _report() -> Report:
         evidence=Evidence(3, 2, 0, 1),
         usage=Usage(1, 2, 3, 4, 0.5),
         run_id="r1",
-        refuted=(RefutedClaim(_finding(proof=_PROOF), "it passes at head\udcff"),),
+        refuted=(RefutedClaim(_finding(proof=_PROOF), "its reproduction passes at head\udcff"),),
     )
 
 

@@ -190,7 +190,7 @@ def proven() -> Report:
     )  # fmt: skip
     refuted = (
         RefutedClaim(findings[1].replace(message="`join` loses the port.", proof=None),
-                     "it passes at head"),
+                     "its reproduction passes at head"),
     )  # fmt: skip
     part = Part("review", "8 findings in 66 files, 3 of them changed", {"model": "m-1"}, findings)
     return Report(subject(), Severity.HIGH, (part,), refuted=refuted,

@@ -300,7 +300,7 @@ def test_a_lying_model_proves_nothing(stage: Stage, llm: ModelServer) -> None:
         one = found[words]
         assert (one["severity"], one["proof"]["level"]) == ("medium", "argued"), words
         assert why in one["proof"]["reason"], words
-    assert "it passes at head" in found["passes"]["proof"]["reason"]
+    assert "its reproduction passes at head" in found["passes"]["proof"]["reason"]
     assert ended.code == 0  # an argument fails nobody
 
 
@@ -354,7 +354,7 @@ REPLACES = script(
 NO_OTHER = {"kind": "none", "breaks": "nothing else comes to mind"}
 #: Severity, reproductions, the second look's verdict; the level, and words of the reason.
 SECOND_TRIES = {
-    "misses twice": ("critical", [MISSES], "upheld", "argued", "it passes at head"),
+    "misses twice": ("critical", [MISSES], "upheld", "argued", "its reproduction passes at head"),
     "knows no other": ("medium", [MISSES, NO_OTHER], "unsure", "argued", "nothing else comes"),
     "shows it then": ("high", [MISSES, SHOWS], "refuted", "proven", "passes at the base"),
     "agrees": ("high", [MISSES, NO_OTHER], "refuted", "refuted", "nobody calls it so"),

@@ -42,7 +42,7 @@ def test_machines_get_all() -> None:
     record = json.loads(render(reports.proven(), "json"))
     levels = [one["proof"]["level"] for one in record["findings"]]
     assert sorted(levels) == ["argued"] * 5 + ["proven"] + ["reproduced"] * 2
-    assert [one["reason"] for one in record["refuted"]] == ["it passes at head"]
+    assert [one["reason"] for one in record["refuted"]] == ["its reproduction passes at head"]
 
 
 @pytest.mark.parametrize("surface", ["markdown", "summary"])
@@ -74,7 +74,7 @@ def test_the_page_has_them_too() -> None:
         assert code.rstrip("\n") in blocks
     refuted = page.root.all("details")[-2]
     assert refuted.all("summary")[0].text() == "1 refuted claim"
-    assert "Refuted: it passes at head" in refuted.text()
+    assert "Refuted: its reproduction passes at head" in refuted.text()
 
 
 def test_the_page_has_the_output_of_the_base_beside_that_of_the_head() -> None:
@@ -125,7 +125,7 @@ def test_the_terminal_shows_the_way_to_see_it() -> None:
     assert "To run it: python -m pytest tests/test_user_info.py\n" in loose
     told = render(reports.proven(), "text", verbose=True)
     assert "    │ def test_a_colon_in_the_name_stays_in_the_name():\n" in told
-    assert "`join` loses the port. (it passes at head)" in told
+    assert "`join` loses the port. (its reproduction passes at head)" in told
 
 
 def test_what_is_cut_is_cut_between_folds_and_blocks() -> None:
@@ -242,7 +242,7 @@ def test_nothing_is_clean_over_a_claim_that_nobody_could_check(
 
 
 @pytest.mark.parametrize(("reason", "title"), [
-    ("it passes at head; nobody calls it so", "Reproduction: it passes here"),
+    ("its reproduction passes at head; nobody calls it so", "Reproduction: it passes here"),
     ("it fails at head, but its judge says that the test is wrong: it is as documented",
      "What was run, which does not show it"),
 ])  # fmt: skip
@@ -353,6 +353,6 @@ def test_a_refuted_claim_below_high_and_a_claim_of_before_have_a_line_in_the_com
     (part,) = report.parts
     old = part.findings[0].replace(message="It was so before.", suppression=KNOWN)
     text = render(report.replace(parts=(part.replace(findings=(old,)),)), "markdown")
-    assert "`join` loses the port. (it passes at head)" in text
+    assert "`join` loses the port. (its reproduction passes at head)" in text
     assert "1 claim not of this change" in text
     assert "It was so before." in text

@@ -267,7 +267,7 @@ def test_proofs_are_shown_and_all_are_in_the_list() -> None:
     assert loader.misfit(found, "findings.schema.json") == ""
     levels = [one["proof"]["level"] for one in found["findings"]]
     assert sorted(levels) == ["argued"] * 5 + ["proven"] + ["reproduced"] * 2
-    assert [one["reason"] for one in found["refuted"]] == ["it passes at head"]
+    assert [one["reason"] for one in found["refuted"]] == ["its reproduction passes at head"]
     page = github_html(made["report.md"])
     assert not page.stray
     blocks = [one.text() for one in page.root.all("pre")]
@@ -279,7 +279,7 @@ def test_proofs_are_shown_and_all_are_in_the_list() -> None:
         f"Argument number {n}" for n in range(5)
     }
     assert text.count("nothing can run here") == 3  # the others in a line
-    assert "join loses the port. Refuted: it passes at head." in text
+    assert "join loses the port. Refuted: its reproduction passes at head." in text
     assert "model:m-1, 90 % sure (proven)" in text
     assert "Suggested: Name ValueError, which is what it raises." in text
     rows = [one["severity"] for one in json.loads(made["codequality.json"])]
