@@ -418,7 +418,8 @@ class ChangeReviewJob(ReviewJob):
             "carried": len(begun.claims) - len(mended),
             "mended": len(mended),
         }
-        told = f"{carry_over.told(begun, asked, mended)}{carry_over.left_out(left_out)}"
+        refuted = [one.finding for one in prover.refuted(result)]
+        told = f"{carry_over.told(begun, asked, mended, refuted)}{carry_over.left_out(left_out)}"
         part = part.replace(
             summary=printable(f"{part.summary}{told}"),
             metrics={**part.metrics, **metrics},

@@ -400,17 +400,23 @@ def opened_at(location: Location, content: bytes, digest: str) -> Location | Non
 # ── for people ──
 
 
-def told(begun: CarriedReview, asked: int, mended: Sequence[str] = ()) -> str:
+def told(
+    begun: CarriedReview, asked: int, mended: Sequence[str] = (), refuted: Sequence[Finding] = ()
+) -> str:
     """What a summary says of it; ``asked`` is the number of files that the model reads now.
 
-    ``mended`` are the places of claims that are.
+    ``mended`` are the places of claims that are, ``refuted`` those that this run has refuted.
     """
     if begun.since is None:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
     told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
-    carried = len(begun.claims) - len(mended)
+    claims = {(one.finding.rule, one.finding.evidence) for one in begun.claims}
+    again = sum((one.rule, one.evidence) in claims for one in refuted)
+    carried = len(begun.claims) - len(mended) - again
     hold = "holds" if carried == 1 else "hold"
     told = f"{told}, and {count(carried, 'claim')} of it from before {hold}"
+    if again:
+        told += f"; {again} {'stays' if again == 1 else 'stay'} refuted"
     if begun.unchecked:
         told += f"; {count(len(begun.unchecked), 'claim')} from before could not be checked"
     if not mended:

@@ -500,6 +500,7 @@ def test_a_refuted_claim_shows_again_what_was_run_without_a_question(
     for _ in range(2):
         assert pushes.judge(**SEVERE) == set()
         assert (shown(), stage.last.calls) == (first, spent)
+        assert "0 claims of it from before hold; 1 stays refuted" in pushes.part["summary"]
     # In other code it is a claim as any other.
     critic.refuted, critic.judged = "upheld", "fault"
     pushes.push(a=f"# moved\n{fault('one', 1)}")
