@@ -131,9 +131,14 @@ def silencers(
                     continue
                 rules = one.groupdict().get("names") or ""
                 head = one[0].removesuffix(rules)
-                what = "".join(head.split()).rstrip("[(:=")
+                what = _compact(head).rstrip("[(:=")
                 for rule in rules.split(","):
-                    yield Silencer(number, "".join(f"{head}{rule}".split()), what)
+                    yield Silencer(number, _compact(f"{head}{rule}"), what)
+
+
+def _compact(text: str) -> str:
+    """``text`` with a blank only where it parts two words."""
+    return re.sub(r"(?<!\w) | (?![\w@])", "", " ".join(text.split()))
 
 
 def stripped(text: str) -> str:
