@@ -50,9 +50,12 @@ _STEPS: tuple[tuple[int, ViewLimits], ...] = (
 
 
 #: Steps that come first, for a comment on claims that were run: one that nobody scrolls through.
-_BRIEF = _STEPS[0][1]
-_BRIEFER = _BRIEF.replace(quote_lines=4, places=2, omitted=10, suppressed=10, overview=10, runs=0)
-_BRIEFEST = _BRIEFER.replace(omitted=5, suppressed=5, overview=0, overrides=False)
+_BRIEF = _STEPS[0][1].replace(alike=3, rows=10)
+_BRIEFER = _BRIEF.replace(
+    quote_lines=4, places=2, omitted=10, suppressed=10, overview=10, rows=3, overrides=False
+)
+_BRIEFEST = _BRIEFER.replace(omitted=5, suppressed=5, overview=0)
+_NO_RUN = _BRIEFEST.replace(runs=0)
 #: Lines of a comment on claims that were run: for each of them, and at least.
 _LINES_EACH, _LINES = 25, 200
 
@@ -118,10 +121,9 @@ def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -
     steps = _STEPS
     if room.few_lines and claims:
         most = max(_LINES, _LINES_EACH * claims)
-        runs = (_BRIEF.replace(runs=number) for number in range(view.runs, -1, -1))
-        repairs = range(view.repairs, -1, -1)
-        fewer = (_BRIEFEST.replace(repairs=number) for number in repairs)
-        brief = (*runs, _BRIEFER, *fewer)  # each has less than the one before
+        runs = (_BRIEFEST.replace(runs=number) for number in range(view.runs, -1, -1))
+        repairs = (_NO_RUN.replace(repairs=number) for number in range(view.repairs, -1, -1))
+        brief = (_BRIEF, _BRIEFER, *runs, *repairs)  # each has less than the one before
 
         def fits(limits: ViewLimits) -> bool:
             text = attempt(limits)
@@ -130,7 +132,7 @@ def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -
         at = bisect_left(brief, 1, key=fits)
         if at < len(brief):
             return attempt(brief[at])
-        steps = ((0, _BRIEFEST.replace(repairs=0)), *_STEPS)
+        steps = ((0, _NO_RUN.replace(repairs=0)), *_STEPS)
     for least, limits in steps:
         sample = room.size(attempt(limits.replace(findings=_SAMPLE))) if total > _SAMPLE else 0
         if sample * total < 2 * room.limit * _SAMPLE and room.has(text := attempt(limits)):

@@ -38,6 +38,8 @@ _RULES = 5
 _UNSHOWN = 10
 #: Lines of what was printed for a refuted claim, with which a person judges it.
 _REFUTED_LINES = 12
+#: Characters of a message in a list of findings of one rule.
+_ROW_TEXT = 200
 #: Characters of a path in a pattern.
 _PATTERN = 200
 
@@ -46,11 +48,14 @@ class ViewLimits(Value):
     """How much of a report is shown: ``text`` in characters, the others in items.
 
     ``repairs`` counts patches, and ``runs`` reproductions with what they printed.
-    Findings beyond ``opened`` are folded away.
+    Findings beyond ``opened`` are folded away. Those of one rule that nothing proves become a list
+    if they are more than ``alike``, with ``rows`` of each rule.
     """
 
     findings: int = EVERYTHING
     opened: int = EVERYTHING
+    alike: int = EVERYTHING
+    rows: int = EVERYTHING
     suppressed: int = EVERYTHING
     old: int = 0
     refuted: int = 0
@@ -94,7 +99,16 @@ class View:
         self._old_claims = [one for one in self.old if one.proof is not None]
         #: Those that have a repair, and those of which something ran, the worst first.
         self._repaired = [id(one) for one in self.live if one.proof and one.proof.repair]
-        claims = (*self.live, *self.argued[: wording.ARGUED_SHOWN])
+        #: The severe refuted claims with what was run, for a person to judge.
+        self._refuted_high = [
+            claim.finding.replace(
+                proof=(claim.finding.proof or Proof(REFUTED, "")).replace(
+                    level=REFUTED, reason=claim.reason
+                )
+            )
+            for claim in wording.refuted_high(report)[: wording.ARGUED_SHOWN]
+        ]
+        claims = (*self.live, *self.argued[: wording.ARGUED_SHOWN], *self._refuted_high)
         self._run = [id(one) for one in claims if one.proof and one.proof.reproduction]
         self._by_rule = FindingsByRule(self.live)
         #: Each hint, with how many findings of each rule it is for.
@@ -121,18 +135,19 @@ class View:
     @property
     def claims_with_runs(self) -> int:
         """How many claims a comment shows in full, if something was run for one of them."""
-        refuted = wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]
         claims = [
             *(one for one in self.live if one.proof),
             *self.argued[: wording.ARGUED_SHOWN],
-            *(one.finding for one in refuted),
+            *self._refuted_high,
         ]
         return len(claims) if any(one.proof and one.proof.reproduction for one in claims) else 0
 
     def build(self, limits: ViewLimits) -> dict[str, Any]:
         """The variables of a template."""
         report = self._report
-        live = self.live[: limits.findings]
+        alike = self._alike(limits)
+        listed = {id(one) for members in alike for one in members}
+        live = [one for one in self.live[: limits.findings] if id(one) not in listed]
         suppressed = self.suppressed[: limits.suppressed]
         verdict, models = report.verdict(), wording.spent(report.usage)
         return {
@@ -152,6 +167,8 @@ class View:
             "parts": [self._part(part, limits) for part in self._parts[: limits.parts]],
             "by_rule": self._by_rule.view(self._surface),
             "groups": self._groups(live[: limits.opened], limits),
+            "alike": [self._list(members, limits) for members in alike],
+            "alike_count": f"{wording.count(len(listed), 'finding')} by rule",
             "folded": self._groups(live[limits.opened :], limits, brief=True),
             "folded_count": wording.count(len(live[limits.opened :]), "more finding"),
             "argued": self._groups(self.argued[: wording.ARGUED_SHOWN], limits),
@@ -161,7 +178,10 @@ class View:
             ],
             "argued_told": wording.argued(len(self.argued)),
             "refuted": self._refuted(limits),
-            "refuted_high": self._refuted_high(limits),
+            "refuted_high": self._groups(
+                self._refuted_high,
+                limits.replace(quote_lines=max(limits.quote_lines, _REFUTED_LINES)),
+            ),
             "refuted_briefly": self._refuted_briefly(limits),
             "refuted_count": wording.count(len(report.refuted), "refuted claim"),
             "old_claims": [self._brief(one, limits) for one in self._old_claims[: limits.claims]],
@@ -277,6 +297,24 @@ class View:
             })  # fmt: skip
         return views
 
+    def _alike(self, limits: ViewLimits) -> list[list[Finding]]:
+        """The findings that are listed, by severity and rule."""
+        rules: dict[tuple[int, str], list[Finding]] = {}
+        for one in self.live[: limits.findings]:
+            if one.proof is None:
+                rules.setdefault((one.severity, one.rule), []).append(one)
+        return [members for members in rules.values() if len(members) > limits.alike]
+
+    def _list(self, findings: Sequence[Finding], limits: ViewLimits) -> dict[str, Any]:
+        rows = limits.replace(text=min(limits.text, _ROW_TEXT))
+        return {
+            "severity": findings[0].severity.label,
+            "rule": self._surface.code(neutralise.clip(findings[0].rule, 120)),
+            "count": wording.count(len(findings), "finding"),
+            "rows": [self._brief(one, rows) for one in findings[: limits.rows]],
+            "more": f"{left:,} more" if (left := len(findings) - limits.rows) > 0 else None,
+        }
+
     def _finding(self, finding: Finding, limits: ViewLimits) -> dict[str, Any]:
         places = finding.evidence[: max(1, limits.places)]
         quote = None
@@ -313,17 +351,6 @@ class View:
             self._brief(one.finding, limits, one.reason)
             for one in self._report.refuted[: limits.refuted]
         ]
-
-    def _refuted_high(self, limits: ViewLimits) -> list[dict[str, Any]]:
-        """The severe ones with what was run, for a person to judge."""
-        shown = []
-        for claim in wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]:
-            proof = claim.finding.proof or Proof(REFUTED, "")
-            shown.append(
-                claim.finding.replace(proof=proof.replace(level=REFUTED, reason=claim.reason))
-            )
-        lines = max(limits.quote_lines, _REFUTED_LINES)
-        return self._groups(shown, limits.replace(quote_lines=lines))
 
     def _refuted_briefly(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """The refuted claims that are not shown with what was run."""
@@ -447,12 +474,16 @@ class View:
         findings = self.live + self.suppressed
         if not limits.quote_lines and any(p.quote for one in findings for p in one.evidence[:1]):
             shed.append("quoted lines")
+        elif listed := sum(map(len, self._alike(limits))):
+            shed.append(f"the quoted lines of {wording.count(listed, 'finding')} that are listed")
         hidden = len(self._fixes) - self._hinted(limits)
         if hidden:
             ways = f"{hidden:,} of {len(self._fixes):,} ways to fix them"
             shed.append(ways if limits.hints else "how to fix")
         if not limits.overrides and self._report.failing():
             shed.append("how to override")
+        if not limits.overview and self._report.overview:
+            shed.append("the whole of what changes")
         for total, shown, noun, rest in (
             (self.runs, limits.runs if limits.quote_lines else 0, "reproduction", " with output"),
             (self.repairs, limits.repairs, "repair", ""),

@@ -23,7 +23,11 @@ def test_a_comment_that_silences_a_tool_is_told_once_a_file() -> None:
     assert silenced(TextChange(PY, "", new)) == [
         "silences a tool 2 times: #noqa", "silences a tool: #type:ignore[arg-type",
     ]  # fmt: skip
-    for words in ("eslint-disable-next-line no-eval", "eslint-disable-line @b/c", "istanbul ignore"):
+    for words in (
+        "eslint-disable-next-line no-eval",
+        "eslint-disable-line @b/c",
+        "istanbul ignore",
+    ):
         assert silenced(TextChange(JS, "", f"/* {words.replace(' ', '  ')} */\n")) == [
             f"silences a tool: {words}"
         ]

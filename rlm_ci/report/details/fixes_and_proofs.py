@@ -24,6 +24,8 @@ SHOWN_BY = {
 }
 #: What stands for the output of a side that passed without one.
 _SILENT = "It passes, and prints nothing."
+#: Lines of an output that say less than the one that a failure ends with.
+_FEW_LINES = 4
 #: Characters of a line of output.
 _WIDTH = 200
 
@@ -109,20 +111,22 @@ def proof_of(
     repair_reason = (
         surface.text(f"{neutralise.clip(reason, longest).rstrip('.')}.") if reason else None
     )
-    left_out = "There is a repair, which was run: it is `repair.patch` in the proof's folder."
+    left_out = "The patch is `repair.patch` in the proof's folder."
     last = "" if proof.level in {ARGUED, REFUTED} else proof.failing_line
     if limits.has_runs:
         is_missed = proof.level == REFUTED and proof.reason.startswith(PASSES)
         shown_by = SHOWN_BY[ARGUED if proof.level == REFUTED and not is_missed else proof.level]
         head = proof.head or (_SILENT if is_missed else "")
+        # The title and the last line say how it ended.
+        output_lines = 0 if last and limits.output_lines <= _FEW_LINES else limits.output_lines
         base = proof.base or (_SILENT if proof.level == PROVEN else "")
         view |= {
             "shown_by": shown_by,
             "command": code(proof.command, "shell"),
             "code": code(proof.reproduction, language_of(finding)),
             "path": surface.code(proof.path) if proof.path else None,
-            "head": _output(head, surface, limits.output_lines),
-            "base": _output(base, surface, limits.output_lines),
+            "head": _output(head, surface, output_lines),
+            "base": _output(base, surface, output_lines),
         }
     return {
         **view,
@@ -139,6 +143,8 @@ def proof_of(
 
 
 def _output(text: str, surface: Surface, most: int) -> Any:
+    if not most:
+        return None
     lines = text.rstrip("\n").split("\n")
     left = len(lines) - most
     cut = [f"… {count(left, 'line')} above", *lines[-most:]] if left > 1 else lines

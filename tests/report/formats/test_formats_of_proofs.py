@@ -8,7 +8,15 @@ import re
 import pytest
 
 from rlm_ci.report.details.fixes_and_proofs import ProofLimits, proof_of
-from rlm_ci.report.findings import KNOWN, Finding, Location, RefutedClaim, Report, Severity
+from rlm_ci.report.findings import (
+    KNOWN,
+    Finding,
+    Location,
+    Part,
+    RefutedClaim,
+    Report,
+    Severity,
+)
 from rlm_ci.report.formats import markdown
 from rlm_ci.report.markdown_report import MarkdownSurface
 from rlm_ci.report.proof import Proof
@@ -254,7 +262,7 @@ def test_a_refuted_claim_says_how_its_test_ended(reason: str, title: str) -> Non
     output = "".join(f"out {number}\n" for number in range(6)) + "KeyError: 3\n"
     claim = claim.replace(proof=claim.proof.replace(level="argued", head=output))
     report = report.replace(
-        parts=(part.replace(findings=part.findings[:8] * 3),),
+        parts=(part.replace(findings=part.findings[:3]),),
         refuted=(RefutedClaim(claim, reason),),
     )
     text = render(report, "markdown")
@@ -317,6 +325,57 @@ def test_a_comment_on_eight_findings_is_read_at_once_and_has_what_a_person_needs
     page = render(eight(PATCH + " more\n" * extra), "html")
     assert all(f"test {at} 14" in page for at in range(8))
     assert not github_html(text).stray
+
+
+@pytest.mark.parametrize("number", [4, 28, 900])
+def test_many_findings_of_one_rule_leave_the_room_of_a_comment_to_what_was_proven(
+    number: int,
+) -> None:
+    report = eight(PATCH, 4)
+    alike = tuple(
+        Finding(
+            "test-guard/test-removed",
+            Severity.MEDIUM,
+            f"test_{at} is gone",
+            "bring the test back",
+            (Location(f"tests/test_{at % 7}.py", at + 1, quote="def test():\n" * 3),),
+        )
+        for at in range(number)
+    )
+    single = alike[0].replace(rule="test-guard/assertion-weakened", message="test_x asks for less")
+    checks = Part("test-guard", "weakenings", {}, (*alike, single))
+    text = render(report.replace(parts=(checks, *report.parts)), "markdown")
+    assert text.count("\n") <= 200
+    assert "There was no room here for the quoted lines of" in text
+    # What was proven comes before, with its test and its repair.
+    folded = text.index(f"<b>{number} findings by rule</b>")
+    assert f"🟠 **medium** · `test-guard/test-removed` · {number} findings" in text
+    assert all(0 < text.index(f"Claim {at} is") < folded for at in range(4))
+    assert "test 0 14" in text
+    assert text.count("```diff") == 4
+    # One row each, with its place; of more there is the number.
+    rows = re.findall(
+        r"^  - \[`tests/test_\d\.py:(\d+)`\]\(\S+\): test\\?_\d+ is gone$", text, re.MULTILINE
+    )
+    assert len(set(rows)) == len(rows) >= 3
+    assert f"  - and {number - len(rows)} more" in text
+    assert "test\\_x asks for less" in text[:folded]
+    assert not github_html(text).stray
+
+
+def test_findings_of_one_rule_are_in_full_up_to_three_and_where_nothing_was_run() -> None:
+    report = eight(PATCH, 2)
+    alike = tuple(
+        Finding("a/b", Severity.LOW, f"This is {at}", "", (Location(f"{at}.py", 1, quote="x\n"),))
+        for at in range(4)
+    )
+    few = report.replace(parts=(Part("a", "", {}, alike[:3]), *report.parts))
+    loose = report.replace(parts=(Part("a", "", {}, alike),))
+    for one in (few, loose):
+        assert "`a/b` · " not in render(one, "markdown")
+    many = report.replace(parts=(Part("a", "", {}, alike), *report.parts))
+    assert "`a/b` · 4 findings" in render(many, "markdown")
+    assert "`a/b` · 4 findings" not in render(many, "summary")
 
 
 @pytest.mark.parametrize("number", [4, 5, 6])
