@@ -309,6 +309,7 @@ class View:
         rows = limits.replace(text=min(limits.text, _ROW_TEXT))
         return {
             "severity": findings[0].severity.label,
+            "fails": findings[0].fails(self._report.fail_level),
             "rule": self._surface.code(neutralise.clip(findings[0].rule, 120)),
             "count": wording.count(len(findings), "finding"),
             "rows": [self._brief(one, rows) for one in findings[: limits.rows]],

@@ -376,6 +376,10 @@ def test_findings_of_one_rule_are_in_full_up_to_three_and_where_nothing_was_run(
     many = report.replace(parts=(Part("a", "", {}, alike), *report.parts))
     assert "`a/b` · 4 findings" in render(many, "markdown")
     assert "`a/b` · 4 findings" not in render(many, "summary")
+    for severity, fold in ((Severity.MEDIUM, "<details>"), (Severity.HIGH, "<details open>")):
+        worse = tuple(one.replace(severity=severity) for one in alike)
+        shown = render(report.replace(parts=(Part("a", "", {}, worse), *report.parts)), "markdown")
+        assert f"{fold}<summary><b>4 findings by rule</b></summary>" in shown
 
 
 @pytest.mark.parametrize("number", [4, 5, 6])
