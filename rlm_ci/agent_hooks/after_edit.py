@@ -20,7 +20,7 @@ def after_edit(session: Session, site: WorkSite) -> str:
     off = not session.configuration["after_edit"] or session.policy
     if off or _CHECK in session.messages:
         return ""
-    change = site.change(session)
+    change, _ = site.change(session)
     if change is None:
         return ""
     for part in site.report(session, change, [_CHECK]).parts:

@@ -6,6 +6,7 @@ from rlm_ci.agent_hooks import dialects
 from rlm_ci.agent_hooks import session as sessions
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.text.neutralise import clip, one_line
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -30,6 +31,10 @@ _TASK = next(row for row in COMMON if row.key == "task")
 _LONGEST = 600
 #: What a program may take for markup of its own.
 _MARKUP = r"<(?=[A-Za-z/!?])"
+#: What a person is told of a file that takes too long to read, and of so many at most.
+_LARGE = "{} has more than 16 MiB: it counts as removed, and nothing in it is judged"
+_NAMED = 5
+_SMALLER = "keep the file below 16 MiB: rlm-ci reads no larger one, and counts it as removed"
 #: How the hints of checks go on that speak to the author of a pull request.
 _TO_AUTHORS = ", or say in the pull request"
 
@@ -55,8 +60,8 @@ class WorkSite(Value):
     flags: Mapping[str, Any]
     ends: float = 0.0
 
-    def change(self, session: Session) -> ChangeSet | None:
-        """The work tree as it is, against the session's start; None where they are the same.
+    def change(self, session: Session) -> tuple[ChangeSet | None, tuple[str, ...]]:
+        """The work tree against the session's start, None where they are the same; large files.
 
         The start's own configuration judges it. Raises RlmCiError.
         """
@@ -66,12 +71,13 @@ class WorkSite(Value):
         work = SessionTree(self.repository, self.folder, self.environ)
         start = session.commit
         now = work.now(start, session.tree)
-        if now is None:
-            return None
+        if now.commit == start:
+            return None, now.large
         others = self._from_others(session)
-        return ChangeSet(
-            work.reader(), "range", base=start, head=now[0], merge_base=start, also=others
+        change = ChangeSet(
+            work.reader(), "range", base=start, head=now.commit, merge_base=start, also=others
         )
+        return change, now.large
 
     def _from_others(self, session: Session) -> tuple[str, ...]:
         """The commit of the remote's default branch up to which this session took it in.
@@ -116,9 +122,12 @@ class WorkSite(Value):
 
     def look(self, session: Session) -> tuple[Session, list[Problem], list[str]]:
         """The problems that hold an agent, and notes for the person. Raises RlmCiError."""
-        change = self.change(session)
+        change, large = self.change(session)
+        notes = [_harmless(_LARGE.format(path)) for path in large[:_NAMED]]
+        if large[_NAMED:]:
+            notes.append(f"nor is any of {count(len(large) - _NAMED, 'more file')} of that size")
         if change is None:
-            return session, [], []
+            return session, [], notes
         report = self.report(session, change)
         problems = []
         error = self.config_error(session, change)
@@ -128,15 +137,18 @@ class WorkSite(Value):
             problems.append(Problem("config", text))
         standing = [one for one in report.findings if _is_open(one, report, change)]
         for one in standing:
+            hint = one.hint
             if one.rule == _NO_SUBAGENT and self.event.agent not in dialects.WITHOUT_SUBAGENTS:
-                problems.append(Problem(_key(one), _described(one.replace(hint=_START_SUBAGENT))))
-            elif one.rule != _PERSONS:
-                problems.append(Problem(_key(one), _described(one)))
+                hint = _START_SUBAGENT
+            elif one.evidence and one.evidence[0].path in large:
+                hint = _SMALLER
+            if one.rule != _PERSONS:
+                problems.append(Problem(_key(one), _described(one.replace(hint=hint))))
         others = [
             f"what the remote's default branch has up to {one[:12]} is not judged"
             for one in change.also
         ]
-        notes = [*_notes(report, standing), *others]
+        notes += [*_notes(report, standing), *others]
         if session.configuration["validator"]:
             session = self._validate(session, change.repository, problems, notes)
         return session, problems, notes

@@ -95,15 +95,16 @@ def begin(
     from rlm_ci.agent_hooks.work_tree import SessionTree  # most stops change nothing
 
     files.make_folder(folder, 0o700)
+    started = time.time()
     mark = mark_of(repository)  # before the snapshot: what changes meanwhile is judged
     try:
-        commit, tree = SessionTree(repository, folder, environ).begin()
+        taken = SessionTree(repository, folder, environ).begin()
     except BaseException:  # too large for the time of a hook, and of no use in part
         files.clear(folder)
         raise
     head = repository.head_commit()
     unchanged = mark + mark_of_taken(folder)
-    session = Session(commit, tree, head, time.time(), unchanged=unchanged, **fields)
+    session = Session(taken.commit, taken.tree, head, started, unchanged=unchanged, **fields)
     save(folder, session)
     return session
 
@@ -189,7 +190,8 @@ def has_nothing_to_do(
         return False
     from rlm_ci.agent_hooks.work_tree import SessionTree
 
-    return SessionTree(repository, folder, environ).is_as_taken(session.commit, session.tree)
+    work = SessionTree(repository, folder, environ)
+    return work.is_as_taken(session.commit, session.tree, session.started)
 
 
 def _times(path: str) -> tuple[int, ...]:

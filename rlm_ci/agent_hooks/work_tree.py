@@ -8,6 +8,7 @@ anew each time, so that no configuration and no attribute of a tree runs a progr
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import contextmanager, suppress
 
 from rlm_ci.errors import ConfigError
@@ -15,6 +16,7 @@ from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository
 from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -28,14 +30,29 @@ _CONVERTING = ("core.autocrlf", "core.attributesfile")
 _NOT_CONVERTING = {("core.autocrlf", "false"), ("core.attributesfile", os.devnull)}
 #: Nanoseconds; before any file.
 _LONG_AGO = (10**9, 10**9)
+#: Bytes of a file, and of all changed ones, that git reads within the time of a hook.
+LARGEST, _TOTAL = 16 << 20, 512 << 20
+#: Files in which git looks for patterns, wherever they are, and waits if one is a pipe.
+_READ_BY_GIT = frozenset((".gitignore", ".gitattributes"))
+#: Seconds that git has before somebody looks whether it waits, and between two looks.
+_PATIENCE, _PAUSE = 2.0, 0.01
 #: Git then looks whether files that a sparse checkout leaves out are there after all.
 _SPARSE = ("-c", "core.sparseCheckout=true")
 #: A work tree is added in any state.
 _ADD = (*_SPARSE, "-c", "core.fsync=none", "add", "-A", "--ignore-errors")
-#: What is not as our index has it.
+#: What is not as our index has it, and what it does not have.
 _CHANGED = (*_SPARSE, "ls-files", "-z", "--modified")
+_OTHERS = ("--others", "--exclude-standard")
 #: Where paths lie that git ignores, by our patterns and those of the tree.
 _PATTERNS = "excludes"
+
+
+class TakenTree(Value):
+    """The work tree as a ``commit`` and its ``tree``, without the ``large`` files."""
+
+    commit: str
+    tree: str
+    large: tuple[str, ...] = ()
 
 
 class SessionTree(Value):
@@ -50,8 +67,8 @@ class SessionTree(Value):
         """Where our objects lie."""
         return os.path.join(self.folder, "objects")
 
-    def begin(self) -> tuple[str, str]:
-        """Commit and tree as the work tree is, with nothing known of it. Raises RlmCiError."""
+    def begin(self) -> TakenTree:
+        """The work tree as it is, with nothing known of it. Raises RlmCiError."""
         files.make_folder(os.path.join(self.objects, "info"), 0o700)
         asked = ("config", "-z", "--get-regexp", _ASKED)
         told = os.fsdecode(self.repository.run(*asked, ok=(0, 1))).split("\0")[:-1]
@@ -65,37 +82,52 @@ class SessionTree(Value):
         is_split = _is_split(index)
         self._write("index", b"" if is_split else data)
         with self._git(sha256=sha256) as git:
+            is_converting = False
             if is_split:
                 staged = self.repository.run("ls-files", "-z", "--stage")
                 git.run("update-index", "-z", "--index-info", stdin=staged)
             elif data:  # git reads a file again that is not older than the index
                 status = os.stat(index)
                 times = (status.st_atime_ns, status.st_mtime_ns)
-                if self._is_converting(pairs, data):
+                is_converting = self._is_converting(pairs, data)
+                if is_converting:
                     times = _LONG_AGO
                 os.utime(os.path.join(self.folder, "index"), ns=times)
                 self._look_at_all(git)
-            tree = self._tree(git)
-            return self._commit(git, tree, head), tree
+            # To ask which ones are changed would read those whose times say nothing.
+            taken = self._take(git, "--cached" if is_converting else "--modified")
+            return taken.replace(commit=self._commit(git, taken.tree, head))
 
-    def now(self, parent: str, known: str) -> tuple[str, str] | None:
-        """Commit and tree as the work tree is; None if the tree is ``known``. Raises RlmCiError."""
+    def now(self, parent: str, known: str) -> TakenTree:
+        """The work tree as it is, with the commit ``parent`` if it is ``known``.
+
+        Raises RlmCiError.
+        """
         self._require(parent)
         with self._git(sha256=len(known) == 64) as git:
             if tracked := self._ignored_but_tracked():
                 git.run("update-index", "-z", "--add", "--remove", "--stdin", stdin=tracked)
-            tree = self._tree(git)
-            return None if tree == known else (self._commit(git, tree, parent), tree)
+            taken = self._take(git, "--modified")
+            is_known = taken.tree == known
+            return taken.replace(
+                commit=parent if is_known else self._commit(git, taken.tree, parent)
+            )
 
-    def is_as_taken(self, parent: str, known: str) -> bool:
+    def is_as_taken(self, parent: str, known: str, started: float) -> bool:
         """Whether nothing changed since a tree was taken last. Raises RlmCiError.
 
         By names and times, as our index has them: what the user's index and configuration say
-        may hide a change, and run a filter.
+        may hide a change, and run a filter. Large files that lay there before the session
+        ``started`` are in no index of ours.
         """
         self._require(parent)
         with self._git(sha256=len(known) == 64) as git:
-            return not git.run(*_CHANGED, "--others", "--exclude-standard")
+            listed = git.run(*_CHANGED, *_OTHERS, "-t").split(b"\0")[:-1]
+        for entry in listed:
+            status = self._status(entry[2:]) if entry[:1] == b"?" else None
+            if status is None or status.st_size <= LARGEST or status.st_ctime >= started:
+                return False
+        return True
 
     def reader(self) -> Repository:
         """The user's repository, which sees our objects as well."""
@@ -130,7 +162,8 @@ class SessionTree(Value):
                 "GIT_CONFIG_NOSYSTEM": "1",
             }
             environ = {**without_hook(self.environ), **where}
-            yield Repository(self.repository.root, place, environ)
+            with _feeding_pipes(self.repository.root):
+                yield Repository(self.repository.root, place, environ)
         except Exception:
             raise
         except BaseException:  # the time is up; git has been killed, and left its lock
@@ -147,16 +180,40 @@ class SessionTree(Value):
                 hint="remove this folder; the session is then judged from its next stop on",
             )
 
-    def _tree(self, git: Repository) -> str:
-        with git.start(*_ADD, ok=(0, 1)) as adding:
+    def _take(self, git: Repository, which: str) -> TakenTree:
+        """The tree of all files but the large ones of those that are ``--cached`` or changed."""
+        listed = git.run(*_SPARSE, "ls-files", "-z", which, *_OTHERS).split(b"\0")[:-1]
+        sizes = {name: status.st_size for name in listed if (status := self._status(name))}
+        large = [name for name, size in sizes.items() if size > LARGEST]
+        left = sum(size for size in sizes.values() if size <= LARGEST)
+        if which == "--modified" and left > _TOTAL:
+            name = printable(os.fsdecode(max(sizes.keys() - set(large), key=sizes.__getitem__)))
+            number = count(len(sizes) - len(large), "changed file")
+            raise ConfigError(
+                f"{number} of {left:,} bytes together are more than the {_TOTAL:,} of a hook",
+                where=f"{name[:200]}, the largest",
+                hint="add what is no source to .gitignore",
+            )
+        names = b"".join(name + b"\0" for name in large)
+        chosen = b".\0" + b"".join(b":(exclude,literal)" + name + b"\0" for name in large)
+        args = (*_ADD, "--pathspec-from-file=-", "--pathspec-file-nul")
+        with git.start("--no-literal-pathspecs", *args, stdin=chosen, ok=(0, 1)) as adding:
             adding.finish()
         if adding.warned:  # what cannot be read, or is a pipe, is a file that is gone
-            left = git.run(*_CHANGED)
-            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=left)
+            names += git.run(*_CHANGED)
+        if names:
+            git.run("update-index", "-z", "--force-remove", "--stdin", stdin=names)
         tree = git.run("write-tree", "--missing-ok").decode().strip()
         if not is_object_id(tree):
             raise ConfigError("git wrote no tree", where=self.folder)
-        return tree
+        return TakenTree("", tree, tuple(sorted(map(os.fsdecode, large))))
+
+    def _status(self, name: bytes) -> os.stat_result | None:
+        """The status of a regular file; None for what is none."""
+        with suppress(OSError):
+            status = os.lstat(os.path.join(os.fsencode(self.repository.root), name))
+            return status if stat.S_ISREG(status.st_mode) else None
+        return None
 
     def _look_at_all(self, git: Repository) -> None:
         """Have git look at files of which the user's index says that they never change."""
@@ -217,3 +274,37 @@ class SessionTree(Value):
 def _is_split(index: str) -> bool:
     """Whether the index may have a part of it in another file."""
     return any(name.startswith("sharedindex.") for name in os.listdir(os.path.dirname(index)))
+
+
+@contextmanager
+def _feeding_pipes(root: str) -> Iterator[None]:
+    """Let git go on that waits for a pipe of the work tree as for a file of patterns."""
+    from threading import Event, Thread
+
+    done = Event()
+
+    def feed() -> None:
+        if done.wait(_PATIENCE):
+            return
+        paths = (
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(root)
+            for name in _READ_BY_GIT.intersection(names)
+        )
+        pipes = [path for path in paths if _is_pipe(path)]
+        while pipes and not done.wait(_PAUSE):
+            for path in pipes:
+                with suppress(OSError):  # nobody waits for it now
+                    os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+
+    Thread(target=feed, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _is_pipe(path: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISFIFO(os.lstat(path).st_mode)
+    return False

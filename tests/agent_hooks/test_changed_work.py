@@ -55,3 +55,23 @@ def test_a_branch_that_the_agent_pushed_is_its_own(repo: GitRepo, session: Agent
     repo.write(TEST, WEAKER).commit()
     repo.run("push", "-q", "origin", "work")
     assert TEST in session.stop()["reason"]
+
+
+def test_a_large_file_is_named_and_the_rest_is_judged(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    with open(repo.path / "dump.sql", "wb") as stream:
+        stream.truncate(10 << 30)
+    note = "dump.sql has more than 16 MiB: it counts as removed, and nothing in it is judged"
+    assert note in session.stop()["systemMessage"]
+    assert session.stop() == {}
+    repo.write("tests/test_sum.py", WEAKER)
+    assert "tests/test_sum.py" in session.stop()["reason"]
+
+
+def test_a_test_file_that_became_large_is_a_removed_one(repo: GitRepo, cli: Cli) -> None:
+    session = begun(repo, cli)
+    with open(repo.path / "tests" / "test_sum.py", "ab") as stream:
+        stream.truncate(10 << 30)
+    reason = session.stop()["reason"]
+    assert "tests/test_sum.py" in reason
+    assert "keep the file below 16 MiB" in reason
