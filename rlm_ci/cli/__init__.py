@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except errors.ClosedPipe as error:
         return error.code
     except RlmCiError as error:
-        return _fail(error)
+        return _fail(error, words)
     except (KeyboardInterrupt, Terminated) as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         say("interrupted" if interrupted else "terminated")
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the boundary: any other error is a bug of ours
         from rlm_ci.console.failures import failure  # imported here to keep hooks fast
 
-        return _fail(failure(error, words=words))
+        return _fail(failure(error, words=words), words)
 
 
 def end(code: int) -> NoReturn:
@@ -230,8 +230,17 @@ def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
     return f"{text}{_ALWAYS}\nexamples:\n{examples}"
 
 
-def _fail(error: RlmCiError) -> int:
+def _fail(error: RlmCiError, words: Sequence[str]) -> int:
     """Print an error that ended the run, in Actions also as an annotation; return its exit code."""
+    if words[:1] == ["agent-hook"]:
+        try:
+            from rlm_ci.cli.commands import agent_hook
+
+            if agent := agent_hook.named(words):
+                return agent_hook.tell_failure(agent, error)
+        except Exception:  # noqa: BLE001 - not even this can be imported
+            complain(error)
+            return errors.FINDINGS  # no program is held by it
     complain(error)
     annotate("error", error)
     return error.code

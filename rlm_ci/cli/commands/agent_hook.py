@@ -13,7 +13,7 @@ from rlm_ci.agent_hooks import dialects
 from rlm_ci.agent_hooks import session as sessions
 from rlm_ci.agent_hooks.changed_work import WorkSite
 from rlm_ci.config.core_options import COMMON
-from rlm_ci.config.settings import Setting, Settings, nearest
+from rlm_ci.config.settings import Setting, Settings, environment, nearest
 from rlm_ci.console.messages import complain, say, write
 from rlm_ci.errors import ConfigError, LockedError, RlmCiError, UnavailableError
 from rlm_ci.git.hardening import without_hook
@@ -23,7 +23,7 @@ from rlm_ci.text.neutralise import clip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -80,13 +80,18 @@ def run(arguments: Arguments) -> int:
             message = _answer(agent, name, options, flags)
     except _TimeIsUp:
         message = "rlm-ci judged nothing: the time of the hook was up (agent_hooks.timeout)"
-    except Exception as error:  # noqa: BLE001 - a hook that fails must not hold an agent
-        from rlm_ci.console.failures import failure
-
-        wrong = failure(error)
-        hint = f" ({wrong.hint})" if wrong.hint else ""
-        message = f"rlm-ci judged nothing: {wrong}{hint}"
     return _tell(agent, message, options.environ) if message else errors.OK
+
+
+def named(words: Sequence[str]) -> str:
+    """The agent whose hook has these words; "" for none that is known."""
+    return next((one for one in dialects.AGENTS if {one, f"--agent={one}"} & {*words}), "")
+
+
+def tell_failure(agent: str, error: RlmCiError) -> int:
+    """Tell the person why nothing was judged; the exit code, which holds nobody."""
+    hint = f" ({error.hint})" if error.hint else ""
+    return _tell(agent, f"rlm-ci judged nothing: {error}{hint}", environment())
 
 
 def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) -> str:

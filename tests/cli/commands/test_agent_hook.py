@@ -50,6 +50,40 @@ def test_unknown_words_hold_nobody(cli: Cli, words: tuple[str, ...]) -> None:
     assert f"hint: did you mean {'stop' if words[0] == 'stopp' else 'claude'}?" in ended.stderr
 
 
+@pytest.mark.parametrize("words", [("--bogus",), ("more",)])
+def test_arguments_of_another_version_hold_nobody(cli: Cli, words: tuple[str, ...]) -> None:
+    ended = cli("agent-hook", "stop", "--agent", "claude", *words, stdin="{}")
+    assert (ended.code, ended.stderr) == (0, "")
+    assert "rlm-ci judged nothing: " in ended.json()["systemMessage"]
+    ended = cli(
+        "agent-hook", "stop", "--agent=copilot", *words, stdin="{}", env={"COPILOT_CLI": "1"}
+    )
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "rlm-ci judged nothing: " in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "code"), [("config.arguments", 0), ("agent_hooks.session", 1), ("judge.judge", 0)]
+)
+def test_a_damaged_installation_holds_nobody(
+    repo: GitRepo, cli: Cli, module: str, code: int
+) -> None:
+    session = begun(repo, cli)
+    repo.write("shop.py", "PRICE = 2\n")
+    event = json.dumps({"session_id": session.name, "cwd": str(repo.path)})
+    program = (
+        f"import sys\nsys.modules['rlm_ci.{module}'] = None\nfrom rlm_ci import cli\n"
+        "cli.end(cli.main(['agent-hook', 'stop', '--agent', 'claude']))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], input=event, capture_output=True, text=True, check=False,
+        env={"PATH": os.environ["PATH"], "HOME": str(repo.path)},
+    )  # fmt: skip
+    assert ended.returncode == code
+    told = ended.stderr if code else json.loads(ended.stdout)["systemMessage"]
+    assert "internal error: ModuleNotFoundError" in told
+
+
 @pytest.mark.parametrize("event", EVENTS)
 def test_outside_of_a_repository(cli: Cli, tmp_path: Path, event: str) -> None:
     told = json.dumps({"session_id": "s", "cwd": str(tmp_path)})
