@@ -35,6 +35,9 @@ _MARKUP = r"<(?=[A-Za-z/!?])"
 _LARGE = "{} has more than 16 MiB: it counts as removed, and nothing in it is judged"
 _NAMED = 5
 _SMALLER = "keep the file below 16 MiB: rlm-ci reads no larger one, and counts it as removed"
+#: What a conflict leaves in a file, at the start of a line, and bytes of files that are read.
+_CONFLICT = (b"<<<<<<< ", b">>>>>>> ")
+_LIMIT = 2 << 20
 #: How the hints of checks go on that speak to the author of a pull request.
 _TO_AUTHORS = ", or say in the pull request"
 
@@ -148,7 +151,7 @@ class WorkSite(Value):
             f"what the remote's default branch has up to {one[:12]} is not judged"
             for one in change.also
         ]
-        notes += [*_notes(report, standing), *others]
+        notes += [*_notes(report, standing), *others, *_in_conflict(change)]
         if session.configuration["validator"]:
             session = self._validate(session, change.repository, problems, notes)
         return session, problems, notes
@@ -180,6 +183,18 @@ class WorkSite(Value):
         return session.replace(baseline=tuple(known)) if known or failures.reason else session
 
 
+def _in_conflict(change: ChangeSet) -> Iterator[str]:
+    """What the person learns of files with tests that began with the marks of a conflict."""
+    from rlm_ci.guard.weaker import kind_of
+
+    blobs = {path: change.blobs(path)[0] for path in change.names() if kind_of(path)}
+    old = {path: blob for path, blob in blobs.items() if blob}
+    contents = change.repository.read_small([*old.values()], _LIMIT) if old else []
+    for path, content in zip(old, contents, strict=True):
+        if all(b"\n" + mark in b"\n" + (content or b"") for mark in _CONFLICT):
+            yield _harmless(f"{path} began with a conflict in it: its tests are not compared")
+
+
 def _is_open(finding: Finding, report: Report, change: ChangeSet) -> bool:
     """Whether a finding fails, also one that only a comment of this session accepts."""
     if finding.fails(report.fail_level):
@@ -190,7 +205,7 @@ def _is_open(finding: Finding, report: Report, change: ChangeSet) -> bool:
     if reason is None or reason != finding.suppression:
         return False
     place = finding.evidence[0]
-    before = change.read(place.path, 2 << 20, old=True) or b""
+    before = change.read(place.path, _LIMIT, old=True) or b""
     quote = (place.quote or "").encode("utf-8", "surrogateescape")
     return quote not in before and finding.replace(suppression=None).fails(report.fail_level)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,3 +76,19 @@ def test_a_test_file_that_became_large_is_a_removed_one(repo: GitRepo, cli: Cli)
     reason = session.stop()["reason"]
     assert "tests/test_sum.py" in reason
     assert "keep the file below 16 MiB" in reason
+
+
+def test_tests_that_began_with_a_conflict_are_named_once(repo: GitRepo, cli: Cli) -> None:
+    repo.write("tests/test_sum.py", TESTS).write("shop.py", "PRICE = 1\n").commit()
+    repo.run("checkout", "-q", "-b", "other")
+    repo.write("tests/test_sum.py", TESTS.replace("2 > 1", "3 > 1")).commit()
+    repo.run("checkout", "-q", "-")
+    repo.write("tests/test_sum.py", TESTS.replace("2 > 1", "4 > 1")).commit()
+    subprocess.run(["git", "merge", "-q", "other"], cwd=repo.path, check=False, capture_output=True)
+    session = AgentSession(repo, cli)
+    assert session.start() == ""
+    assert session.stop() == {}
+    repo.write("tests/test_sum.py", WEAKER).write("shop.py", "PRICE = 2\n")
+    note = "tests/test_sum.py began with a conflict in it: its tests are not compared"
+    assert note in session.stop()["systemMessage"]
+    assert session.stop() == {}
