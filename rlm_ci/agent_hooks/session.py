@@ -59,13 +59,21 @@ class Session(Value):
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Session:
-        """Raises KeyError, TypeError or ValueError."""
+        """Raises KeyError, TypeError, ValueError or, for a setting that is none, ConfigError."""
+        from rlm_ci.config.options import AGENT_HOOKS
+        from rlm_ci.config.settings import convert
+
+        settings = dict(record["configuration"])
+        for row in AGENT_HOOKS:
+            if row.file:
+                name = row.key.partition(".")[2]
+                settings[name] = convert(row, settings[name], _RECORD)
         lists = {name: tuple(map(str, record[name])) for name in ("released", "messages")}
         if record.get("baseline") is not None:
             lists["baseline"] = tuple(map(str, record["baseline"]))
-        session = cls(**{**record, **lists})
+        session = cls(**{**record, **lists, "configuration": settings})
         ids = (session.commit, session.tree, *([session.head] if session.head else []))
-        if not all(map(is_object_id, ids)) or not isinstance(session.blocks, int):
+        if not all(map(is_object_id, ids)) or session.blocks < 0 or session.started < 0:
             raise ValueError("the record has a value that is none of ours")
         return session
 

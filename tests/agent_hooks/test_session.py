@@ -112,7 +112,13 @@ def test_a_damaged_record_is_named(repo: GitRepo, cli: Cli, text: str) -> None:
 def test_a_record_with_other_values_is_damaged(repo: GitRepo, cli: Cli) -> None:
     session = begun(repo, cli)
     record = _loaded(session.records[0]).to_dict()
-    for field, value in (("commit", "--output=x"), ("blocks", "no"), ("released", 3)):
+    settings = record["configuration"]
+    for field, value in (
+        ("commit", "--output=x"), ("blocks", "no"), ("blocks", -100), ("started", "now"),
+        ("released", 3), ("configuration", {}), ("configuration", {**settings, "max_blocks": -1}),
+        ("configuration", {**settings, "timeout": 0}),
+        ("configuration", {**settings, "enabled": 0}),
+    ):  # fmt: skip
         (session.records[0] / "session.json").write_text(json.dumps({**record, field: value}))
         with pytest.raises(ConfigError):
             sessions.load(str(session.records[0]))
