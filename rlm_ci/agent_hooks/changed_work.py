@@ -160,6 +160,8 @@ class WorkSite(Value):
         self, session: Session, repository: Repository, problems: list[Problem], notes: list[str]
     ) -> Session:
         """Add what the validator says; the session, which knows what it said of the start."""
+        import secrets
+
         from rlm_ci.agent_hooks import validation
         from rlm_ci.errors import RlmCiError
 
@@ -176,8 +178,10 @@ class WorkSite(Value):
             notes.append(_not_run("the validator", error))
             return session
         if failures.reason:
-            text = "\n   ".join(map(_harmless, validation.lines_of(failures)))
-            problems.append(Problem(f"validator {' '.join(sorted(failures.texts))}", text))
+            mark = secrets.token_hex(8)
+            lines = failures.text(mark).split("\n")
+            text = "\n   ".join(line if mark in line else _harmless(line) for line in lines)
+            problems.append(Problem(f"validator {' '.join(sorted(failures.findings))}", text))
         elif known:
             notes.append("the validator failed before this session, too, in the same way")
         return session.replace(baseline=tuple(known)) if known or failures.reason else session

@@ -10,8 +10,10 @@ from rlm_ci.errors import LimitError
 from rlm_ci.fix import choose_validator
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import files
-from rlm_ci.text.printable import count
-from rlm_ci.validators.validator import Validator, Verdict
+from rlm_ci.system.transcript import Transcript, transcribe
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import feedback
+from rlm_ci.validators.validator import Validator
 from rlm_ci.values import Value
 from rlm_ci.workspace.sandboxed_commands import Launch, SandboxedCommands
 from rlm_ci.workspace.workspace import Workspace
@@ -25,19 +27,26 @@ if TYPE_CHECKING:
     from rlm_ci.system.process import StreamResult
     from rlm_ci.workspace.checkout import Checkout
 
-#: Failures that an agent is shown.
-_SHOWN = 10
+#: Bytes of what an agent is told, beside what else it has to mend.
+_LONGEST = 2_500
 #: Seconds that are kept to answer.
 _RESERVE = 2.0
 #: The failure of a validator that names none.
 _WHOLE = "validator"
+_NAMELESS = {_WHOLE: None}
 
 
 class Failures(Value):
-    """What fails: ``reason`` is "" if nothing does, ``texts`` say of each failure by its key."""
+    """What fails, by its key: ``reason`` is "" if nothing does, None a failure without a name."""
 
     reason: str
-    texts: Mapping[str, str]
+    findings: Mapping[str, Finding | None]
+    output: Transcript = Transcript(())
+
+    def text(self, mark: str) -> str:
+        """What an agent is told; ``mark`` is around what comes from the repository."""
+        named = [one for one in self.findings.values() if one is not None]
+        return feedback.compose(self.reason, named, self.output, mark=mark, limit=_LONGEST)
 
 
 class HookValidator:
@@ -70,10 +79,10 @@ class HookValidator:
             now = self._failures(commands, None)
             if now.reason and known is None:
                 before = self._failures(commands, space.fresh(start))
-                known = (*before.texts, *([_WHOLE] if before.reason else []))
+                known = (*before.findings, *([_WHOLE] if before.reason else []))
         if known and now.reason:
-            new = {key: text for key, text in now.texts.items() if key not in known}
-            now = Failures(now.reason if new else "", new)
+            new = {key: one for key, one in now.findings.items() if key not in known}
+            now = now.replace(reason=now.reason if new else "", findings=new)
         return now, known or ()
 
     def _failures(self, commands: SandboxedCommands, copy: Checkout | None) -> Failures:
@@ -90,7 +99,10 @@ class HookValidator:
             mark="",
         )
 
+        output = Transcript(())
+
         def run(argv: tuple[str, ...]) -> StreamResult:
+            nonlocal output
             seconds = self._ends - time.monotonic() - _RESERVE
             ended = commands.run(Launch(argv, max(1.0, seconds)), copy)
             if ended.reason == "timeout":
@@ -101,33 +113,16 @@ class HookValidator:
                     hint="raise agent_hooks.timeout, and the timeout in the program's hook file",
                 )
             validator.require_started(ended, may_edit=True)
+            output = transcribe(ended.output, self._redact)
             return ended
 
-        return _failures(command.text, validator.judge(run))
-
-
-def _failures(command: str, verdict: Verdict) -> Failures:
-    if verdict.passed:
-        return Failures("", {})
-    reason = f"the validator fails: {command[:200]}: {verdict.reason}"
-    texts = {_key(one): _shown(one) for one in verdict.findings}
-    return Failures(reason, texts or {_WHOLE: ""})
+        verdict = validator.judge(run)
+        if verdict.passed:
+            return Failures("", {})
+        reason = f"{printable(self._redact(command.text))[:200]}: {verdict.reason}"
+        return Failures(reason, {_key(one): one for one in verdict.findings} or _NAMELESS, output)
 
 
 def _key(finding: Finding) -> str:
     path = finding.evidence[0].path if finding.evidence else ""
     return f"{finding.rule} {path} {finding.subject or finding.message}"
-
-
-def _shown(finding: Finding) -> str:
-    first = finding.evidence[0] if finding.evidence else None
-    place = f"{first.path}:{first.line_start or 1}: " if first else ""
-    return f"{place}{finding.message}"
-
-
-def lines_of(failures: Failures) -> list[str]:
-    """What an agent is shown, a line each."""
-    texts = [text for text in failures.texts.values() if text]
-    more = len(texts) - _SHOWN
-    rest = [f"and {count(more, 'more failure')}"] if more > 0 else []
-    return [failures.reason, *texts[:_SHOWN], *rest]
