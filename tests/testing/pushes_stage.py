@@ -37,6 +37,8 @@ class Critic:
     refuted: str = "upheld"
     #: Quoted in place of the lines.
     quote: str | None = None
+    #: What each claim rests on, besides.
+    guideline: dict[str, Any] | None = None
     #: Whether it says what each file does; ``asked`` are the files of each such question.
     describes: bool = False
     asked: list[list[str]] = field(default_factory=list)
@@ -96,6 +98,7 @@ class Critic:
             "confidence": 0.8, "message": f"The fault {word} is here.", "path": path,
             "line_start": line, "line_end": line, "suggested_fix": None,
             "quote": quote if self.quote is None else self.quote,
+            **({} if self.guideline is None else {"guideline": self.guideline}),
         }  # fmt: skip
 
     @property

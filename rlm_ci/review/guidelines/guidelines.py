@@ -6,6 +6,7 @@ They never come from the head of a pull request. A claim that rests on one names
 from __future__ import annotations
 
 import re
+from itertools import product
 
 from rlm_ci.change.evidence import anchor
 from rlm_ci.config.settings import CONFIG_FILES
@@ -47,6 +48,8 @@ _SHOWN = 160
 #: How the hint of a finding begins that rests on a guideline; characters of the sentence in it.
 _ASKED = "The maintainers ask for it, "
 _SENTENCE = 400
+#: Lines of a guideline that a finding points to again in a later review.
+_QUOTED = 10
 
 
 class Guideline(Value):
@@ -85,6 +88,18 @@ class Guideline(Value):
         sentence = hint[len(begins) :].partition(": ")[2].removesuffix("…")
         known = printable(" ".join(self.text.split()))
         return hint.startswith(begins) and sentence != "" and sentence in known
+
+    def quoted_by(self, hint: str) -> Location | None:
+        """The fewest lines that ``hint`` quotes, if a pointer to them can be given."""
+        lines = self.text.split("\n") if self.side else []
+        for number, first in product(range(1, _QUOTED + 1), range(len(lines))):
+            quote = "\n".join(lines[first : first + number])
+            if self.replace(text=quote).is_quoted_by(hint):
+                start = self.line + first
+                last = start + quote.count("\n")
+                place = Location(self.path, start, last, self.side, self.blob, quote)
+                return anchor(place, self.leaf_text.content, self.blob, self.line).location
+        return None
 
     def heading(self) -> str:
         about = ", ".join((self.scope.folder + one) for one in self.scope.patterns)
@@ -275,6 +290,14 @@ class Guidelines:
             ),
             None,
         )
+
+    def pointed_to(self, finding: Finding) -> Finding:
+        """``finding`` with the place of its guideline, which a stored claim does not keep."""
+        one = self.behind(finding)
+        if one is None or any(place.side != "new" for place in finding.evidence):
+            return finding
+        place = one.quoted_by(finding.hint or "")
+        return finding if place is None else finding.replace(evidence=(*finding.evidence, place))
 
     def for_paths(self, paths: Iterable[str], max_bytes: int = ROOM * _SHARE) -> ShownGuidelines:
         """The block for a prompt of ``max_bytes`` about ``paths``: the most special first."""

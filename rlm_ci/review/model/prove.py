@@ -222,6 +222,7 @@ class _Stage:
             finding = finding.replace(confidence=doubted)
         if trial.level not in (GUIDELINE, ARGUED):
             self._shown[len(self._kept)] = mark, trial
+        finding = self._prover.sources.guidelines.pointed_to(finding)
         self._kept.append(claim.replace(finding=finding))
 
     def mend(self) -> None:

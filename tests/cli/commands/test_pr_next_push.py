@@ -376,6 +376,27 @@ def test_a_fault_that_goes_back_to_what_the_base_has_is_mended(pushes: Pushes) -
 
 
 @pytest.mark.full
+def test_a_claim_of_before_still_points_to_its_guideline(pushes: Pushes) -> None:
+    stage, rule = pushes.stage, "Name each unit."
+    stage.author.checkout("main")
+    stage.author.write("AGENTS.md", f"# Rules\n{rule}\n").commit()
+    stage.author.run("push", "-q", str(stage.remote.path), "main:main")
+    stage.author.checkout("feature")
+    stage.author.run("merge", "-q", "--no-edit", "main")
+    pushes.critic.guideline = {"path": "AGENTS.md", "line_start": 2, "line_end": 2, "quote": rule}
+    pushes.push(a="one = 1  # FAULT one\n", b="two = 2\n")
+    stage.github.push(NAME, NUMBER, "feature", base="main")
+    stage.clone.fetch("origin", "main")
+    pushes.judge()
+    (first,) = stage.report["findings"]
+    assert (first["evidence"][1]["path"], first["evidence"][1]["side"]) == ("AGENTS.md", "old")
+    assert pushes.judge() == set()
+    (again,) = stage.report["findings"]
+    assert again["evidence"] == first["evidence"]
+    assert again["proof"] == first["proof"]
+
+
+@pytest.mark.full
 def test_a_repair_is_run_again_and_all_of_it_is_verified(
     pushes: Pushes, capfd: pytest.CaptureFixture[str]
 ) -> None:

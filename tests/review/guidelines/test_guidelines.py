@@ -188,6 +188,27 @@ def test_only_a_sentence_of_the_base_is_behind_a_finding(git: GitRepo) -> None:
         assert level(hint) is None
     assert level(f"{asks}AGENTS.md:3: Add up with sum().", side="old") is None
 
+    def places(hint: str, *more: Location) -> list[tuple[str, int | None, int | None, str | None]]:
+        here = (Location("src/a.py", 1, 1), *more)
+        found = given.pointed_to(Finding("review/x", Severity.LOW, "x", hint=hint, evidence=here))
+        return [
+            (one.path, one.line_start, one.line_end, one.quote)
+            for one in found.evidence
+            if one.side == "old"
+        ]
+
+    # A stored claim has no pointer to it: there it is looked up anew.
+    assert places(f"{asks}AGENTS.md:99: Add up with sum().") == [
+        ("AGENTS.md", 3, 3, "Add up with sum().")
+    ]
+    assert places(f"{asks}AGENTS.md:3: Add up with sum(). Never catch…") == [
+        ("AGENTS.md", 3, 4, "Add up with sum().\nNever catch bare exceptions.")
+    ]
+    assert places(f'{asks}rlm-ci.toml:4: text = "Name each unit."')[0][:2] == ("rlm-ci.toml", 4)
+    assert places(f"{asks}review.guidelines: Two") == places("Add up with sum().") == []
+    known = Location("AGENTS.md", 3, 3, "old")
+    assert len(places(f"{asks}AGENTS.md:3: Add up with sum().", known)) == 1
+
 
 def test_how_to_contribute_has_less_room_than_rules_for_code(git: GitRepo) -> None:
     git.write("CONTRIBUTING.md", "".join(f"Step {number}.\n" for number in range(1_000)))
