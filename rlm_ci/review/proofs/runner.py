@@ -263,6 +263,8 @@ class ProofRunner(Closing):
         key = {**self._key, **one.to_dict(), "side": side, "how": how}
 
         def produce() -> Mapping[str, Any]:
+            if (side, number, how) == (HEAD, 1, ""):
+                self._tell(f"running the reproduction {printable(one.path)}")
             with self._lock:
                 try:
                     return self._launcher.run(one, side, how)

@@ -31,9 +31,11 @@ def test_a_fault_of_head_is_proven_and_not_run_again(shop: ProofPlace) -> None:
         "    assert total(prices) == 6\n    assert password('a:b:c') == 'b:c'\n",
         "AssertionError: assert 'c' == 'b:c'",
     )
-    with ProofRunner(shop, facts) as runner:
+    told: list[str] = []
+    with ProofRunner(shop, facts, tell=told.append) as runner:
         assert not runner.available
         first = runner.check(one)
+    assert told == ["running the reproduction tests/test_claim.py"]
     assert first.level == "proven", first
     assert first.command == "python -m pytest tests/test_claim.py"
     assert "assert 'c' == 'b:c'" in first.head.output
@@ -42,9 +44,9 @@ def test_a_fault_of_head_is_proven_and_not_run_again(shop: ProofPlace) -> None:
     assert str(shop.repository.root) not in repr(first)
     made = facts.made
     assert made == 6  # whether anything can be run, twice on each side, and what it does there
-    with ProofRunner(shop, facts) as again:
+    with ProofRunner(shop, facts, tell=told.append) as again:
         assert again.check(one) == first
-    assert facts.made == made
+    assert (facts.made, len(told)) == (made, 1)
 
 
 @pytest.mark.full
