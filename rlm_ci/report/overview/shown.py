@@ -86,7 +86,11 @@ class OverviewView:
 
     def _said(self, said: ModelWords, room: int, most: int) -> dict[str, Any]:
         """What a model says; ``room`` is the number of lines before the fold."""
+        remarks = neutralise.clip(_remarks(said), _NOTE)
         if not most:
+            if said.groups:
+                remarks = f"{remarks}; " if remarks else ""
+                remarks += "no room here for what it says of the files"
             about = tuple(one.replace(lines=()) for one in said.about)
             said = said.replace(about=about, groups=())
         groups = [self._sentence(one) for one in said.groups]
@@ -95,7 +99,7 @@ class OverviewView:
             "about": [self._sentence(one) for one in said.about],
             "groups": groups[:room],
             "folded": groups[room:],
-            "remarks": self._surface.text(neutralise.clip(_remarks(said), _NOTE)),
+            "remarks": self._surface.text(remarks) if remarks else None,
         }
 
     def _sentence(self, one: SaidSentence) -> dict[str, Any]:

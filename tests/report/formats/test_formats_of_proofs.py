@@ -19,7 +19,7 @@ from rlm_ci.report.findings import (
 )
 from rlm_ci.report.formats import markdown
 from rlm_ci.report.markdown_report import MarkdownSurface
-from rlm_ci.report.overview.changes import Area, Overview
+from rlm_ci.report.overview.changes import Area, ModelWords, Overview, SaidSentence
 from rlm_ci.report.proof import Proof
 from rlm_ci.report.render import render
 from rlm_ci.text import neutralise
@@ -413,7 +413,10 @@ def test_a_comment_on_two_findings_has_their_reproductions() -> None:
 
 
 def test_a_comment_says_that_it_has_not_all_of_what_changes() -> None:
-    overview = Overview(areas=(Area("src", 8, 30, 9),), limits=("2 packages are not listed",))
+    said = ModelWords("m", (), (SaidSentence("It waits.", (), ("a.py",)),))
+    overview = Overview(
+        areas=(Area("src", 8, 30, 9),), limits=("2 packages are not listed",), said=said
+    )
     fold, folded = "All of it: names, callers, dependencies, files", "2 packages are not listed"
     few, many = (render(eight(PATCH, at).replace(overview=overview), "markdown") for at in (1, 8))
     assert fold in few
@@ -422,6 +425,8 @@ def test_a_comment_says_that_it_has_not_all_of_what_changes() -> None:
     assert "the whole of what changes" in many
     assert folded in few
     assert folded in many
+    assert "It waits." in few
+    assert "No words of a model: no room here for what it says of the files" in many
 
 
 def test_a_refuted_claim_below_high_and_a_claim_of_before_have_a_line_in_the_comment() -> None:

@@ -119,6 +119,9 @@ def test_the_words_of_a_model_stand_alone_and_behind_the_facts(
     facts = Overview(migrations=(Migration("m.sql", "added"),), areas=(Area("", 1, 2, 3),))
     both = render(report(facts.replace(said=said)), "markdown")
     assert f"\n\n1 file\n\n- migrations: `m.sql`\n\n{words}<details>" in both
+    page = render(report(Overview(said=said)), "html")
+    assert ("No words of a model: it said nothing</p>" in page) == ("said nothing" in words)
+    assert '<span class="note">()</span>' not in page
 
 
 def test_long_words_of_a_model_leave_room_for_the_report() -> None:
