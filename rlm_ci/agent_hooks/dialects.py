@@ -52,7 +52,6 @@ class Event(Value):
     agent: str
     session_id: str = ""
     cwd: str = ""
-    stop_hook_active: bool = False
     loop_count: int | None = None
     subagent_id: str = ""
     subagent_type: str = ""
@@ -83,7 +82,6 @@ def parse(agent: str, name: str, data: bytes) -> Event:
     return Event(
         name,
         agent,
-        stop_hook_active=record.get("stop_hook_active", record.get("stopHookActive")) is True,
         loop_count=count if isinstance(count, int) and not isinstance(count, bool) else None,
         **texts,
     )

@@ -6,6 +6,7 @@ import json
 import re
 
 from rlm_ci.agent_hooks import json_edit
+from rlm_ci.agent_hooks.dialects import EVENTS
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-SESSION_START, PROMPT, STOP, AFTER_EDIT = "session-start", "prompt", "stop", "after-edit"
-SUBAGENT_START, SUBAGENT_STOP = "subagent-start", "subagent-stop"
+SESSION_START, PROMPT, STOP, AFTER_EDIT, SUBAGENT_START, SUBAGENT_STOP = EVENTS
 #: Seconds after which the program ends a hook. Ours ends before: ``agent_hooks.timeout``.
 _SECONDS, _SECONDS_OF_STOP = 60, 600
 #: A program that is missing ends with 127, an older one of ours with 2: each holds some agents.

@@ -13,14 +13,7 @@ from hashlib import sha256
 from rlm_ci.agent_hooks import tasks
 from rlm_ci.checks.delegation_guard import INDEX, owner_of, read_index
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.runs import (
-    CANCELLED,
-    FAILED,
-    IN_PROGRESS,
-    SUCCEEDED,
-    id_part,
-    is_task_id,
-)
+from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, SUCCEEDED, id_part, is_task_id
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.manifest import Manifest, Recorder
 from rlm_ci.runs.store import RunStore
@@ -37,6 +30,7 @@ if TYPE_CHECKING:
 
 #: The pipeline of such a run.
 SUBAGENT = "subagent"
+_END = "subagent-stop"
 #: What a program is called, and where it keeps its transcripts: a variable, or a folder at home.
 _PROGRAMS = {
     "claude": ("Claude Code", "CLAUDE_CONFIG_DIR", ".claude"),
@@ -72,17 +66,11 @@ class RecordOptions(Value):
     environ: Mapping[str, str]
 
 
-def started(event: Event, repository: Repository, options: RecordOptions) -> str:
-    """Record that a subagent works, also once more. What a person should know, or ""."""
-    return _record(event, repository, options, is_end=False)
+def record(event: Event, repository: Repository, options: RecordOptions) -> str:
+    """Record that a subagent works, or how it stopped; its last stop counts.
 
-
-def stopped(event: Event, repository: Repository, options: RecordOptions) -> str:
-    """Record how a subagent stopped; its last stop counts. What a person should know, or ""."""
-    return _record(event, repository, options, is_end=True)
-
-
-def _record(event: Event, repository: Repository, options: RecordOptions, *, is_end: bool) -> str:
+    What a person should know, or "".
+    """
     if event.agent not in _PROGRAMS or not (event.subagent_id or event.subagent_type):
         return ""
     try:
@@ -92,12 +80,12 @@ def _record(event: Event, repository: Repository, options: RecordOptions, *, is_
         store = RunStore.at(repository.root, options.runs_dir, options.environ)
         folder = _task_folder(task, event.subagent_type, repository)
         run_id = _run_id(event)
-        existing = _existing(event, store, folder, run_id, is_end=is_end)
+        existing = _existing(event, store, folder, run_id)
         if existing is None and not event.subagent_type:
             return ""  # a helper of the program itself has no type, and no start
-        recorder, problem = _recorder(event, options.environ, is_end=is_end)
+        recorder, problem = _recorder(event, options.environ)
         run = _working(existing or _new(store, folder, run_id), recorder)
-        if is_end:
+        if event.name == _END:
             has_start = existing is not None and existing.status_detail != _NO_START
             run = _ended(run, event, options.environ, has_start=has_start)
         manifests.write(store.make(folder, "cli", run.run_id), run)
@@ -125,9 +113,7 @@ def _run_id(event: Event) -> str:
     return f"{event.agent}-{sha256(key).hexdigest()[:16]}"
 
 
-def _existing(
-    event: Event, store: RunStore, folder: str, run_id: str, *, is_end: bool
-) -> Manifest | None:
+def _existing(event: Event, store: RunStore, folder: str, run_id: str) -> Manifest | None:
     """The run that an event is about, if it is recorded. Raises RlmCiError.
 
     A program may not say which subagent stopped (Cursor): the one that has worked the longest.
@@ -135,7 +121,7 @@ def _existing(
     store.require_plain(folder, "cli")
     place = os.path.join(store.root, folder, "cli")
     run = _read(store, folder, run_id)
-    if run or event.subagent_id or not is_end or not os.path.isdir(place):
+    if run or event.subagent_id or event.name != _END or not os.path.isdir(place):
         return run
     others = (name for name in os.listdir(place) if name.startswith(f"{event.agent}-"))
     runs = (_read(store, folder, name) for name in others)
@@ -196,7 +182,7 @@ def _ended(run: Manifest, event: Event, environ: Mapping[str, str], *, has_start
     )
 
 
-def _recorder(event: Event, environ: Mapping[str, str], *, is_end: bool) -> tuple[Recorder, str]:
+def _recorder(event: Event, environ: Mapping[str, str]) -> tuple[Recorder, str]:
     """Who recorded a run; and what is wrong with its transcript, or ""."""
     recorder = Recorder(
         _PROGRAMS[event.agent][0],
@@ -205,7 +191,7 @@ def _recorder(event: Event, environ: Mapping[str, str], *, is_end: bool) -> tupl
         _named(event.subagent_id),
         _named(event.subagent_type),
     )
-    if not is_end or not event.transcript_path:
+    if event.name != _END or not event.transcript_path:
         return recorder, ""
     try:
         data = _transcript(event, environ)

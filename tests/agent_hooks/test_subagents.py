@@ -71,8 +71,7 @@ class Hooks:
         path = str(self.home / f".{agent}" / "sessions" / "one.jsonl")
         record = {key: path if value == "T" else value for key, value in record.items()}
         event = parse(agent, name, json.dumps(record).encode())
-        handler = subagents.stopped if name == "subagent-stop" else subagents.started
-        return handler(event, repository(self.repo), self.options)
+        return subagents.record(event, repository(self.repo), self.options)
 
     @property
     def options(self) -> RecordOptions:

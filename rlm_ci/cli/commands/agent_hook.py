@@ -23,7 +23,7 @@ from rlm_ci.text.neutralise import clip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -51,8 +51,8 @@ ROWS = (*COMMON, _AGENT)
 _BEGINNINGS = ("session-start", "prompt")
 #: Seconds until the record says another limit.
 _TIMEOUT = 50.0
-#: What the events of subagents do.
-_SUBAGENTS = {"subagent-start": "started", "subagent-stop": "stopped"}
+#: Several of these may come at once.
+_SUBAGENTS = ("subagent-start", "subagent-stop")
 #: What Copilot CLI sets for its hooks; VS Code, which reads the same files, does not.
 _COPILOT_CLI = "COPILOT_CLI"
 _NO_RECORD = "rlm-ci has no record of how this session began: it judges what changes from now on"
@@ -117,7 +117,7 @@ def _answer(agent: str, name: str, options: Settings, flags: Mapping[str, Any]) 
 
 def _turn(folder: str, name: str) -> AbstractContextManager[object] | None:
     """The turn of a hook; None while the same one runs, as where a plugin brings it too."""
-    if name in _SUBAGENTS:  # several may start at once
+    if name in _SUBAGENTS:
         return nullcontext()
     from rlm_ci.system.lock import Lock
 
@@ -148,9 +148,8 @@ def _answer_alone(
         if session is None or session.configuration["enabled"]:
             from rlm_ci.agent_hooks import subagents
 
-            record: Callable[..., str] = getattr(subagents, _SUBAGENTS[name])
             own = subagents.RecordOptions(options.task, options.runs_dir, options.environ)
-            return record(event, repository, own)
+            return subagents.record(event, repository, own)
         return ""
     site = WorkSite(event, repository, folder, options.environ, flags)
     if session is None:
