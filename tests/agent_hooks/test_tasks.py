@@ -10,6 +10,7 @@ import pytest
 from rlm_ci.agent_hooks import session as sessions
 from rlm_ci.agent_hooks import tasks
 from rlm_ci.agent_hooks.dialects import Event
+from rlm_ci.config.options import AGENT_HOOKS
 from rlm_ci.errors import ConfigError
 from testing.agent_session import AgentSession
 from testing.change_sets import repository
@@ -58,7 +59,10 @@ def test_a_variable_goes_before_a_line_and_a_line_before_the_branch(shop: GitRep
     folder = sessions.folder_of(opened, EVENT)
     os.makedirs(folder)
     for line, task in ((TAX, TAX), ("nobody", SHIP)):
-        sessions.save(folder, sessions.Session("0" * 40, "0" * 40, None, 0.0, task=line))
+        rows = (row for row in AGENT_HOOKS if row.file)
+        configuration = {row.key.partition(".")[2]: row.default for row in rows}
+        session = sessions.Session("0" * 40, "0" * 40, None, 0.0, configuration=configuration)
+        sessions.save(folder, session.replace(task=line))
         assert tasks.of_session(EVENT, opened, None) == task
     assert tasks.of_session(EVENT, opened, "any-task") == "any-task"
     with pytest.raises(ConfigError, match="is not a task id"):
