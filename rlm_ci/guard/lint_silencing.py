@@ -74,6 +74,7 @@ _WORDS = (
     _Words("coverage", _SCRIPTS, r"\b(?:istanbul|c8|v8)\s ignore\b"),
 )  # fmt: skip
 _LIST = r"(?P<names>[\w.@:/-]{1,80}(?:\s{0,9},\s{0,9}[\w.@:/-]{1,80}){0,40})"
+_CLOSING = {"[": "]", "(": ")"}
 #: All the tools that are known.
 TOOLS = frozenset(name for words in _WORDS for name in words.tools.split())
 #: Those that are not known by a word of a command.
@@ -131,14 +132,18 @@ def silencers(
                     continue
                 rules = one.groupdict().get("names") or ""
                 head = one[0].removesuffix(rules)
-                what = _compact(head).rstrip("[(:=")
+                what = _written(head).rstrip("[(:= ")
+                closing = "".join(_CLOSING.get(sign, "") for sign in reversed(head))
                 for rule in rules.split(","):
-                    yield Silencer(number, _compact(f"{head}{rule}"), what)
+                    yield Silencer(number, _written(f"{head}{rule}{closing}"), what)
 
 
-def _compact(text: str) -> str:
-    """``text`` with a blank only where it parts two words."""
-    return re.sub(r"(?<!\w) | (?![\w@])", "", " ".join(text.split()))
+def _written(text: str) -> str:
+    """``text`` with blanks as most people write them."""
+    text = re.sub(r"(?<!\w) | (?![\w@])", "", " ".join(text.split()))
+    if re.match(r"#\w", text):
+        text = re.sub(":(?=.)", ": ", f"# {text[1:]}", count=1)
+    return text
 
 
 def stripped(text: str) -> str:
