@@ -75,10 +75,10 @@ UNNAMED = "an agent"
 #: Where the reference implementation of Agent Trace keeps its records; the format names no place.
 TRACES = ".agent-trace/traces.jsonl"
 
-_NAMES = {name: one.name for one in AGENTS for name in one.names}
-_EMAILS = {email: one.name for one in AGENTS for email in one.emails}
-_LOGINS = {login: one.name for one in AGENTS for login in one.logins}
-_TRAILERS = {key: one.name for one in AGENTS for key in one.trailers}
+_NAMES = {name: agent.name for agent in AGENTS for name in agent.names}
+_EMAILS = {email: agent.name for agent in AGENTS for email in agent.emails}
+_LOGINS = {login: agent.name for agent in AGENTS for login in agent.logins}
+_TRAILERS = {key: agent.name for agent in AGENTS for key in agent.trailers}
 #: Trailers of people and agents; those of the second kind name tools alone.
 _PEOPLE = ("co-authored-by", "co-developed-by")
 _TOOLS = ("assisted-by", "generated-by", "generated-with", "made-with")
@@ -114,15 +114,15 @@ class CommitAuthors(Value):
     def counted(self) -> tuple[tuple[str, int], ...]:
         """Each agent with the number of its commits, the most first."""
         numbers = ((name, len(commits)) for name, commits in self.agents.items())
-        return tuple(sorted(numbers, key=lambda one: (-one[1], one[0])))
+        return tuple(sorted(numbers, key=lambda pair: (-pair[1], pair[0])))
 
 
-def of_commits(repository: Repository, head: str, known: Collection[str]) -> CommitAuthors:
-    """The authors of the commits of ``head`` that are not in ``known``. Raises as git does."""
+def of_commits(repository: Repository, head: str, bases: Collection[str]) -> CommitAuthors:
+    """The authors of the commits of ``head`` that are not in ``bases``. Raises as git does."""
     # Not ``git log``, which the configuration can change.
     printed = repository.run(
         "rev-list", "--no-merges", "--no-commit-header", f"--max-count={_MOST}", _FORMAT,
-        "--encoding=UTF-8", head, "--not", *known, limit=_LIMIT,
+        "--encoding=UTF-8", head, "--not", *bases, limit=_LIMIT,
     )  # fmt: skip
     fields = printed.decode("utf-8", "replace").split("\0")
     commits, bots, agents = set[str](), set[str](), dict[str, set[str]]()
@@ -147,15 +147,15 @@ def signed(text: str) -> set[str]:
 
 def running(environ: Mapping[str, str]) -> str:
     """The agent that runs this command, by its environment; "" for none."""
-    for one in AGENTS:
-        if any(environ.get(name, "") not in ("", "0", "false") for name in one.variables):
-            return one.name
+    for agent in AGENTS:
+        if any(environ.get(name, "") not in ("", "0", "false") for name in agent.variables):
+            return agent.name
     value = environ.get("AI_AGENT", "")
     # Other programs than agents know AGENT.
-    return named(value) or (UNNAMED if value else named(environ.get("AGENT", "")))
+    return agent_by_name(value) or (UNNAMED if value else agent_by_name(environ.get("AGENT", "")))
 
 
-def named(text: str) -> str:
+def agent_by_name(text: str) -> str:
     """The agent that ``text`` names, with or without a version behind it; "" for none."""
     for sign in ":@/_(":
         text = text.partition(sign)[0]
@@ -175,10 +175,10 @@ def traced(
         revision = _dict(record.get("vcs")).get("revision")
         if revisions is not None and revision not in revisions:
             continue
-        touched = [_dict(one) for one in _list(record.get("files"))]
-        if any(one.get("path") in paths and _is_by_agent(one) for one in touched):
+        touched = [_dict(file) for file in _list(record.get("files"))]
+        if any(file.get("path") in paths and _is_by_agent(file) for file in touched):
             tool = _dict(record.get("tool")).get("name")
-            agents.add((named(tool) if isinstance(tool, str) else "") or UNNAMED)
+            agents.add((agent_by_name(tool) if isinstance(tool, str) else "") or UNNAMED)
     return agents
 
 
@@ -218,10 +218,10 @@ def _of_line(line: str) -> str:
     if colon and key in (*_PEOPLE, *_TOOLS):
         name, _, email = value.partition("<")
         agent = _by_email(email.partition(">")[0])
-        return agent or (named(name) if key in _TOOLS else "")
+        return agent or (agent_by_name(name) if key in _TOOLS else "")
     # An emoji may stand before it.
     text = line[next((at for at, char in enumerate(line[:8]) if char.isascii()), 0) :].lstrip()
-    sign = next((one for one in _SIGNATURES if text.lower().startswith(one)), "")
+    sign = next((sign for sign in _SIGNATURES if text.lower().startswith(sign)), "")
     name = text[len(sign) :] if sign else ""
     return _exactly(name[1:].partition("]")[0] if name.startswith("[") else name)
 
@@ -252,7 +252,7 @@ def _list(value: Any) -> list[Any]:
 
 def _is_by_agent(file: Mapping[str, Any]) -> bool:
     """Whether one of the conversations about a file, or a range of lines, has an agent's code."""
-    talks = [_dict(one) for one in _list(file.get("conversations"))]
-    ranges = [_dict(one) for talk in talks for one in _list(talk.get("ranges"))]
-    kinds = [_dict(one.get("contributor")).get("type") for one in (*talks, *ranges)]
+    talks = [_dict(talk) for talk in _list(file.get("conversations"))]
+    ranges = [_dict(line_range) for talk in talks for line_range in _list(talk.get("ranges"))]
+    kinds = [_dict(part.get("contributor")).get("type") for part in (*talks, *ranges)]
     return "ai" in kinds or "mixed" in kinds

@@ -27,19 +27,19 @@ class ScriptCommand(Value):
     """A simple command, the ``variables`` set for it, and where it stands, "" for the start."""
 
     words: tuple[str, ...]
-    place: str
+    origin: str
     variables: tuple[str, ...] = ()
 
 
 def commands(
-    source: str, text: Callable[[str], str], place: str = "", depth: int = 0
+    source: str, text: Callable[[str], str], origin: str = "", depth: int = 0
 ) -> Iterator[ScriptCommand]:
     """The simple commands of a shell text, and of the scripts that these run.
 
     ``text`` gives the text of a file of the repository, or "".
     """
     for variables, words in _simple(source):
-        yield ScriptCommand(tuple(words), place, tuple(variables))
+        yield ScriptCommand(tuple(words), origin, tuple(variables))
         if depth < _DEEPEST:
             for more, where in _scripts(words, text):
                 yield from commands(more, text, where, depth + 1)
@@ -69,21 +69,21 @@ def _simple(source: str) -> Iterator[tuple[list[str], list[str]]]:
 def _scripts(words: list[str], text: Callable[[str], str]) -> Iterator[tuple[str, str]]:
     """What a command runs of the repository's own: texts, and where they stand."""
     program = os.path.basename(words[0].lstrip("@-"))
-    named = [one for one in words[1:] if not one.startswith("-") and "=" not in one]
+    arguments = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     if program in MANAGERS:
-        named = named[1:] if named[:1] in (["run"], ["run-script"]) else named
+        arguments = arguments[1:] if arguments[:1] in (["run"], ["run-script"]) else arguments
         if program == "bun" and words[1:2] == ["test"]:
             return  # its own runner
-        script = "test" if named[:1] == ["t"] else "".join(named[:1])
-        if isinstance(found := _package_scripts(text).get(script), str):
+        script = "test" if arguments[:1] == ["t"] else "".join(arguments[:1])
+        if isinstance(command := _package_scripts(text).get(script), str):
             extra = words[words.index("--") + 1 :] if "--" in words else []
-            yield " ".join((found, *extra)), f"script {script} of package.json"
+            yield " ".join((command, *extra)), f"script {script} of package.json"
     elif program in ("make", "gmake", "$(MAKE)", "${MAKE}"):
-        for target in named[:3]:
+        for target in arguments[:3]:
             for file in _MAKEFILES:
                 yield _recipe(text(file), target), f"target {target} of {file}"
     elif program in _SHELLS or words[0].endswith(".sh"):
-        script = words[0] if words[0].endswith(".sh") else "".join(named[:1])
+        script = words[0] if words[0].endswith(".sh") else "".join(arguments[:1])
         yield text(os.path.normpath(script)), printable(script)
         if "-c" in words[:-1]:
             yield words[words.index("-c") + 1], ""
@@ -91,10 +91,10 @@ def _scripts(words: list[str], text: Callable[[str], str]) -> Iterator[tuple[str
 
 def _package_scripts(text: Callable[[str], str]) -> dict[str, object]:
     try:
-        found = json.loads(text("package.json"))
+        manifest = json.loads(text("package.json"))
     except (ValueError, RecursionError):
         return {}
-    scripts = found.get("scripts") if isinstance(found, dict) else None
+    scripts = manifest.get("scripts") if isinstance(manifest, dict) else None
     return scripts if isinstance(scripts, dict) else {}
 
 
@@ -108,6 +108,6 @@ def _recipe(makefile: str, target: str) -> str:
         elif ":" in line and not line.startswith("#"):
             names, _, needed = line.partition(":")
             is_ours = target in names.split()
-            asked = [] if not is_ours or needed.startswith("=") else needed.split("#")[0].split()
-            lines += [f"make {one}" for one in asked if one.isidentifier()]
+            targets = [] if not is_ours or needed.startswith("=") else needed.split("#")[0].split()
+            lines += [f"make {name}" for name in targets if name.isidentifier()]
     return "\n".join(lines)

@@ -46,20 +46,20 @@ def rows(words: ModelWords, head: str, mask: Callable[[str], str]) -> list[list[
 
     There are none if the model was not asked for all of them.
     """
-    found: list[list[Any]] = []
+    records: list[list[Any]] = []
     if words.note:
-        return found
+        return records
     for is_group, sentences in ((False, words.about), (True, words.groups)):
-        for one in sentences:
+        for sentence in sentences:
             places = [
                 [at.path, at.line_start, at.line_end, at.side, digest_of(at.quote)]
-                for at in one.lines
+                for at in sentence.lines
             ]
-            names = (*one.files, *(at.path for at in one.lines))
+            names = (*sentence.files, *(at.path for at in sentence.lines))
             if all(mask(name) == name == encodable(name) for name in names):
-                said = one.since or head
-                found.append([is_group, mask(one.text)[:_TEXT], [*one.files], said, places])
-    return found
+                text, since = mask(sentence.text)[:_TEXT], sentence.since or head
+                records.append([is_group, text, [*sentence.files], since, places])
+    return records
 
 
 def still_true(
@@ -71,23 +71,23 @@ def still_true(
     groups: list[SaidSentence] = []
     fallen: set[str] = set()
     is_whole = all(is_group for is_group, *_ in sentences)
-    for is_group, text, files, said, places in sentences:
-        sentence = push.carried(text, files, said, places, is_group=is_group)
+    for is_group, text, files, commit, places in sentences:
+        sentence = push.carried(text, files, commit, places, is_group=is_group)
         if sentence is not None:
             (groups if is_group else about).append(sentence)
             continue
-        fallen.update((*files, *(place[0] for place in places)))
+        fallen.update((*files, *(location[0] for location in places)))
         if not is_group:
             is_whole = True
-            fallen.update(push.lines_since(said) or ())
-    told = {path for one in groups for path in one.files}
+            fallen.update(push.lines_since(commit) or ())
+    described = {path for group in groups for path in group.files}
     pushed = push.lines_since(since) or {}
-    fallen.update(path for path, lines in pushed.items() if lines > _FEW and path not in told)
-    asked = tuple(path for path in change.names() if path in fallen)
-    has_no_place = bool(asked) and len(groups) >= _GROUPS
-    if not (about or groups) or has_no_place or (is_whole and not asked):
+    fallen.update(path for path, lines in pushed.items() if lines > _FEW and path not in described)
+    unexplained = tuple(path for path in change.names() if path in fallen)
+    has_no_place = bool(unexplained) and len(groups) >= _GROUPS
+    if not (about or groups) or has_no_place or (is_whole and not unexplained):
         return None
-    return CarriedWords(ModelWords("", tuple(about), tuple(groups)), asked, is_whole)
+    return CarriedWords(ModelWords("", tuple(about), tuple(groups)), unexplained, is_whole)
 
 
 class _Push:
@@ -101,13 +101,13 @@ class _Push:
         self._files = after.files()
         self._hunks = after.hunks(context=0)[0]
         self._names = frozenset(change.names())
-        renamed = {one.old_path: one.path for one in change.files() if one.old_path}
-        touched = {name for one in self._files for name in (one.path, one.old_path)}
+        renamed = {file.old_path: file.path for file in change.files() if file.old_path}
+        touched = {name for file in self._files for name in (file.path, file.old_path)}
         #: Files that the push touches, by all of their names.
         self._touched = touched | {old for old, new in renamed.items() if new in touched}
-        known = self._names.union(renamed)
+        names = self._names.union(renamed)
         rested = {(path, side) for *_, some in sentences for path, _, _, side, _ in some}
-        places = [(path, side) for path, side in sorted(rested) if path in known]
+        places = [(path, side) for path, side in sorted(rested) if path in names]
         commits = {"new": since, "old": change.merge_base}
         texts = self._repository.read(*(f"{commits[side]}:{path}" for path, side in places))
         self._contents = dict(zip(places, texts, strict=True))
@@ -117,14 +117,14 @@ class _Push:
         self,
         text: str,
         files: Sequence[str],
-        said: str,
+        commit: str,
         places: Iterable[Sequence[Any]],
         *,
         is_group: bool,
     ) -> SaidSentence | None:
-        """A sentence of the commit ``said``, its lines at the head; None if it may be wrong."""
+        """A sentence of ``commit``, its lines at the head; None if it may be wrong."""
         left = tuple(path for path in files if path in self._names)
-        if not self._is_little(said, left if is_group else self._names):
+        if not self._is_little(commit, left if is_group else self._names):
             return None
         lines, subject = [], text
         for path, start, end, side, digest in places:
@@ -139,22 +139,22 @@ class _Push:
                 span = min(first, around.line_start), max(last, around.line_end)
                 lined = content.decode("utf-8", "surrogateescape").split("\n")
                 definition = "\n".join(lined[span[0] - 1 : span[1]])
-            if any(_is_touched(one, *span) for one in hunks):
+            if any(_is_touched(hunk, *span) for hunk in hunks):
                 return None
             shift = line_after(hunks, first)[0] - first
             lines.append(SaidLines(path, first + shift, last + shift, side, opened.quote or ""))
             subject += f"\n{definition}"
         if self._touched_names.intersection(_WORD.findall(subject)):
             return None
-        return SaidSentence(text, tuple(lines), left, said)
+        return SaidSentence(text, tuple(lines), left, commit)
 
-    def _is_little(self, said: str, paths: Container[str]) -> bool:
-        """Whether pushes since ``said`` have changed few of the lines of some files."""
-        pushed = self.lines_since(said)
+    def _is_little(self, commit: str, paths: Container[str]) -> bool:
+        """Whether pushes since ``commit`` have changed few of the lines of some files."""
+        pushed = self.lines_since(commit)
         if pushed is None:
             return False
         more = sum(lines for path, lines in pushed.items() if path in paths)
-        total = sum(one.lines for one in self._change.files() if one.path in paths)
+        total = sum(file.lines for file in self._change.files() if file.path in paths)
         return more <= max(_FEW, _SHARE * total)
 
     def _lines_since(self, commit: str) -> dict[str, int] | None:
@@ -163,7 +163,7 @@ class _Push:
             return None
         if self._repository.merge_base(commit, self._since) != commit:
             return None
-        return {one.path: one.lines for one in self._after(commit).files()}
+        return {file.path: file.lines for file in self._after(commit).files()}
 
     def _after(self, commit: str) -> ChangeSet:
         return self._change.replace(trigger="range", base=commit, merge_base=commit, also=())
@@ -171,30 +171,30 @@ class _Push:
     @cached_property
     def _touched_names(self) -> frozenset[str]:
         """What the push defines in another way, and the words of its lines outside of functions."""
-        oids = [oid for one in self._files for oid in (one.old_oid, one.new_oid)]
+        oids = [oid for file in self._files for oid in (file.old_oid, file.new_oid)]
         read = iter(self._repository.read_small(oids, _MOST))
-        found: set[str] = set()
-        for one in self._files:
-            for side, path in (("old", one.old_path or one.path), ("new", one.path)):
+        names: set[str] = set()
+        for file in self._files:
+            for side, path in (("old", file.old_path or file.path), ("new", file.path)):
                 content = next(read) or b""
                 if kind_of(path) != CODE:
                     continue
                 inner = _innermost(path, content)
                 lines = content.decode("utf-8", "surrogateescape").split("\n")
-                for hunk in self._hunks.get(one.path, ()):
+                for hunk in self._hunks.get(file.path, ()):
                     for number in range(hunk.span(side)[0], hunk.span(side)[1] + 1):
                         symbol = inner.get(number)
                         if symbol is not None:
-                            found.add(used_name(symbol.name))
+                            names.add(used_name(symbol.name))
                         if symbol is None or symbol.kind not in _FUNCTIONS:
-                            found.update(_WORD.findall(lines[number - 1]))
-        return frozenset(found) - _NO_NAMES
+                            names.update(_WORD.findall(lines[number - 1]))
+        return frozenset(names) - _NO_NAMES
 
 
 def _innermost(path: str, content: bytes) -> dict[int, Symbol]:
     """The innermost definition at each line that is in one."""
     symbols = outline(path, content).symbols if kind_of(path) == CODE else ()
-    ordered = tuple(sorted(symbols, key=lambda one: (one.line_start, -one.line_end)))
+    ordered = tuple(sorted(symbols, key=lambda symbol: (symbol.line_start, -symbol.line_end)))
     return ReadableFile(path, "", CODE, (), (), symbols=ordered).innermost
 
 
