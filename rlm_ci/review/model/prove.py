@@ -65,8 +65,8 @@ class ProvedClaims(Value):
         if not self.metrics:
             return {}
         return {
-            "refuted": [one.to_dict() for one in self.refuted],
-            "proofs": {mark: one.to_dict() for mark, one in self.stored.items()},
+            "refuted": [claim.to_dict() for claim in self.refuted],
+            "proofs": {mark: proof.to_dict() for mark, proof in self.stored.items()},
         }
 
 
@@ -111,24 +111,24 @@ class Prover:
 
     def settle(
         self,
-        found: tuple[TracedFinding, ...],
+        findings: tuple[TracedFinding, ...],
         ask: Ask | None,
         limit: tuple[float, float],
         spent: Mapping[str, float],
         earlier: Sequence[EarlierClaim] = (),
     ) -> tuple[tuple[TracedFinding, ...], ProvedClaims]:
-        """Decide about the claims in ``found``, then merge them with what tools found.
+        """Decide about the claims in ``findings``, then merge them with what tools found.
 
         ``spent`` counts against ``limit``; ``earlier`` are the claims of the last review.
         """
-        claims = merge.claims_of(found)
+        claims = merge.claims_of(findings)
         if not claims:
-            return found, ProvedClaims()
-        asked = None if ask is None else MeteredAsk(ask, spent, limit)
-        proved = self.prove(asked, claims, earlier)
-        if asked is not None:
-            proved = proved.replace(metrics={**proved.metrics, **asked.spent()})
-        tools = (one for one in found if not merge.is_claim(one.finding))
+            return findings, ProvedClaims()
+        metered_ask = None if ask is None else MeteredAsk(ask, spent, limit)
+        proved = self.prove(metered_ask, claims, earlier)
+        if metered_ask is not None:
+            proved = proved.replace(metrics={**proved.metrics, **metered_ask.spent()})
+        tools = (traced for traced in findings if not merge.is_claim(traced.finding))
         return merge.merge((*tools, *proved.findings)), proved
 
     def prove(
@@ -139,8 +139,8 @@ class Prover:
     ) -> ProvedClaims:
         """Decide about ``claims``, the most severe first. Without ``ask`` all are argued."""
         stage = _Stage(self, ask, earlier)
-        for one in claims:
-            stage.take(one)
+        for claim in claims:
+            stage.take(claim)
         if not self.of_fix:
             stage.mend()
         return stage.result()
@@ -157,7 +157,7 @@ class _Stage:
         self._claims: dict[str, EarlierClaim] = {}
         #: The ids of those whose questions ended early.
         self._cut: set[str] = set()
-        self._kept: list[TracedFinding] = []
+        self._findings: list[TracedFinding] = []
         self._refuted: list[RefutedClaim] = []
         names = (*refute.VERDICTS, *LEVELS, "disputed")
         self._numbers: dict[str, float] = dict.fromkeys(names, 0)
@@ -171,7 +171,7 @@ class _Stage:
 
     def result(self) -> ProvedClaims:
         return ProvedClaims(
-            tuple(self._kept),
+            tuple(self._findings),
             tuple(self._refuted),
             self._numbers,
             tuple(self._uncovered),
@@ -200,8 +200,8 @@ class _Stage:
             verdict, reason = self._second_look(finding, mark, trial, earlier)
         if verdict == refute.REFUTED and trial.is_open:
             verdict = refute.UNSURE  # an argument alone refutes nothing that ran
-        known = _kept(first, verdict, reason, earlier, is_cut=mark in self._cut)
-        self._claims[mark] = EarlierClaim(claim.finding, known)
+        carried = _carried_trial(first, verdict, reason, earlier, is_cut=mark in self._cut)
+        self._claims[mark] = EarlierClaim(claim.finding, carried)
         if verdict:
             self._numbers[verdict] += 1
         if reason:
@@ -221,15 +221,15 @@ class _Stage:
             doubted = round((finding.confidence or 0.0) * refute.DOUBT, 3)
             finding = finding.replace(confidence=doubted)
         if trial.level not in (GUIDELINE, ARGUED):
-            self._shown[len(self._kept)] = mark, trial
+            self._shown[len(self._findings)] = mark, trial
         finding = self._prover.sources.guidelines.pointed_to(finding)
-        self._kept.append(claim.replace(finding=finding))
+        self._findings.append(claim.replace(finding=finding))
 
     def mend(self) -> None:
         """Have what was shown repaired, as long as there is room: a claim does not depend on it."""
         runner = self._prover.runner
         for at, (mark, trial) in self._shown.items():
-            claim, reproduction = self._kept[at], trial.reproduction
+            claim, reproduction = self._findings[at], trial.reproduction
             proof = claim.finding.proof
             if runner is None or reproduction is None or proof is None:
                 continue
@@ -245,10 +245,10 @@ class _Stage:
             # Nobody is to apply a suggestion that was run, and does not hold.
             fix = None if is_refused else claim.finding.suggested_fix
             finding = claim.finding.replace(proof=proof.replace(**fields), suggested_fix=fix)
-            self._kept[at] = claim.replace(finding=finding)
+            self._findings[at] = claim.replace(finding=finding)
 
     def _mended_before(
-        self, runner: ProofRunner, mark: str, one: Reproduction
+        self, runner: ProofRunner, mark: str, reproduction: Reproduction
     ) -> RepairOutcome | None:
         """What came of the repair of an earlier review; None where a model is to be asked."""
         earlier = self._claims[mark].trial
@@ -256,7 +256,7 @@ class _Stage:
             why = earlier.repair_reason if earlier else ""
             return RepairOutcome(ok=False, reason=why) if why else None
         runner.start_validator()
-        tried = runner.try_repair(earlier.repair, one)
+        tried = runner.try_repair(earlier.repair, reproduction)
         return tried if tried.ok else None
 
     def _asked_to_mend(
@@ -265,8 +265,8 @@ class _Stage:
         why, level = self._spent, self._prover.repair_level
         if level is None or finding.severity < level:
             lowest = "off" if level is None else level.label
-            told = f"severity {finding.severity.label}, and review.repair_level is {lowest}"
-            return RepairOutcome(ok=False, reason=f"not asked for: {told}")
+            reason = f"severity {finding.severity.label}, and review.repair_level is {lowest}"
+            return RepairOutcome(ok=False, reason=f"not asked for: {reason}")
         if self._ask is not None and not why:
             try:
                 sources = self._prover.sources
@@ -274,10 +274,10 @@ class _Stage:
                 prompt = trial.prompt or self._prompt(finding, runner.framework())
                 tried = mend.by_question(self._ask, runner, sources, mark, prompt, trial)
                 fields = {"repair": tried.patch, "repair_reason": "" if tried.ok else tried.reason}
-                known = self._claims[mark]
-                if known.trial:
-                    trial_now = known.trial.replace(**fields)
-                    self._claims[mark] = known.replace(trial=trial_now)
+                claim = self._claims[mark]
+                if claim.trial:
+                    trial_now = claim.trial.replace(**fields)
+                    self._claims[mark] = claim.replace(trial=trial_now)
                 return tried
             except (LimitError, RemoteError) as error:
                 self._spent = why = printable(str(error))
@@ -417,7 +417,7 @@ class _Stage:
         )
 
 
-def _kept(
+def _carried_trial(
     trial: Trial, verdict: str, reason: str, earlier: EarlierTrial | None, *, is_cut: bool
 ) -> EarlierTrial | None:
     """What a later review need not ask about a claim."""
@@ -432,7 +432,7 @@ def _kept(
         return earlier
     verdict, reason = ("", "") if verdict == refute.UNEXAMINED else (verdict, reason)
     why = trial.reason if trial.prompt is not None else ""
-    known = EarlierTrial(reason=why, verdict=verdict, verdict_reason=reason)
+    carried = EarlierTrial(reason=why, verdict=verdict, verdict_reason=reason)
     if trial.outcome is not None and trial.outcome.head.status in (PASSED, FAILED) and why:
-        known = known.replace(reproduction=trial.reproduction, breaks=trial.breaks)
-    return None if known == EarlierTrial() else known
+        carried = carried.replace(reproduction=trial.reproduction, breaks=trial.breaks)
+    return None if carried == EarlierTrial() else carried

@@ -68,24 +68,24 @@ class ProofRunner(Closing):
 
     def __init__(
         self,
-        place: ProofPlace,
+        proof_place: ProofPlace,
         fact: Fact,
         *,
         seconds: float = launch.SECONDS,
         tell: Callable[[str], object] = str,
     ) -> None:
         self._fact = fact
-        self._setup = "" if place.setup is None else printable(place.setup.text)
+        self._setup = "" if proof_place.setup is None else printable(proof_place.setup.text)
         self._tell = tell
-        self._trees = ProofTrees(place)
-        self._validator = place.validator
+        self._trees = ProofTrees(proof_place)
+        self._validator = proof_place.validator
         self._launcher = launch.Launcher(self._trees, seconds)
         self._lock = threading.Lock()
         self._key = {
-            "base": place.base,
-            "head": place.head,
-            "setup": list(place.setup.argv) if place.setup else None,
-            "validators": [one.text for one in place.validators],
+            "base": proof_place.base,
+            "head": proof_place.head,
+            "setup": list(proof_place.setup.argv) if proof_place.setup else None,
+            "validators": [validator.text for validator in proof_place.validators],
         }
         self._available: str | None = None
         #: What the setup printed, if it failed.
@@ -99,8 +99,8 @@ class ProofRunner(Closing):
     def available(self) -> str:
         """Why nothing can be run, in a line; "" where it can."""
         if self._available is None:
-            told = self._fact("reproducible", "proofs", self._key, self._ready)
-            self._available, self._log = str(told["why"]), str(told["output"])
+            record = self._fact("reproducible", "proofs", self._key, self._ready)
+            self._available, self._log = str(record["why"]), str(record["output"])
         return self._available
 
     def _ready(self) -> Mapping[str, str]:
@@ -109,34 +109,35 @@ class ProofRunner(Closing):
         why = self._trees.why_not()
         return {"why": why, "output": self._trees.setup_output[-_LOG:]}
 
-    def check(self, one: Reproduction, *, unmended: bool = False) -> ProofOutcome:
+    def check(self, reproduction: Reproduction, *, unmended: bool = False) -> ProofOutcome:
         """What runs of a reproduction show. Raises StorageError, and ConfigError in a replay.
 
         ``unmended``: the claim is that head still has a fault of the base.
         """
-        outcome = partial(self._argued, one)
-        if reason := self.available or _misshapen(one):
+        outcome = partial(self._argued, reproduction)
+        if reason := self.available or _misshapen(reproduction):
             return outcome(reason, RunOutcome(ends.NOT_RUN, reason, self._log))
-        head = self._ran(one, HEAD, 1)
+        head = self._ran(reproduction, HEAD, 1)
         if head.outcome.status == ends.PASSED:
-            again = self._ran(one, HEAD, 2).outcome
+            again = self._ran(reproduction, HEAD, 2).outcome
             if again.status != ends.PASSED:
                 return outcome(f"{PASSES}, and not each time", _flaky(again))
             return outcome(PASSES, head.outcome)
         if head.outcome.status != ends.FAILED:
             return outcome(f"at head {head.outcome.reason}", head.outcome)
-        if head.fails_as(one.expects) is None:
-            told = "; ".join(failure.told for failure in head.failures[:2])
+        if head.fails_as(reproduction.expects) is None:
+            messages = "; ".join(failure.told for failure in head.failures[:2])
             return outcome(
-                f"at head it fails by {told}, which is not what is claimed", head.outcome
+                f"at head it fails by {messages}, which is not what is claimed", head.outcome
             )
-        return self._compared(one, head, self._ran(one, BASE, 1), unmended=unmended)
+        base = self._ran(reproduction, BASE, 1)
+        return self._compared(reproduction, head, base, unmended=unmended)
 
-    def try_repair(self, patch: str, one: Reproduction) -> RepairOutcome:
+    def try_repair(self, patch: str, reproduction: Reproduction) -> RepairOutcome:
         """Whether a patch for head mends what a reproduction shows, and harms nothing else."""
-        if reason := self.available or _misshapen(one):
+        if reason := self.available or _misshapen(reproduction):
             return RepairOutcome(ok=False, reason=reason)
-        return self._repairs.attempt(patch, one)
+        return self._repairs.attempt(patch, reproduction)
 
     def start_validator(self) -> None:
         """Run the validator on head, before a repair is asked for that it is to judge."""
@@ -150,10 +151,10 @@ class ProofRunner(Closing):
 
     def compare(self, script: str) -> tuple[str, str]:
         """What a Python script prints at head, and at the base, and how it ends there."""
-        one = Reproduction("script.py", script, ends.SCRIPT, "")
-        if reason := self.available or _misshapen(one):
+        reproduction = Reproduction("script.py", script, ends.SCRIPT, "")
+        if reason := self.available or _misshapen(reproduction):
             return (f"not run: {reason}",) * 2
-        head, base = (self._ran(one, side, 1) for side in (HEAD, BASE))
+        head, base = (self._ran(reproduction, side, 1) for side in (HEAD, BASE))
         return _printout(head.outcome), _printout(base.outcome)
 
     def shell(self, line: str, side: str) -> StreamResult:
@@ -165,38 +166,46 @@ class ProofRunner(Closing):
             return self._launcher.shell(line, side)
 
     def _compared(
-        self, one: Reproduction, head: ReproductionRun, base: ReproductionRun, *, unmended: bool
+        self,
+        reproduction: Reproduction,
+        head: ReproductionRun,
+        base: ReproductionRun,
+        *,
+        unmended: bool,
     ) -> ProofOutcome:
         """What a reproduction that fails at head as claimed shows, by how it ends at the base."""
         if base.outcome.status == ends.PASSED:
-            return self._settled(one, head, base, PROVEN, "fails at head, passes at the base")
+            return self._settled(
+                reproduction, head, base, PROVEN, "fails at head, passes at the base"
+            )
         if base.outcome.status != ends.FAILED:
             return self._argued(
-                one, f"at the base {base.outcome.reason}", head.outcome, base.outcome
+                reproduction, f"at the base {base.outcome.reason}", head.outcome, base.outcome
             )
         first = next(iter(base.failures), ClaimFailure((), ""))
-        is_alike = base.fails_as(one.expects) is not None
-        if not _is_python(one) and first.says_missing:  # runners print the code of a test, too
+        is_alike = base.fails_as(reproduction.expects) is not None
+        is_python = _is_python(reproduction)
+        if not is_python and first.says_missing:  # runners print the code of a test, too
             is_alike = is_alike and head.failures[0].says_missing
         is_left = unmended and is_alike
         if not is_left and (is_alike or not first.says_missing):
             reason = ends.FAILS_ALIKE if is_alike else f"it fails at the base, too, by {first.told}"
-            return self._argued(one, reason, head.outcome, base.outcome)
+            return self._argued(reproduction, reason, head.outcome, base.outcome)
         why = "at the base for the same reason"
         if not is_left:
             why = f"the base has nothing to compare with: {first.told}"
             gone = base.outcome.replace(status=ends.NOT_APPLICABLE, reason=why)
             base = base.replace(outcome=gone)
-        if _is_python(one):
-            hollow = self._ran(one, HEAD, 1, launch.HOLLOW)
+        if is_python:
+            hollow = self._ran(reproduction, HEAD, 1, launch.HOLLOW)
             if hollow.failures[:1] and hollow.failures[0].is_like(head.failures[0]):
                 reason = "it fails whatever the project's code returns"
-                return self._argued(one, reason, head.outcome, base.outcome)
-        return self._settled(one, head, base, REPRODUCED, f"fails at head; {why}")
+                return self._argued(reproduction, reason, head.outcome, base.outcome)
+        return self._settled(reproduction, head, base, REPRODUCED, f"fails at head; {why}")
 
     def _settled(
         self,
-        one: Reproduction,
+        reproduction: Reproduction,
         head: ReproductionRun,
         base: ReproductionRun,
         level: str,
@@ -204,8 +213,8 @@ class ProofRunner(Closing):
     ) -> ProofOutcome:
         """The level, if both sides end the same way once more."""
         for side, before in ((HEAD, head), (BASE, base)):
-            again = self._ran(one, side, 2)
-            is_same = [*map(_named, again.failures)] == [*map(_named, before.failures)]
+            again = self._ran(reproduction, side, 2)
+            is_same = [*map(_kinds, again.failures)] == [*map(_kinds, before.failures)]
             if again.outcome.status == ends.PASSED == before.outcome.status or (
                 again.failures and is_same
             ):
@@ -213,26 +222,26 @@ class ProofRunner(Closing):
             where = "head" if side == HEAD else "the base"
             reason = f"at {where} it does not end the same way each time"
             runs = {HEAD: head.outcome, BASE: base.outcome, side: _flaky(again.outcome)}
-            return self._argued(one, reason, runs[HEAD], runs[BASE])
-        uses, reason_not = self._watched(one, head, base)
+            return self._argued(reproduction, reason, runs[HEAD], runs[BASE])
+        uses, reason_not = self._watched(reproduction, head, base)
         if reason_not:
-            return self._argued(one, reason_not, head.outcome, base.outcome)
-        failure = head.fails_as(one.expects)
+            return self._argued(reproduction, reason_not, head.outcome, base.outcome)
+        failure = head.fails_as(reproduction.expects)
         line = "" if failure is None else encodable(failure.line)
-        by = self._command(one)
+        by = self._command(reproduction)
         return ProofOutcome(level, reason, head.outcome, base.outcome, by, line, uses)
 
     def _watched(
-        self, one: Reproduction, head: ReproductionRun, base: ReproductionRun
+        self, reproduction: Reproduction, head: ReproductionRun, base: ReproductionRun
     ) -> tuple[tuple[ProjectUse, ...], str]:
         """What it does to the project besides calling it, and why it shows nothing, "" if it may.
 
         Of other languages than Python nothing sees what a test does. There the code has comments
         more, with all that the other side has: whoever reads code as text is told by that.
         """
-        is_python = _is_python(one)
+        is_python = _is_python(reproduction)
         for side, before in ((HEAD, head), (BASE, base)):
-            now = self._ran(one, side, 1, launch.WATCHED)
+            now = self._ran(reproduction, side, 1, launch.WATCHED)
             has_passed = (now.outcome.status == ends.PASSED, before.outcome.status == ends.PASSED)
             if not is_python and has_passed[0] != has_passed[1]:
                 return (), _TEXT
@@ -243,68 +252,74 @@ class ProofRunner(Closing):
         return (), ""
 
     def _argued(
-        self, one: Reproduction, reason: str, head: RunOutcome, base: RunOutcome | None = None
+        self,
+        reproduction: Reproduction,
+        reason: str,
+        head: RunOutcome,
+        base: RunOutcome | None = None,
     ) -> ProofOutcome:
         reason = reason[:_REASON]
-        return ProofOutcome(ARGUED, reason, head, base, self._command(one))
+        return ProofOutcome(ARGUED, reason, head, base, self._command(reproduction))
 
-    def _command(self, one: Reproduction) -> str:
+    def _command(self, reproduction: Reproduction) -> str:
         """A line with which a person runs it, once it lies at its path."""
-        if one.kind == ends.SCRIPT:
+        if reproduction.kind == ends.SCRIPT:
             return "python reproduction.py"
-        if _is_python(one):
-            return f"python -m pytest {printable(one.path)[:200]}"
-        test = other_languages.ForeignTest(one, self._validator, self._trees.root)
+        if _is_python(reproduction):
+            return f"python -m pytest {printable(reproduction.path)[:200]}"
+        test = other_languages.ForeignTest(reproduction, self._validator, self._trees.root)
         return printable(test.command())[:_REASON]
 
     # ── one run ──
 
-    def _ran(self, one: Reproduction, side: str, number: int, how: str = "") -> ReproductionRun:
-        key = {**self._key, **one.to_dict(), "side": side, "how": how}
+    def _ran(
+        self, reproduction: Reproduction, side: str, number: int, how: str = ""
+    ) -> ReproductionRun:
+        key = {**self._key, **reproduction.to_dict(), "side": side, "how": how}
 
         def produce() -> Mapping[str, Any]:
             if (side, number, how) == (HEAD, 1, ""):
-                self._tell(f"running the reproduction {printable(one.path)}")
+                self._tell(f"running the reproduction {printable(reproduction.path)}")
             with self._lock:
                 try:
-                    return self._launcher.run(one, side, how)
+                    return self._launcher.run(reproduction, side, how)
                 except (UnavailableError, ConfigError) as error:
                     return launch.record(ends.NOT_RUN, f"nothing could be run: {error.what}")
 
         name = "-".join(filter(None, (how, side, str(number))))
-        told = self._fact("reproduction", f"proofs/{one.digest}/{name}", key, produce)
-        outcome = RunOutcome(*(str(told[name]) for name in ("status", "reason", "output")))
-        failures = tuple(map(ClaimFailure.from_dict, told["failures"]))
+        record = self._fact("reproduction", f"proofs/{reproduction.digest}/{name}", key, produce)
+        outcome = RunOutcome(*(str(record[name]) for name in ("status", "reason", "output")))
+        failures = tuple(map(ClaimFailure.from_dict, record["failures"]))
         uses = tuple(
-            ProjectUse(*(str(one[of]) for of in ProjectUse._fields)) for one in told["uses"]
+            ProjectUse(*(str(use[of]) for of in ProjectUse._fields)) for use in record["uses"]
         )
         return ReproductionRun(outcome, failures, uses)
 
 
-def _is_python(one: Reproduction) -> bool:
-    return one.kind == ends.SCRIPT or one.path.endswith(".py")
+def _is_python(reproduction: Reproduction) -> bool:
+    return reproduction.kind == ends.SCRIPT or reproduction.path.endswith(".py")
 
 
-def _misshapen(one: Reproduction) -> str:
+def _misshapen(reproduction: Reproduction) -> str:
     """Why a reproduction is none that can be run; "" where it is one."""
-    if one.kind not in {ends.TEST, ends.SCRIPT}:
-        return f"a reproduction is a test or a script, and no {printable(one.kind)[:40]}"
-    if len(one.content) > LARGEST or not one.content.strip():
+    if reproduction.kind not in {ends.TEST, ends.SCRIPT}:
+        return f"a reproduction is a test or a script, and no {printable(reproduction.kind)[:40]}"
+    if len(reproduction.content) > LARGEST or not reproduction.content.strip():
         return "the reproduction is empty, or too long"
-    if SIGN in one.content:
+    if SIGN in reproduction.content:
         # Of an answer only this is kept, and what runs must be what is kept.
         return "a text in it looks like a secret, and was removed: put it together from parts"
-    parts = one.path.split("/")
-    if one.kind == ends.SCRIPT:
+    if reproduction.kind == ends.SCRIPT:
         return ""
-    if {"", ".", "..", ".git"} & set(parts) or "\0" in one.path or len(one.path) > _REASON:
+    path = reproduction.path
+    if {"", ".", "..", ".git"} & set(path.split("/")) or "\0" in path or len(path) > _REASON:
         return "its path is none of a file in the project"
-    if not (readers.is_known(one.path) and test_file_names.is_file(one.path)):
+    if not (readers.is_known(path) and test_file_names.is_file(path)):
         return "it is no file of tests, by its name, in a language whose tests can be run"
     return ""
 
 
-def _named(failure: ClaimFailure) -> tuple[str, ...]:
+def _kinds(failure: ClaimFailure) -> tuple[str, ...]:
     return failure.kinds
 
 
