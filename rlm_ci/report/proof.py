@@ -62,8 +62,8 @@ class Proof(Value):
         printed = [line.strip() for line in lines]
         # pytest marks them, and explains them below by lines with a mark of their own.
         marked = [line[1:].strip() for line in printed if line.startswith("E  ")]
-        if told := [line for line in marked if line[:1] not in "+-?"]:
-            return told[-1]
+        if errors := [line for line in marked if line[:1] not in "+-?"]:
+            return errors[-1]
         frames = [at for at, line in enumerate(lines) if _FRAME.match(line)]
         for line in lines[frames[-1] :] if frames else ():
             if not line[0].isspace():  # what follows explains it

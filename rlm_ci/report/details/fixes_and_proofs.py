@@ -49,8 +49,8 @@ def fix_of(
             language = language_of(finding)
             pieces.append({"text": None, "code": surface.block(piece, language)})
         else:
-            told = f"{count(piece.count(chr(10)) + 1, 'line')} of code, which `report.json` has."
-            pieces.append({"text": surface.text(told), "code": None})
+            note = f"{count(piece.count(chr(10)) + 1, 'line')} of code, which `report.json` has."
+            pieces.append({"text": surface.text(note), "code": None})
     return pieces
 
 
@@ -142,12 +142,12 @@ def proof_of(
     }
 
 
-def _output(text: str, surface: Surface, most: int) -> Any:
-    if not most:
+def _output(text: str, surface: Surface, line_limit: int) -> Any:
+    if not line_limit:
         return None
     lines = text.rstrip("\n").split("\n")
-    left = len(lines) - most
-    cut = [f"… {count(left, 'line')} above", *lines[-most:]] if left > 1 else lines
+    left = len(lines) - line_limit
+    cut = [f"… {count(left, 'line')} above", *lines[-line_limit:]] if left > 1 else lines
     shown = "\n".join(neutralise.clip(line, _WIDTH) for line in cut)
     return surface.block(shown) if shown.strip() else None
 
