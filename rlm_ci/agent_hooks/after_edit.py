@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _CHECK = "diff-budget"
 #: The part of the budget from which on an agent is advised.
-_MUCH = 0.8
+_SHARE = 0.8
 
 
 def after_edit(session: Session, site: WorkSite) -> str:
@@ -25,13 +25,13 @@ def after_edit(session: Session, site: WorkSite) -> str:
         return ""
     for part in site.report(session, change, [_CHECK]).parts:
         for unit in ("files", "lines"):
-            used, most = (part.metrics.get(name, 0) for name in (unit, f"max_{unit}"))
-            if part.id == _CHECK and used and used >= _MUCH * most:
+            used, limit = (part.metrics.get(name, 0) for name in (unit, f"max_{unit}"))
+            if part.id == _CHECK and used and used >= _SHARE * limit:
                 later = session.replace(messages=(*session.messages, _CHECK))
                 sessions.save(site.folder, later)
                 noun = count(used, unit.removesuffix("s"))
                 return (
-                    f"rlm-ci: this session has changed {noun} of the {most:,} that one change may "
+                    f"rlm-ci: this session has changed {noun} of the {limit:,} that one change may "
                     "have. Split here: finish what is begun, and leave the rest for another change."
                 )
     return ""

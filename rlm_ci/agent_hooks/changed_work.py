@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding, Report
 
 #: What no edit of an agent mends: the person names the task.
-_PERSONS = "delegation-guard/missing-task-id"
+_MISSING_TASK = "delegation-guard/missing-task-id"
 #: What an agent mends whose hooks record its subagents, and how.
 _NO_SUBAGENT = "delegation-guard/no-subagent-manifest"
 _START_SUBAGENT = "start a subagent for a part of this work, and wait until it ends: it is recorded"
@@ -33,7 +33,7 @@ _LONGEST = 600
 _MARKUP = r"<(?=[A-Za-z/!?])"
 #: What a person is told of a file that takes too long to read, and of so many at most.
 _LARGE = "{} has more than 16 MiB: it counts as removed, and nothing in it is judged"
-_NAMED = 5
+_MAX_PATHS = 5
 _SMALLER = "keep the file below 16 MiB: rlm-ci reads no larger one, and counts it as removed"
 #: What a conflict leaves in a file, at the start of a line, and bytes of files that are read.
 _CONFLICT = (b"<<<<<<< ", b">>>>>>> ")
@@ -90,16 +90,16 @@ class WorkSite(Value):
         repository, head = self.repository, self.repository.head_commit()
         if not (session.head and head) or head == session.head:
             return ()
-        known = repository.refs("refs/remotes")
-        names = {one[1] for name, one in known.items() if name.endswith("/HEAD")}
-        names = names or {name for name in known if name.endswith(("/main", "/master"))}
-        for name in sorted(names & known.keys()):
-            taken = repository.merge_base(head, known[name][0])
+        refs = repository.refs("refs/remotes")
+        names = {target for name, (_, target) in refs.items() if name.endswith("/HEAD")}
+        names = names or {name for name in refs if name.endswith(("/main", "/master"))}
+        for name in sorted(names & refs.keys()):
+            taken = repository.merge_base(head, refs[name][0])
             if taken and repository.merge_base(taken, session.head) != taken:
                 return (taken,)
         return ()
 
-    def report(self, session: Session, change: ChangeSet, wanted: Sequence[str] = ()) -> Report:
+    def report(self, session: Session, change: ChangeSet, checks: Sequence[str] = ()) -> Report:
         """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
         from rlm_ci.agent_hooks import tasks  # most stops change nothing
         from rlm_ci.judge.judge import judge
@@ -110,7 +110,7 @@ class WorkSite(Value):
         environ = sessions.environment(session, self.environ)
         if not any(environ.get(name) for name in _TASK.variables):
             flags.setdefault("task", tasks.of_session(self.event, self.repository, None) or None)
-        judgement = judge(flags, wanted, lambda _: change, known=(change,), environ=environ)
+        judgement = judge(flags, checks, lambda _: change, known=(change,), environ=environ)
         return judgement.report
 
     def config_error(self, session: Session, change: ChangeSet) -> RlmCiError | None:
@@ -126,9 +126,9 @@ class WorkSite(Value):
     def look(self, session: Session) -> tuple[Session, list[Problem], list[str]]:
         """The problems that hold an agent, and notes for the person. Raises RlmCiError."""
         change, large = self.change(session)
-        notes = [_harmless(_LARGE.format(path)) for path in large[:_NAMED]]
-        if large[_NAMED:]:
-            notes.append(f"nor is any of {count(len(large) - _NAMED, 'more file')} of that size")
+        notes = [_harmless(_LARGE.format(path)) for path in large[:_MAX_PATHS]]
+        if others := large[_MAX_PATHS:]:
+            notes.append(f"nor is any of {count(len(others), 'more file')} of that size")
         if change is None:
             return session, [], notes
         report = self.report(session, change)
@@ -138,20 +138,21 @@ class WorkSite(Value):
             what = str(error).replace(f" at {(change.head or '')[:12]}", "")
             text = _lines(f"the config file is not valid any more: {what}", error.hint)
             problems.append(Problem("config", text))
-        standing = [one for one in report.findings if _is_open(one, report, change)]
-        for one in standing:
-            hint = one.hint
-            if one.rule == _NO_SUBAGENT and self.event.agent not in dialects.WITHOUT_SUBAGENTS:
+        failing = [finding for finding in report.findings if _is_open(finding, report, change)]
+        for finding in failing:
+            hint = finding.hint
+            if finding.rule == _NO_SUBAGENT and self.event.agent not in dialects.WITHOUT_SUBAGENTS:
                 hint = _START_SUBAGENT
-            elif one.evidence and one.evidence[0].path in large:
+            elif finding.evidence and finding.evidence[0].path in large:
                 hint = _SMALLER
-            if one.rule != _PERSONS:
-                problems.append(Problem(_key(one), _described(one.replace(hint=hint))))
-        others = [
-            f"what the remote's default branch has up to {one[:12]} is not judged"
-            for one in change.also
+            if finding.rule != _MISSING_TASK:
+                text = _described(finding.replace(hint=hint))
+                problems.append(Problem(_key(finding), text))
+        commits = [
+            f"what the remote's default branch has up to {commit[:12]} is not judged"
+            for commit in change.also
         ]
-        notes += [*_notes(report, standing), *others, *_in_conflict(change)]
+        notes += [*_notes(report, failing), *commits, *_in_conflict(change)]
         if session.configuration["validator"]:
             session = self._validate(session, change.repository, problems, notes)
         return session, problems, notes
@@ -165,15 +166,15 @@ class WorkSite(Value):
         from rlm_ci.agent_hooks import validation
         from rlm_ci.errors import RlmCiError
 
-        named = session.configuration
-        if not named["commands"]:
+        configuration = session.configuration
+        if not configuration["commands"]:
             return session
         environ = sessions.environment(session, self.environ)
-        runs = validation.HookValidator(
-            repository, environ, named["commands"], named["sandbox"], self.ends
+        validator = validation.HookValidator(
+            repository, environ, configuration["commands"], configuration["sandbox"], self.ends
         )
         try:
-            failures, known = runs.compare(session.tree, session.baseline)
+            failures, baseline = validator.compare(session.tree, session.baseline)
         except RlmCiError as error:
             notes.append(_not_run("the validator", error))
             return session
@@ -182,9 +183,9 @@ class WorkSite(Value):
             lines = failures.text(mark).split("\n")
             text = "\n   ".join(line if mark in line else _harmless(line) for line in lines)
             problems.append(Problem(f"validator {' '.join(sorted(failures.findings))}", text))
-        elif known:
+        elif baseline:
             notes.append("the validator failed before this session, too, in the same way")
-        return session.replace(baseline=tuple(known)) if known or failures.reason else session
+        return session.replace(baseline=tuple(baseline)) if baseline or failures.reason else session
 
 
 def _in_conflict(change: ChangeSet) -> Iterator[str]:
@@ -208,9 +209,9 @@ def _is_open(finding: Finding, report: Report, change: ChangeSet) -> bool:
     reason = inline(finding) if finding.suppression else None
     if reason is None or reason != finding.suppression:
         return False
-    place = finding.evidence[0]
-    before = change.read(place.path, _LIMIT, old=True) or b""
-    quote = (place.quote or "").encode("utf-8", "surrogateescape")
+    location = finding.evidence[0]
+    before = change.read(location.path, _LIMIT, old=True) or b""
+    quote = (location.quote or "").encode("utf-8", "surrogateescape")
     return quote not in before and finding.replace(suppression=None).fails(report.fail_level)
 
 
@@ -221,16 +222,16 @@ def _key(finding: Finding) -> str:
 
 
 def _described(finding: Finding) -> str:
-    place = ""
+    where = ""
     if finding.evidence:
-        first = finding.evidence[0]
-        place = one_line(first.path)
-        if first.line_start:
-            place += f":{first.line_start}"
-        if first.side == "old":
-            place += " (as it was)"
-        place += ": "
-    return _lines(f"{place}{finding.message} [{finding.rule}]", finding.hint or "")
+        location = finding.evidence[0]
+        where = one_line(location.path)
+        if location.line_start:
+            where += f":{location.line_start}"
+        if location.side == "old":
+            where += " (as it was)"
+        where += ": "
+    return _lines(f"{where}{finding.message} [{finding.rule}]", finding.hint or "")
 
 
 def _lines(what: str, hint: str) -> str:
@@ -250,12 +251,12 @@ def _not_run(what: str, error: RlmCiError) -> str:
     return _harmless(f"{what} could not run: {error}{hint}")
 
 
-def _notes(report: Report, standing: Sequence[Finding]) -> Iterator[str]:
+def _notes(report: Report, failing: Sequence[Finding]) -> Iterator[str]:
     """What the person learns, and no agent can mend."""
     for part in report.parts:
         if part.error is not None:
             yield _not_run(part.id, part.error)
-    if any(one.rule == _PERSONS for one in standing):
+    if any(finding.rule == _MISSING_TASK for finding in failing):
         yield (
             "delegation-guard judged nothing: no task is named; set MCP_RUNNER_TASK_ID before "
             "the agent starts"

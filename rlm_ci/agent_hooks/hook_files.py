@@ -21,7 +21,7 @@ _SECONDS, _SECONDS_OF_STOP = 60, 600
 _OR_WARN = " || exit 1"
 #: Copilot shows the errors of a hook that ends with 2, and no others; VS Code is held by that.
 _OR_SHOW = ' || { [ "$COPILOT_CLI" ] && exit 2; exit 1; }'
-_OURS = re.compile(r"(?:^|[\s/\\\"'])rlm-ci(?:\.exe)?[\"']? agent-hook\b")
+_OUR_COMMAND = re.compile(r"(?:^|[\s/\\\"'])rlm-ci(?:\.exe)?[\"']? agent-hook\b")
 #: Where a hook has its command.
 _COMMANDS = ("command", "bash", "powershell")
 
@@ -109,18 +109,18 @@ def added(agent: str, text: str, *, after_edit: bool = False) -> str:
     if not text:
         entries = _entries(agent, after_edit=after_edit)
         return f"{json.dumps({**AGENTS[agent].needs, 'hooks': entries}, indent=2)}\n"
-    wanted = _entries(agent, after_edit=after_edit or AFTER_EDIT in installed(agent, text))
-    if _all_commands(json.dumps({"hooks": wanted})) == _all_commands(text):
+    entries = _entries(agent, after_edit=after_edit or AFTER_EDIT in installed(agent, text))
+    if _all_commands(json.dumps({"hooks": entries})) == _all_commands(text):
         return text
     text = without(text)
-    for event, (entry,) in wanted.items():
+    for event, (entry,) in entries.items():
         text = json_edit.add(text, ("hooks", event), entry)
     return text
 
 
 def without(text: str) -> str:
     """The text of a hook file without our hooks. Raises ValueError."""
-    while keys := next((keys for _, _, keys in _ours(text)), ()):
+    while keys := next((keys for _, _, keys in _our_hooks(text)), ()):
         text = json_edit.remove(text, keys)
     return text
 
@@ -145,7 +145,7 @@ def is_empty(agent: str, text: str) -> bool:
 def installed(agent: str, text: str) -> list[str]:
     """Our events that have a hook of ours. Raises ValueError."""
     events = AGENTS[agent].events
-    return list(dict.fromkeys(events[event] for event, _, _ in _ours(text) if event in events))
+    return list(dict.fromkeys(events[event] for event, _, _ in _our_hooks(text) if event in events))
 
 
 def plugin() -> str:
@@ -163,24 +163,26 @@ def _entries(agent: str, *, after_edit: bool = False) -> dict[str, list[dict[str
     """What our hooks are in the file, by the program's event."""
     file = AGENTS[agent]
     entries = {}
-    for event, own in file.events.items():
-        if own == AFTER_EDIT and not after_edit:
+    for name, event in file.events.items():
+        if event == AFTER_EDIT and not after_edit:
             continue
         hook: dict[str, Any] = {"type": "command"}
-        line = command(agent, own)
+        line = command(agent, event)
         for key in file.commands:  # PowerShell 5 has no ||
             hook[key] = line.partition(" ||")[0] if key == "powershell" else line
-        hook[file.timeout] = (_SECONDS_OF_STOP if own == STOP else _SECONDS) * file.second
-        matcher = {"matcher": file.edit_tools} if own == AFTER_EDIT and file.edit_tools else {}
-        entries[event] = [{**matcher, **(hook if file.is_flat else {"hooks": [hook]})}]
+        hook[file.timeout] = (_SECONDS_OF_STOP if event == STOP else _SECONDS) * file.second
+        matcher = {"matcher": file.edit_tools} if event == AFTER_EDIT and file.edit_tools else {}
+        entries[name] = [{**matcher, **(hook if file.is_flat else {"hooks": [hook]})}]
     return entries
 
 
 def _all_commands(text: str) -> list[tuple[str, str]]:
-    return sorted((event, command) for event, hook, _ in _ours(text) for command in _commands(hook))
+    return sorted(
+        (event, command) for event, hook, _ in _our_hooks(text) for command in _commands(hook)
+    )
 
 
-def _ours(text: str) -> Iterator[tuple[str, dict[str, Any], tuple[int | str, ...]]]:
+def _our_hooks(text: str) -> Iterator[tuple[str, dict[str, Any], tuple[int | str, ...]]]:
     """Our hooks in a file, each with its event and the keys that lead to it."""
     settings = json_edit.parse(text).value
     events = settings.get("hooks") if isinstance(settings, dict) else None
@@ -199,4 +201,4 @@ def _commands(hook: Mapping[str, Any]) -> list[str]:
 
 
 def _is_ours(hook: object) -> bool:
-    return isinstance(hook, dict) and any(_OURS.search(text) for text in _commands(hook))
+    return isinstance(hook, dict) and any(_OUR_COMMAND.search(text) for text in _commands(hook))

@@ -52,18 +52,18 @@ def add(text: str, path: Sequence[str], value: object) -> str:
 
     Raises ValueError where the text is no JSON, or something at ``path`` is of another type.
     """
-    container, rest = parse(text), list(path)
-    while isinstance(container.value, dict) and rest and (inner := container.child(rest[0])):
-        container, rest = inner, rest[1:]
-    if not isinstance(container.value, dict if rest else list):
-        name = ".".join(path[: len(path) - len(rest)]) or "the whole"
-        raise ValueError(f"{name} is not {'an object' if rest else 'a list'}")
-    if not rest:
+    container, keys = parse(text), list(path)
+    while isinstance(container.value, dict) and keys and (inner := container.child(keys[0])):
+        container, keys = inner, keys[1:]
+    if not isinstance(container.value, dict if keys else list):
+        name = ".".join(path[: len(path) - len(keys)]) or "the whole"
+        raise ValueError(f"{name} is not {'an object' if keys else 'a list'}")
+    if not keys:
         return _inserted(text, container, None, value)
     value = [value]
-    for key in reversed(rest[1:]):
+    for key in reversed(keys[1:]):
         value = {key: value}
-    return _inserted(text, container, rest[0], value)
+    return _inserted(text, container, keys[0], value)
 
 
 def remove(text: str, keys: Sequence[int | str]) -> str:
@@ -125,8 +125,8 @@ def _without(text: str, container: JsonValue, key: int | str) -> str:
         after = text[child.end : comma] + text[comma:right].removeprefix(",")
     if _LINE_END.match(after + text[right:]):
         before = before.rstrip(_BLANK)
-    kept = before + after
-    return text[:left] + (kept if kept.strip(_BLANK) else "") + text[right:]
+    middle = before + after
+    return text[:left] + (middle if middle.strip(_BLANK) else "") + text[right:]
 
 
 def _indents(text: str, container: JsonValue) -> tuple[str, str]:

@@ -161,9 +161,9 @@ def environment(session: Session, environ: Mapping[str, str]) -> dict[str, str]:
 
     An agent may add variables to the files of its own program.
     """
-    changed = variables(environ)
-    rest = {name: value for name, value in environ.items() if name not in changed}
-    return {**rest, **session.environment}
+    settings = variables(environ)
+    others = {name: value for name, value in environ.items() if name not in settings}
+    return {**others, **session.environment}
 
 
 def sweep(folder: str) -> None:

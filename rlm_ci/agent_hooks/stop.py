@@ -67,13 +67,13 @@ def decide(event: Event, session: Session, problems: Sequence[Problem]) -> tuple
     if reason and not flaw:
         head = f"rlm-ci: {_OVERRIDE} lets {event.agent} stop ({printable(reason)[:200]}) with "
         return session, Outcome(message=_listed(head, problems))
-    most = session.configuration["max_blocks"]
+    limit = session.configuration["max_blocks"]
     blocks = max(session.blocks, event.loop_count or 0)
     keys = tuple(problem.key for problem in problems)
     is_new = not set(keys) <= set(session.released)
-    if is_new and blocks < most:
-        held = session.replace(blocks=blocks + 1, released=())
-        return held, Outcome(hold=_reason(problems, flaw))
+    if is_new and blocks < limit:
+        later = session.replace(blocks=blocks + 1, released=())
+        return later, Outcome(hold=_reason(problems, flaw))
     head = f"rlm-ci lets {event.agent} stop"
     head += f" after {count(blocks, 'reminder')}, with " if blocks else ", with "
     return session.replace(blocks=0, released=keys), Outcome(message=_listed(head, problems))
@@ -100,12 +100,12 @@ def _listed(head: str, problems: Sequence[Problem]) -> str:
     return (head + _within(problems, dialects.LONGEST // 3)).rstrip("\n")
 
 
-def _within(problems: Sequence[Problem], most: int) -> str:
-    """As many problems as fit into ``most`` bytes, and the number of the others."""
+def _within(problems: Sequence[Problem], limit: int) -> str:
+    """As many problems as fit into ``limit`` bytes, and the number of the others."""
     text = ""
     for number, problem in enumerate(problems, 1):
         entry = f"{number}. {problem.text}\n"
-        if len((text + entry).encode("utf-8", "replace")) > most - 60 and number > 1:
+        if len((text + entry).encode("utf-8", "replace")) > limit - 60 and number > 1:
             left = len(problems) - number + 1
             return f"{text}… and {left:,} more; see them with rlm-ci check\n"
         text += entry

@@ -119,17 +119,17 @@ def _existing(event: Event, store: RunStore, folder: str, run_id: str) -> Manife
     A program may not say which subagent stopped (Cursor): the one that has worked the longest.
     """
     store.require_plain(folder, "cli")
-    place = os.path.join(store.root, folder, "cli")
+    parent = os.path.join(store.root, folder, "cli")
     run = _read(store, folder, run_id)
-    if run or event.subagent_id or event.name != _END or not os.path.isdir(place):
+    if run or event.subagent_id or event.name != _END or not os.path.isdir(parent):
         return run
-    others = (name for name in os.listdir(place) if name.startswith(f"{event.agent}-"))
+    others = (name for name in os.listdir(parent) if name.startswith(f"{event.agent}-"))
     runs = (_read(store, folder, name) for name in others)
     working = [
         run
         for run in runs
         if run and run.recorded_by and run.status == IN_PROGRESS
-        and run.recorded_by.session_id == _named(event.session_id)
+        and run.recorded_by.session_id == _clipped(event.session_id)
     ]  # fmt: skip
     return min(working, key=lambda run: run.started_at, default=None)
 
@@ -173,7 +173,7 @@ def _ended(run: Manifest, event: Event, environ: Mapping[str, str], *, has_start
     status, detail = SUCCEEDED, None if has_start else _NO_START
     if event.outcome not in _COMPLETED:
         status = CANCELLED if event.outcome in _CUT_SHORT else FAILED
-        detail = _named(event.outcome)
+        detail = _clipped(event.outcome)
     elif not first:
         status, detail = FAILED, "it stopped without a last message"
     summary = printable(Redactor(environ).text(first[:_LONGEST_READ]))[:_LONGEST_LINE]
@@ -187,9 +187,9 @@ def _recorder(event: Event, environ: Mapping[str, str]) -> tuple[Recorder, str]:
     recorder = Recorder(
         _PROGRAMS[event.agent][0],
         _version(event.agent, environ),
-        _named(event.session_id),
-        _named(event.subagent_id),
-        _named(event.subagent_type),
+        _clipped(event.session_id),
+        _clipped(event.subagent_id),
+        _clipped(event.subagent_type),
     )
     if event.name != _END or not event.transcript_path:
         return recorder, ""
@@ -218,5 +218,5 @@ def _version(agent: str, environ: Mapping[str, str]) -> str | None:
     return next(numbers, "")[:_LONGEST_VERSION] or None
 
 
-def _named(text: str) -> str:
+def _clipped(text: str) -> str:
     return printable(text)[:_LONGEST_NAME]

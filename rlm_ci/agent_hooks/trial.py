@@ -99,14 +99,14 @@ def _has_plugin(environ: Mapping[str, str]) -> bool:
 def _of_program(
     agent: str, repository: Repository, environ: Mapping[str, str]
 ) -> Iterator[HookState]:
+    this_program = os.path.join(os.path.dirname(sys.executable), "rlm-ci")
     try:
         program = process_stream.find("rlm-ci", environ.get("PATH", ""), repository.root)
     except RlmCiError:
-        hint = f"put {os.path.dirname(_own_program())} on PATH, for the agents too"
+        hint = f"put {os.path.dirname(this_program)} on PATH, for the agents too"
         yield HookState("rlm-ci", "not on PATH: no hook can run", works=False, hint=hint)
         return
-    own = _own_program()
-    if os.path.exists(own) and os.path.samefile(own, program):
+    if os.path.exists(this_program) and os.path.samefile(this_program, program):
         yield HookState("rlm-ci", f"{program}, this one")
     else:
         ended = process.run([program, "--version"], env=environ, timeout=_SECONDS)
@@ -118,10 +118,6 @@ def _of_program(
         yield HookState("start", why, works=False, hint=hint)
     else:
         yield HookState("start", "a session that begins here is recorded")
-
-
-def _own_program() -> str:
-    return os.path.join(os.path.dirname(sys.executable), "rlm-ci")
 
 
 def _try_out(program: str, agent: str, repository: Repository, environ: Mapping[str, str]) -> str:
@@ -144,8 +140,8 @@ def _try_out(program: str, agent: str, repository: Repository, environ: Mapping[
         output = json.loads(output).get("systemMessage") or output
     lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
     if output or ended.returncode or not is_recorded:
-        said = output or (lines[0] if lines else "it recorded nothing")
-        return f"exit code {ended.returncode}: {said}" if ended.returncode else said
+        message = output or (lines[0] if lines else "it recorded nothing")
+        return f"exit code {ended.returncode}: {message}" if ended.returncode else message
     return ""
 
 
@@ -193,7 +189,7 @@ def listed(program: str, root: str, environ: Mapping[str, str]) -> list[Mapping[
             os.close(ends.pop())  # it ends with its input
 
     try:
-        os.write(sink, b"".join(json.dumps(one).encode() + b"\n" for one in requests))
+        os.write(sink, b"".join(json.dumps(request).encode() + b"\n" for request in requests))
         with files.scratch("rlm-ci-codex-") as folder:
             config = files.read_or_none(os.path.join(home, "config.toml"), _LIMIT) or b""
             files.write(os.path.join(folder, "config.toml"), config, 0o600)

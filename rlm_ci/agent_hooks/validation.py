@@ -32,8 +32,8 @@ _LONGEST = 2_500
 #: Seconds that are kept to answer.
 _RESERVE = 2.0
 #: The failure of a validator that names none.
-_WHOLE = "validator"
-_NAMELESS = {_WHOLE: None}
+_UNNAMED = "validator"
+_UNNAMED_FAILURE = {_UNNAMED: None}
 
 
 class Failures(Value):
@@ -45,8 +45,8 @@ class Failures(Value):
 
     def text(self, mark: str) -> str:
         """What an agent is told; ``mark`` is around what comes from the repository."""
-        named = [one for one in self.findings.values() if one is not None]
-        return feedback.compose(self.reason, named, self.output, mark=mark, limit=_LONGEST)
+        findings = [finding for finding in self.findings.values() if finding is not None]
+        return feedback.compose(self.reason, findings, self.output, mark=mark, limit=_LONGEST)
 
 
 class HookValidator:
@@ -57,36 +57,35 @@ class HookValidator:
         repository: Repository,
         environ: Mapping[str, str],
         commands: Sequence[str],
-        place: str,
+        sandbox_name: str,
         ends: float,
     ) -> None:
-        """``place`` is the name of a sandbox."""
         self._repository, self._environ = repository, environ
-        self._texts, self._place, self._ends = commands, place, ends
+        self._commands, self._sandbox_name, self._ends = commands, sandbox_name, ends
         self._redact = Redactor(environ).text
 
-    def compare(self, start: str, known: Sequence[str] | None) -> tuple[Failures, Sequence[str]]:
+    def compare(self, start: str, baseline: Sequence[str] | None) -> tuple[Failures, Sequence[str]]:
         """What fails now and did not in the tree ``start``; and the keys of what failed there.
 
-        ``known`` are these keys, if an earlier stop found them. Raises LimitError for a run that
+        ``baseline`` are these keys, if an earlier stop found them. Raises LimitError for a run that
         does not end in time, other RlmCiErrors where it cannot run.
         """
-        chosen = sandbox.choose(self._place, self._environ)
+        chosen = sandbox.choose(self._sandbox_name, self._environ)
         with files.scratch("rlm-ci-") as folder:
             space = Workspace(folder, self._repository, self._environ, isolated=chosen.isolated)
             root = self._repository.root
             commands = SandboxedCommands(chosen, space, root, self._environ)
             now = self._failures(commands, None)
-            if now.reason and known is None:
+            if now.reason and baseline is None:
                 before = self._failures(commands, space.fresh(start))
-                known = (*before.findings, *([_WHOLE] if before.reason else []))
-        if known and now.reason:
-            new = {key: one for key, one in now.findings.items() if key not in known}
+                baseline = (*before.findings, *([_UNNAMED] if before.reason else []))
+        if baseline and now.reason:
+            new = {key: value for key, value in now.findings.items() if key not in baseline}
             now = now.replace(reason=now.reason if new else "", findings=new)
-        return now, known or ()
+        return now, baseline or ()
 
     def _failures(self, commands: SandboxedCommands, copy: Checkout | None) -> Failures:
-        command, why = choose_validator.first_able(self._texts, commands, self._redact)
+        command, why = choose_validator.first_able(self._commands, commands, self._redact)
         if command is None:
             raise choose_validator.none_can_run(why, "agent_hooks.validator")
         root = copy.path if copy else commands.root
@@ -120,7 +119,8 @@ class HookValidator:
         if verdict.passed:
             return Failures("", {})
         reason = f"{printable(self._redact(command.text))[:200]}: {verdict.reason}"
-        return Failures(reason, {_key(one): one for one in verdict.findings} or _NAMELESS, output)
+        findings = {_key(finding): finding for finding in verdict.findings}
+        return Failures(reason, findings or _UNNAMED_FAILURE, output)
 
 
 def _key(finding: Finding) -> str:

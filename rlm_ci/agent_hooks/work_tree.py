@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LIMIT = 512 << 20
 #: What the user's configuration says of ignored files, and of files that git converts.
-_ASKED = r"^(core\.(excludesfile|autocrlf|attributesfile)|extensions\.objectformat)$"
+_CONFIG_KEYS = r"^(core\.(excludesfile|autocrlf|attributesfile)|extensions\.objectformat)$"
 _CONVERTING = ("core.autocrlf", "core.attributesfile")
 _NOT_CONVERTING = {("core.autocrlf", "false"), ("core.attributesfile", os.devnull)}
 #: Nanoseconds; before any file.
@@ -70,9 +70,9 @@ class SessionTree(Value):
     def begin(self) -> TakenTree:
         """The work tree as it is, with nothing known of it. Raises RlmCiError."""
         files.make_folder(os.path.join(self.objects, "info"), 0o700)
-        asked = ("config", "-z", "--get-regexp", _ASKED)
-        told = os.fsdecode(self.repository.run(*asked, ok=(0, 1))).split("\0")[:-1]
-        pairs = [pair.partition("\n")[::2] for pair in told]
+        args = ("config", "-z", "--get-regexp", _CONFIG_KEYS)
+        output = os.fsdecode(self.repository.run(*args, ok=(0, 1)))
+        pairs = [pair.partition("\n")[::2] for pair in output.split("\0")[:-1]]
         values = dict(pairs)
         self._write(_PATTERNS, self._ignored(values.get("core.excludesfile", "")))
         head = self.repository.head_commit() or ""
@@ -98,22 +98,21 @@ class SessionTree(Value):
             taken = self._take(git, "--cached" if is_converting else "--modified")
             return taken.replace(commit=self._commit(git, taken.tree, head))
 
-    def now(self, parent: str, known: str) -> TakenTree:
-        """The work tree as it is, with the commit ``parent`` if it is ``known``.
+    def now(self, parent: str, parent_tree: str) -> TakenTree:
+        """The work tree as it is, with the commit ``parent`` if it has that ``parent_tree``.
 
         Raises RlmCiError.
         """
         self._require(parent)
-        with self._git(sha256=len(known) == 64) as git:
+        with self._git(sha256=len(parent_tree) == 64) as git:
             if tracked := self._ignored_but_tracked():
                 git.run("update-index", "-z", "--add", "--remove", "--stdin", stdin=tracked)
             taken = self._take(git, "--modified")
-            is_known = taken.tree == known
-            return taken.replace(
-                commit=parent if is_known else self._commit(git, taken.tree, parent)
-            )
+            is_same = taken.tree == parent_tree
+            commit = parent if is_same else self._commit(git, taken.tree, parent)
+            return taken.replace(commit=commit)
 
-    def is_as_taken(self, parent: str, known: str, started: float) -> bool:
+    def is_as_taken(self, parent: str, parent_tree: str, started: float) -> bool:
         """Whether nothing changed since a tree was taken last. Raises RlmCiError.
 
         By names and times, as our index has them: what the user's index and configuration say
@@ -121,7 +120,7 @@ class SessionTree(Value):
         ``started`` are in no index of ours.
         """
         self._require(parent)
-        with self._git(sha256=len(known) == 64) as git:
+        with self._git(sha256=len(parent_tree) == 64) as git:
             listed = git.run(*_CHANGED, *_OTHERS, "-t").split(b"\0")[:-1]
         for entry in listed:
             status = self._status(entry[2:]) if entry[:1] == b"?" else None
@@ -138,11 +137,11 @@ class SessionTree(Value):
     def _git(self, *, sha256: bool) -> Iterator[Repository]:
         from rlm_ci.workspace.private_git import ATTRIBUTES, configuration, object_folders
 
-        place = os.path.join(self.folder, f"git-{os.getpid()}")
-        files.clear(place)
+        git_dir = os.path.join(self.folder, f"git-{os.getpid()}")
+        files.clear(git_dir)
         try:
             for name in ("info", "refs"):
-                os.makedirs(os.path.join(place, name))
+                os.makedirs(os.path.join(git_dir, name))
             excludes = files.read_or_none(os.path.join(self.folder, _PATTERNS), _LIMIT) or b""
             for name, data in (
                 ("HEAD", b"ref: refs/heads/none\n"),
@@ -150,10 +149,11 @@ class SessionTree(Value):
                 ("info/attributes", ATTRIBUTES),
                 ("info/exclude", excludes),
             ):
-                with open(os.path.join(place, name), "wb") as stream:
+                with open(os.path.join(git_dir, name), "wb") as stream:
                     stream.write(data)
-            where = {
-                "GIT_DIR": place,
+            environ = {
+                **without_hook(self.environ),
+                "GIT_DIR": git_dir,
                 "GIT_WORK_TREE": self.repository.root,
                 "GIT_INDEX_FILE": os.path.join(self.folder, "index"),
                 "GIT_OBJECT_DIRECTORY": self.objects,
@@ -161,16 +161,15 @@ class SessionTree(Value):
                 "GIT_CONFIG_GLOBAL": os.devnull,
                 "GIT_CONFIG_NOSYSTEM": "1",
             }
-            environ = {**without_hook(self.environ), **where}
             with _feeding_pipes(self.repository.root):
-                yield Repository(self.repository.root, place, environ)
+                yield Repository(self.repository.root, git_dir, environ)
         except Exception:
             raise
         except BaseException:  # the time is up; git has been killed, and left its lock
             self._write("index.lock", b"")
             raise
         finally:
-            files.clear(place)
+            files.clear(git_dir)
 
     def _require(self, parent: str) -> None:
         if not os.path.exists(os.path.join(self.objects, parent[:2], parent[2:])):
@@ -225,9 +224,9 @@ class SessionTree(Value):
     def _ignored_but_tracked(self) -> bytes:
         """What somebody added to the user's index although patterns ignore it."""
         patterns = os.path.join(self.folder, _PATTERNS)
-        named = [f"--exclude-from={patterns}"] if os.path.exists(patterns) else []
-        asked = ("ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore")
-        return self.repository.run(*asked, *named)
+        options = [f"--exclude-from={patterns}"] if os.path.exists(patterns) else []
+        args = ("ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore")
+        return self.repository.run(*args, *options)
 
     def _commit(self, git: Repository, tree: str, parent: str) -> str:
         from rlm_ci.workspace.private_git import commit_of
@@ -242,29 +241,28 @@ class SessionTree(Value):
         if data:
             files.append(path, data)
 
-    def _ignored(self, named: str) -> bytes:
+    def _ignored(self, excludes_file: str) -> bytes:
         """The user's own patterns, and what tools leave behind."""
         from rlm_ci.workspace.dependencies.ignored import LITTER, OURS
 
-        path = named or os.path.join(self._config_home(), "ignore")
+        path = excludes_file or os.path.join(self._config_home(), "ignore")
         if path.startswith("~/"):
             path = os.path.join(self.environ.get("HOME", ""), path[2:])
-        own = os.path.join(self.repository.common_dir, "info", "exclude")
-        parts = [files.read_or_none(one, _LIMIT) or b"" for one in (path, own)]
-        return b"\n".join(
-            (*parts, *(one.encode() for one in LITTER), *(f"/{one}/".encode() for one in OURS), b"")
-        )
+        paths = (path, os.path.join(self.repository.common_dir, "info", "exclude"))
+        parts = [files.read_or_none(path, _LIMIT) or b"" for path in paths]
+        patterns = (*LITTER, *(f"/{folder}/" for folder in OURS))
+        return b"\n".join((*parts, *(pattern.encode() for pattern in patterns), b""))
 
     def _is_converting(self, pairs: Sequence[tuple[str, str]], index: bytes) -> bool:
         """Whether git may keep a file in other bytes than it has; its index then says nothing."""
-        named = (
+        paths = (
             os.path.join(self.repository.common_dir, "info", "attributes"),
             os.path.join(self.repository.root, ".gitattributes"),
             os.path.join(self._config_home(), "attributes"),
         )
         # The second value is our own, by which git reads no attributes of the user.
         converting = {pair for pair in pairs if pair[0] in _CONVERTING} - _NOT_CONVERTING
-        return bool(converting) or b".gitattributes" in index or any(map(os.path.exists, named))
+        return bool(converting) or b".gitattributes" in index or any(map(os.path.exists, paths))
 
     def _config_home(self) -> str:
         home = os.path.join(self.environ.get("HOME", ""), ".config")
