@@ -236,7 +236,7 @@ def _fail(error: RlmCiError, words: Sequence[str]) -> int:
         try:
             from rlm_ci.cli.commands import agent_hook
 
-            if agent := agent_hook.named(words):
+            if agent := agent_hook.agent_of(words):
                 return agent_hook.tell_failure(agent, error)
         except Exception:  # noqa: BLE001 - not even this can be imported
             complain(error)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class HookEdit(Value):
-    """The text of a hook file: before, without our hooks, and with them.
+    """The text of a hook file ``before``, without our hooks, and with them.
 
     ``doubt``: why the program may not read it. It may be left out.
     """
 
     path: str
-    rest: str = ""
+    before: str = ""
     text: str = ""
     doubt: str = ""
     is_left_out: bool = False
@@ -48,11 +48,11 @@ def planned(repository: Repository, agents: Iterable[str], *, after_edit: bool) 
             continue
         try:
             text = _read(full)
-            rest = hook_files.without(text) if text else ""
+            before = hook_files.without(text) if text else ""
             text = hook_files.added(agent, text, after_edit=after_edit)
             reason = hook_files.unread(agent, text)
             doubt = f"; {agent} reads no file with {reason}" if reason else ""
-            edits.append(HookEdit(path, rest, text, doubt))
+            edits.append(HookEdit(path, before, text, doubt))
         except (files.UnreadableError, ValueError) as error:
             what = str(error) if isinstance(error, files.UnreadableError) else _complaint(error)
             raise ConfigError(what, where=path, hint=hint) from None
@@ -65,7 +65,7 @@ def write(edits: Iterable[HookEdit], written: WrittenFiles) -> Iterator[str]:
         if edit.is_left_out:
             yield f"kept       {edit.path} (your sparse checkout leaves it out)"
         else:
-            yield written.edit(edit.path, edit.rest, edit.text, "hooks") + edit.doubt
+            yield written.edit(edit.path, edit.before, edit.text, "hooks") + edit.doubt
 
 
 def remove(repository: Repository, written: WrittenFiles) -> Iterator[str]:
@@ -75,8 +75,9 @@ def remove(repository: Repository, written: WrittenFiles) -> Iterator[str]:
         try:
             text = _read(path) if path else ""
             if text and hook_files.installed(agent, text):
-                rest = hook_files.without(text)
-                yield written.take_back(path, rest, is_empty=hook_files.is_empty(agent, rest))
+                before = hook_files.without(text)
+                is_empty = hook_files.is_empty(agent, before)
+                yield written.take_back(path, before, is_empty=is_empty)
         except (files.UnreadableError, ValueError):
             if b"rlm-ci agent-hook" in (files.read_or_none(path, LIMIT) or b""):
                 yield f"kept       {file.path} (it is no JSON; take rlm-ci's hooks out by hand)"

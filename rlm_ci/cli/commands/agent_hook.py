@@ -70,9 +70,9 @@ def run(arguments: Arguments) -> int:
     options = Settings(ROWS, arguments.flags)
     name, agent = arguments.positionals[0], options.agent_hook.agent or ""
     flags = {key: value for key, value in arguments.flags.items() if key != _AGENT.key}
-    for word, known in ((name, dialects.EVENTS), (agent, dialects.AGENTS)):
-        if word not in known:  # a file of hooks may be newer than this program
-            hint = nearest(word, known)
+    for word, names in ((name, dialects.EVENTS), (agent, dialects.AGENTS)):
+        if word not in names:  # a file of hooks may be newer than this program
+            hint = nearest(word, names)
             complain(ConfigError(f"unknown {word[:80]!r}", where="rlm-ci agent-hook", hint=hint))
             return errors.OK
     try:
@@ -83,9 +83,9 @@ def run(arguments: Arguments) -> int:
     return _tell(agent, message, options.environ) if message else errors.OK
 
 
-def named(words: Sequence[str]) -> str:
+def agent_of(words: Sequence[str]) -> str:
     """The agent whose hook has these words; "" for none that is known."""
-    return next((one for one in dialects.AGENTS if {one, f"--agent={one}"} & {*words}), "")
+    return next((name for name in dialects.AGENTS if {name, f"--agent={name}"} & {*words}), "")
 
 
 def tell_failure(agent: str, error: RlmCiError) -> int:
@@ -148,8 +148,8 @@ def _answer_alone(
         if session is None or session.configuration["enabled"]:
             from rlm_ci.agent_hooks import subagents
 
-            own = subagents.RecordOptions(options.task, options.runs_dir, options.environ)
-            return subagents.record(event, repository, own)
+            recording = subagents.RecordOptions(options.task, options.runs_dir, options.environ)
+            return subagents.record(event, repository, recording)
         return ""
     site = WorkSite(event, repository, folder, options.environ, flags)
     if session is None:
@@ -224,12 +224,14 @@ def _validators(settings: Settings, repository: Repository) -> tuple[tuple[str, 
     """The commands of which the first that can run is the validator, or why there is none."""
     from rlm_ci.fix import choose_validator
 
-    wanted = settings.loop.validator
+    validator = settings.loop.validator
     try:
-        found = choose_validator.select(wanted, repository.root, settings.environ, None)
+        selection = choose_validator.select(validator, repository.root, settings.environ, None)
     except RlmCiError as error:
         return (), f"rlm-ci runs no validator in this session: {error}; set loop.validator"
-    return ((found.command.text, *found.others), "") if found.command else ((), "")
+    if selection.command is None:
+        return (), ""
+    return (selection.command.text, *selection.others), ""
 
 
 def _repository(event: Event, options: Settings) -> Repository:
@@ -241,8 +243,8 @@ def _repository(event: Event, options: Settings) -> Repository:
         )
     environ = without_hook(options.environ)
     project = environ.get(_PROJECTS.get(event.agent, ""), "")
-    wanted = (options.repo, project, event.cwd)
-    start = next((one for one in wanted if one and os.path.isdir(one)), os.curdir)
+    folders = (options.repo, project, event.cwd)
+    start = next((path for path in folders if path and os.path.isdir(path)), os.curdir)
     root, git_dir = discover(start)
     if git_dir is None:
         raise ConfigError(
