@@ -30,10 +30,10 @@ def session(repo: GitRepo, cli: Cli, tmp_path: Path) -> AgentSession:
     repo.run("push", "-q", "origin", "theirs:main")
     repo.run("checkout", "-q", "-b", "work", "main")
     repo.run("update-ref", "refs/remotes/origin/main", "main")
-    found = begun(repo, cli)
+    session = begun(repo, cli)
     repo.write("mine.txt", "a\n").commit()
     repo.run("fetch", "-q", "origin")
-    return found
+    return session
 
 
 @pytest.mark.parametrize("how", ["merge", "rebase"])

@@ -25,8 +25,8 @@ THEIRS = {
 
 
 def commands(text: str) -> list[str]:
-    found = re.findall(r'"(?:command|bash)": ("rlm-ci (?:[^"\\]|\\.)+")', text)
-    return [json.loads(one) for one in found]
+    lines = re.findall(r'"(?:command|bash)": ("rlm-ci (?:[^"\\]|\\.)+")', text)
+    return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -36,12 +36,13 @@ def test_each_event_of_the_program_has_one_command_with_a_time_out(
 ) -> None:
     text = hook_files.added(agent, "", after_edit=after_edit)
     events = json.loads(text)["hooks"]
-    wanted = [own for own in AGENTS[agent].events.values() if after_edit or own != "after-edit"]
-    assert commands(text) == [hook_files.command(agent, own) for own in wanted]
-    assert all(line.startswith(f"rlm-ci agent-hook {own} --agent {agent} || ") for line, own in
-               zip(commands(text), wanted, strict=True))  # fmt: skip
-    assert {*hook_files.installed(agent, text)} == {*wanted}
-    assert {"session-start", "stop"} <= {*wanted}
+    names = AGENTS[agent].events.values()
+    expected = [name for name in names if after_edit or name != "after-edit"]
+    assert commands(text) == [hook_files.command(agent, name) for name in expected]
+    assert all(line.startswith(f"rlm-ci agent-hook {name} --agent {agent} || ") for line, name in
+               zip(commands(text), expected, strict=True))  # fmt: skip
+    assert {*hook_files.installed(agent, text)} == {*expected}
+    assert {"session-start", "stop"} <= {*expected}
     limits = {"gemini": (60_000, 600_000)}.get(agent, (60, 600))
     for (entry,) in events.values():
         hook = entry["hooks"][0] if "hooks" in entry else entry
@@ -110,8 +111,8 @@ def test_what_only_looks_like_ours_stays(foreign: str) -> None:
 
 def test_ours_in_a_group_of_theirs_goes_alone() -> None:
     mine = {"type": "command", "command": "mine"}
-    ours = {"type": "command", "command": "rlm-ci agent-hook stop --agent claude"}
-    text = json.dumps({"hooks": {"Stop": [{"hooks": [ours, mine, ours]}]}})
+    hook = {"type": "command", "command": "rlm-ci agent-hook stop --agent claude"}
+    text = json.dumps({"hooks": {"Stop": [{"hooks": [hook, mine, hook]}]}})
     assert json.loads(hook_files.without(text)) == {"hooks": {"Stop": [{"hooks": [mine]}]}}
 
 

@@ -25,8 +25,8 @@ CLAUDE = TOOLS / "node_modules/.bin/claude"
 
 
 def test_its_hooks_are_those_of_init() -> None:
-    own = json.loads((PLUGIN / "hooks/hooks.json").read_text())
-    assert own == json.loads(hook_files.added("claude", ""))
+    hooks = json.loads((PLUGIN / "hooks/hooks.json").read_text())
+    assert hooks == json.loads(hook_files.added("claude", ""))
 
 
 def test_its_version_and_its_server_are_ours() -> None:

@@ -72,8 +72,8 @@ def test_before_the_first_commit(repo: GitRepo, cli: Cli) -> None:
 def test_each_work_tree_has_its_own_records(repo: GitRepo, cli: Cli, tmp_path: Path) -> None:
     begun(repo, cli)
     repo.run("worktree", "add", "-q", str(tmp_path / "other"))
-    told = json.dumps({"session_id": "session-1", "cwd": str(tmp_path / "other")})
-    ended = cli("agent-hook", "session-start", "--agent", "claude", stdin=told)
+    event = json.dumps({"session_id": "session-1", "cwd": str(tmp_path / "other")})
+    ended = cli("agent-hook", "session-start", "--agent", "claude", stdin=event)
     assert (ended.code, ended.stdout) == (0, "")
     assert list(repo.path.glob(".git/worktrees/other/rlm-ci/agent-sessions/*/session.json"))
 

@@ -69,10 +69,10 @@ def test_one_that_weakens_a_test_is_held_mends_it_and_ends(
     ended = headless(agent, with_hooks(repository, cli, agent), script)
     assert ended.code == 0, ended.printed
     assert "It is mended." in ended.printed
-    told = ended.requests[-1].text
-    assert told.count(HELD) == 1
-    assert "test_calc.py:9 (as it was): Adds.test_add no longer says" in told, told[-2000:]
-    assert "To mend it: bring the assertion back" in told
+    prompt = ended.requests[-1].text
+    assert prompt.count(HELD) == 1
+    assert "test_calc.py:9 (as it was): Adds.test_add no longer says" in prompt, prompt[-2000:]
+    assert "To mend it: bring the assertion back" in prompt
     assert (repository.path / TEST).read_text() == FILES[TEST]
 
 

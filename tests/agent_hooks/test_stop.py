@@ -254,10 +254,10 @@ def test_a_task_without_a_run_holds_and_no_task_is_told_once(repo: GitRepo, cli:
     repo.write("shop.py", "PRICE = 2\n")
     assert "no task is named; set MCP_RUNNER_TASK_ID" in session.stop()["systemMessage"]
     assert session.stop() == {}
-    named = AgentSession(repo, cli, name="session-2", env={"MCP_RUNNER_TASK_ID": "0041-cart"})
-    named.start()
+    other = AgentSession(repo, cli, name="session-2", env={"MCP_RUNNER_TASK_ID": "0041-cart"})
+    other.start()
     repo.write("shop.py", "PRICE = 3\n")
-    assert "0041-cart has no subagent run" in named.stop()["reason"]
+    assert "0041-cart has no subagent run" in other.stop()["reason"]
     repo.run("checkout", "-q", "-b", "ada/0041-cart")
     repo.write("shop.py", "PRICE = 4\n")
     assert "0041-cart has no subagent run" in session.stop()["reason"]

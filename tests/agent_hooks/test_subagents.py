@@ -84,12 +84,12 @@ class Hooks:
         return self.send("subagent-stop", agent, **fields)
 
     def runs(self) -> list[Manifest]:
-        found = []
+        runs = []
         for path in sorted(self.repo.path.glob(".runs/*/cli/*/manifest.json")):
             schema = loader.misfit(json.loads(path.read_text()), "manifest.schema.json")
             assert schema == ""
-            found.append(manifests.read(str(path.parent)))
-        return found
+            runs.append(manifests.read(str(path.parent)))
+        return runs
 
     def run(self) -> Manifest:
         (run,) = self.runs()

@@ -23,8 +23,8 @@ PROGRAMS = TOOLS / "node_modules/.bin"
 def states(repo: GitRepo, *folders: Path, **environ: str) -> dict[str, HookState]:
     path = os.pathsep.join([*map(str, folders), "/usr/bin", "/bin"])
     repository = Repository(str(repo.path), str(repo.path / ".git"), closed_environment())
-    given = {"HOME": str(repo.path.parent), **closed_environment(), "PATH": path, **environ}
-    return {state.name: state for state in trial.states(repository, given)}
+    variables = {"HOME": str(repo.path.parent), **closed_environment(), "PATH": path, **environ}
+    return {state.name: state for state in trial.states(repository, variables)}
 
 
 def installed(repo: GitRepo, *agents: str) -> GitRepo:
@@ -48,12 +48,12 @@ def test_without_hooks_of_ours_nothing_is_said(repo: GitRepo) -> None:
 
 def test_each_agents_hooks_are_named_and_tried(repo: GitRepo) -> None:
     installed(repo, *AGENTS)
-    told = states(repo, OWN)
-    assert {state.works for state in told.values()} == {True}
+    hooks = states(repo, OWN)
+    assert {state.works for state in hooks.values()} == {True}
     for agent, file in AGENTS.items():
-        assert told[agent].detail.startswith(f"{file.path}: session-start, ")
-    assert told["rlm-ci"].detail == f"{OWN / 'rlm-ci'}, this one"
-    assert told["start"].detail == "a session that begins here is recorded"
+        assert hooks[agent].detail.startswith(f"{file.path}: session-start, ")
+    assert hooks["rlm-ci"].detail == f"{OWN / 'rlm-ci'}, this one"
+    assert hooks["start"].detail == "a session that begins here is recorded"
     assert list((repo.path / ".git/rlm-ci/agent-sessions").iterdir()) == []
 
 
@@ -61,24 +61,26 @@ def test_older_and_broken_files_say_what_mends_them(repo: GitRepo) -> None:
     text = hook_files.added("claude", "").replace("agent-hook stop --agent", "agent-hook end --a")
     repo.write(".claude/settings.json", text)
     repo.write(".codex/hooks.json", hook_files.added("codex", "") + "}")
-    told = states(repo, OWN)
-    assert told["claude"].works is None
-    assert told["claude"].detail.endswith("writes them: rlm-ci init --agents claude")
-    assert (told["codex"].works, "is not JSON: text after" in told["codex"].detail) == (False, True)
-    assert told["codex"].hint == "mend it, then: rlm-ci init --agents codex"
+    hooks = states(repo, OWN)
+    assert hooks["claude"].works is None
+    assert hooks["claude"].detail.endswith("writes them: rlm-ci init --agents claude")
+    assert hooks["codex"].works is False
+    assert "is not JSON: text after" in hooks["codex"].detail
+    assert hooks["codex"].hint == "mend it, then: rlm-ci init --agents codex"
 
 
 def test_a_file_that_its_program_does_not_read_is_a_problem(repo: GitRepo) -> None:
     repo.write(".claude/settings.json", hook_files.added("claude", "{} // mine"))
-    told = states(repo, OWN)["claude"]
-    assert (told.works, told.detail.endswith("commas: claude does not read it")) == (False, True)
+    state = states(repo, OWN)["claude"]
+    assert (state.works, state.detail.endswith("commas: claude does not read it")) == (False, True)
 
 
 def test_a_program_that_is_missing_is_a_problem(repo: GitRepo) -> None:
-    told = states(installed(repo, "cursor"))
-    assert (told["rlm-ci"].works, told["rlm-ci"].detail) == (False, "not on PATH: no hook can run")
-    assert told["rlm-ci"].hint == f"put {OWN} on PATH, for the agents too"
-    assert "start" not in told
+    hooks = states(installed(repo, "cursor"))
+    assert hooks["rlm-ci"].works is False
+    assert hooks["rlm-ci"].detail == "not on PATH: no hook can run"
+    assert hooks["rlm-ci"].hint == f"put {OWN} on PATH, for the agents too"
+    assert "start" not in hooks
 
 
 @pytest.mark.parametrize(
@@ -96,17 +98,17 @@ def test_another_program_of_that_name_is_said(
 ) -> None:
     script = f'[ "$1" = --version ] && echo rlm-ci 0.0.9 && exit\n{script}'
     folder = program(tmp_path / "bin", "rlm-ci", script)
-    told = states(installed(repo, "claude"), folder, OWN)
-    assert told["rlm-ci"].works is None
-    assert told["rlm-ci"].detail == f"{folder / 'rlm-ci'}, another one: rlm-ci 0.0.9"
-    assert (told["start"].works, told["start"].detail) == (False, why)
+    hooks = states(installed(repo, "claude"), folder, OWN)
+    assert hooks["rlm-ci"].works is None
+    assert hooks["rlm-ci"].detail == f"{folder / 'rlm-ci'}, another one: rlm-ci 0.0.9"
+    assert (hooks["start"].works, hooks["start"].detail) == (False, why)
 
 
 def test_a_configuration_that_stops_the_judge_is_said(repo: GitRepo) -> None:
     installed(repo, "gemini").write("rlm-ci.toml", "fail_level = 3\n").commit()
-    told = states(repo, OWN)
-    assert told["start"].works is False
-    assert "rlm-ci.toml" in told["start"].detail
+    hooks = states(repo, OWN)
+    assert hooks["start"].works is False
+    assert "rlm-ci.toml" in hooks["start"].detail
 
 
 def test_the_plugin_of_claude_code_counts(repo: GitRepo, tmp_path: Path) -> None:
@@ -114,9 +116,9 @@ def test_the_plugin_of_claude_code_counts(repo: GitRepo, tmp_path: Path) -> None
     folder.mkdir(parents=True)
     record = {"version": 2, "plugins": {"rlm-ci@rlm-ci": [{"scope": "user"}]}}
     (folder / "installed_plugins.json").write_text(json.dumps(record))
-    told = states(repo, OWN, CLAUDE_CONFIG_DIR=str(folder.parent))
-    assert [*told] == ["claude plugin", "rlm-ci", "start"]
-    assert told["start"].works
+    hooks = states(repo, OWN, CLAUDE_CONFIG_DIR=str(folder.parent))
+    assert [*hooks] == ["claude plugin", "rlm-ci", "start"]
+    assert hooks["start"].works
 
 
 @pytest.mark.parametrize("script", ["exit 1", "cat", 'echo \'{"id":2,"error":1}\'; cat', "echo ["])
@@ -125,9 +127,9 @@ def test_a_codex_that_does_not_say_is_not_taken_for_one_that_trusts(
 ) -> None:
     monkeypatch.setattr(trial, "_SECONDS", 6)
     folder = program(tmp_path / "bin", "codex", script)
-    told = states(installed(repo, "codex"), folder, OWN)
-    assert told["codex trust"].works is None
-    assert "not known" in told["codex trust"].detail
+    hooks = states(installed(repo, "codex"), folder, OWN)
+    assert hooks["codex trust"].works is None
+    assert "not known" in hooks["codex trust"].detail
 
 
 @pytest.mark.full
@@ -139,20 +141,20 @@ def test_codex_says_what_it_trusts(repo: GitRepo, tmp_path: Path) -> None:
     environ = {"CODEX_HOME": str(home)}
     # Codex's start script needs node.
     folders = (PROGRAMS, OWN, *map(Path, os.environ["PATH"].split(os.pathsep)))
-    told = states(repo, *folders, **environ)["codex trust"]
-    assert (told.works, "it reads no hooks in this folder" in told.detail) == (False, True)
+    state = states(repo, *folders, **environ)["codex trust"]
+    assert (state.works, "it reads no hooks in this folder" in state.detail) == (False, True)
     trusted = f'[projects."{repo.path.resolve()}"]\ntrust_level = "trusted"\n'
     (home / "config.toml").write_text(trusted)
-    told = states(repo, *folders, **environ)["codex trust"]
-    assert told.works is False
-    assert told.detail.startswith("it skips 5 hooks, ")
+    state = states(repo, *folders, **environ)["codex trust"]
+    assert state.works is False
+    assert state.detail.startswith("it skips 5 hooks, ")
     assert [*home.iterdir()] == [home / "config.toml"]
     hooks = trial.listed(str(PROGRAMS / "codex"), str(repo.path), {**os.environ, **environ})
     for hook in hooks or ():
         trusted += f'[hooks.state."{hook["key"]}"]\ntrusted_hash = "{hook["currentHash"]}"\n'
     (home / "config.toml").write_text(trusted)
-    told = states(repo, *folders, **environ)["codex trust"]
-    assert (told.works, told.detail) == (True, "it runs 5 hooks")
+    state = states(repo, *folders, **environ)["codex trust"]
+    assert (state.works, state.detail) == (True, "it runs 5 hooks")
     repo.write(".codex/hooks.json", repo.read(".codex/hooks.json").replace(b"600", b"601"))
-    told = states(repo, *folders, **environ)["codex trust"]
-    assert told.detail.startswith("it skips 1 hook, stop:")
+    state = states(repo, *folders, **environ)["codex trust"]
+    assert state.detail.startswith("it skips 1 hook, stop:")

@@ -44,7 +44,7 @@ def _grow(path: Path) -> None:
 def _contents(work: SessionTree, tree: str) -> dict[str, bytes | None]:
     reader = work.reader()
     entries = reader.tree(tree)
-    return dict(zip(entries, reader.read(*(one.oid for one in entries.values())), strict=True))
+    return dict(zip(entries, reader.read(*(entry.oid for entry in entries.values())), strict=True))
 
 
 def test_only_what_differs_is_another_tree(repo: GitRepo, work: SessionTree) -> None:

@@ -72,8 +72,8 @@ def test_a_file_that_was_there_comes_back_to_the_byte(cli: Cli, repo: GitRepo, t
     dry = cli("init", "--remove", "--dry-run", cwd=repo).stdout
     assert "would write .claude/settings.json (what rlm-ci added is gone)\n" in dry
     assert "would remove .codex/hooks.json\n" in dry
-    told = cli("init", "--remove", cwd=repo).stdout
-    assert "written    .claude/settings.json (what rlm-ci added is gone)\n" in told
+    output = cli("init", "--remove", cwd=repo).stdout
+    assert "written    .claude/settings.json (what rlm-ci added is gone)\n" in output
     assert files_of(repo) == before
     assert not (repo.path / ".codex").exists()
     assert not (repo.path / ".git/rlm-ci-init.json").exists()
@@ -128,10 +128,10 @@ def test_where_one_file_cannot_be_changed_none_is(
         path.write_bytes(text)
     before = files_of(repo)
     assert main([*ALL, "-C", str(repo.path)]) == 5
-    told = capsys.readouterr().err
-    assert why in told
-    assert "(.gemini/settings.json)" in told
-    assert "leave gemini out of --agents" in told
+    output = capsys.readouterr().err
+    assert why in output
+    assert "(.gemini/settings.json)" in output
+    assert "leave gemini out of --agents" in output
     assert files_of(repo) == before
 
 
@@ -141,8 +141,8 @@ def test_a_link_is_not_followed(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    theirs = hook_files.added("claude", '{"mine": 1}')
-    (elsewhere / "settings.json").write_text(theirs)
+    text = hook_files.added("claude", '{"mine": 1}')
+    (elsewhere / "settings.json").write_text(text)
     (repo.path / linked).parent.mkdir(exist_ok=True)
     target = elsewhere / "settings.json" if linked.endswith(".json") else elsewhere
     os.symlink(target, repo.path / linked)
@@ -150,23 +150,23 @@ def test_a_link_is_not_followed(
     assert "it is a link, or its folder is one" in capsys.readouterr().err
     assert not (repo.path / "rlm-ci.toml").exists()
     assert cli("init", "--remove", cwd=repo).code == 0
-    assert (elsewhere / "settings.json").read_text() == theirs
+    assert (elsewhere / "settings.json").read_text() == text
     assert len([*elsewhere.iterdir()]) == 1
 
 
 def test_what_a_sparse_checkout_leaves_out_stays_out(cli: Cli, repo: GitRepo) -> None:
     repo.write(".claude/settings.json", "{}").commit()
     repo.run("sparse-checkout", "set", "--no-cone", "/*", "!/.claude/")
-    told = cli("init", "--agents", "claude", cwd=repo).stdout
-    assert "kept       .claude/settings.json (your sparse checkout leaves it out)\n" in told
+    output = cli("init", "--agents", "claude", cwd=repo).stdout
+    assert "kept       .claude/settings.json (your sparse checkout leaves it out)\n" in output
     assert not (repo.path / ".claude").exists()
 
 
 def test_a_file_that_is_broken_since_is_named(cli: Cli, repo: GitRepo) -> None:
     assert cli("init", "--agents", "claude", cwd=repo).code == 0
     repo.append(".claude/settings.json", "}")
-    told = cli("init", "--remove", cwd=repo).stdout
-    assert "kept       .claude/settings.json (it is no JSON; take rlm-ci's hooks out" in told
+    output = cli("init", "--remove", cwd=repo).stdout
+    assert "kept       .claude/settings.json (it is no JSON; take rlm-ci's hooks out" in output
 
 
 @pytest.mark.parametrize(
@@ -181,16 +181,16 @@ def test_a_name_that_is_none_is_an_error(
     repo: GitRepo, capsys: pytest.CaptureFixture[str], value: str, why: str
 ) -> None:
     assert main(["init", "--agents", value, "-C", str(repo.path)]) == 5
-    told = capsys.readouterr().err
-    assert f"error: {why}" in told
-    assert "--agents claude,people" in told
+    output = capsys.readouterr().err
+    assert f"error: {why}" in output
+    assert "--agents claude,people" in output
     assert not (repo.path / "rlm-ci.toml").exists()
 
 
 def test_who_opens_pull_requests_and_who_gets_hooks_are_one_list(cli: Cli, repo: GitRepo) -> None:
-    told = cli("init", "--agents", "people", "--agents", "cursor", cwd=repo).stdout
+    output = cli("init", "--agents", "people", "--agents", "cursor", cwd=repo).stdout
     assert b"fail = true" in repo.read("rlm-ci.toml")
-    assert "only reports" not in told
+    assert "only reports" not in output
     assert json.loads(repo.read(".cursor/hooks.json"))["version"] == 1
     assert not (repo.path / ".claude").exists()
 
@@ -199,9 +199,9 @@ def test_a_program_that_is_missing_is_said(cli: Cli, repo: GitRepo, tmp_path: Pa
     (tmp_path / "bin").mkdir()
     os.symlink(shutil.which("git") or "", tmp_path / "bin/git")
     bare = {"PATH": str(tmp_path / "bin")}
-    told = cli("init", "--agents", "claude", cwd=repo, env=bare).stdout
-    assert "rlm-ci is not on PATH: the agents' hooks fail until it is\n" in told
-    assert "Codex" not in told
+    output = cli("init", "--agents", "claude", cwd=repo, env=bare).stdout
+    assert "rlm-ci is not on PATH: the agents' hooks fail until it is\n" in output
+    assert "Codex" not in output
 
 
 def test_edits_are_hooked_on_demand_and_stay_so(cli: Cli, repo: GitRepo) -> None:
@@ -213,17 +213,17 @@ def test_edits_are_hooked_on_demand_and_stay_so(cli: Cli, repo: GitRepo) -> None
     again = cli("init", "--agents", "codex,claude", cwd=repo)
     assert "unchanged  .codex/hooks.json\n" in again.stdout
     assert "PostToolUse" not in json.loads(repo.read(".claude/settings.json"))["hooks"]
-    told = cli("init", "--agents", "claude", "--after-edit", cwd=repo).stdout
-    assert "written    .claude/settings.json (hooks added)\n" in told
+    output = cli("init", "--agents", "claude", "--after-edit", cwd=repo).stdout
+    assert "written    .claude/settings.json (hooks added)\n" in output
     assert "PostToolUse" in json.loads(repo.read(".claude/settings.json"))["hooks"]
 
 
 def test_a_file_that_its_program_does_not_read_is_told(cli: Cli, repo: GitRepo) -> None:
     repo.write(".claude/settings.json", "{} // mine\n")
     repo.write(".gemini/settings.json", "{} // mine\n")
-    told = cli("init", "--agents", "claude,gemini", cwd=repo).stdout
+    output = cli("init", "--agents", "claude,gemini", cwd=repo).stdout
     doubt = "claude reads no file with comments or trailing commas"
-    assert f".claude/settings.json (hooks added); {doubt}\n" in told
-    assert ".gemini/settings.json (hooks added)\n" in told
+    assert f".claude/settings.json (hooks added); {doubt}\n" in output
+    assert ".gemini/settings.json (hooks added)\n" in output
     again = cli("init", "--agents", "claude", cwd=repo).stdout
     assert f"unchanged  .claude/settings.json; {doubt}\n" in again

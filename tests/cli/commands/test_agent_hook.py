@@ -80,14 +80,14 @@ def test_a_damaged_installation_holds_nobody(
         env={"PATH": os.environ["PATH"], "HOME": str(repo.path)},
     )  # fmt: skip
     assert ended.returncode == code
-    told = ended.stderr if code else json.loads(ended.stdout)["systemMessage"]
-    assert "internal error: ModuleNotFoundError" in told
+    output = ended.stderr if code else json.loads(ended.stdout)["systemMessage"]
+    assert "internal error: ModuleNotFoundError" in output
 
 
 @pytest.mark.parametrize("event", EVENTS)
 def test_outside_of_a_repository(cli: Cli, tmp_path: Path, event: str) -> None:
-    told = json.dumps({"session_id": "s", "cwd": str(tmp_path)})
-    ended = cli("agent-hook", event, "--agent", "codex", cwd=tmp_path, stdin=told)
+    data = json.dumps({"session_id": "s", "cwd": str(tmp_path)})
+    ended = cli("agent-hook", event, "--agent", "codex", cwd=tmp_path, stdin=data)
     assert ended.code == 0
     assert "this is no git repository" in ended.json()["systemMessage"]
 
@@ -97,12 +97,12 @@ def test_the_folder_is_the_project_of_the_program_else_that_of_the_event(
 ) -> None:
     session = begun(repo, cli)
     repo.write("tests/test_sum.py", WEAKER)
-    told = json.dumps({"session_id": session.name, "cwd": str(tmp_path)})
+    data = json.dumps({"session_id": session.name, "cwd": str(tmp_path)})
     words = ("agent-hook", "stop", "--agent", "claude")
-    ended = cli(*words, cwd=tmp_path, stdin=told, env={"CLAUDE_PROJECT_DIR": str(repo.path)})
+    ended = cli(*words, cwd=tmp_path, stdin=data, env={"CLAUDE_PROJECT_DIR": str(repo.path)})
     assert ended.json()["decision"] == "block"
-    told = json.dumps({"session_id": session.name, "cwd": str(repo.path / "tests")})
-    assert cli(*words, cwd=tmp_path, stdin=told).json()["decision"] == "block"
+    data = json.dumps({"session_id": session.name, "cwd": str(repo.path / "tests")})
+    assert cli(*words, cwd=tmp_path, stdin=data).json()["decision"] == "block"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no timer of the system")
@@ -127,11 +127,11 @@ def test_a_broken_git_holds_nobody(repo: GitRepo, cli: Cli, tmp_path: Path) -> N
 
 def test_copilot_cli_shows_only_what_a_hook_says_that_ends_with_2(repo: GitRepo, cli: Cli) -> None:
     words = ("agent-hook", "stop", "--agent", "copilot")
-    told = json.dumps({"sessionId": "s", "cwd": str(repo.path)})
-    ended = cli(*words, stdin=told, env={"COPILOT_CLI": "1"})
+    data = json.dumps({"sessionId": "s", "cwd": str(repo.path)})
+    ended = cli(*words, stdin=data, env={"COPILOT_CLI": "1"})
     assert (ended.code, ended.stdout) == (2, "")
     assert "rlm-ci has no record of how this session began" in ended.stderr
-    assert cli(*words, stdin=told, env={"COPILOT_CLI": "1"}).code == 0
+    assert cli(*words, stdin=data, env={"COPILOT_CLI": "1"}).code == 0
 
 
 @pytest.mark.parametrize("name", ["session-1", "session-2", "session-3"])
@@ -142,8 +142,8 @@ def test_copilot_may_send_the_start_and_the_first_prompt_at_once(
 
     def output(event: str) -> bytes:
         argv = [sys.executable, "-m", "rlm_ci", "agent-hook", event, "--agent", "copilot"]
-        told = json.dumps({"sessionId": name, "cwd": str(repo.path)}).encode()
-        return subprocess.check_output(argv, input=told, stderr=subprocess.STDOUT)
+        data = json.dumps({"sessionId": name, "cwd": str(repo.path)}).encode()
+        return subprocess.check_output(argv, input=data, stderr=subprocess.STDOUT)
 
     with ThreadPoolExecutor() as threads:
         assert [*threads.map(output, ("prompt", "session-start"))] == [b"", b""]
