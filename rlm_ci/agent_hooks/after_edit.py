@@ -8,14 +8,14 @@ from rlm_ci.text.printable import count
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.agent_hooks.changed_work import WorkSite
-    from rlm_ci.agent_hooks.session import Session
+    from rlm_ci.agent_hooks.session import AgentSession
 
 _CHECK = "diff-budget"
 #: The part of the budget from which on an agent is advised.
 _SHARE = 0.8
 
 
-def after_edit(session: Session, site: WorkSite) -> str:
+def after_edit(session: AgentSession, site: WorkSite) -> str:
     """The advice, once in a session; "" for none. Raises RlmCiError."""
     off = not session.configuration["after_edit"] or session.policy
     if off or _CHECK in session.messages:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agent_hooks.dialects import Event
-    from rlm_ci.agent_hooks.session import Session
+    from rlm_ci.agent_hooks.session import AgentSession
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.errors import RlmCiError
     from rlm_ci.git.repository import Repository
@@ -63,7 +63,7 @@ class WorkSite(Value):
     flags: Mapping[str, Any]
     ends: float = 0.0
 
-    def change(self, session: Session) -> tuple[ChangeSet | None, tuple[str, ...]]:
+    def change(self, session: AgentSession) -> tuple[ChangeSet | None, tuple[str, ...]]:
         """The work tree against the session's start, None where they are the same; large files.
 
         The start's own configuration judges it. Raises RlmCiError.
@@ -82,7 +82,7 @@ class WorkSite(Value):
         )
         return change, now.large
 
-    def _from_others(self, session: Session) -> tuple[str, ...]:
+    def _from_others(self, session: AgentSession) -> tuple[str, ...]:
         """The commit of the remote's default branch up to which this session took it in.
 
         What others did there is no work of the agent: only files that differ from it, too, count.
@@ -99,7 +99,9 @@ class WorkSite(Value):
                 return (taken,)
         return ()
 
-    def report(self, session: Session, change: ChangeSet, checks: Sequence[str] = ()) -> Report:
+    def report(
+        self, session: AgentSession, change: ChangeSet, checks: Sequence[str] = ()
+    ) -> Report:
         """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
         from rlm_ci.agent_hooks import tasks  # most stops change nothing
         from rlm_ci.judge.judge import judge
@@ -113,7 +115,7 @@ class WorkSite(Value):
         judgement = judge(flags, checks, lambda _: change, known=(change,), environ=environ)
         return judgement.report
 
-    def config_error(self, session: Session, change: ChangeSet) -> RlmCiError | None:
+    def config_error(self, session: AgentSession, change: ChangeSet) -> RlmCiError | None:
         """Why the config file is not valid any more; None if it is, or is as it was."""
         from rlm_ci.config.settings import CONFIG_FILES
 
@@ -123,7 +125,7 @@ class WorkSite(Value):
         (part, *_) = self.report(session, now, ["diff-budget"]).parts
         return part.error
 
-    def look(self, session: Session) -> tuple[Session, list[Problem], list[str]]:
+    def look(self, session: AgentSession) -> tuple[AgentSession, list[Problem], list[str]]:
         """The problems that hold an agent, and notes for the person. Raises RlmCiError."""
         change, large = self.change(session)
         notes = [_harmless(_LARGE.format(path)) for path in large[:_MAX_PATHS]]
@@ -158,8 +160,12 @@ class WorkSite(Value):
         return session, problems, notes
 
     def _validate(
-        self, session: Session, repository: Repository, problems: list[Problem], notes: list[str]
-    ) -> Session:
+        self,
+        session: AgentSession,
+        repository: Repository,
+        problems: list[Problem],
+        notes: list[str],
+    ) -> AgentSession:
         """Add what the validator says; the session, which knows what it said of the start."""
         import secrets
 

@@ -31,7 +31,7 @@ _LIFE = 14 * 86_400
 _LONGEST_NAME = 64
 
 
-class Session(Value):
+class AgentSession(Value):
     """How a session began, and what its stops came to.
 
     ``commit`` and ``tree`` are those of the snapshot, ``head`` is HEAD's commit. ``configuration``
@@ -58,7 +58,7 @@ class Session(Value):
     baseline: tuple[str, ...] | None = None
 
     @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Session:
+    def from_dict(cls, record: dict[str, Any]) -> AgentSession:
         """Raises KeyError, TypeError, ValueError or, for a setting that is none, ConfigError."""
         from rlm_ci.config.options import AGENT_HOOKS
         from rlm_ci.config.settings import convert
@@ -98,7 +98,7 @@ def begin(
     repository: Repository,
     environ: Mapping[str, str],
     **fields: Any,
-) -> Session:
+) -> AgentSession:
     """Record that a session begins with the work tree as it is. Raises RlmCiError."""
     from rlm_ci.agent_hooks.work_tree import SessionTree  # most stops change nothing
 
@@ -112,18 +112,18 @@ def begin(
         raise
     head = repository.head_commit()
     unchanged = mark + mark_of_taken(folder)
-    session = Session(taken.commit, taken.tree, head, started, unchanged=unchanged, **fields)
+    session = AgentSession(taken.commit, taken.tree, head, started, unchanged=unchanged, **fields)
     save(folder, session)
     return session
 
 
-def load(folder: str) -> Session | None:
+def load(folder: str) -> AgentSession | None:
     """The record in ``folder``; None without one. Raises ConfigError for a damaged one."""
     import json
 
     path = os.path.join(folder, _RECORD)
     try:
-        return Session.from_dict(json.loads(files.read(path, _LIMIT)))
+        return AgentSession.from_dict(json.loads(files.read(path, _LIMIT)))
     except files.UnreadableError as error:
         if error.missing:
             return None
@@ -137,7 +137,7 @@ def load(folder: str) -> Session | None:
     )
 
 
-def save(folder: str, session: Session) -> None:
+def save(folder: str, session: AgentSession) -> None:
     """Raises StorageError."""
     import json
 
@@ -156,7 +156,7 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name in names}
 
 
-def environment(session: Session, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(session: AgentSession, environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` with the variables of settings as they were when the session began.
 
     An agent may add variables to the files of its own program.
@@ -189,7 +189,11 @@ def mark_of_taken(folder: str) -> str:
 
 
 def has_nothing_to_do(
-    session: Session, repository: Repository, event: str, folder: str, environ: Mapping[str, str]
+    session: AgentSession,
+    repository: Repository,
+    event: str,
+    folder: str,
+    environ: Mapping[str, str],
 ) -> bool:
     """Whether a stop, or an edit, needs no judge: the hooks are off, or nothing has changed."""
     if not session.configuration["enabled"] or event == "after-edit":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.agent_hooks.changed_work import Problem, WorkSite
     from rlm_ci.agent_hooks.dialects import Event
-    from rlm_ci.agent_hooks.session import Session
+    from rlm_ci.agent_hooks.session import AgentSession
 
 #: Where a person says why an agent may stop on findings.
 _OVERRIDE = "RLM_CI_AGENT_OVERRIDE"
@@ -32,7 +32,7 @@ class Outcome(Value):
     message: str = ""
 
 
-def stop(event: Event, session: Session, site: WorkSite) -> Outcome:
+def stop(event: Event, session: AgentSession, site: WorkSite) -> Outcome:
     """What becomes of the stop; the record is written before anybody is told.
 
     Raises RlmCiError where nothing could be judged.
@@ -58,7 +58,9 @@ def stop(event: Event, session: Session, site: WorkSite) -> Outcome:
     return outcome.replace(message="\n".join(filter(None, lines)))
 
 
-def decide(event: Event, session: Session, problems: Sequence[Problem]) -> tuple[Session, Outcome]:
+def decide(
+    event: Event, session: AgentSession, problems: Sequence[Problem]
+) -> tuple[AgentSession, Outcome]:
     """The record after this stop, and what becomes of it."""
     if not problems:
         return session.replace(blocks=0, released=()), Outcome()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from testing.repositories.git_repo import GitRepo
 
 
-def _loaded(folder: Path) -> sessions.Session:
+def _loaded(folder: Path) -> sessions.AgentSession:
     session = sessions.load(str(folder))
     assert session is not None
     return session

@@ -61,7 +61,7 @@ def test_a_variable_goes_before_a_line_and_a_line_before_the_branch(shop: GitRep
     for line, task in ((TAX, TAX), ("nobody", SHIP)):
         rows = (row for row in AGENT_HOOKS if row.file)
         configuration = {row.key.partition(".")[2]: row.default for row in rows}
-        session = sessions.Session("0" * 40, "0" * 40, None, 0.0, configuration=configuration)
+        session = sessions.AgentSession("0" * 40, "0" * 40, None, 0.0, configuration=configuration)
         sessions.save(folder, session.replace(task=line))
         assert tasks.of_session(EVENT, opened, None) == task
     assert tasks.of_session(EVENT, opened, "any-task") == "any-task"

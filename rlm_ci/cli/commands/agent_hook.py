@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agent_hooks.dialects import Event
-    from rlm_ci.agent_hooks.session import Session
+    from rlm_ci.agent_hooks.session import AgentSession
     from rlm_ci.config.arguments import Arguments
 
 SUMMARY = "answer a hook of a coding agent, on standard input and output"
@@ -168,7 +168,7 @@ def _answer_alone(
         return _judge(session, site.replace(ends=monotonic() + seconds))
 
 
-def _judge(session: Session, site: WorkSite) -> str:
+def _judge(session: AgentSession, site: WorkSite) -> str:
     """Hold the agent, advise it, or neither; what the person is told. Raises RlmCiError."""
     event = site.event
     if event.name == "stop":
