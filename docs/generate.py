@@ -405,7 +405,7 @@ RUNNERS = {
 
 def guard() -> str:
     """``docs/guard.md`` with the table of cheats."""
-    data = TOP / "tests" / "guard" / "cases"
+    data = TOP / "tests" / "data" / "guard"
     lines: list[str] = []
     for folder, title in RUNNERS.items():
         honest = len(list((data / "honest" / folder).glob("*.toml")))

@@ -92,7 +92,7 @@ def recorded() -> set[str]:
         if name.startswith("tests/") and name.endswith(".json"):
             text = (TOP / name).read_text("utf-8", "replace")
             found |= set(re.findall(r'"(?:rule|ruleId)": "([a-z-]+/[a-z0-9-]+)"', text))
-        if name.startswith("tests/guard/cases/") and name.endswith(".toml"):
+        if name.startswith("tests/data/guard/") and name.endswith(".toml"):
             found |= set(tomllib.loads((TOP / name).read_text("utf-8")).get("by", []))
     return {rule for rule in found if "/" in rule and not rule.startswith("review/")}
 

@@ -1,4 +1,4 @@
-"""The table of the guard's cases: read from ``tests/guard/cases``, and run by the real program.
+"""The table of the guard's cases: read from ``tests/data/guard``, and run by the real program.
 
 A case is one file: ``what`` it does, the ``start`` that it changes, what the fixing agent then
 leaves (``write``, ``edit``, ``delete``), and what is ``expected`` of the loop. docs/guard.md says
@@ -30,7 +30,7 @@ from testing.repositories.git_repo import GitRepo
 if TYPE_CHECKING:
     from testing.program import Cli, Ended
 
-DATA = Path(__file__).parents[1] / "guard" / "cases"
+DATA = Path(__file__).parents[1] / "data" / "guard"
 #: The folders of the table.
 RUNNERS = ("pytest", "unittest", "node", "jest", "vitest", "go", "cargo")
 #: Tools that a test's own project needs in its node_modules.
