@@ -53,6 +53,16 @@ class UnchangedFiles(RestOfTree):
                 found[path] = text
         return found
 
+    def paths(self) -> frozenset[str]:
+        """See :class:`RestOfTree`."""
+        commit = self._changes.merge_base
+        try:
+            known = self._changes.repository.tree(commit) if commit else {}
+        except RlmCiError:
+            return frozenset()
+        kinds = self._changes.kinds
+        return frozenset(path for path, one in known.items() if one.is_file and path not in kinds)
+
     def _named(self, names: Collection[str], commit: str) -> list[str]:
         from rlm_ci.guard.weakened_tests.cases import READ_BY_STATEMENTS
         from rlm_ci.validators import test_file_names

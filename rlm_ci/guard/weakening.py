@@ -37,3 +37,7 @@ class RestOfTree:
     def read(self, _paths: Iterable[str]) -> Mapping[str, str]:
         """The texts of those of these files that are there after the change, by path."""
         return {}
+
+    def paths(self) -> frozenset[str]:
+        """All files that did not change."""
+        return frozenset()

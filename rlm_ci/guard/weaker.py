@@ -9,6 +9,8 @@ import re
 from collections import Counter
 
 from rlm_ci.guard import new_silencers
+from rlm_ci.guard.collected import collected
+from rlm_ci.guard.collected.tree_side import TreeSide
 from rlm_ci.guard.weakened_tests import compare, snapshots
 from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests
 from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
@@ -122,8 +124,15 @@ def compared(
     tests += [one for one in code if one.path.endswith(".rs") and _has_tests(one)]
     found: list[Weakening] = []
     result = ComparedTests()
+    old, new = (TreeSide(changes, rest, old=is_old) for is_old in (True, False))
+
+    def lost_by(old_path: str, new_path: str) -> str:
+        return collected.lost_by(old_path, new_path, old, new)
+
     if tests:
-        result = compare.compare(tests, CodeChange(code_changed, lambda: _gone(code), rest))
+        changed = CodeChange(code_changed, lambda: _gone(code), rest, lost_by)
+        result = compare.compare(tests, changed)
+    found += collected.narrowed(changes, old, new)
     counted = Counter(result.counted)
     if shown := kinds.get(SNAPSHOT):
         weaker, counts = snapshots.replaced(shown, code_changed=code_changed)

@@ -51,3 +51,9 @@ def test_of_a_partial_clone_nothing_is_known(repo: GitRepo) -> None:
     (repo.path / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
     assert list(rest(repo, "index").with_names({"test_sum"})) == []
     assert text_of(None) is None
+
+
+def test_the_paths_are_those_that_did_not_change(repo: GitRepo) -> None:
+    repo.write_all({"a.py": "", "b.py": "", "tests/test_c.py": TEST}).commit()
+    repo.write("a.py", "1").write("new.py", "").stage()
+    assert rest(repo, "index").paths() == {"b.py", "tests/test_c.py"}

@@ -62,6 +62,8 @@ class CodeChange(Value):
     changed: bool = False
     gone: Callable[[], frozenset[str]] = frozenset
     rest: RestOfTree = RestOfTree()
+    #: The runner that does not collect what moved from one path to another, or "".
+    lost_by: Callable[[str, str], str] | None = None
 
 
 def can_read(path: str) -> bool:
@@ -120,6 +122,7 @@ class _Comparing:
         for place, test, path, kept in self.pairs:
             if test.text != kept.text:
                 self._weaker(place, test, path, kept)
+        self._not_collected()
         self._left_out()
         self._focused()
         found = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
@@ -312,6 +315,14 @@ class _Comparing:
         return found
 
     # ── what does not run ──
+
+    def _not_collected(self) -> None:
+        """Tests that moved to where no runner looks."""
+        moved = Counter((place, path) for place, _, path, _ in self.pairs if place != path)
+        for (place, path), number in moved.items():
+            if self.code.lost_by and (runner := self.code.lost_by(place, path)):
+                what = f"{runner} does not collect {path}: {count(number, 'test')} of {place}"
+                self.found.append(Weakening(REMOVED, f"{what} no longer run", path))
 
     def _left_out(self) -> None:
         """Tests that ran before, and are left out now; a test that is new was never run."""

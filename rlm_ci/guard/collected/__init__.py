@@ -1,0 +1,1 @@
+"""Which files a runner takes its tests from, by their names and its settings."""
