@@ -68,20 +68,8 @@ class Case:
         self.by = set(told.get("by", []))
         #: Paths of the agent's that the result does not hold.
         self.withheld: list[str] = told.get("withheld", [])
-        before = {**start["files"], **told.get("before", {})}
-        self.before = {path: _encoded(text) for path, text in before.items() if text != "-"}
+        self.before, self.after, self.deleted = sides(told, start["files"])
         self.before.setdefault(".gitignore", _IGNORED.encode())
-        self.after = {path: _encoded(text) for path, text in told.get("write", {}).items()}
-        self.after |= {
-            path: text.encode("latin-1") for path, text in told.get("latin-1", {}).items()
-        }
-        self.deleted: list[str] = told.get("delete", [])
-        for change in told.get("edit", []):
-            path, old = change["path"], change["old"].encode()
-            text = self.after.get(path, self.before.get(path, b""))
-            assert old in text, (name, path)
-            self.after[path] = text.replace(old, change["new"].encode())
-        assert self.after or self.deleted, name
 
     @property
     def agent(self) -> str:
@@ -97,6 +85,24 @@ class Case:
         return shlex.join(["sh", "-c", script])
 
 
+def sides(
+    row: dict[str, Any], start: dict[str, str]
+) -> tuple[dict[str, bytes], dict[str, bytes], list[str]]:
+    """The files before a change of a table, those that it leaves, and those that it removes."""
+    files = {**start, **row.get("before", {})}
+    before = {path: text.encode() for path, text in files.items() if text != "-"}
+    after = {path: text.encode() for path, text in row.get("write", {}).items()}
+    after |= {path: text.encode("latin-1") for path, text in row.get("latin-1", {}).items()}
+    for change in row.get("edit", []):
+        path, old = change["path"], change["old"].encode()
+        text = after.get(path, before.get(path, b""))
+        assert old in text, (row["what"], path)
+        after[path] = text.replace(old, change["new"].encode())
+    deleted: list[str] = row.get("delete", [])
+    assert after or deleted, row["what"]
+    return before, after, deleted
+
+
 def names(kind: str) -> list[str]:
     """The cases of a kind in the order of the table."""
     found = (DATA / kind).glob("*/*.toml")
@@ -106,10 +112,6 @@ def names(kind: str) -> list[str]:
 @cache
 def _read(name: str) -> dict[str, Any]:
     return tomllib.loads((DATA / f"{name}.toml").read_text())
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode()
 
 
 def _mode(text: bytes) -> int:
