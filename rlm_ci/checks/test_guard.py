@@ -61,8 +61,8 @@ _LIMIT = 2 << 20
 _TRACES_LIMIT = 32 << 20
 #: Findings of one rule that are told one by one; the rest is one more.
 _MOST = 50
-#: Paths that one finding points to.
-_PLACES = 20
+#: Paths that one finding points to, and names of a kind that a message says.
+_PLACES, _NAMED = 20, 3
 _LONGEST_QUOTE = 1000
 #: What is counted, and told in one line.
 _TOLD = {
@@ -124,8 +124,8 @@ def run(
         elif override.reason:
             findings = [one.replace(suppression=override.reason) for one in findings]
             summary += f"; overridden: {printable(override.reason)}"
-    if told := _told(result):
-        findings.append(Finding(f"{ID}/told", RULES["told"], told))
+    if told := [one for one in result.notes if one.rule in _TOLD]:
+        findings.append(_told(told, sides))
     if unread:
         findings.append(_not_read(unread))
     if changes.label:  # of several refs that are pushed at once, which
@@ -297,13 +297,17 @@ def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[
     return found
 
 
-def _told(result: ComparedTests) -> str:
-    """What is no weakening, and worth a look: one line, with numbers."""
-    return ", ".join(
-        f"{count(number, noun)} {what}"
-        for name, (noun, what) in _TOLD.items()
-        if (number := result.counted[name])
-    )
+def _told(notes: Sequence[Weakening], sides: _Sides) -> Finding:
+    """What is no weakening, and worth a look: each kind with its number and what it is about."""
+    said = []
+    for kind, (noun, what) in _TOLD.items():
+        names = [printable(one.message) for one in notes if one.rule == kind]
+        if names:
+            more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+            shown = f"{', '.join(names[:_NAMED])}{more}"
+            said.append(f"{count(len(names), noun)} {what}: {shown}")
+    places = tuple(sides.place(one) for one in notes[:_PLACES])
+    return Finding(f"{ID}/told", RULES["told"], "; ".join(said), evidence=places)
 
 
 def _not_read(unread: Sequence[tuple[str, str]]) -> Finding:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rlm_ci.guard.lint_silencing import Silencer
     from rlm_ci.guard.weakening import TextChange
 
+#: The kind of a note: a comment that says why.
+EXPLAINED = "explained"
 #: A comment that tools obey has one of these.
 _MAY_SILENCE = (
     "noqa", "ignore", "disable", "nosec", "skip", "off", "pragma", "istanbul", "c8", "v8", "allow",
@@ -78,8 +80,8 @@ class _Line(Row):
     silencers: Sequence[Silencer]
 
 
-def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], int]:
-    """One weakening for each file and comment; and how many comments say why.
+def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], list[Weakening]]:
+    """One weakening for each file and comment; and notes of the comments that say why.
 
     One that moved is not new, nor is one that names another rule at the same code, or one rule
     where all were silenced.
@@ -97,14 +99,16 @@ def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], int]:
             (path, before, after, line.replace(silencers=left(path, line)))
             for path, before, after, line in new
         ]
-    explained = 0
+    explained = list[Weakening]()
     known: dict[str, set[frozenset[str]]] = {}
     told: dict[tuple[str, str], list[int]] = {}
     for path, before, after, line in new:
         if line.silencers and path not in known:
             known[path] = {_words(_code(one)) for one in before.own if one}
         if line.silencers and _is_explained(after, line, known[path]):
-            explained += len(line.silencers)
+            explained += [
+                Weakening(EXPLAINED, one.what[:100], path, one.line) for one in line.silencers
+            ]
         else:
             for one in line.silencers:
                 told.setdefault((path, one.what), []).append(one.line)

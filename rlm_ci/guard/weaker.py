@@ -6,7 +6,7 @@ Nothing is run. The fix loop forbids its agent such changes; a reviewer of any c
 from __future__ import annotations
 
 import re
-from collections import Counter
+from functools import cache
 
 from rlm_ci.guard import new_silencers
 from rlm_ci.guard.collected import collected
@@ -20,7 +20,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-SILENCED_WITH_REASON = "explained"
 TEST, SNAPSHOT, CI, SETTINGS, CODE = "test", "snapshot", "ci", "settings", "code"
 
 #: Endings of code.
@@ -130,18 +129,18 @@ def compared(
         return collected.lost_by(old_path, new_path, old, new)
 
     if tests:
-        changed = CodeChange(code_changed, lambda: _gone(code), rest, lost_by)
+        changed = CodeChange(code_changed, cache(lambda: _gone(code)), rest, lost_by)
         result = compare.compare(tests, changed)
     found += collected.narrowed(changes, old, new)
-    counted = Counter(result.counted)
+    notes = list(result.notes)
     if shown := kinds.get(SNAPSHOT):
-        weaker, counts = snapshots.replaced(shown, code_changed=code_changed)
+        weaker, expected = snapshots.replaced(shown, code_changed=code_changed)
         found += weaker
-        counted += counts
+        notes += expected
     written = (one for one in (*code, *tests) if ".min." not in one.path)
-    silenced, reasons = new_silencers.found(written)
+    silenced, explained = new_silencers.found(written)
     found += silenced
-    counted[SILENCED_WITH_REASON] += reasons
+    notes += explained
     settings, runs = kinds.get(SETTINGS, []), kinds.get(CI, [])
     hurried = [one for one in tests if _has(one.after or "", _MAY_WAIT)]
     if settings or runs or hurried:
@@ -159,7 +158,7 @@ def compared(
 
         found += ci_jobs.weakened(runs, rest)
         result = result.replace(not_read=(*result.not_read, *ci_jobs.not_read(runs)))
-    return result.replace(weakenings=(*result.weakenings, *found), counted=counted)
+    return result.replace(weakenings=(*result.weakenings, *found), notes=tuple(notes))
 
 
 def _has(text: str, words: Sequence[str]) -> bool:

@@ -102,7 +102,7 @@ def test_a_test_with_an_equal_copy_in_another_file_is_not_gone(shop: GitRepo) ->
     shop.write(PATH, FEWER)
     (found,) = judge(local(shop.stage(), "index")).findings
     assert found.rule == "test-guard/told"
-    assert found.message == "1 test gone from one file, and the same in another"
+    assert found.message == "1 test gone from one file, and the same in another: test_large"
 
 
 def test_a_tool_may_move_to_a_script_that_did_not_change(shop: GitRepo) -> None:
@@ -123,9 +123,10 @@ def test_what_changed_with_the_code_is_one_line(shop: GitRepo) -> None:
     (found,) = judge(local(shop, "worktree")).findings
     assert (found.rule, found.severity) == ("test-guard/told", Severity.INFO)
     assert found.message == (
-        "1 test with an expected value that changed together with the code, "
-        "1 test skipped with a reason"
+        "1 test with an expected value that changed together with the code: test_small; "
+        "1 test skipped with a reason: test_large: pytest.mark.skip('no server in CI')"
     )
+    assert [(one.path, one.line_start) for one in found.evidence] == [(PATH, 5), (PATH, 9)]
 
 
 @pytest.mark.parametrize(

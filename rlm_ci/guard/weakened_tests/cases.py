@@ -67,6 +67,10 @@ class Case(Value):
         return words_of(re.sub(_COMMENT, "", self.text))
 
     @cached_property
+    def size(self) -> int:
+        return sum(self.words.values())
+
+    @cached_property
     def body(self) -> str:
         """Its source without comments, blanks and its own name."""
         text = "".join(re.sub(_COMMENT, "", self.text).split())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 
 from rlm_ci.guard.weakened_tests.cases import (
@@ -27,6 +27,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from rlm_ci.guard.weakening import TextChange
 
@@ -34,7 +35,7 @@ REMOVED = "test-removed"
 SKIPPED = "test-skipped"
 FOCUSED = "test-focused"
 WEAKENED = "assertion-weakened"
-#: What is counted, and no weakening.
+#: Kinds of notes: what happened to a test, and is no weakening.
 MOVED, RENAMED, MERGED = "moved", "renamed", "merged"
 OBSOLETE, EXPECTED, REASONED, COPIED = "obsolete", "expected", "reasoned", "copied"
 
@@ -49,11 +50,16 @@ _MOST = 400
 
 
 class ComparedTests(Value):
-    """Weakenings, how often something else happened, and paths that are not read, with why."""
+    """Weakenings, notes of the rest (``rule`` is the kind), and paths not read, with why."""
 
     weakenings: tuple[Weakening, ...] = ()
-    counted: Mapping[str, int] = {}
+    notes: tuple[Weakening, ...] = ()
     not_read: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def counted(self) -> Counter[str]:
+        """How many notes there are of each kind."""
+        return Counter(note.rule for note in self.notes)
 
 
 class CodeChange(Value):
@@ -90,7 +96,7 @@ class _Comparing:
     def __init__(self, changes: list[TextChange], code: CodeChange) -> None:
         self.code = code
         self.found: list[Weakening] = []
-        self.counted: Counter[str] = Counter()
+        self.notes: list[Weakening] = []
         self.not_read: list[tuple[str, str]] = []
         self.old: dict[str, CaseFile] = {}
         self.new: dict[str, CaseFile] = {}
@@ -126,7 +132,10 @@ class _Comparing:
         self._left_out()
         self._focused()
         found = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
-        return ComparedTests(tuple(found), self.counted, tuple(self.not_read))
+        return ComparedTests(tuple(found), tuple(self.notes), tuple(self.not_read))
+
+    def _note(self, kind: str, path: str, test: Case, side: str = "new") -> None:
+        self.notes.append(Weakening(kind, test.name[:_SHOWN], path, test.line, side))
 
     # ── which test is which ──
 
@@ -145,7 +154,7 @@ class _Comparing:
                 self.pairs.append((path, test, best[1], best[2]))
                 self.lost.remove((path, test))
                 self.added.remove((best[1], best[2]))
-                self.counted[RENAMED] += 1
+                self._note(RENAMED, best[1], best[2])
 
     def _match(self, key: Callable[[tuple[str, Case]], object], what: str = "") -> None:
         """Pair those of one key, in the order that they stand in."""
@@ -162,7 +171,7 @@ class _Comparing:
             self.pairs.append((path, test, where, kept))
             taken.add(id(kept))
             if what:
-                self.counted[what] += 1
+                self._note(what, where, kept)
         self.lost, self.added = lost, [place for place in self.added if id(place[1]) not in taken]
 
     def _take_in(self) -> None:
@@ -176,20 +185,21 @@ class _Comparing:
             if old is None or old.text != one.text:
                 words = self._words(one, self._helpers)
                 known = Counter() if old is None else self._words(old, self._old_helpers)
-                takers.append((one, words, words - known))
+                takers.append((one, words.keys(), (words - known).keys()))
         gone = []
         for path, test in self.lost:
             told = telling(test.words) - {test.last_name, f'"{test.name}'}
-            if any(_is_in(told, gain, words, one) for one, words, gain in takers):
-                self.counted[MERGED] += 1
+            values = frozenset(filter(is_literal, told))
+            if any(_is_in(told, values, gain, words, one) for one, words, gain in takers):
+                self._note(MERGED, path, test, "old")
             elif self.code.changed and not self.code.gone().isdisjoint(test.words):
-                self.counted[OBSOLETE] += 1
+                self._note(OBSOLETE, path, test, "old")
             else:
                 gone.append((path, test))
         copies = self._copies({test.last_name for _, test in gone}) if gone else frozenset()
         for path, test in gone:
             if (test.last_name, test.body) in copies:
-                self.counted[COPIED] += 1
+                self._note(COPIED, path, test, "old")
             else:
                 what = f"{test.name[:_SHOWN]} is gone"
                 self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
@@ -220,7 +230,7 @@ class _Comparing:
             message = f"{new.name[:_SHOWN]} has a new {what}"
             self.found.append(Weakening(WEAKENED, message, path, line))
         if was.cases and now.cases is not None and now.cases < was.cases:
-            self._fewer(place, old, new)
+            self._fewer(place, old, path, new)
         elsewhere = {said for one in self._named(new) for _, said in one.facts.claims}
         lost = [
             one
@@ -230,17 +240,20 @@ class _Comparing:
         if self.code.changed and lost:
             gone = self.code.gone()
             kept = [one for one in lost if gone.isdisjoint(words_of(one[1]))]
-            self.counted[OBSOLETE] += len(kept) < len(lost)
+            if len(kept) < len(lost):
+                self._note(OBSOLETE, path, new)
             lost = kept
         if lost:
             gained = [text for _, text in _more(now.claims, was.claims)]
-            if message := self._judged(lost, gained, old, new):
+            if message := self._judged(lost, gained, old, path, new):
                 name = new.name[:_SHOWN]
                 self.found.append(
                     Weakening(WEAKENED, f"{name} {message}", place, lost[0][0], "old")
                 )
 
-    def _judged(self, lost: list[tuple[int, str]], gained: list[str], old: Case, new: Case) -> str:
+    def _judged(
+        self, lost: list[tuple[int, str]], gained: list[str], old: Case, path: str, new: Case
+    ) -> str:
         """Why the test asks for less; "" if it does not."""
         more = Counter(new.words) - Counter(old.words)
         real = sorted(_real(gained, lost), reverse=True)
@@ -267,16 +280,18 @@ class _Comparing:
         ):
             return ""
         if self.code.changed:
-            self.counted[EXPECTED] += 1
+            self._note(EXPECTED, path, new)
             return ""
         return "" if helped else f"no longer says, and no code changed: {text}"
 
-    def _fewer(self, place: str, old: Case, new: Case) -> None:
-        less = Counter(old.words) - Counter(new.words)
-        if any(_is_in(frozenset(less), one.words, one.words, one) for _, one in self.added):
-            self.counted[MERGED] += 1
+    def _fewer(self, place: str, old: Case, path: str, new: Case) -> None:
+        less = frozenset(Counter(old.words) - Counter(new.words))
+        values = frozenset(filter(is_literal, less))
+        words = [(one.words.keys(), one) for _, one in self.added]
+        if any(_is_in(less, values, some, some, one) for some, one in words):
+            self._note(MERGED, path, new)
         elif self.code.changed and not self.code.gone().isdisjoint(less):
-            self.counted[OBSOLETE] += 1
+            self._note(OBSOLETE, path, new)
         else:
             was, now = old.facts.cases, new.facts.cases
             what = f"{new.name[:_SHOWN]} has fewer cases: {was} before, {now} now"
@@ -344,10 +359,10 @@ class _Comparing:
                 known[key] -= 1
                 if known[key] >= 0:
                     continue
+                told = f"{one.owner}: {one.text}" if one.owner else one.text
                 if one.has_reason:
-                    self.counted[REASONED] += 1
+                    self.notes.append(Weakening(REASONED, told[:_SHOWN], path, one.line))
                 else:
-                    told = f"{one.owner}: {one.text}" if one.owner else one.text
                     what = f"a test is left out, with no reason: {told[:_SHOWN]}"
                     self.found.append(Weakening(SKIPPED, what, path, one.line))
 
@@ -385,37 +400,40 @@ def _more(
 
 def _likeness(one: Case, other: Case) -> float:
     """How much of their words two tests share, from 0 to 1; those of their names count more."""
-    shared = sum((Counter(one.words) & Counter(other.words)).values())
-    every = sum((Counter(one.words) | Counter(other.words)).values())
-    names = [_parts(test.last_name) for test in (one, other)]
+    few, many = sorted((one.size, other.size))
+    if few < _ALIKE_NAMED * many:  # nothing would make them alike
+        return 0.0
+    words, more = one.words, other.words
+    shared = sum(min(words[word], more[word]) for word in words.keys() & more.keys())
+    every = few + many - shared
     likeness = shared / every if every else 0.0
+    if likeness < _ALIKE_NAMED:
+        return likeness
+    names = [_parts(test.last_name) for test in (one, other)]
     both, either = len(names[0] & names[1]), len(names[0] | names[1])
     is_longer = both == min(map(len, names)) and 2 * both >= either
-    if (is_longer or 2 * both > either) and likeness >= _ALIKE_NAMED:
-        likeness += _ALIKE
-    return likeness
+    return likeness + _ALIKE if is_longer or 2 * both > either else likeness
 
 
+@lru_cache(maxsize=4096)
 def _parts(name: str) -> frozenset[str]:
     return frozenset(part.lower() for part in re.findall(_PARTS, name)) - {"test"}
 
 
 def _is_in(
-    known: Collection[str], gain: Mapping[str, int], words: Collection[str], test: Case
-) -> bool:
-    """Whether a test with these words, some of them new, says by now what ``known`` words told."""
-    if not known or not gain:
+    known: frozenset[str], values: frozenset[str],
+    gain: AbstractSet[str], words: AbstractSet[str], test: Case,
+) -> bool:  # fmt: skip
+    """Whether a test with these words, some of them new, says by now what ``known`` words told.
+
+    ``values``: those of them that are literals.
+    """
+    if not known or not gain or 2 * len(values & gain) < len(values):
         return False
-    values = [word for word in known if is_literal(word)]
-    is_new = sum(word in gain for word in values) >= len(values) / 2
-    if not values:
-        is_new = any(word in gain for word in known)
-    if not is_new:
+    if (not values and known.isdisjoint(gain)) or len(known & words) < _TAKEN_LISTED * len(known):
         return False
     enough = _TAKEN_LISTED if (test.facts.cases or 0) > 1 else _TAKEN
-    return all(
-        sum(word in words for word in some) >= enough * len(some) for some in (values, known)
-    )
+    return all(len(some & words) >= enough * len(some) for some in (values, known))
 
 
 def _real(gained: Iterable[str], lost: Iterable[tuple[int, str]]) -> Iterator[int]:

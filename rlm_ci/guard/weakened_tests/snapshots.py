@@ -32,12 +32,12 @@ def is_snapshot(path: str) -> bool:
 
 def replaced(
     changes: Sequence[TextChange], *, code_changed: bool
-) -> tuple[list[Weakening], Counter[str]]:
-    """Snapshots that say something else by now, and how many changed together with the code.
+) -> tuple[list[Weakening], list[Weakening]]:
+    """Snapshots that say something else by now, and notes of those that changed with the code.
 
     With the code, half of the lines of a snapshot may change. One that is gone needs no change.
     """
-    found, counted = [], Counter[str]()
+    found, notes = list[Weakening](), list[Weakening]()
     for one in changes:
         if one.before is None or one.after is None:
             continue
@@ -46,9 +46,9 @@ def replaced(
         if not lost:
             continue
         if code_changed and 2 * lost <= old.total():
-            counted[EXPECTED] += 1
+            notes.append(Weakening(EXPECTED, one.path.rpartition("/")[2], one.path))
             continue
         why = "most of it is new" if code_changed else "no code changed"
         message = f"the snapshot has {lost:,} of {old.total():,} lines changed, and {why}"
         found.append(Weakening(REPLACED, message, one.path))
-    return found, counted
+    return found, notes
