@@ -147,6 +147,11 @@ def compared(
         from rlm_ci.guard.loosened import numbers
 
         found += numbers.loosened([*settings, *runs], hurried)
+    if settings or runs:
+        from rlm_ci.guard.loosened import exit_codes, test_commands
+
+        found += exit_codes.loosened([*settings, *runs])
+        found += test_commands.narrowed([*settings, *runs], new)
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 

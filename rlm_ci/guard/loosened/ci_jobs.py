@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.guard.loosened.numbers import RUN
+from rlm_ci.guard.loosened.exit_codes import CI_WEAKENED
+from rlm_ci.guard.loosened.test_commands import tools
 from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
 from rlm_ci.values import Value
 
@@ -15,24 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-WEAKENED = "ci-weakened"
-
-#: Tools that judge, as commands, actions and hooks name them.
-_TOOLS = re.compile(
-    r"(?<![\w./-])(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff[ -]format|ruff|flake8"
-    r"|pylint|black|isort|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright"
-    r"|cypress|tsc|biome|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan"
-    r"|semgrep|codeql|zizmor|actionlint|codespell|shellcheck|rlm-ci)(?![\w-]*==)\b"
-    r"|(?P<task>(?:go|cargo|deno|dotnet|swift|mix|mvn) (?:test|vet|clippy|fmt|lint|check|verify)\b"
-    r"|(?:npm|pnpm|yarn|bun|deno|gradle|\./gradlew|make|just) (?:run )?"
-    r"[\w:.-]{0,60}(?:test|vet|clippy|fmt|lint|check|verify)[\w:.-]{0,60}))"
-)
 _WORKFLOW = re.compile(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml$")
 _KEY = re.compile(r"^( *)(?:- +)?([\w.-]+|\"[^\"]*\"|'[^']*'):(?:[ \t]+(.*))?$")
-#: What lets a run pass that failed; the last one only behind a tool.
-_MAY_FAIL = re.compile(r"(?:continue-on-error|allow_failure|ignore_failures):\s*true\b")
-_SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|\bset \+e\b")
-_NEVER = re.compile(r"\bif:\s*(?:\$\{\{\s*)?(?:false|'false'|\"false\"|0)\b")
 #: Files of the repository that CI runs, or reads more jobs and steps from.
 _LED_TO = re.compile(
     r"\b(?:uses:\s{1,9}[\"']?\./|local:\s{1,9}[\"']?/?)([\w.-][\w./-]{0,200})"
@@ -72,14 +57,6 @@ def weakened(changes: Sequence[TextChange], rest: RestOfTree | None = None) -> I
     """How these files of CI judge less than before; ``rest`` has what they may call."""
     yield from _lost_tools(changes, rest or RestOfTree())
     yield from _lost_jobs(changes)
-    for pattern, rule, what in (
-        (_NEVER, WEAKENED, "never runs"),
-        (_MAY_FAIL, RUN, "may fail"),
-        (_SHRUG, RUN, "may fail"),
-    ):
-        for change, line in _more(pattern, changes):
-            said = (change.after or "").split("\n")[line - 1].strip()
-            yield Weakening(rule, f"what CI runs {what}: {said[:120]}", change.path, line)
     for change in changes:
         if change.after is not None and _WORKFLOW.search(change.path):
             was, now = (
@@ -88,28 +65,7 @@ def weakened(changes: Sequence[TextChange], rest: RestOfTree | None = None) -> I
             )
             for trigger in sorted(was - now):
                 message = f"the workflow no longer runs on {trigger}"
-                yield Weakening(WEAKENED, message, change.path)
-
-
-def _more(
-    pattern: re.Pattern[str], changes: Iterable[TextChange]
-) -> Iterator[tuple[TextChange, int]]:
-    """Where a file says it more often than before, and no other less often: there it moved."""
-    left, more = 0, []
-    for change in changes:
-        sides = [change.before or "", change.after or ""]
-        if pattern is _SHRUG:
-            sides = [_with_tools(one) for one in sides]
-        known, found = (list(pattern.finditer(one)) for one in sides)
-        left += max(0, len(known) - len(found))
-        lines = [sides[1].count("\n", 0, one.start()) + 1 for one in found[len(known) :]]
-        more += [(change, line) for line in lines]
-    yield from more[left:]
-
-
-def _with_tools(text: str) -> str:
-    """The lines that run a tool; the others are empty."""
-    return "\n".join(line if _TOOLS.search(line) else "" for line in text.split("\n"))
+                yield Weakening(CI_WEAKENED, message, change.path)
 
 
 def _lost_tools(changes: Sequence[TextChange], rest: RestOfTree) -> Iterator[Weakening]:
@@ -119,17 +75,17 @@ def _lost_tools(changes: Sequence[TextChange], rest: RestOfTree) -> Iterator[Wea
     """
     was, now = dict[str, TextChange](), dict[str, TextChange]()
     for change in changes:
-        was.update((tool, change) for tool in _tools(change.before or ""))
-        now.update((tool, change) for tool in _tools(change.after or ""))
+        was.update((tool, change) for tool in tools(change.before or ""))
+        now.update((tool, change) for tool in tools(change.after or ""))
     if was.keys() - now.keys():
         led = _led_to(one.after for one in changes) - _led_to(one.before for one in changes)
         wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
         for text in rest.read(wanted).values() if wanted else ():
-            now.update(dict.fromkeys(_tools(text) & was.keys(), changes[0]))
+            now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
     lost = sorted(was.keys() - now.keys())
     for tool in lost[len(now.keys() - was.keys()) :]:
         side = "old" if was[tool].after is None else "new"
-        yield Weakening(WEAKENED, f"CI no longer runs {tool} here", was[tool].path, None, side)
+        yield Weakening(CI_WEAKENED, f"CI no longer runs {tool} here", was[tool].path, None, side)
 
 
 def _led_to(texts: Iterable[str | None]) -> set[str]:
@@ -141,12 +97,6 @@ def _led_to(texts: Iterable[str | None]) -> set[str]:
             is_file = one[2] or path.endswith((".yml", ".yaml"))
             found |= {path} if is_file else {f"{path}/action.yml", f"{path}/action.yaml"}
     return found
-
-
-def _tools(text: str) -> set[str]:
-    lines = (line for line in text.split("\n") if not line.lstrip().startswith("#"))
-    found = (one for line in lines for one in _TOOLS.finditer(line))
-    return {(one["tool"] or one["task"]).replace("run ", "") for one in found}
 
 
 def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
@@ -162,7 +112,7 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
                 continue
             became = f"has the name {kept[job.id]!r} now" if job.id in kept else "is gone"
             message = f"the job {job.name!r} {became}: a required check may stand for it"
-            yield Weakening(WEAKENED, message, one.path, job.line, "old")
+            yield Weakening(CI_WEAKENED, message, one.path, job.line, "old")
 
 
 def _starts_with_changes(trigger: str) -> bool:

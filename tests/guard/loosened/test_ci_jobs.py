@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.guard.loosened.ci_jobs import WEAKENED, not_read, weakened
-from rlm_ci.guard.loosened.numbers import RUN
+from rlm_ci.guard.loosened.ci_jobs import not_read, weakened
+from rlm_ci.guard.loosened.exit_codes import CI_WEAKENED as WEAKENED
 from rlm_ci.guard.weakening import RestOfTree, TextChange
 
 if TYPE_CHECKING:
@@ -45,10 +45,6 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "a tool in a comment": ("          mypy\n", "          # mypy\n", [WEAKENED]),
     "a job renamed": ("All tests", "Tests", [WEAKENED]),
     "an id renamed": ("  lint:", "  style:", [WEAKENED]),
-    "never": ("    name: All tests", "    name: All tests\n    if: false", [WEAKENED]),
-    "may fail": ("run: pytest -q", "run: pytest -q\n        continue-on-error: true", [RUN]),
-    "shrugs": ("pytest -q", "pytest -q || true", [RUN]),
-    "shrugs elsewhere": ("          ruff", "          rm x || true\n          ruff", []),
     "no pull request": ("  pull_request:\n", "", [WEAKENED]),
 }  # fmt: skip
 
@@ -63,21 +59,6 @@ def test_ci_that_judges_less_is_found(case: str) -> None:
 def test_jobs_may_move_to_another_workflow() -> None:
     moved = [TextChange(PATH, CI, None), TextChange(".github/workflows/all.yml", None, CI)]
     assert list(weakened(moved)) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("steps:", "continue-on-error: true\n    steps:"),
-        ("steps:", "if: false\n    steps:"),
-        ("pytest -q", "pytest || true"),
-    ],
-)
-def test_what_may_fail_may_move_to_another_workflow(old: str, new: str) -> None:
-    loose = CI.replace(old, new, 1)
-    other = TextChange(".github/workflows/all.yml", None, loose)
-    assert list(weakened([TextChange(PATH, loose, None), other])) == []
-    assert len(list(weakened([TextChange(PATH, CI, None), other]))) == 1
 
 
 def test_each_job_of_a_workflow_that_is_gone_is_named() -> None:
@@ -128,8 +109,6 @@ def test_of_other_ci_the_words_count() -> None:
     before = "test:\n  script: tox\n"
     (found,) = weakened([TextChange(".gitlab-ci.yml", before, "test:\n  script: echo\n")])
     assert found.message == "CI no longer runs tox here"
-    (found,) = weakened([TextChange(".gitlab-ci.yml", before, before + "  allow_failure: true\n")])
-    assert (found.rule, found.line) == (RUN, 3)
 
 
 class Tree(RestOfTree):

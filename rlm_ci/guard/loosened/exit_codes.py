@@ -1,0 +1,122 @@
+"""Runs that may fail without anybody seeing it: by a setting of CI, or by their shell."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.guard.loosened.numbers import RUN
+from rlm_ci.guard.loosened.test_commands import TOOLS, command_lines
+from rlm_ci.guard.weakening import Weakening
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rlm_ci.guard.weakening import TextChange
+
+    #: The lines (1-based) of a file, by its path and text.
+    Find = Callable[[str, str], list[int]]
+
+CI_WEAKENED = "ci-weakened"
+
+_NEVER = re.compile(
+    r"\bif:\s*[\"']?(?:\$\{\{\s*)?(?:false|'false'|\"false\"|0|!\s*true|.{0,80}&& false)"
+    r"\s*(?:\}\})?[\"']?\s*$",
+    re.MULTILINE,
+)
+_MAY_FAIL = re.compile(
+    r"(?:continue-on-error|allow_failure|ignore_failures):\s*[\"']?(?:\$\{\{\s*)?true\b"
+    r"|^\s*ignore_(?:outcome|errors)\s*=\s*true\b"
+    r"|<(?:testFailureIgnore|maven\.test\.failure\.ignore)>\s*true|\bignoreFailures\s*=\s*true",
+    re.MULTILINE,
+)
+#: What the exit code of a tool is lost by, on its line.
+_SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*[\"']?$|\bset \+e\b")
+_PIPE = re.compile(r"(?<!\|)\|&?\s*(?:tee|cat|grep|tail|head|sed|awk|ts|less)\b")
+#: A command whose exit code make, or tox, ignores.
+_IGNORED = {"tox.ini": r"^\s*(?:commands\w*\s*=\s*)?- ", "Makefile": r"^\t[@+]*-"}
+#: A command that only lists.
+_LISTS = re.compile(r"\s--?(?:list\w*|collect-only|co|version|help)\b")
+#: Where a failure goes through a pipe: by a word, by the shell that is named, in other CI.
+_PIPEFAIL = re.compile(r"pipefail|\bshell:\s*(?:bash\s*$|pwsh|powershell|cmd|python)", re.MULTILINE)
+_DEFAULT_SHELL = re.compile(
+    r"^( *)defaults:\s*\n\1 +run:\s*\n(?:\1  .*\n)*?\1 +shell:\s*bash\s*$", re.MULTILINE
+)
+_WITHOUT_PIPEFAIL = re.compile(r"(?:^|/)(?:Makefile|package\.json|\.(?:github|gitea|forgejo)/.*)$")
+#: Where a script looks at the exit code itself.
+_ASKS = re.compile(r"\$\?|PIPESTATUS|\bset -e")
+
+
+def loosened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+    """What fails more silently than before, or never runs."""
+    for find, rule, what in (
+        (_by(_NEVER), CI_WEAKENED, "never runs"),
+        (_by(_MAY_FAIL), RUN, "may fail"),
+        (_shrugs, RUN, "may fail"),
+    ):
+        for change, line in _more(find, changes):
+            said = (change.after or "").split("\n")[line - 1].strip()
+            name = change.path.rpartition("/")[2]
+            who = "CI" if name.endswith((".yml", ".yaml")) else name
+            yield Weakening(rule, f"what {who} runs {what}: {said[:120]}", change.path, line)
+
+
+def _more(find: Find, changes: Iterable[TextChange]) -> Iterator[tuple[TextChange, int]]:
+    """Where a file says it more often than before, and no other less often: there it moved."""
+    left, more = 0, []
+    for change in changes:
+        known, found = (find(change.path, text or "") for text in (change.before, change.after))
+        left += max(0, len(known) - len(found))
+        more += [(change, line) for line in found[len(known) :]]
+    yield from more[left:]
+
+
+def _by(pattern: re.Pattern[str]) -> Find:
+    def lines(_path: str, text: str) -> list[int]:
+        return [text.count("\n", 0, one.start()) + 1 for one in pattern.finditer(text)]
+
+    return lines
+
+
+def _shrugs(path: str, text: str) -> list[int]:
+    """The lines that run a tool, and lose its exit code."""
+    name, found = path.rpartition("/")[2], list[int]()
+    lines = text.split("\n")
+    for number, line in command_lines(path, text):
+        ignored = re.match(_IGNORED.get(name, r"(?!)"), line)
+        tool = TOOLS.search(line[ignored.end() :] if ignored else line)
+        behind = line[tool.end() :] if tool else ""
+        if tool and (
+            ignored
+            or _SHRUG.search(line)
+            or (_PIPE.search(behind) and not _LISTS.search(behind) and _loses(path, lines, number))
+        ):
+            found.append(number)
+        elif not tool and "set +e" in line:
+            following = "\n".join(_block(lines, number))
+            if TOOLS.search(following) and not _ASKS.search(following):
+                found.append(number)
+    return found
+
+
+def _loses(path: str, lines: Sequence[str], number: int) -> bool:
+    """Whether a pipe loses the exit code of what stands in front of it: not with ``pipefail``."""
+    if not _WITHOUT_PIPEFAIL.search(path):
+        return False
+    if not path.endswith((".yml", ".yaml")):
+        return not any("pipefail" in line for line in lines)
+    step = next((at for at in range(number, 0, -1) if re.match(r"\s*- ", lines[at - 1])), 1)
+    whole = [lines[step - 1], *_block(lines, step)]
+    return not _PIPEFAIL.search("\n".join(whole)) and not _DEFAULT_SHELL.search("\n".join(lines))
+
+
+def _block(lines: Sequence[str], number: int) -> Iterator[str]:
+    """The lines behind a line (1-based), as far as they are not indented less, or a new item."""
+    first = lines[number - 1]
+    indent = len(first) - len(first.lstrip())
+    for line in lines[number:]:
+        own = len(line) - len(line.lstrip())
+        is_item = line.lstrip().startswith("- ") and own <= indent
+        if line.strip() and (own < indent or is_item):
+            return
+        yield line
