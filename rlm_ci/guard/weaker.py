@@ -159,9 +159,10 @@ def compared(
         unread = silenced_rules.not_read(settings)
         result = result.replace(not_read=(*result.not_read, *unread))
     if runs:
-        from rlm_ci.guard.loosened import ci_jobs
+        from rlm_ci.guard.loosened import ci_jobs, ci_matrix
 
         found += ci_jobs.weakened(runs, rest)
+        found += ci_matrix.narrowed(runs, new)
         result = result.replace(not_read=(*result.not_read, *ci_jobs.not_read(runs)))
     return result.replace(weakenings=(*result.weakenings, *found), notes=tuple(notes))
 

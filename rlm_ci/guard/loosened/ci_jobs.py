@@ -37,6 +37,13 @@ _OF_CHANGES = re.compile(
 )
 _TRIGGERS = re.compile(r"\b(?:pull_request|merge_group|push)\b")
 
+#: Paths whose changes start no run, and those of them that are, or have, the code.
+_IGNORES = re.compile(r"\bpaths-ignore: *(\[[^\]]*\]|(?:#.*)?(?:\n *(?:- .*|#.*)?)+)")
+_ALL_CODE = re.compile(
+    r"\*\*?(?:/\*\*?)?|(?:\*\*/)?\*{1,2}\.(?:py|[cm]?[jt]sx?|go|rs|java|kt|rb|php|cs)"
+    r"|(?:src|lib|tests?|pkg|internal|app|packages)/\*\*"
+)
+
 
 class _Job(Value):
     id: str
@@ -65,6 +72,10 @@ def weakened(changes: Sequence[TextChange], rest: RestOfTree | None = None) -> I
             )
             for trigger in sorted(was - now):
                 message = f"the workflow no longer runs on {trigger}"
+                yield Weakening(CI_WEAKENED, message, change.path)
+            ignored, known = (set(_ignored(text or "")) for text in (change.after, change.before))
+            for path in sorted(ignored - known):
+                message = f"the workflow does not run for changes of {path}"
                 yield Weakening(CI_WEAKENED, message, change.path)
 
 
@@ -119,6 +130,13 @@ def _starts_with_changes(trigger: str) -> bool:
     """Whether what starts a workflow is a change, a push of a branch, or not to be read."""
     of_branches = "push" in trigger and ("tags" not in trigger or "branches" in trigger)
     return not trigger or of_branches or _OF_CHANGES.search(trigger) is not None
+
+
+def _ignored(text: str) -> Iterator[str]:
+    """The paths with code whose changes start no run."""
+    for found in _IGNORES.finditer(_block(text, "on")):
+        words = re.findall(r"[^\s,\[\]\"'-][^\s,\[\]\"']*", found[1])
+        yield from (word for word in words if _ALL_CODE.fullmatch(word))
 
 
 def _block(text: str, key: str) -> str:

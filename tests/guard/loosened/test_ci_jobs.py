@@ -45,6 +45,12 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "a tool in a comment": ("          mypy\n", "          # mypy\n", [WEAKENED]),
     "a job renamed": ("All tests", "Tests", [WEAKENED]),
     "an id renamed": ("  lint:", "  style:", [WEAKENED]),
+    "for nothing": ("  push:\n", "  push:\n    paths-ignore: ['**']\n", [WEAKENED]),
+    "not for the code": (
+        "  push:\n", "  push:\n    paths-ignore:\n      - docs/**\n      - '**.py'\n", [WEAKENED],
+    ),
+    "not for a folder": ("  push:\n", "  push:\n    paths-ignore: [src/**]\n", [WEAKENED]),
+    "not for the docs": ("  push:\n", "  push:\n    paths-ignore: [docs/**, '**.md']\n", []),
     "no pull request": ("  pull_request:\n", "", [WEAKENED]),
 }  # fmt: skip
 

@@ -1,0 +1,96 @@
+"""The matrix of a workflow, before and after: systems and versions that CI tests no more."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.guard.loosened.exit_codes import CI_WEAKENED
+from rlm_ci.guard.weakening import Weakening
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rlm_ci.guard.collected.tree_side import TreeSide
+    from rlm_ci.guard.weakening import TextChange
+
+_MATRIX = re.compile(r"^( *)matrix:[ \t]*(?:#.*)?\n((?:\1 .*\n|[ \t]*(?:#.*)?\n)+)", re.MULTILINE)
+#: A list of it in one line, or in several; or one value, as ``include`` has them.
+_VALUES = re.compile(
+    r"^ *(?:- +)?[\"']?([\w.-]+)[\"']?: *(?:\[([^\]]*)\]|([^\s#\[{][^\n#]*))? *(?:#.*)?$"
+    r"|^ *- +([^\n:{\[]+?) *(?:#.*)?$",
+    re.MULTILINE,
+)
+_SYSTEM = re.compile(r"ubuntu|linux|windows|macos|freebsd|arm|alpine|debian|fedora", re.IGNORECASE)
+_VERSION = re.compile(r"(?:[a-zA-Z]+-?)?v?(\d+)(?:\.(\d+))?(?:\.(?:\d+|x))*")
+#: Keys of versions; others are shards, groups, and the like.
+_VERSIONED = re.compile(
+    r"(?i)version|python|py\b|node|go\b|golang|rust|toolchain|ruby|java|jdk|php"
+)
+#: Where a project says which versions it supports at least.
+_MINIMUM = {
+    "pyproject.toml": r"python\s*=\s*[\"'][^\"'\n]*?[>^~]=?\s*(\d+)\.(\d+)",
+    "setup.cfg": r"python_requires\s*=[^\n]*?>=?\s*(\d+)\.(\d+)",
+    "setup.py": r"python_requires\s*=[^\n]*?>=?\s*(\d+)\.(\d+)",
+    "package.json": r"\"node\"\s*:\s*\"[^\"\d]*(\d+)(?:\.(\d+))?",
+    "go.mod": r"(?m)^go (\d+)\.(\d+)",
+    "Cargo.toml": r"rust-version\s*=\s*\"(\d+)\.(\d+)",
+}  # fmt: skip
+
+
+def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakening]:
+    """What no matrix of these workflows has any more, and no other took the place of.
+
+    Versions that the project no longer supports may go.
+    """
+    after = [value for one in changes for value in _values(one.after or "")]
+    before = [value for one in changes for value in _values(one.before or "")]
+    known = {value for _, value in after}
+    for change in changes:
+        own = list(_values(change.after or ""))
+        if not own and "matrix:" in (change.after or ""):  # computed
+            continue
+        for name in dict.fromkeys(name for name, _ in _values(change.before or "")):
+            was = [value for key, value in _values(change.before or "") if key == name]
+            now = [value for key, value in own if key == name]
+            if not now or any("${{" in value for value in now):
+                continue
+            gained = [one for one in now if (name, one) not in before]
+            lost = [one for one in was if one not in known]
+            lost = [one for one in lost if _counts(name, one, known, tree)]
+            if len(lost) > len(gained):
+                shown = ", ".join(dict.fromkeys(lost))
+                message = f"CI no longer tests {name}: {shown[:120]}"
+                yield Weakening(CI_WEAKENED, message, change.path)
+
+
+def _values(text: str) -> Iterator[tuple[str, str]]:
+    """The values in a matrix, each with its key."""
+    for matrix in _MATRIX.finditer(text + "\n"):
+        name = ""
+        for found in _VALUES.finditer(matrix[2]):
+            name = found[1] or name
+            values = found[2].split(",") if found[2] else [found[3] or found[4] or ""]
+            for value in values:
+                if value.strip():
+                    yield name, value.strip().strip("\"'")
+
+
+def _counts(name: str, value: str, known: Iterable[str], tree: TreeSide) -> bool:
+    """Whether it is a system of a kind that no other is of, or a version that is supported."""
+    if system := _SYSTEM.search(value):
+        return not any(system[0].lower() in one.lower() for one in known)
+    version = _VERSION.fullmatch(value)
+    if not version or not _VERSIONED.search(name):
+        return False
+    return not any(_number(version) < least for least in _minima(tree))
+
+
+def _minima(tree: TreeSide) -> Iterator[tuple[int, int]]:
+    for path, pattern in _MINIMUM.items():
+        if found := re.search(pattern, tree.read(path)):
+            yield _number(found)
+
+
+def _number(found: re.Match[str]) -> tuple[int, int]:
+    return int(found[1]), int(found[2] or 0)

@@ -1,0 +1,88 @@
+"""Systems and versions that a matrix has no more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rlm_ci.guard.collected.tree_side import TreeSide
+from rlm_ci.guard.loosened.ci_matrix import narrowed
+from rlm_ci.guard.weakening import RestOfTree, TextChange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CI = """\
+jobs:
+  test:
+    runs-on: ${{ matrix.os }}
+    strategy:
+      matrix:
+        os: [ubuntu-24.04, windows-2025]
+        python: ["3.12", "3.13", "3.14"]  # all of them
+        shard: [1, 2, 3]
+        include:
+          - python: pypy-3.11
+            os: ubuntu-24.04
+        go-version:
+          - 1.24.x
+          # the last
+          - "1.25"
+    steps:
+      - run: pytest
+"""
+#: What is changed in it, the files beside it, and what is told.
+CASES: dict[str, tuple[str, str, dict[str, str], str]] = {
+    "versions": ('"3.12", "3.13", "3.14"', '"3.14"', {}, "python: 3.12, 3.13"),
+    "a version of several lines": ('          - "1.25"\n', "", {}, "go-version: 1.25"),
+    "one that is included": (
+        "          - python: pypy-3.11\n            os: ubuntu-24.04\n", "", {},
+        "python: pypy-3.11",
+    ),
+    "a system": ("[ubuntu-24.04, windows-2025]", "[ubuntu-24.04]", {}, "os: windows-2025"),
+    "a newer image": ("ubuntu-24.04, windows-2025", "ubuntu-26.04, windows-2025", {}, ""),
+    "newer versions": ('"3.12", "3.13", "3.14"', '"3.13", "3.14", "3.15"', {}, ""),
+    "shards": ("[1, 2, 3]", "[1, 2]", {}, ""),
+    "another order": ('"3.12", "3.13", "3.14"', '"3.14", "3.13", "3.12"', {}, ""),
+    "a list of several lines": (
+        '["3.12", "3.13", "3.14"]  # all of them',
+        "\n          - 3.12\n          - 3.13\n          - 3.14", {}, "",
+    ),
+    "unsupported": ('"3.12", ', "", {"pyproject.toml": 'requires-python = ">=3.13"'}, ""),
+    "still supported": (
+        '"3.12", ', "", {"pyproject.toml": 'requires-python = ">=3.12"'}, "python: 3.12",
+    ),
+    "unsupported by a module": ("          - 1.24.x\n", "", {"go.mod": "go 1.25\n"}, ""),
+    "computed": ('["3.12", "3.13", "3.14"]', "${{ fromJSON(inputs.versions) }}", {}, ""),
+}  # fmt: skip
+
+
+class Tree(RestOfTree):
+    def __init__(self, files: dict[str, str]) -> None:
+        self.files = files
+
+    def read(self, paths: Iterable[str]) -> dict[str, str]:
+        return {path: self.files[path] for path in paths if path in self.files}
+
+
+def told(changes: list[TextChange], files: dict[str, str]) -> list[str]:
+    found = narrowed(changes, TreeSide(changes, Tree(files), old=False))
+    return [one.message.removeprefix("CI no longer tests ") for one in found]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_matrix_that_has_less_is_found(case: str) -> None:
+    old, new, files, said = CASES[case]
+    assert old in CI
+    changed = [TextChange(".github/workflows/ci.yml", CI, CI.replace(old, new))]
+    assert told(changed, files) == ([said] if said else [])
+
+
+def test_a_matrix_may_move_to_another_workflow() -> None:
+    caller = "jobs:\n  test:\n    uses: ./.github/workflows/tests.yml\n"
+    moved = [
+        TextChange(".github/workflows/ci.yml", CI, caller),
+        TextChange(".github/workflows/tests.yml", None, CI),
+    ]
+    assert told(moved, {}) == []
