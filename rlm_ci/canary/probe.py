@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 #: The forms of each test in the three copies, in some order.
 COPIES = (ALTERED, INVERTED, REWORDED)
+NOT_PROBED = "canary: not probed"
 _MOST = 20
 _NAME = 200
 
@@ -342,7 +343,7 @@ class Canary:
     def _line(self) -> str:
         unread = [f"{count(self._unread, 'file')} not read"] if self._unread else []
         if not self._subjects:
-            return ", ".join(("canary: not probed, no test that ran can be changed", *unread))
+            return ", ".join((f"{NOT_PROBED}, no test that ran can be changed", *unread))
         every = {one.key for one in self._subjects}
         failed = {ALTERED, INVERTED, STOPPED}
         reversed_ = {key for key, forms in self._answered.items() if forms & failed}

@@ -6,7 +6,7 @@ run with, are no findings: the result leaves them out.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, zip_longest
 
 from rlm_ci.guard import known_hacks, lint_silencing, rules, secret_in_diff
 from rlm_ci.guard.protected import by_name, config_sections
@@ -145,6 +145,24 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
     )
 
 
+def unprobed(workspace: Workspace, tree: str, protection: Protection) -> tuple[Finding, ...]:
+    """Findings for changed files that may be tests, where no test could be changed to see it."""
+    base, now = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
+    found = [
+        _finding(
+            "unprobed-test",
+            change.path,
+            f"{_done(change)} what may be a test, and no test could be tried",
+            change,
+            line=_first_line(change),
+            text=_text(change.after),
+        )
+        for change in changes(base, now, workspace)
+        if change.old is not None and protection.may_be_test(change.path)
+    ]
+    return tuple(found[:_MOST_OF_FILE])
+
+
 def not_run(lost: Collection[str]) -> tuple[Finding, ...]:
     """Findings for tests that ran at first, and not in the last verdict."""
     told = [_of_tests(one) for one in islice(lost, _MOST_LOST)]
@@ -254,6 +272,16 @@ def _of_tests(message: str) -> Finding:
 def _of_all(rule: str, message: str) -> Finding:
     rule = f"{rules.PREFIX}{rule}"
     return Finding(rule, Severity.HIGH, message, hint=rules.hint(rule), domain="tamper")
+
+
+def _first_line(change: ChangedFile) -> int | None:
+    """The first line that differs; None for a whole file."""
+    lines = enumerate(
+        zip_longest(*(_text(one).split("\n") for one in (change.before, change.after)))
+    )
+    if change.old is None or change.new is None:
+        return None
+    return next((at for at, (before, after) in lines if before != after), 0) + 1
 
 
 def _done(change: ChangedFile) -> str:

@@ -20,6 +20,7 @@ OF_TESTS = frozenset(("tests-shrunk", "check-silenced", "dependency", "build-fil
 RULES = {
     "disarmed": Severity.HIGH,
     "environment": Severity.MEDIUM,
+    "unprobed-test": Severity.MEDIUM,
     "tests-shrunk": Severity.HIGH,
     "rewritten": Severity.HIGH,
     "check-silenced": Severity.HIGH,

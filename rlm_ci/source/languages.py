@@ -136,6 +136,13 @@ _NAMES = {file: name for name, all_of in _BY_NAME.items() for file in all_of.spl
 
 #: An unknown language.
 OTHER = "Other"
+#: Languages that describe and configure rather than compute.
+DATA = frozenset((
+    "AsciiDoc", "CMake", "CSS", "CSV", "Diff", "Dockerfile", "Gettext", "Git attributes",
+    "Git config", "Go module", "HTML", "INI", "Ignore list", "JSON", "Jinja", "Jupyter Notebook",
+    "Just", "Less", "Makefile", "Markdown", "Meson", "Other", "Procfile", "SCSS", "SVG", "TOML",
+    "TeX", "Text", "XML", "YAML", "reStructuredText",
+))  # fmt: skip
 
 
 def language(path: str, first_line: bytes | str = b"") -> str:
@@ -159,6 +166,11 @@ def language(path: str, first_line: bytes | str = b"") -> str:
 def is_known(path: str) -> bool:
     """Whether the name alone shows the language of a file."""
     return language(path) != OTHER
+
+
+def is_code(path: str) -> bool:
+    """Whether the name of a file shows a language that computes."""
+    return language(path) not in DATA
 
 
 def _interpreted(first_line: bytes | str) -> str:

@@ -1,4 +1,4 @@
-"""What a command runs: the commands of package.json's scripts, of a Makefile, of a shell."""
+"""What a command runs: the commands of package.json's scripts, of recipes, of a shell."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shlex
+from itertools import pairwise
+from posixpath import join, normpath
 
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
@@ -14,100 +16,187 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Text = Callable[[str], str]
+
 _DEEPEST = 5
 #: What runs the scripts of package.json.
 MANAGERS = frozenset(("npm", "pnpm", "yarn", "bun"))
 #: A variable that is set before a command.
 ASSIGNMENT = re.compile(r"\w+=")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_SHELLS = frozenset(("sh", "bash", "dash", "zsh"))
+_MAKE = ("GNUmakefile", "makefile", "Makefile")
+#: What runs recipes, and the files that have them.
+_RECIPES = {
+    "make": _MAKE, "gmake": _MAKE, "${MAKE}": _MAKE, "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml", "taskfile.yml", "taskfile.yaml"),
+}  # fmt: skip
+#: What a line of a recipe has before its command.
+_LEAD = re.compile(r"""(?:[-@+\s]|cmd:|"|')*""")
+#: Options whose value is a folder to start in; and what has a script run in every package.
+_IN_FOLDER = frozenset(("-C", "--directory", "--prefix", "--cwd", "-d", "--dir"))
+_IN_ALL = re.compile(r"-r|--recursive|-ws?|--workspaces?(?:=.*)?|--filter(?:=.*)?|-F|workspaces?")
+_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh"))
 
 
 class ScriptCommand(Value):
-    """A simple command, the ``variables`` set for it, and where it stands, "" for the start."""
+    """A simple command, the ``variables`` set for it, and where it stands, "" for the start.
+
+    It starts in ``folder``, and stands in the shell script ``script``, if in any; ``reader`` is
+    the program that gets its output, ``$`` for the shell itself.
+    """
 
     words: tuple[str, ...]
     origin: str
     variables: tuple[str, ...] = ()
+    folder: str = ""
+    script: str = ""
+    reader: str = ""
 
 
-def commands(
-    source: str, text: Callable[[str], str], origin: str = "", depth: int = 0
-) -> Iterator[ScriptCommand]:
+def commands(source: str, text: Text, packages: tuple[str, ...] = ()) -> Iterator[ScriptCommand]:
     """The simple commands of a shell text, and of the scripts that these run.
 
-    ``text`` gives the text of a file of the repository, or "".
+    ``text`` gives the text of a file of the repository, or ""; ``packages`` are the folders that
+    have a package.json, beside the top.
     """
-    for variables, words in _simple(source):
-        yield ScriptCommand(tuple(words), origin, tuple(variables))
-        if depth < _DEEPEST:
-            for more, where in _scripts(words, text):
-                yield from commands(more, text, where, depth + 1)
+    seen = set[tuple[str, str]]()
+
+    def below(parent: ScriptCommand, depth: int) -> Iterator[ScriptCommand]:
+        folder = parent.folder
+        for one in _simple(parent.words[0]):
+            words = one.words
+            if words[0] == "cd" and len(words) > 1 and "$" not in words[1]:
+                folder = normpath(join(folder, words[1]))
+            command = one.replace(origin=parent.origin, folder=folder, script=parent.script)
+            yield command
+            for inner in _scripts(command, text, packages) if depth < _DEEPEST else ():
+                if (key := (inner.words[0], inner.folder)) not in seen:
+                    seen.add(key)
+                    yield from below(inner, depth + 1)
+
+    return below(ScriptCommand((source,), ""), 0)
 
 
-def _simple(source: str) -> Iterator[tuple[list[str], list[str]]]:
+def _simple(source: str) -> Iterator[ScriptCommand]:
     """The simple commands, each with the variables that stand before its words."""
-    for line in source.replace("\\\n", " ").splitlines():
+    source = re.sub(r"\$\((\w+)\)", r"${\1}", source.replace("\\\n", " "))
+    for line in source.splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
         lexer.whitespace_split = True
         try:
             tokens = list(lexer)
         except ValueError:  # a quote is open
             tokens = line.split()
+        waiting: ScriptCommand | None = None
         variables: list[str] = []
         words: list[str] = []
-        for token in (*tokens, ";"):
-            if token and set(token) <= set(";&|()"):
-                if words:
-                    yield variables, words
-                variables, words = [], []
-            else:
-                is_variable = not words and ASSIGNMENT.match(token)
-                (variables if is_variable else words).append(token)
+        is_asked = False
+        for part in (*tokens, ";"):
+            if not part or not set(part) <= set(";&|()"):
+                is_variable = not words and ASSIGNMENT.match(part)
+                (variables if is_variable else words).append(part)
+                continue
+            if waiting:
+                yield waiting.replace(reader=words[0] if words else "")
+                waiting = None
+            last = (*variables, *words)[-1:]
+            if words:
+                command = ScriptCommand(tuple(words), "", tuple(variables), reader="$" * is_asked)
+                if part == "|":
+                    waiting = command
+                else:
+                    yield command
+            is_asked = part == "(" and bool(last) and last[0].endswith("$")
+            variables, words = [], []
 
 
-def _scripts(words: list[str], text: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _scripts(
+    command: ScriptCommand, text: Text, packages: tuple[str, ...]
+) -> Iterator[ScriptCommand]:
     """What a command runs of the repository's own: texts, and where they stand."""
+    words, folder = command.words, command.folder
     program = os.path.basename(words[0].lstrip("@-"))
-    arguments = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    for option, value in pairwise(words):
+        folder = normpath(join(folder, value)) if option in _IN_FOLDER else folder
+    arguments = [
+        word
+        for last, word in pairwise(words)
+        if not word.startswith("-") and "=" not in word and last not in _IN_FOLDER
+    ]
     if program in MANAGERS:
-        arguments = arguments[1:] if arguments[:1] in (["run"], ["run-script"]) else arguments
-        if program == "bun" and words[1:2] == ["test"]:
-            return  # its own runner
-        script = "test" if arguments[:1] == ["t"] else "".join(arguments[:1])
-        if isinstance(command := _package_scripts(text).get(script), str):
-            extra = words[words.index("--") + 1 :] if "--" in words else []
-            yield " ".join((command, *extra)), f"script {script} of package.json"
-    elif program in ("make", "gmake", "$(MAKE)", "${MAKE}"):
-        for target in arguments[:3]:
-            for file in _MAKEFILES:
-                yield _recipe(text(file), target), f"target {target} of {file}"
+        is_own = program == "bun" and words[1:2] == ("test",)  # its own runner
+        is_of_all = any(map(_IN_ALL.fullmatch, words))
+        extra = words[words.index("--") + 1 :] if "--" in words else ()
+        for place in () if is_own else dict.fromkeys((folder, *(packages if is_of_all else ()))):
+            scripts = _package_scripts(text(join(place, "package.json")))
+            for name, line in _of_package(scripts, arguments, " ".join(extra)):
+                yield ScriptCommand((line,), f"script {name} of package.json", folder=place)
+    elif files := _RECIPES.get(program):
+        for file in files:
+            content = text(join(folder, file))
+            for target in arguments[:3] or ([_first(content)] if content else []):
+                for line in _recipe(content, target, program):
+                    yield ScriptCommand((line,), f"target {target} of {file}", folder=folder)
     elif program in _SHELLS or words[0].endswith(".sh"):
         script = words[0] if words[0].endswith(".sh") else "".join(arguments[:1])
-        yield text(os.path.normpath(script)), printable(script)
-        if "-c" in words[:-1]:
-            yield words[words.index("-c") + 1], ""
+        path = within(folder, script)
+        yield ScriptCommand((text(path),), printable(script), folder=folder, script=path)
+        yield from (ScriptCommand((one,), "", folder=folder) for one in words[1:] if " " in one)
 
 
-def _package_scripts(text: Callable[[str], str]) -> dict[str, object]:
+def _of_package(
+    scripts: dict[str, object], arguments: list[str], extra: str
+) -> Iterator[tuple[str, str]]:
+    """The script that is asked for, with those that run before it and after it."""
+    names = ["test" if word == "t" else word for word in arguments]
+    name = next((name for name in names if name in scripts), "")
+    for script in (f"pre{name}", name, f"post{name}") if name else ():
+        if isinstance(line := scripts.get(script), str):
+            yield script, f"{line} {extra}".strip() if script == name else line
+
+
+def within(folder: str, word: str) -> str:
+    """The path that a word names in a folder; a variable that it begins with is left out."""
+    return normpath(join(folder, re.sub(r"^\$[^/]*/", "", word)))
+
+
+def _package_scripts(manifest: str) -> dict[str, object]:
     try:
-        manifest = json.loads(text("package.json"))
+        read = json.loads(manifest)
     except (ValueError, RecursionError):
         return {}
-    scripts = manifest.get("scripts") if isinstance(manifest, dict) else None
+    scripts = read.get("scripts") if isinstance(read, dict) else None
     return scripts if isinstance(scripts, dict) else {}
 
 
-def _recipe(makefile: str, target: str) -> str:
-    """The lines of a target, and of those that it asks for first."""
-    lines: list[str] = []
-    is_ours = False
-    for line in makefile.splitlines():
-        if line.startswith("\t"):
-            lines += [line.strip().lstrip("@-+")] if is_ours else []
-        elif ":" in line and not line.startswith("#"):
-            names, _, needed = line.partition(":")
-            is_ours = target in names.split()
-            targets = [] if not is_ours or needed.startswith("=") else needed.split("#")[0].split()
-            lines += [f"make {name}" for name in targets if name.isidentifier()]
-    return "\n".join(lines)
+def _first(text: str) -> str:
+    """The target that is made where none is named."""
+    found = re.search(r"^@?(\w[\w-]*)[^:=\n]*:(?!=)", text, re.MULTILINE)
+    return "default" if found is None or found[1] == "version" else found[1]
+
+
+def _recipe(text: str, target: str, program: str) -> Iterator[str]:
+    """The lines of a recipe, and those that it asks for first."""
+    depth = -1
+    for line in text.replace("\\\n", " ").splitlines():
+        indent = len(line) - len(line.lstrip())
+        if depth >= 0 and (indent > depth or not line.strip()):
+            body = _LEAD.sub("", line, count=1).rstrip("\"'")
+            if body.startswith(("deps:", "task:")):
+                yield from _wanted(body[5:], program)
+            else:
+                yield body
+            continue
+        names, _, needed = line.partition(":")
+        is_head = target in (name.strip("@\"'") for name in names.split())
+        is_head = is_head and (program == "task" or not indent) and not needed.startswith("=")
+        depth = indent if is_head else -1
+        if is_head and program == "task":
+            yield needed
+        elif is_head:
+            yield from _wanted(needed, program)
+
+
+def _wanted(names: str, program: str) -> Iterator[str]:
+    names, _, recipe = names.partition("#")[0].partition(";")
+    yield from (f"{program} {name}" for name in re.findall(r"[\w.-]+", names))
+    yield recipe

@@ -6,7 +6,7 @@ import secrets
 
 from rlm_ci.canary import readers
 from rlm_ci.canary.answers import ValidatorAnswer
-from rlm_ci.canary.probe import COPIES, Canary
+from rlm_ci.canary.probe import COPIES, NOT_PROBED, Canary
 from rlm_ci.guard import inline_tests
 from rlm_ci.report.findings import Finding, Severity
 from rlm_ci.text.printable import first_of
@@ -64,9 +64,9 @@ class ChangedTestRuns:
         )
         told = _told(verdict)
         if not (first.tests or told.outcomes.tests or told.judged):
-            return (), "canary: not probed, the validator reports no test", {}
+            return (), f"{NOT_PROBED}, the validator reports no test", {}
         if not any(map(readers.is_known, paths)):
-            return (), "canary: not probed, no test that ran can be changed", {}
+            return (), f"{NOT_PROBED}, no test that ran can be changed", {}
         contents = self._space.contents(entries[path].oid for path in paths)
         self._known = {
             path: one for path, one in zip(paths, contents, strict=True) if one is not None

@@ -7,6 +7,7 @@ from collections import Counter
 from functools import partial
 from hashlib import sha256
 
+from rlm_ci.canary.probe import NOT_PROBED
 from rlm_ci.environments.coding import test_report
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
@@ -14,7 +15,7 @@ from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
 from rlm_ci.fix.verdict.planting import raising, unreadable
 from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRun, ValidatorRuns
-from rlm_ci.guard import inline_tests
+from rlm_ci.guard import guard, inline_tests
 from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.system import files
@@ -383,6 +384,8 @@ class ResultJudge:
         found, self.canary, texts = probing.probe(
             tree, landed, self._first, self._ran, self._hidden
         )
+        if self.canary.startswith(NOT_PROBED) and not self._allow_test_edits:
+            found += guard.unprobed(self._space, landed, self.protection)
         self._probed = (tree, landed), found
         for path, text in texts.items():  # worth a look
             file = self._context.path_of("rlm", place, _flat(path))

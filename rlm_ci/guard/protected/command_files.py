@@ -1,24 +1,51 @@
 """Which files a command runs, or takes settings from: they decide what green means.
 
-Words are compared with the paths of the tree. A file that is merely read decides nothing, and what
-only a shell could work out is left.
+Words are compared with the paths of the tree. Scripts of package.json, recipes, and scripts that
+start others are followed. A file that is merely read decides nothing, and what only a shell could
+work out is left.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-from posixpath import join, normpath
+from fnmatch import filter as matching
+from itertools import islice, pairwise
+from posixpath import basename, dirname
+
+from rlm_ci.validators import script_commands, test_file_names
+from rlm_ci.validators.script_commands import within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-_LONGEST, _DEEPEST = 8000, 3
+    from rlm_ci.validators.script_commands import ScriptCommand
+
+_LONGEST, _MOST = 8000, 2000
 _INTERPRETER = re.compile(
-    r"(?:.*/)?(?:(?:python|pypy|node|ruby|perl|php|lua)[\d.]*|(?:ba|da|k|z)?sh|tsx|ts-node|run"
-    r"|source|\.)"
+    r"(?:.*/)?(?:(?:python|pypy|node|ruby|perl|php|lua)[\d.]*|(?:ba|da|k|z)?sh|tsx|ts-node|run|bun"
+    r"|source|\.|[\w-]+-node|esno|jiti|Rscript|julia|elixir)|\$\{?\w+\}?"
 )
+#: What runs the tests in the files that it is given, and may not say which file a test is in.
+_RUNNER = re.compile(
+    r"(?:.*/)?(?:mocha|tape|ava|tap|uvu|jasmine|qunit|bats|prove|phpunit|pest|rspec|busted|nose2"
+    r"|trial|unittest|--test)"
+)
+#: In a script: what starts a program, or loads a module, with the texts that follow.
+_CALL = re.compile(
+    r"\b(?P<name>run|call|check_call|check_output|Popen|system|run_path|exec[lv]\w*|fork"
+    r"|exec(?:Sync|File|FileSync)|spawn\w*|run_module|loadTestsFromNames?|discover)"
+    r"\s*\((?P<inner>(?:[^()]|\([^()]*\)){1,1000})\)"
+)
+#: Options of one whose value is no test.
+_VALUE = re.compile(r"-[ItrRw]|--(?:include|require|reporter|ext\w*|cov[\w-]*|source|watch-files)")
+_QUOTED = re.compile(r"""(["'`])((?:(?!\1)[^\n]){1,200})\1""")
+_MODULES = ("run_module", "loadTests", "discover")
+#: Programs that show what another one prints, and do not judge it.
+_ONWARD = frozenset(("tee", "tail", "head", "cat", "sed", "tap-spec", "npx", "ts"))
+#: Settings that name commands: of each tool its file, and what in it are commands.
+_SETTINGS_OF = {"tox": "tox.ini", "nox": "noxfile.py"}
+_TOX = re.compile(r"^(?:commands\w*\s*=|[ \t]+)(.*)", re.MULTILINE)
 #: Words before the program of a command.
 _BEFORE = re.compile(
     r"-.*|\w+=.*|\d+[smh]?|!|command|do|elif|else|env|exec|if|nice|nohup|then|time|timeout|until"
@@ -36,40 +63,68 @@ _CONFIG = re.compile(
 _SETTINGS = (".toml", ".ini", ".cfg", ".json", ".yml", ".yaml", ".conf")
 
 
-def named(command: str, files: Container[str]) -> frozenset[str]:
-    places = {
-        normpath(join(folder, word))
-        for folder, words in _commands(command[:_LONGEST], 0)
-        for word in _deciding(words)
-        if word
-    }
-    return frozenset(path for path in places if path in files)
+def named(
+    command: str, files: Collection[str], text: Callable[[str], str] = lambda _path: ""
+) -> frozenset[str]:
+    """The ``files`` that a command runs or obeys, itself or by the scripts that it starts.
+
+    ``text`` gives the text of a file, or "".
+    """
+    found = dict.fromkeys(_named(command[:_LONGEST], files, text))
+    for path in tuple(found):
+        inner = "\n".join(_started(path, text(path)))
+        found |= dict.fromkeys(_named(inner[:_LONGEST], files, text))
+    return frozenset(found)
 
 
-def _commands(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
-    """The simple commands of a shell text, also of shells in it, each with its folder."""
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    try:
-        tokens = list(lexer)
-    except ValueError:  # a quote is open
-        tokens = text.split()
-    folder, words = "", list[str]()
-    for token in (*tokens, ";"):
-        if not set(token) <= set(";&|()\n"):
-            words.append(token)
+def _named(command: str, files: Collection[str], text: Callable[[str], str]) -> Iterator[str]:
+    packages = tuple(dirname(path) for path in files if basename(path) == "package.json")
+    for one in islice(script_commands.commands(command, text, packages), _MOST):
+        if one.reader and one.reader not in _ONWARD:
+            continue  # its output is judged: it is what is tested
+        for folder in dict.fromkeys((one.folder, dirname(one.script))):
+            places = (within(folder, word) for word in _deciding((*one.variables, *one.words)))
+            yield from (path for path in places if path in files)
+            yield from _tests(one, folder, files)
+        for tool, settings in _SETTINGS_OF.items():
+            if tool in one.words and settings in files:
+                inner = "\n".join(_started(settings, text(settings)))
+                yield from _named(inner[:_LONGEST], files, lambda _path: "")
+
+
+def _started(path: str, text: str) -> Iterator[str]:
+    """The commands that a script, or the settings of a tool, start."""
+    if path.endswith(".ini"):
+        yield from (found[1] for found in _TOX.finditer(text))
+        return
+    for found in _CALL.finditer(text):
+        words = " ".join(quoted[2] for quoted in _QUOTED.finditer(found["inner"]))
+        yield f"python -m unittest {words}" if found["name"].startswith(_MODULES) else words
+
+
+def _tests(command: ScriptCommand, folder: str, files: Collection[str]) -> Iterator[str]:
+    """The files that a runner is given as its tests: by name, by a pattern, or by their folder."""
+    at = next((at for at, word in enumerate(command.words) if _RUNNER.fullmatch(word)), None)
+    for last, word in pairwise(command.words[at:] if at is not None else ()):
+        if _VALUE.fullmatch(last):
             continue
-        if words[:1] == ["cd"] and len(words) > 1:
-            folder = normpath(join(folder, words[1]))
-        yield folder, words
-        if depth < _DEEPEST and any(one.endswith("sh") for one in words):
-            for inner in words:
-                if " " in inner:
-                    yield from _commands(inner, depth + 1)
-        words = []
+        path = within(folder, word)
+        if path in files:
+            yield path
+        elif "*" in word:
+            yield from matching(files, path.replace("/**/", "/*"))
+        elif path != ".":
+            below = [one for one in files if one.startswith(f"{path}/")]
+            if not any(map(_is_test, below)):
+                yield from below
 
 
-def _deciding(words: list[str]) -> Iterator[str]:
+def _is_test(path: str) -> bool:
+    folders = path.split("/")[:-1]
+    return test_file_names.is_file(path) or any(map(test_file_names.is_folder, folders))
+
+
+def _deciding(words: Sequence[str]) -> Iterator[str]:
     """The words of a command that would be run, or hold settings, if they are files."""
     is_first = True
     for at, (word, following) in enumerate(zip(words, (*words[1:], ""), strict=False)):
@@ -85,7 +140,7 @@ def _deciding(words: list[str]) -> Iterator[str]:
             yield from _scripts(words[at + 1 :])
 
 
-def _scripts(words: list[str]) -> Iterator[str]:
+def _scripts(words: Sequence[str]) -> Iterator[str]:
     """The script behind an interpreter, and what is loaded before it."""
     for last, word, following in zip(("", *words), words, (*words[1:], ""), strict=False):
         if word == "-m":

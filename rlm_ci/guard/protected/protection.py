@@ -6,11 +6,13 @@ no files, and the name of a folder only if tests are in it.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 
 from rlm_ci.guard import lint_silencing
 from rlm_ci.guard.protected import by_name, command_files, config_sections
+from rlm_ci.source.languages import is_code
 from rlm_ci.validators import test_file_names
 from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 from rlm_ci.values import Value
@@ -53,6 +55,20 @@ _VENDORED = frozenset(("vendor", "third_party", "third-party", "thirdparty"))
 _SIGN = re.compile(
     r"(un)?licen[cs]e([.-].*)?|copying([.-].*)?|\.cargo-checksum\.json|.*\.gem", re.IGNORECASE
 )
+#: Settings that name what a package is, by manifest, and where its modules may be.
+_ENTRIES = {
+    "package.json": re.compile(r"(?:main|module|browser|bin|exports)(?:\.|$)"),
+    "pyproject.toml": re.compile(r"(?:project|tool\.poetry)\.(?:gui-)?scripts\."),
+}
+_ROOTS = ("", "src")
+#: An import of Python from a package, or of a path in quotes; and how many files are read for it.
+_IMPORT = (
+    r"""^\s*(?:from|import)\s+(?:[\w.]*\.)?({names})\b(?!\s+from)"""
+    r"""|(?:from|import|require|require_relative|include)\b[ (]*["'][^"'\n]*?\b({names})/"""
+)
+_MOST_READ = 500
+#: Languages whose runners find tests by the names of files alone.
+_BY_NAME = frozenset(("go", "rs"))
 _VITEST = re.compile(r"(?:^|/)vite(?:st)?\.config\.[cm]?[jt]s$")
 #: Folders, and a file, in which code of Rust is all test.
 _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
@@ -74,6 +90,8 @@ class Protection(Value):
     homes: frozenset[str] = frozenset(("",))
     heeded: frozenset[str] = frozenset()
     vendored: tuple[str, ...] = ()
+    #: Folders that are called like those of tests, and that product code imports.
+    of_product: frozenset[str] = frozenset()
     #: Whether vitest looks for tests in sources.
     in_source: bool = False
 
@@ -90,7 +108,11 @@ class Protection(Value):
             contents = read(wanted) if wanted else []
             return [(one or b"").decode("utf-8", "surrogateescape") for one in contents]
 
-        named = command_files.named(command, files)
+        def text(path: str) -> str:
+            return next(iter(texts([path])), "")
+
+        entry_points = _entry_points(files, text)
+        named = command_files.named(command, files, text) - entry_points
         names = {path for word in _WORD.findall(command) for path in _LISTS.get(word, ())}
         lists = [path for path in files if path.rpartition("/")[2] in names] if names else []
         lists = sorted(lists, key=lambda path: (path.count("/"), path))[:_MOST_LISTS]
@@ -102,6 +124,7 @@ class Protection(Value):
             heeded=lint_silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
             vendored=vendored_folders(files),
             in_source=any("includeSource" in text for text in texts(filter(_VITEST.search, files))),
+            of_product=_imported(files, named, texts),
         )
         return told.learning(TestOutcomes(), entries)
 
@@ -123,7 +146,7 @@ class Protection(Value):
                 if path in entries and not config_sections.is_sectioned(path)
             ),
             told=told,
-            folders=tuple(_folders(entries, tests | named, self.homes)),
+            folders=tuple(_folders(entries, tests | named, self.homes, told, self.of_product)),
         )
 
     def kind_of(self, path: str) -> str:
@@ -152,6 +175,15 @@ class Protection(Value):
         """
         kind = self.kind_of(path)
         return bool(kind) and not (allow_test_edits and kind in by_name.OF_TESTS)
+
+    def may_be_test(self, path: str) -> bool:
+        """Whether a file is called like a test, or lies beside a script that the command runs."""
+        folder = path.rpartition("/")[0]
+        return (
+            test_file_names.is_file(path)
+            or any(map(test_file_names.is_folder, folder.split("/")))
+            or (folder != "" and any(one.rpartition("/")[0] == folder for one in self.scripts))
+        )
 
     def _is_test(self, path: str) -> bool:
         if path in self.opened or (path in self.tests and not self._is_source(path)):
@@ -214,33 +246,88 @@ def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:
 
 
 def _folders(
-    entries: Iterable[str], tests: Collection[str], homes: Collection[str]
+    entries: Iterable[str],
+    tests: Collection[str],
+    homes: Collection[str],
+    told: Collection[str],
+    of_product: Collection[str],
 ) -> Iterator[str]:
     """Folders that are named like those of tests, and hold tests and little other code.
 
     At the top, or beside a manifest, tests may have many helpers; elsewhere it may be product code.
-    Folders of data need no test in them, only beside or below the folder that they are in.
+    There, code in a language whose tests no runner tells is of tests. Folders of data need no test
+    in them, only beside or below the folder that they are in.
     """
     held: Counter[str] = Counter()
     code: Counter[str] = Counter()
+    untold: Counter[str] = Counter()
     languages = {_language(path) for path in tests}
     for path in entries:
         *outer, name = path.split("/")
+        language = _language(path)
         is_test = path in tests
-        is_code = is_test or (_language(path) in languages and name not in _BARE)
+        is_counted = is_test or (language in languages and name not in _BARE)
+        is_untold = is_code(path) and language not in told and language not in _BY_NAME
         for at, part in enumerate(outer, 1):
             if test_file_names.is_folder(part):
                 folder = "/".join((*outer[:at], ""))
-                code[folder] += is_code
+                code[folder] += is_counted
                 held[folder] += is_test
+                untold[folder] += is_untold and (part, language) != ("spec", "py")
     parts = [path.split("/") for path in tests]
     near = {"/".join(some[:at]) for some in parts for at in range(len(some))}
     for folder, count in held.items():
         parent, _, name = folder[:-1].rpartition("/")
         is_sure = (parent in homes and _SURE.fullmatch(name)) or _MAVEN.fullmatch(folder)
         has_tests = count and (is_sure or 2 * count > code[folder])
-        if has_tests or (name in _BESIDE and parent in near):
+        may_have = is_sure and untold[folder] and folder not in of_product
+        if has_tests or may_have or (name in _BESIDE and parent in near):
             yield folder
+
+
+def _entry_points(files: Collection[str], text: Callable[[str], str]) -> frozenset[str]:
+    """The files that a package is, or installs as a program: they are what is tested."""
+    found = set[str]()
+    for path in sorted(one for one in files if one.rpartition("/")[2] in _ENTRIES)[:_MOST_LISTS]:
+        settings = config_sections.settings(path, text(path).encode("utf-8", "surrogateescape"))
+        for name, value in (settings or {}).items():
+            if _ENTRIES[path.rpartition("/")[2]].match(name):
+                place = value.strip('"').partition(":")[0]
+                if path.endswith(".toml"):
+                    place = f"{place.replace('.', '/')}.py"
+                places = (posixpath.join(path.rpartition("/")[0], root, place) for root in _ROOTS)
+                found.update(map(posixpath.normpath, places))
+    return frozenset(found)
+
+
+def _imported(
+    files: Collection[str], scripts: Collection[str], texts: Callable[[Iterable[str]], list[str]]
+) -> frozenset[str]:
+    """The folders called like those of tests, without a test by name, that other code imports."""
+    folders: dict[str, str] = {}
+    outside = []
+    with_tests = set[str]()
+    for path in files:
+        *outer, _ = path.split("/")
+        at = next((at for at, part in enumerate(outer, 1) if _SURE.fullmatch(part)), 0)
+        folder = "/".join((*outer[:at], ""))
+        if test_file_names.is_file(path):
+            with_tests.add(folder)
+        elif at and is_code(path):
+            folders[folder] = outer[at - 1]
+        elif is_code(path) and path not in scripts:
+            outside.append(path)
+    folders = {folder: name for folder, name in folders.items() if folder not in with_tests}
+    names = "|".join(sorted(map(re.escape, set(folders.values()))))
+    if not names:
+        return frozenset()
+    imports = re.compile(_IMPORT.format(names=names), re.MULTILINE)
+    used = {
+        found[1] or found[2]
+        for text in texts(sorted(outside)[:_MOST_READ])
+        for found in imports.finditer(text)
+    }
+    return frozenset(folder for folder, name in folders.items() if name in used)
 
 
 def _language(path: str) -> str:

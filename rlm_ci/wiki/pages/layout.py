@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.source.languages import language
+from rlm_ci.source.languages import DATA, is_code
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import UNCOUNTED
 from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, is_told, page_names
@@ -18,13 +18,6 @@ if TYPE_CHECKING:
 
     Given = Mapping[str, frozenset[str]]
 
-#: Languages that describe and configure rather than compute.
-_DATA = frozenset((
-    "AsciiDoc", "CMake", "CSS", "CSV", "Diff", "Dockerfile", "Gettext", "Git attributes",
-    "Git config", "Go module", "HTML", "INI", "Ignore list", "JSON", "Jinja", "Jupyter Notebook",
-    "Just", "Less", "Makefile", "Markdown", "Meson", "Other", "Procfile", "SCSS", "SVG", "TOML",
-    "TeX", "Text", "XML", "YAML", "reStructuredText",
-))  # fmt: skip
 #: Public names that a folder's page lists; where there are more, files with so many have their own.
 _MANY, _OWN = 200, 15
 #: What only annotations speak of.
@@ -75,7 +68,7 @@ class PageLayout(Value):
 
 def is_source(path: str) -> bool:
     """Whether a file is, by its name, a part of the program."""
-    return not is_test(path) and not is_beside(path) and language(path) not in _DATA
+    return not is_test(path) and not is_beside(path) and is_code(path)
 
 
 def is_inner(path: str) -> bool:
@@ -200,7 +193,7 @@ def api_size(one: FileFacts, folder: str, given: Given) -> int:
 def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     """The pages that these files make; the same files always make the same."""
     code = sorted(
-        (one for one in files if one.outline.language not in _DATA), key=lambda one: one.path
+        (one for one in files if one.outline.language not in DATA), key=lambda one: one.path
     )
     tests = [one for one in code if is_test(one.path) and not _is_shipped(one)]
     aside = {one.path for one in tests}

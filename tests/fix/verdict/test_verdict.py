@@ -240,3 +240,16 @@ def test_tests_beside_the_code_are_named_where_they_were_put_back(stage: Stage) 
     agent = ("--agent", "sed -i s/false/true/ src/lib.rs", "--max-iterations", "1")
     _, run = stage.fixed(*agent, "--validator", "grep -q true src/lib.rs")
     assert "and the tests in src/lib.rs as before" in run.state["final"]["reason"]
+
+
+def test_an_edit_of_what_may_be_a_test_is_told_where_none_could_be_tried(stage: Stage) -> None:
+    stage.repo.write("ci/all.py", "import sums\n").write("ci/sums.py", "assert 1 - 2 == 3\n")
+    stage.repo.commit()
+    agent = ("--agent", "sed -i s/3/-1/ ci/sums.py", "--validator", "python3 ci/all.py")
+    ended, run = stage.fixed(*agent)
+    assert ended.code == 0, ended
+    [finding] = run.report["findings"]
+    assert (finding["rule"], finding["severity"]) == ("tamper/unprobed-test", "medium")
+    [place] = finding["evidence"]
+    assert (place["path"], place["line_start"]) == ("ci/sums.py", 1)
+    assert stage.cli("replay", run.id, "--check").code == 0

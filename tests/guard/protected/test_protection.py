@@ -72,6 +72,18 @@ KNOWN: dict[str, tuple[str, TestOutcomes, str, str]] = {
         ),
         "web/cart.js go/cart.go spec/paper.py spec/new.json",
     ),
+    "names of files, as a runner tells none": (
+        f"{JS} test/cart.js test/data.txt web/tests/a.php web/composer.json lib/test/x.js",
+        ran(""),
+        "test/cart.js test/data.txt web/tests/a.php",
+        "web/cart.js lib/test/x.js",
+    ),
+    "folders of another language than the one that is told": (
+        "tests/test_a.py web/package.json web/spec/cart.js spec/model.py testing/a.py",
+        ran("tests/test_a.py"),
+        "tests/test_a.py web/spec/cart.js",
+        "spec/model.py testing/a.py",
+    ),
     "a package of Go": (
         "tests/run.go tests/run_test.go tests/testdata/a.go cart_test.go",
         ran(".", "tests"),
@@ -142,6 +154,45 @@ def test_a_new_test_stays_and_what_tests_are_run_with_does_not() -> None:
         assert not known.is_of_tests(path, new=True)
     for path in ("conftest.py", "tests/conftest.py"):
         assert known.is_of_tests(path, new=True)
+
+
+def tree(texts: dict[str, str], command: str) -> Protection:
+    """What decides in these files, where no runner names one."""
+    entries = {path: TreeEntry("100644", "blob", path) for path in texts}
+
+    def read(oids: Iterable[str]) -> list[bytes | None]:
+        return [texts[oid].encode() for oid in oids]
+
+    return Protection.of(entries, read, command)
+
+
+def test_a_folder_called_like_tests_that_other_code_imports_is_product() -> None:
+    texts = {
+        "package.json": "{}", "spec/parse.js": "", "test/cart.js": "require('../spec/parse')",
+        "src/index.js": "const { parse } = require('../spec/parse');", "run.js": "",
+        "tests/paper.py": "", "school.py": "from tests.paper import Paper\n",
+    }  # fmt: skip
+    known = tree(texts, "mocha")
+    assert known.is_of_tests("test/cart.js")
+    assert not any(map(known.is_of_tests, ("spec/parse.js", "tests/paper.py", "run.js")))
+
+
+def test_a_program_that_a_package_installs_is_product() -> None:
+    texts = {
+        "package.json": '{"main": "./lib/main.js", "bin": {"cart": "bin/cart.js"}, "scripts": '
+        '{"test": "node bin/cart.js --check && node lib/main.js && node check.js"}}',
+        "py/pyproject.toml": '[project.scripts]\ncart = "cart.cli:main"\n',
+        "bin/cart.js": "", "lib/main.js": "", "check.js": "", "py/src/cart/cli.py": "",
+    }  # fmt: skip
+    assert tree(texts, "npm test").scripts == {"check.js"}
+    assert tree(texts, "python py/src/cart/cli.py").scripts == frozenset()
+
+
+def test_what_lies_beside_a_script_may_be_a_test() -> None:
+    known = tree(dict.fromkeys(("ci/all.py", "ci/sums.py", "a.py"), ""), "python ci/all.py")
+    assert known.may_be_test("ci/sums.py")
+    assert known.may_be_test("lib/test/new.py")
+    assert not known.may_be_test("a.py")
 
 
 def test_what_the_command_names_is_restored() -> None:
