@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice, zip_longest
 
 from rlm_ci.guard import known_hacks, lint_silencing, rules, secret_in_diff
+from rlm_ci.guard.known_hacks import Hack
 from rlm_ci.guard.protected import by_name, config_sections
 from rlm_ci.guard.protected.protection import Protection
 from rlm_ci.redaction.redactor import Redactor
@@ -29,6 +30,8 @@ _BINARY_PROBE = 8000
 _LONGEST_QUOTE = 1000
 #: More than a person, or a prompt, has use for: of one file, and in all.
 _MOST_OF_FILE, _MOST = 20, 200
+#: Lines of a file that are compared with the list of what deceives tests.
+_MOST_LISTED = 1000
 #: Tests that did not run, and are named: where an agent ends the runner, all are lost.
 _MOST_LOST = 5
 #: What a runner looks for before it runs anything.
@@ -92,6 +95,8 @@ def compared(
     allow_test_edits: bool = False,
 ) -> Iterator[Finding]:
     """The findings from ``base`` to ``now``, by path; ``store`` has the objects of both."""
+    before, after = list[Hack](), list[Hack]()
+    listed: dict[str, ChangedFile] = {}
     for change in changes(base, now, store):
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
             yield _of_all("secret", "the name of a file has a secret that the agent was given")
@@ -107,7 +112,19 @@ def compared(
             what = "adds a file that a build, a service or CI runs by its name"
             yield _finding("build-file", change.path, what, change)
         yield from islice(_judge(change, protection), _MOST_OF_FILE)
-        yield from _new_in_source(change, protection)
+        yield from _new_silencers(change, protection)
+        if not protection.kind_of(change.path):
+            texts = _text(change.before), _text(change.after)
+            before += known_hacks.hacks(change.path, *texts)
+            here = known_hacks.hacks(change.path, *reversed(texts))[:_MOST_LISTED]
+            is_plugin = "def pytest_" in texts[0]
+            after += (one for one in here if not (is_plugin and one.what == known_hacks.IS_HOOK))
+            listed[change.path] = change
+    for hack in known_hacks.added(before, after):
+        change, text = listed[hack.path], _text(listed[hack.path].after)
+        yield _finding(
+            hack.rule, hack.path, hack.what, change, line=hack.line, text=text, subject=hack.what
+        )
 
 
 def rewritten(
@@ -227,13 +244,13 @@ def _shape(change: ChangedFile) -> Iterator[Finding]:
         yield _finding("binary", path, f"{_done(change)} a binary file", change)
 
 
-def _new_in_source(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
-    """What silences a tool of the validator, and what looks like a way around the tests."""
+def _new_silencers(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
+    """What silences a tool of the validator."""
     if change.new is None or change.new.mode == LINK or any(change.large):
         return
     path, kind = change.path, protection.kind_of(change.path)
-    before, after = _text(change.before), _text(change.after)
     if protection.heeded and kind in ("", by_name.TESTS, by_name.HOOKS):
+        before, after = _text(change.before), _text(change.after)
         for line, what in islice(
             lint_silencing.added(path, before, after, protection.heeded), _MOST_OF_FILE
         ):
@@ -241,9 +258,6 @@ def _new_in_source(change: ChangedFile, protection: Protection) -> Iterator[Find
             yield _finding(
                 "check-silenced", path, message, change, line=line, text=after, subject=what
             )
-    if not kind:
-        for line, rule, what in islice(known_hacks.added(path, before, after), _MOST_OF_FILE):
-            yield _finding(rule, path, what, change, line=line, text=after, subject=what)
 
 
 def shrunk(

@@ -1,131 +1,349 @@
-"""Three hacks that models are known for, in code outside of tests. It is read, never run.
+"""What an added line of the product does that may deceive tests: it is read, never run.
 
-They are reported and refuse nothing.
+One list, by language: it tells of a line, and refuses nothing.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections import Counter
+from copy import copy
+from functools import lru_cache
+from itertools import accumulate
 
-from rlm_ci.source import grammars
+from rlm_ci.guard.comments import COMMENT, OPEN, TEXT, SourcePlaces
+from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-EXIT, EQUAL, PATCHED = "exit", "equal-to-everything", "patched-runner"
-_RUNNERS = re.compile(r"(?:_pytest|pytest|pluggy|unittest)\.")
-_HOOK = re.compile(r"pytest_(?:runtest|report|session(?:start|finish)|collection|pyfunc|exception)")
-_IS_HOOK = "is a hook of pytest"
-_ENDS = re.compile(r"raise SystemExit|(?:raise )?(?:sys\.exit|exit|quit|SystemExit)\((?:0|None)?\)")
-_HARD = ("os._exit", "_exit")
-_ALWAYS = re.compile(r"__eq__ = lambda [^:]*: True")
-#: A runner that is not imported by a name of its own.
-_NAMED_RUNNER = (
-    r"(?:sys\.modules\[|(?:\w+\.)?(?:import_module|__import__)\()"
-    r"'(?:_pytest|pytest|pluggy|unittest)[.']"
+ASKS, PATCHED, EXIT = "asks-for-tests", "patched-runner", "exit"
+COMPARES, DATED = "comparison", "fixed-date"
+
+IS_HOOK = "is a hook of pytest"
+_ASKS = "asks whether a test runs it: users may get other results"
+_CALLER = "asks who calls it: tests may get other results than users"
+_WATCHED = "asks where it runs: it may work there only"
+_ENDS = "ends the process"
+_SKIPS = "skips the test that calls it"
+_CHANGES = "changes what tests measure or compare with"
+_CLAIMS = "changes what tests assert with"
+_COMPARES = "defines how its objects compare: tests may see what is not equal as equal"
+_DATED = "compares the time with a fixed date: it may work until then only"
+#: Variables that a runner or a sandbox sets, wherever their names stand.
+_NAMES = (
+    r"\b(?:PYTEST_\w+|HYPOTHESIS_\w+|COVERAGE_RUN|TOX_ENV\w+|NODE_TEST_CONTEXT|NODE_V8_COVERAGE"
+    r"|JEST_WORKER_ID|VITEST(?:_\w+)?|MOCHA_\w+|RUST_TEST\w+|NEXTEST\w*|RLM_CI\w*)\b"
+    r"|npm_lifecycle_\w+|\bbwrap\b|/proc/(?:\d+|self)/\w|/tmp/home\b|/\.dockerenv"
 )
-_GO = (
-    (EXIT, "ends the process successfully when the package is loaded", re.compile(
-        r"(?:func init\(|var ).*\b(?:os|syscall)\.Exit\(0\)", re.DOTALL)),
-    (PATCHED, "changes the arguments of the test binary", re.compile(
-        r"(?:func init\(|var ).*(?:\bos\.Args\s*=[^=]|\bflag\.Set\(\"test\.)", re.DOTALL)),
+_CI = r"(?:CI|GITHUB_ACTIONS|GITLAB_CI|CONTINUOUS_INTEGRATION|BUILDKITE|CIRCLECI|TRAVIS|container)"
+#: A time of these days: a year, or seconds since 1970.
+_TIME = r"(?:20[2-9]\d|2[1-9]\d\d|1[6-9]\d{8,11}|[2-9]\d{9,12})\b"
+_NOW = (
+    r"(?:\b(?:to|utc)?(?:day|now)\(|\btime\.time|\b(?:local|gm|strf)time\(|\.year\b"
+    r"|\bnew Date\(\)|\bget(?:UTC)?FullYear\(|\bgetTime\(|\btoISOString\()"
+)
+#: Modules of Python by which tests measure, and those that run them.
+_TOOLS = (
+    r"(?:time|os|random|builtins|logging|warnings|datetime|math|json|hypothesis|_?pytest|pluggy"
+    r"|unittest)"
+)
+_BY_NAME = rf"(?:sys\.modules(?:\[|\.get\()|(?:\w+\.)?\w*import\w*\()'{_TOOLS}\b[\w.]*'[)\]]"
+_TOOL = rf"(?:\b(?<![.\w]){_TOOLS}(?!\.environ\b)|{_BY_NAME})"
+_MACHINE = r"\b(?:gethostname|platform\.node|getuser|os\.uname)\(\)"
+_METHODS = r"__(?:eq|ne|lt|le|gt|ge|contains|bool|instancecheck|subclasscheck)__"
+_GLOBALS = (
+    r"(?:performance|Date|Math|console|JSON|Promise|Intl|setTimeout|setInterval|setImmediate"
+    r"|clearTimeout|queueMicrotask|fetch|crypto)"
+)
+_CLAIM = r"(?:expect|assert|jest|vi)"
+_CLASSES = r"(?:Array|Object|String|Number|Function|Map|Set|RegExp|Error|Promise|Date)"
+_SET = r"\s*=(?![=>])"
+_TARGETS = rf"(?:{_GLOBALS}|{_CLASSES}(?:\.prototype)?|globalThis|global|process|fs)"
+
+
+class Hack(Row):
+    """A line (1-based) of a file; ``text`` is what is compared to know whether it is new."""
+
+    path: str
+    line: int
+    rule: str
+    what: str
+    text: str
+
+
+def _rows(*rows: tuple[str, ...]) -> tuple[tuple[str, str, re.Pattern[str]], ...]:
+    """Rule, what a line does, and patterns of such lines."""
+    return tuple(
+        (rule, what, re.compile("|".join(words), re.MULTILINE)) for rule, what, *words in rows
+    )
+
+
+#: Statements of Python: names in full, single quotes, indented but for those at import.
+_PYTHON = _rows(
+    (
+        ASKS, _ASKS,
+        r"^(?=.*\bsys\.(?:modules|argv)\b)(?=.*(?:test|nose|hypothesis|coverage|rlm_ci))",
+        r"\bsys\.(?:orig_argv|gettrace|getprofile|monitoring)\b",
+        r"\bsys\.argv\[0\](?: (?:==|!=|in) |\.(?:ends|starts)with)",
+        r"(?: in | == | != )sys\.argv\[0\]",
+    ),
+    (
+        ASKS, _CALLER,
+        r"\bsys\._(?:getframe|current_frames)|\.(?:co_(?:file|qual)?name|f_back|f_code)\b",
+        r"\binspect\.(?:stack|currentframe|getouterframes)\b",
+        r"\btraceback\.(?:extract|walk|format)_stack\b",
+    ),
+    (
+        ASKS, _WATCHED,
+        rf"^(?=.*\b(?:environ|getenv)\b)(?=.*'{_CI}')",
+        rf"{_MACHINE}.{{0,80}} (?:==|!=|in) |(?: in | == | != ).{{0,80}}{_MACHINE}",
+    ),
+    (
+        PATCHED, _CHANGES,
+        rf"(?:^ *|= |, |\(){_TOOL}(?:\.\w+)+(?:: [^=]{{1,80}})?(?:, [^=]{{0,60}})? [-+*/|&]?= ",
+        rf"\bsetattr\({_TOOL}[\w.]*,|\bvars\({_TOOL}[\w.]*\)\[|{_TOOL}[\w.]*\.__dict__",
+        rf"^ *del {_TOOL}\.|\b__builtins__\b|\.__code__ = |\bsys\.(?:meta_path|path_hooks)\b",
+        r"\bmock\.patch\b|\bpatch\.object\(|\.(?:register|load)_profile\(",
+        r"\blogging\.disable\(|\blogging\..{0,80}\.disabled = ",
+    ),
+    (
+        PATCHED, IS_HOOK,
+        r"\bdef pytest_(?:runtest|report|session(?:start|finish)|collection|pyfunc|exception)",
+    ),
+    (
+        EXIT, f"{_ENDS} at once",
+        r"\bos\.(?:_exit|abort)\b|\bos\.kill\(os\.getpid\(\)|\bsignal\.raise_signal\(",
+    ),
+    (
+        EXIT, f"{_ENDS} successfully when it is imported",
+        r"^(?:raise SystemExit|(?:raise )?(?:sys\.exit|exit|quit|SystemExit)\((?:0|None)?\))$",
+    ),
+    (
+        EXIT, _SKIPS,
+        r"\bSkipTest\b|\bpytest\.(?:skip|xfail|exit|importorskip)\b|\.skipTest\(",
+        r"\b_pytest\.outcomes\b",
+    ),
+    (COMPARES, _COMPARES, rf"\bdef {_METHODS}|\b{_METHODS} = |[({{].{{0,200}}'{_METHODS}'"),
+    (
+        DATED, _DATED,
+        rf"^(?=.*{_NOW})(?=.*(?:[<>]=?|==|!=) .*\b{_TIME}|.*\b{_TIME}.* (?:[<>]=?|[!=]=) )",
+        rf"[<>]=? (?:datetime\.)*(?:date|datetime)\({_TIME}",
+        rf"\b(?:date|datetime)\({_TIME}[^<>]{{0,80}}\) [<>]",
+        r"[<>]=? '20\d\d-\d\d|'20\d\d-\d\d[^']{0,20}' [<>]",
+    ),
 )  # fmt: skip
-_SCRIPT = (
-    (EXIT, "ends the process successfully when the module is loaded", re.compile(
-        r"process\.(?:exit|reallyExit)\(0?\)")),
-    (EXIT, "sets the exit code of the process to 0", re.compile(
-        r"process\.(?:on|once|prependListener)\(\s*['\"](?:exit|beforeExit)['\"].*"
-        r"(?:exitCode\s*=\s*0|xit\(0?\))", re.DOTALL)),
-    (PATCHED, "replaces what tests assert with", re.compile(
-        r"(?:(?:globalThis|global)\.(?:expect|test|it|describe|assert)|(?:expect|assert|jest|vi)\.)"
-        r"[\w.]*\s*=[^=>]|expect\.extend\(|Object\.(?:assign|defineProperty)\((?:expect|assert)\b")),
+_SCRIPT = _rows(
+    (
+        ASKS, _ASKS,
+        r"\bimport\.meta\.vitest\b|__vitest_\w+|\bglobalThis\.(?:jest|describe|mocha)\b",
+        r"\btypeof (?:globalThis\.)?(?:jest|describe|expect|vi|it|test|mocha)\b",
+        r"\bprocess\.execArgv\b|\bprocess\.argv\b.{0,80}\b(?:test|mocha|jest|vitest)\b",
+        r"\bNODE_ENV\b.{0,20}['\"`]test['\"`]",
+    ),
+    (
+        ASKS, _CALLER,
+        r"\bError\([^)]{0,80}\)\.stack|\.stack\b.{0,40}\.(?:includes|match|indexOf|split)\(",
+        r"\bcaptureStackTrace\((?!this)|\bprepareStackTrace\b|\bgetCallSites?\b",
+        r"\barguments\.callee\b|\bmodule\.parent\.\w|\brequire\.main\.filename\b",
+    ),
+    (
+        ASKS, _WATCHED,
+        rf"\bprocess\.env(?:\.|\[['\"]){_CI}\b|\bhostname\(\)\s*[!=]=",
+    ),
+    (
+        PATCHED, _CHANGES,
+        rf"(?<![.\w])(?:global(?:This)?\.)?{_GLOBALS}(?:\.prototype)?\.\w+{_SET}",
+        rf"\bglobal(?:This)?\.{_GLOBALS}{_SET}|\b{_CLASSES}\.prototype\.\w+{_SET}",
+        rf"(?<![.\w])(?:fs|perf_hooks|timers|child_process)\.(?:promises\.)?\w+{_SET}",
+        rf"\bprocess\.(?:hrtime|nextTick|exit|emit|uptime|stdout|stderr)(?:\.\w+)?{_SET}",
+        rf"\b(?:Object\.(?:assign|define\w+)|Reflect\.(?:set|define\w+))\(\s*{_TARGETS}\s*,",
+        r"\bmock\.(?:method|timers|module)\b|(?<![.\w])sinon\.|\bconfigureGlobal\(",
+    ),
+    (
+        PATCHED, _CLAIMS,
+        rf"\bglobal(?:This)?\.(?:test|it|describe|{_CLAIM})[\w.]*{_SET}",
+        rf"(?<![.\w]){_CLAIM}(?:\.\w+)+{_SET}|\bexpect\.extend\(|(?<![.\w])(?:jest|vi)\.\w+\(",
+        rf"\bObject\.(?:assign|define\w+)\(\s*{_CLAIM}\b|\bgetBuiltinModule\(",
+        rf"\brequire\([^)\n]{{1,40}}\)(?:\.\w+)+{_SET}|\.(?:\w*[sS]trict|deep|not)Equal{_SET}",
+    ),
+    (
+        EXIT, _ENDS,
+        r"\bprocess\.(?:exit|reallyExit|abort)\(|\bprocess\.exitCode\s*=\s*0\b",
+        r"\bprocess\.kill\(\s*process\.pid\b",
+    ),
+    (EXIT, _SKIPS, r"\bthis\.skip\(\)|(?<![.\w])t\.(?:skip|todo)\("),
+    (
+        COMPARES, _COMPARES,
+        r"\basymmetricMatch\b|\bSymbol\.(?:toPrimitive|hasInstance)\b|\.valueOf\s*=[^=]",
+        r"(?<![.\w])valueOf\s*(?:\([^)]{0,80}\)\s*(?::[^{]{0,80})?\{|[:=])|\[['\"]valueOf",
+    ),
+    (
+        DATED, _DATED,
+        rf"^(?=.*{_NOW})(?=.*(?:[<>]|[!=]==?).*\b{_TIME}|.*\b{_TIME}.*[<>])",
+        rf"[<>]=?\s*(?:new Date\(|Date\.(?:UTC|parse)\()['\"`]?{_TIME}",
+    ),
 )  # fmt: skip
-#: Statements at the top of a file, by how its name ends.
-_OTHERS = {"go": ("Go", _GO), "tsx": ("TSX", _SCRIPT)}
-_OTHERS |= dict.fromkeys(("js", "mjs", "cjs", "jsx"), ("JavaScript", _SCRIPT))
-_OTHERS |= dict.fromkeys(("ts", "mts", "cts"), ("TypeScript", _SCRIPT))
+_GO = _rows(
+    (
+        ASKS, _ASKS,
+        r"\btesting\.(?:Testing|Short|Verbose|CoverMode)\(",
+        r"[(,=]\s*[\"`](?:\.test|-?test\.\w+)[\"`]",
+        r"\bos\.Executable\(\)|\bos\.Args\[0\]\s*[!=]=|\brange os\.Args\b",
+        r"\b(?:Has\w+|Contains|Match\w*|Index|EqualFold)\([^\n]{0,80}\bos\.Args",
+    ),
+    (ASKS, _CALLER, r"\bruntime\.(?:Callers?|CallersFrames|FuncForPC|Stack)\(|\bdebug\.Stack\("),
+    (ASKS, _WATCHED, rf"\b(?:Getenv|LookupEnv)\(\"{_CI}\"\)|\bos\.Hostname\(\)"),
+    (
+        PATCHED, _CHANGES,
+        r"(?<![.\w])(?:os\.(?:Args|Stdout|Stderr)|time\.Local|rand\.Reader)\s*=[^=]",
+        r"\bhttp\.Default(?:Client|Transport)\s*=[^=]|\blog\.SetOutput\(io\w*\.Discard",
+        r"\bmonkey\.Patch",
+    ),
+    (EXIT, _ENDS, r"\b(?:os|syscall)\.Exit\(|\bruntime\.Goexit\(|\bsyscall\.Kill\("),
+    (EXIT, _SKIPS, r"(?<![.\w])(?:t|tb|b)\.Skip(?:Now|f)?\("),
+    (COMPARES, _COMPARES, r"^func \(\w*\s*\*?\w+(?:\[.{1,80}\])?\) (?:Equals?|Cmp|Compare|Is)\("),
+    (
+        DATED, _DATED,
+        rf"\.Year\(\)\s*[<>!=]=?\s*{_TIME}|\.Unix\w*\(\)\s*[<>]=?\s*{_TIME}",
+        rf"\.(?:Before|After)\(\s*time\.(?:Date|Unix)\(\s*{_TIME}",
+        rf"\btime\.(?:Date|Unix)\(\s*{_TIME}.{{0,80}}\.(?:Before|After)\(",
+    ),
+)  # fmt: skip
+_RUST = _rows(
+    (
+        ASKS, _ASKS,
+        r"\bcfg!\([^)\n]{0,80}\b(?:test|debug_assertions)\b|#!?\[cfg\(debug_assertions",
+        r"#!?\[cfg\([^\n]{0,80}\bnot\((?:test|debug_assertions)\)",
+        r"#\[cfg\(test\)\]\s{0,80}(?:return\b|\{|let\b|if\b|match\b)",
+        r"\bcurrent_exe\(|\bthread::current\(\)\.name\(",
+    ),
+    (ASKS, _CALLER, r"\bLocation::caller\(|\bBacktrace::\w{0,20}capture\("),
+    (ASKS, _WATCHED, rf"\bvar(?:_os)?\(\"{_CI}\"\)|\boption_env!\(\"{_CI}\""),
+    (
+        PATCHED, _CLAIMS,
+        r"\bmacro_rules!\s*(?:debug_)?(?:assert\w*|panic|matches)\b|\b(?:set|take)_hook\(",
+    ),
+    (EXIT, _ENDS, r"\bprocess::(?:exit|abort)\(|\blibc::_?exit\("),
+    (
+        COMPARES, _COMPARES,
+        r"^\s*impl\b.{0,200}\b(?:PartialEq|PartialOrd|Ord)(?:<.{1,80}>)?\s+for\b",
+    ),
+    (
+        DATED, _DATED,
+        rf"\.year\(\)\s*[<>!=]=?\s*{_TIME}|\.(?:as_secs|timestamp)\(\)\s*[<>]=?\s*{_TIME}",
+    ),
+)  # fmt: skip
+_ANYWHERE = (ASKS, _ASKS, re.compile(_NAMES))
+_NAME = re.compile(r"(?<![.\w])[^\W\d]\w*")
+#: Languages by how a name ends.
+_LANGUAGES = {
+    "py": ("Python", _PYTHON),
+    "go": ("Go", _GO),
+    "rs": ("Rust", _RUST),
+    "tsx": ("TSX", _SCRIPT),
+}
+_LANGUAGES |= dict.fromkeys(("js", "mjs", "cjs", "jsx"), ("JavaScript", _SCRIPT))
+_LANGUAGES |= dict.fromkeys(("ts", "mts", "cts"), ("TypeScript", _SCRIPT))
+#: Programs end their process by design: the list says nothing of that in them.
+_PROGRAM = re.compile(
+    r"(?:^|/)(?:bin|cmd|cli|scripts?)/|(?:^|/)(?:cli|main)\.\w+$|\A#!|^package main$", re.MULTILINE
+)
+_FORKS = re.compile(r"\bfork(?:pty)?\(")
+#: Tests of Rust beside the product.
+_INLINE = re.compile(
+    r"^([ \t]*)#\[cfg\((?:all\()?test\b[^\n]*\n(?:[ \t]*#\[[^\n]*\n){0,9}"
+    r"[ \t]*(?:pub(?:\(\w+\))? )?mod \w+ \{(?:.*?^\1\}|.*\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
-def added(path: str, before: str, after: str) -> Iterator[tuple[int, str, str]]:
-    """The line, rule and text of each hack in ``after`` that is not in ``before``."""
-    known = Counter((rule, what) for _, rule, what in _found(path, before))
-    for line, rule, what in _found(path, after):
-        known[rule, what] -= 1
-        if known[rule, what] < 0 and not (what.startswith(_IS_HOOK) and "def pytest_" in before):
-            yield line, rule, what
+@lru_cache(64)
+def hacks(path: str, text: str, other: str = "") -> tuple[Hack, ...]:
+    """The lines of a file that are in the list, without those that its ``other`` side has, too."""
+    language, rows = _LANGUAGES.get(path.rpartition(".")[2].lower(), ("", ()))
+    if not language:
+        return ()
+    is_python = language == "Python"
+    quiet = (_FORKS if is_python else _PROGRAM).search(f"{path}\n{text}")
+    numbered, shared = list(_lines(language, text)), {line for _, line in _lines(language, other)}
+    places = SourcePlaces(language, "\n".join(line for _, line in numbered))
+    scanned = "\n".join("" if line in shared else line for _, line in numbered)
+    starts = list(accumulate((len(line) + 1 for line in scanned.split("\n")), initial=0))
+    found = dict[tuple[int, str], Hack]()
+    for rule, what, pattern in (*rows, _ANYWHERE):
+        silent = (COMMENT,) if pattern is _ANYWHERE[2] else (COMMENT, TEXT, OPEN)
+        for match in pattern.finditer(scanned) if not (quiet and what.startswith(_ENDS)) else ():
+            at = bisect_right(starts, match.start()) - 1
+            if places.kind(at + 1, match.start() - starts[at]) not in silent:
+                number, line = numbered[at]
+                found.setdefault((number, rule), Hack(path, number, rule, what, line.strip()))
+    return tuple(sorted(found.values(), key=lambda hack: hack.line))
 
 
-def _found(path: str, text: str) -> Iterator[tuple[int, str, str]]:
-    ending = path.rpartition(".")[2].lower()
-    if ending == "py":
+def added(before: Iterable[Hack], after: Iterable[Hack]) -> Iterator[Hack]:
+    """Those of ``after`` that are not in ``before``, wherever they were there."""
+    known = Counter((one.rule, one.text) for one in before)
+    for hack in after:
+        known[hack.rule, hack.text] -= 1
+        if known[hack.rule, hack.text] < 0:
+            yield hack
+
+
+def _lines(language: str, text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file, numbered; of Python its statements, if they can be read."""
+    if language == "Rust":
+        text = _INLINE.sub(lambda tests: "\n" * tests[0].count("\n"), text)
+    elif language == "Python":
         try:
             module = ast.parse(text)
-            yield from sorted(_at_import(module.body))
-            yield from sorted(_anywhere(module))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
+            text = text.replace('"', "'")
+        else:
+            yield from _statements(module, text)
             return
-    elif ending in _OTHERS:
-        language, patterns = _OTHERS[ending]
-        content = text.encode("utf-8", "replace")
-        root = grammars.parse(language, content)
-        for _, node in grammars.parts(root) if root else ():
-            statement = content[node.start_byte : node.end_byte].decode("utf-8", "replace")
-            for rule, what, pattern in patterns:
-                if pattern.match(statement):
-                    yield node.start_point[0] + 1, rule, what
+    yield from enumerate(text.split("\n"), 1)
 
 
-def _at_import(body: list[ast.stmt]) -> Iterator[tuple[int, str, str]]:
-    """Statements that end the process with success during an import."""
+def _statements(module: ast.Module, text: str) -> Iterator[tuple[int, str]]:
+    """Each statement on one line, with the full names of what is imported."""
+    lines, at_import = text.split("\n"), _at_import(module.body)
+    nodes = [one for one in ast.walk(module) if isinstance(one, ast.stmt | ast.ExceptHandler)]
+    names = dict[str, str]()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {one.asname: one.name for one in node.names if one.asname}
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):  # a docstring
+            continue
+        try:
+            head = ast.unparse(_head(node)).replace("\n", " ")
+        except RecursionError:
+            head = lines[node.lineno - 1].strip().replace('"', "'")
+        full = _NAME.sub(lambda name: names.get(name[0], name[0]), head)
+        yield node.lineno, full if node in at_import else f"    {full}"
+
+
+def _head(node: ast.stmt | ast.ExceptHandler) -> ast.AST:
+    """A statement without those in it."""
+    head = copy(node)
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        if isinstance(getattr(node, name, None), list):
+            setattr(head, name, [ast.Pass()] if name == "body" else [])
+    return head
+
+
+def _at_import(body: list[ast.stmt]) -> set[ast.AST]:
+    """The statements that run when a module is imported, whatever is the case."""
+    found = set[ast.AST](body)
     for node in body:
         if isinstance(node, ast.Try | ast.With):
-            yield from _at_import([*node.body, *getattr(node, "finalbody", ())])
-        elif isinstance(node, ast.Raise | ast.Expr) and _ENDS.fullmatch(ast.unparse(node)):
-            yield node.lineno, EXIT, "ends the process successfully when it is imported"
-
-
-def _anywhere(module: ast.Module) -> Iterator[tuple[int, str, str]]:
-    nodes = list(ast.walk(module))
-    runners = {
-        one.asname or one.name.partition(".")[0]
-        for node in nodes
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for one in node.names
-        if _RUNNERS.match((getattr(node, "module", None) or one.name) + ".")
-    }
-    runner = re.compile("|".join((_NAMED_RUNNER, *(rf"{name}\b" for name in sorted(runners)))))
-    forks = any(getattr(one, "attr", "") == "fork" for one in nodes)
-    for node in nodes:
-        targets = list[ast.expr]()
-        if isinstance(node, ast.Call):
-            words = [_word(one) for one in (node.func, *node.args)]
-            hard = next((at for at, one in enumerate(words) if one in _HARD), None)
-            if hard is not None and not forks and words[hard + 1 :][:1] in ([], ["0"], ["None"]):
-                yield node.lineno, EXIT, "ends the process at once, with exit code 0"
-            targets = node.args[:1] if words[0] in ("setattr", "type.__setattr__") else []
-        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            found = node.targets if isinstance(node, ast.Assign) else [node.target]
-            targets += (one for one in found if isinstance(one, ast.Attribute | ast.Subscript))
-        elif isinstance(node, ast.FunctionDef) and _HOOK.match(node.name):
-            yield node.lineno, PATCHED, f"{_IS_HOOK}: {node.name[:80]}"
-        elif isinstance(node, ast.ClassDef) and any(map(_is_equal, node.body)):
-            yield node.lineno, EQUAL, f"{node.name[:80]} is equal to everything"
-        if any(runner.match(ast.unparse(one)) for one in targets):
-            yield getattr(node, "lineno", 1), PATCHED, "changes a part of the test runner"
-
-
-def _is_equal(node: ast.stmt) -> bool:
-    """Whether a statement in a class makes its objects equal to anything."""
-    if isinstance(node, ast.FunctionDef) and node.name == "__eq__":
-        rest = [ast.unparse(one) for one in node.body if not isinstance(one, ast.Expr)]
-        return rest == ["return True"]
-    return isinstance(node, ast.Assign) and bool(_ALWAYS.fullmatch(ast.unparse(node)))
-
-
-def _word(node: ast.expr) -> str:
-    """A constant, or a name such as ``os._exit``; "" for anything longer."""
-    inner = node.value if isinstance(node, ast.Attribute) else node
-    return ast.unparse(node) if isinstance(inner, ast.Name | ast.Constant) else ""
+            found |= _at_import([*node.body, *getattr(node, "finalbody", ())])
+    return found

@@ -88,7 +88,7 @@ def test_tests_that_cannot_fail_any_more_are_no_fix(stage: Stage) -> None:
     code, run, said = fixed(stage, agent, "--max-iterations", "1")
     assert (code, run.final) == (1, "tampered")
     assert "test_add passes where it expects something else" in said
-    assert run.rules == {"tamper/disarmed", "tamper/equal-to-everything"}
+    assert run.rules == {"tamper/disarmed", "tamper/comparison"}
     assert stage.source() == BUG
     changed = run.text("rlm/canary-1/test_calc.py")
     assert re.search(r"add\(1, 2\) == \(?\d+", changed)
