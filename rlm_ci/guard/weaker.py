@@ -92,6 +92,8 @@ def kind_of(path: str) -> str:
         or (name.startswith("tsconfig") and ending == "json")
     ):
         return SETTINGS
+    if name == "conftest.py":
+        return TEST
     if ending in _CODE and ending != name:
         if test_file_names.is_file(path):
             return TEST

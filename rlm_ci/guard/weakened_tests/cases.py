@@ -40,6 +40,12 @@ class Facts(Value):
     claims: tuple[tuple[int, str], ...] = ()
     escapes: tuple[tuple[int, str], ...] = ()
     cases: int | None = None
+    #: How often each loop around claims goes round, and what leaves out some of its cases.
+    rounds: tuple[int | None, ...] = ()
+    filters: tuple[tuple[int, str], ...] = ()
+    #: What it takes its cases from, and what it calls and replaces itself.
+    given: tuple[str, ...] = ()
+    replaced: tuple[tuple[int, str], ...] = ()
 
 
 class Case(Value):
@@ -84,6 +90,17 @@ class Skip(Value):
     text: str
     owner: str = ""
     has_reason: bool = False
+    #: Whether it is about tests of other files.
+    is_global: bool = False
+
+
+class TestClass(Value):
+    """A class in a file of tests."""
+
+    __test__ = False
+
+    bases: tuple[str, ...] = ()
+    has_init: bool = False
 
 
 class CaseFile(Value):
@@ -95,6 +112,9 @@ class CaseFile(Value):
     #: Functions that are no tests.
     helpers: tuple[Case, ...] = ()
     flaw: str = ""
+    classes: Mapping[str, TestClass] = {}
+    #: The tables that cases are taken from.
+    tables: str = ""
 
 
 def words_of(text: str) -> Counter[str]:
@@ -126,5 +146,9 @@ def has_reason(text: str) -> bool:
 
 
 def is_reason(said: str) -> bool:
-    """Whether these words say why: one word alone does not, but the number of an issue does."""
+    """Whether these words say why: one word alone does not, nor the name of a file or a test, but
+    the number of an issue does.
+    """
+    if re.fullmatch(r"[\w./:*-]*[./:*][\w./:*-]*", said) and "://" not in said:
+        return False
     return len(re.findall(r"\w{2,}", said)) >= 2 or re.search(r"\w://|#\d", said) is not None

@@ -15,6 +15,7 @@ from rlm_ci.guard.weakened_tests.cases import (
     READ_BY_STATEMENTS,
     Case,
     CaseFile,
+    Facts,
     is_literal,
     telling,
     words_of,
@@ -126,7 +127,7 @@ class _Comparing:
         self._pair()
         self._take_in()
         for place, test, path, kept in self.pairs:
-            if test.text != kept.text:
+            if test.text != kept.text or self.old[place].tables != self.new[path].tables:
                 self._weaker(place, test, path, kept)
         self._not_collected()
         self._left_out()
@@ -226,30 +227,34 @@ class _Comparing:
 
     def _weaker(self, place: str, old: Case, path: str, new: Case) -> None:
         was, now = old.facts, new.facts
+        name = new.name[:_SHOWN]
         for line, what in _more(now.escapes, was.escapes):
-            message = f"{new.name[:_SHOWN]} has a new {what}"
-            self.found.append(Weakening(WEAKENED, message, path, line))
-        if was.cases and now.cases is not None and now.cases < was.cases:
-            self._fewer(place, old, path, new)
+            self.found.append(Weakening(WEAKENED, f"{name} has a new {what}", path, line))
+        for line, what in _more(now.replaced, was.replaced):
+            if any(f"{what.rpartition('.')[2]}(" in said for _, said in was.claims):
+                message = f"{name} replaces what it tests: {what[:_SHOWN]}"
+                self.found.append(Weakening(WEAKENED, message, path, line))
+        self._cases(place, old, path, new)
         elsewhere = {said for one in self._named(new) for _, said in one.facts.claims}
         lost = [
             one
             for one in _more(was.claims, now.claims)
             if not self._gained[one[1]] and one[1] not in elsewhere
         ]
+        gained = [text for _, text in _more(now.claims, was.claims)]
+        if lost and path.endswith(".py"):
+            from rlm_ci.guard.weakened_tests.taken_over import is_said
+
+            lost = [one for one in lost if not is_said(one[1], gained, old.words)]
         if self.code.changed and lost:
             gone = self.code.gone()
             kept = [one for one in lost if gone.isdisjoint(words_of(one[1]))]
             if len(kept) < len(lost):
                 self._note(OBSOLETE, path, new)
             lost = kept
-        if lost:
-            gained = [text for _, text in _more(now.claims, was.claims)]
-            if message := self._judged(lost, gained, old, path, new):
-                name = new.name[:_SHOWN]
-                self.found.append(
-                    Weakening(WEAKENED, f"{name} {message}", place, lost[0][0], "old")
-                )
+        if lost and (message := self._judged(lost, gained, old, path, new)):
+            what = f"{name} {message}"
+            self.found.append(Weakening(WEAKENED, what, place, lost[0][0], "old"))
 
     def _judged(
         self, lost: list[tuple[int, str]], gained: list[str], old: Case, path: str, new: Case
@@ -284,7 +289,21 @@ class _Comparing:
             return ""
         return "" if helped else f"no longer says, and no code changed: {text}"
 
-    def _fewer(self, place: str, old: Case, path: str, new: Case) -> None:
+    def _cases(self, place: str, old: Case, path: str, new: Case) -> None:
+        """What became of the cases that a test lists, or goes through in a loop."""
+        was, now = old.facts, new.facts
+        if was.cases and now.cases is not None and now.cases < was.cases:
+            self._fewer(place, old, path, new, (was.cases, now.cases))
+        elif (rounds := _rounds(was, now)) and rounds[1] < rounds[0]:
+            self._fewer(place, old, path, new, rounds)
+        else:
+            whole = set(was.given) - set(now.given)
+            for line, what in _more(now.filters, was.filters):
+                if not whole.isdisjoint(words_of(what)):
+                    message = f"{new.name[:_SHOWN]} leaves out some of its cases: {what[:_SHOWN]}"
+                    self.found.append(Weakening(REMOVED, message, path, line))
+
+    def _fewer(self, place: str, old: Case, path: str, new: Case, number: tuple[int, int]) -> None:
         less = frozenset(Counter(old.words) - Counter(new.words))
         values = frozenset(filter(is_literal, less))
         words = [(one.words.keys(), one) for _, one in self.added]
@@ -293,7 +312,7 @@ class _Comparing:
         elif self.code.changed and not self.code.gone().isdisjoint(less):
             self._note(OBSOLETE, path, new)
         else:
-            was, now = old.facts.cases, new.facts.cases
+            was, now = number
             what = f"{new.name[:_SHOWN]} has fewer cases: {was} before, {now} now"
             self.found.append(Weakening(REMOVED, what, place, old.line, "old"))
 
@@ -353,7 +372,8 @@ class _Comparing:
             for one in file.skips:
                 if one.owner and one.owner not in earlier:
                     continue
-                if not one.owner and path not in ran and not path.endswith("conftest.py"):
+                is_global = one.is_global or path.endswith("conftest.py")
+                if not one.owner and path not in ran and not is_global:
                     continue
                 key = (earlier[one.owner], "") if one.owner else ("", one.text)
                 known[key] -= 1
@@ -374,6 +394,13 @@ class _Comparing:
                 if known[text] < 0:
                     what = f"no other test of the file runs beside: {text[:_SHOWN]}"
                     self.found.append(Weakening(FOCUSED, what, path, line))
+
+
+def _rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
+    """How often the same loops went round, and do now, in all; None if that is not known."""
+    if len(was.rounds) != len(now.rounds) or None in (*was.rounds, *now.rounds):
+        return None
+    return sum(one or 0 for one in was.rounds), sum(one or 0 for one in now.rounds)
 
 
 def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:

@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from functools import partial
 
-from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Facts, Skip, has_reason
-from rlm_ci.source.python.calls import Function, callee, catches
+from rlm_ci.guard.weakened_tests.case_tables import CaseTables
+from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Facts, TestClass
+from rlm_ci.guard.weakened_tests.python_claims import (
+    BROKEN,
+    claims,
+    escapes,
+    is_never,
+    replaced,
+    text_of,
+)  # fmt: skip
+from rlm_ci.guard.weakened_tests.python_skips import skips
+from rlm_ci.source.python.calls import Function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_BROKEN = (SyntaxError, ValueError, RecursionError, MemoryError)
-_SKIPS = ("skip", "xfail", "expectedfailure")
-#: Assignments by which a module, a class or a conftest leaves tests out.
-_LEAVES_OUT = ("__test__", "collect_ignore", "load_tests")
-#: What a file must say somewhere, to leave a test out.
-_MAY_SKIP = (*_SKIPS, *_LEAVES_OUT, "exit", "quit")
-_EXITS = ("pytest.exit", "os._exit", "sys.exit", "exit", "quit", "_exit")
-_COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.AsyncWith, ast.AsyncFor)
+#: How the names of tests begin by default.
+TESTS = re.compile("test")
 
 
-def read(text: str) -> CaseFile:
-    """The tests of a file; with a flaw, if it is no Python of this version."""
+def read(text: str, named: re.Pattern[str] = TESTS) -> CaseFile:
+    """The tests of a file; with a flaw, if it is no Python of this version.
+
+    ``named``: how the names of tests begin.
+    """
     try:
         with warnings.catch_warnings():  # its warnings are for its owner
             warnings.simplefilter("ignore")
             module = ast.parse(text)
         lines = text.split("\n")
+        tables = CaseTables(module.body)
         tests, helpers = (
             tuple(
-                Case(name, node.lineno, _source(lines, node), partial(_facts, node))
+                Case(name, node.lineno, _source(lines, node), partial(_facts, node, tables))
                 for name, node in functions
             )
-            for functions in (_tests(module.body), _helpers(module.body))
+            for functions in (_tests(module.body, named), _helpers(module.body, named))
         )
-        skips = tuple(_skips(module.body, "")) if _has(text, _MAY_SKIP) else ()
-        return CaseFile(tests, skips, helpers=helpers)
-    except _BROKEN:
+        return CaseFile(
+            tests, tuple(skips(text, module)), helpers=helpers,
+            classes=dict(_classes(module.body)), tables=tables.text,
+        )  # fmt: skip
+    except BROKEN:
         return CaseFile(flaw="is no valid Python")
 
 
@@ -48,156 +59,63 @@ def _source(lines: list[str], node: Function) -> str:
     return "\n".join(lines[first - 1 : node.end_lineno])
 
 
-def _tests(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, Function]]:
+def _tests(
+    body: Iterable[ast.stmt], named: re.Pattern[str], prefix: str = ""
+) -> Iterator[tuple[str, Function]]:
     """The test functions that are left when the module has run."""
     found: dict[str, tuple[str, Function]] = {}
     for node in body:
         if isinstance(node, Function):
-            if node.name.startswith("test"):
+            if named.match(node.name) and not _is_fixture(node):
                 found[node.name] = (prefix + node.name, node)
+            else:
+                found.pop(node.name, None)
         elif isinstance(node, ast.ClassDef):
             own = f"{prefix}{node.name}."
             found = {key: one for key, one in found.items() if not key.startswith(own)}
-            found.update((name, (name, test)) for name, test in _tests(node.body, own))
+            found.update((name, (name, test)) for name, test in _tests(node.body, named, own))
         elif isinstance(node, ast.Assign | ast.Delete):
             for target in node.targets:
-                found.pop(_text(target), None)
+                name = text_of(target)
+                own = f"{prefix}{name}"
+                found = {
+                    key: one
+                    for key, one in found.items()
+                    if key not in (name, own) and not key.startswith(f"{own}.")
+                }
         elif isinstance(node, ast.If | ast.Try | ast.With):
-            inside = [*node.body, *getattr(node, "orelse", ())]
-            found.update((test.name, (name, test)) for name, test in _tests(inside, prefix))
+            inside = [*([] if is_never(node) else node.body), *getattr(node, "orelse", ())]
+            found.update((test.name, (name, test)) for name, test in _tests(inside, named, prefix))
     yield from found.values()
 
 
-def _helpers(body: Iterable[ast.stmt]) -> Iterator[tuple[str, Function]]:
+def _is_fixture(node: Function) -> bool:
+    return any(text_of(one).partition("(")[0].endswith("fixture") for one in node.decorator_list)
+
+
+def _helpers(body: Iterable[ast.stmt], named: re.Pattern[str]) -> Iterator[tuple[str, Function]]:
     for node in body:
         if isinstance(node, ast.ClassDef):
-            yield from _helpers(node.body)
-        elif isinstance(node, Function) and not node.name.startswith("test"):
+            yield from _helpers(node.body, named)
+        elif isinstance(node, Function) and not named.match(node.name):
             yield node.name, node
 
 
-# ── a test ──
-
-
-def _facts(function: Function) -> Facts:
-    return Facts(tuple(_claims(function)), tuple(_escapes(function)), _cases(function))
-
-
-def _claims(function: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(function):
-        name = callee(node)
-        if isinstance(node, ast.Assert):
-            yield node.lineno, f"assert {_text(node.test)}"
-        elif isinstance(node, ast.Raise) and node.exc and "AssertionError" in _text(node.exc)[:40]:
-            yield node.lineno, _text(node)
-        elif name == "AssertionError":
-            continue
-        elif name == "fail" and isinstance(node, ast.Call):  # its message claims nothing
-            yield node.lineno, f"{_text(node.func)}()"
-        elif name.lower().startswith("assert") or name in ("raises", "warns", "fail"):
-            yield getattr(node, "lineno", 1), _text(node)
-
-
-def _escapes(function: Function) -> Iterator[tuple[int, str]]:
-    """Ways out of a test that let it pass: those of functions in it are their own."""
-    waiting: list[tuple[list[ast.stmt], bool]] = [(function.body, True)]
-    while waiting:
-        body, is_last = waiting.pop()
-        for at, node in enumerate(body):
-            ends = is_last and at == len(body) - 1
-            if isinstance(node, ast.Return) and not ends:
-                yield node.lineno, "return"
-            if isinstance(node, ast.Try) and any(map(_has_claims, node.body)):
-                for handler in node.handlers:
-                    if catches(handler.type) and not any(map(_fails, handler.body)):
-                        yield handler.lineno, "handler that catches the failure"
-            if isinstance(node, ast.With) and any(map(_has_claims, node.body)):
-                calls = [one.context_expr for one in node.items]
-                for call in calls:
-                    if callee(call) == "suppress" and any(map(catches, getattr(call, "args", ()))):
-                        yield call.lineno, "suppress() around the failure"
-            if isinstance(node, _COMPOUND):
-                waiting.append((node.body, ends and not isinstance(node, ast.If)))
-                waiting.append((getattr(node, "orelse", []), ends))
-                waiting += [(one.body, ends) for one in getattr(node, "handlers", ())]
-                waiting.append((getattr(node, "finalbody", []), ends))
-
-
-def _has_claims(node: ast.AST) -> bool:
-    return next(_claims(node), None) is not None
-
-
-def _fails(node: ast.AST) -> bool:
-    return any(isinstance(one, ast.Raise) or callee(one) == "fail" for one in ast.walk(node))
-
-
-def _cases(function: Function) -> int | None:
-    """How many cases the decorators list; None if one of them is computed."""
-    found = 0
-    for decorator in function.decorator_list:
-        if callee(decorator) == "parametrize" and isinstance(decorator, ast.Call):
-            given = decorator.args[1:] or [
-                one.value for one in decorator.keywords if one.arg == "argvalues"
-            ]
-            for one in given[:1]:
-                if not isinstance(one, ast.List | ast.Tuple | ast.Set):
-                    return None
-                found += len(one.elts)
-    return found
-
-
-def _text(node: ast.AST) -> str:
-    try:
-        return ast.unparse(node)
-    except _BROKEN:  # a number of thousands of digits
-        return f"a {type(node).__name__.lower()} that is too large"
-
-
-# ── what leaves tests out ──
-
-
-def _skips(body: Iterable[ast.stmt], owner: str, *, in_test: bool = False) -> Iterator[Skip]:
-    """Of functions in a test only what is written for the test counts."""
+def _classes(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, TestClass]]:
     for node in body:
-        if isinstance(node, Function | ast.ClassDef):
-            name = node.name
-            for decorator in node.decorator_list:
-                if _has(text := _text(decorator), _SKIPS):
-                    yield _skip(decorator.lineno, text, name)
-            if not in_test:
-                yield from _skips(node.body, name, in_test=isinstance(node, Function))
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            text = _text(node)
-            marks = text.startswith("pytestmark") and _has(text, _SKIPS)
-            if marks or text.startswith(_LEAVES_OUT):
-                yield _skip(node.lineno, text, owner)
-        elif isinstance(node, ast.Expr | ast.Raise):
-            yield from _called(node, owner)
-        elif isinstance(node, _COMPOUND) and not _is_main(node):
-            inside = [*node.body, *getattr(node, "orelse", ())]
-            inside += [one for part in getattr(node, "handlers", ()) for one in part.body]
-            yield from _skips(inside, owner, in_test=in_test)
+        if isinstance(node, ast.ClassDef):
+            name = prefix + node.name
+            bases = tuple(text_of(one) for one in (*node.bases, *node.keywords))
+            has_init = any(getattr(one, "name", "") == "__init__" for one in node.body)
+            yield name, TestClass(bases, has_init)
+            yield from _classes(node.body, f"{name}.")
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            yield from _classes([*node.body, *getattr(node, "orelse", ())], prefix)
 
 
-def _has(text: str, words: Iterable[str]) -> bool:
-    """Whether one of the words is in the text, in letters of any case."""
-    text = text.lower()
-    return any(word in text for word in words)
-
-
-def _called(node: ast.Expr | ast.Raise, owner: str) -> Iterator[Skip]:
-    called = node.exc if isinstance(node, ast.Raise) else node.value
-    called = called.func if isinstance(called, ast.Call) else called
-    last = getattr(called, "attr", getattr(called, "id", ""))
-    if last == "importorskip":
-        return
-    if _has(last, _SKIPS) or (called is not None and _text(called) in _EXITS):
-        yield _skip(node.lineno, _text(node), owner)
-
-
-def _is_main(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and "__main__" in _text(node.test)
-
-
-def _skip(line: int, text: str, owner: str) -> Skip:
-    return Skip(line, text, owner, has_reason(text))
+def _facts(function: Function, tables: CaseTables) -> Facts:
+    return Facts(
+        tuple(claims(function)), tuple(escapes(function)), tables.listed(function),
+        tables.rounds(function), tuple(tables.filters(function)),
+        tuple(tables.given(function)), tuple(replaced(function)),
+    )  # fmt: skip

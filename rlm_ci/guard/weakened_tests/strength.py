@@ -21,15 +21,18 @@ _PRESENCE = (
     r"|IsInstance|assert(?:Is)?(?:True|NotNone|NotNull|False|Null|None)\((?!.*==)|NotNil\("
     r"|NoError\(|is_ok\(\)|is_some\(\)|is_err\(\)|is_none\(\)|^if ?\(?err ?[!=]= ?nil"
 )
-_WORDED = r"\b(?:raises|warns|assertRaisesRegex|assertWarnsRegex)\(.*match=|RaisesRegex"
+_WORDED = (
+    r"\b(?:(?:raises|warns)(?=\((?!\(|(?:Base)?Exception\b))|assertRaisesRegex|assertWarnsRegex)"
+    r"\(.*match=|RaisesRegex"
+)
 _EMPTY = r"(?:True|False|None|0|''|\"\"|\[\]|\{\}|\(\)|set\(\))"
 _EXACT = (
     rf"==(?! ?{_EMPTY}$)|\bt\.is\(|(?i:equals?|eql)\b|(?i:equal)|_eq\b|toBe\(|CalledWith"
-    rf"|called_(?:once_)?with|raises\(|[tT]hrows|should_panic| is (?!{_EMPTY}|not )|^if.*!="
+    rf"|called_(?:once_)?with|raises\((?!\()|[tT]hrows|should_panic| is (?!{_EMPTY}|not )|^if.*!="
 )
 _PART = (
     r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|startswith|endswith"
-    r"|(?i:contains|matches)|[<>]|!=|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
+    r"|(?i:contains|matches)|[<>]|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
 )
 #: An assertion of Python, or a macro, that only says that something is true.
 _BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"

@@ -31,7 +31,8 @@ def test_tests_are_those_that_are_left() -> None:
         ("def test_a():\n    ctx.exit()", []),
         ("if __name__ == '__main__':\n    sys.exit(main())", []),
         ("yaml = pytest.importorskip('yaml')", []),
-        ("@pytest.fixture(autouse=True)\ndef wait(): pytest.skip()", ["wait"]),
+        ("@pytest.fixture(autouse=True)\ndef wait(): pytest.skip()", [""]),
+        ("@pytest.fixture\ndef server(): pytest.skip()", ["server"]),
     ],
 )
 def test_what_leaves_tests_out_has_an_owner(text: str, owners: list[str]) -> None:

@@ -1,0 +1,152 @@
+"""The tables of cases in a file of Python: how many rows each has, if that can be read."""
+
+from __future__ import annotations
+
+import ast
+from functools import cached_property
+from itertools import chain
+
+from rlm_ci.guard.weakened_tests.python_claims import COMPOUND, has_claims, reached, text_of
+from rlm_ci.source.python.calls import Function, callee
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Calls that give as many items as they get.
+_SAME = frozenset(
+    ("list", "tuple", "sorted", "reversed", "enumerate", "iter", "items", "keys", "values", "copy")
+)
+_LISTED = (ast.List, ast.Tuple, ast.Set)
+_COMPREHENSIONS = (ast.ListComp, ast.GeneratorExp, ast.SetComp)
+
+
+class CaseTables:
+    """The tables that the body of a module, and its classes, assign."""
+
+    def __init__(self, body: Iterable[ast.stmt]) -> None:
+        self._rows: dict[str, int | None] = {}
+        self._values: dict[str, ast.expr] = {}
+        self._read(body, is_sure=True)
+
+    def _read(self, body: Iterable[ast.stmt], *, is_sure: bool) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                self._read(node.body, is_sure=is_sure)
+            elif isinstance(node, COMPOUND):
+                inside = chain(node.body, getattr(node, "orelse", ()))
+                self._read(inside, is_sure=False)
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        self._rows[target.id] = self.rows(node.value) if is_sure else None
+                        self._values[target.id] = node.value
+            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                self._add(node.target.id, self.rows(node.value) if is_sure else None)
+            elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                self._called(node.value, is_sure=is_sure)
+
+    def _called(self, call: ast.Call, *, is_sure: bool) -> None:
+        if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
+            return
+        name, method = call.func.value.id, call.func.attr
+        if name in self._rows and method == "clear":
+            self._rows[name] = 0
+        elif name in self._rows:
+            more = self.rows(call.args[0]) if method == "extend" and call.args else None
+            self._add(name, {"append": 1, "add": 1}.get(method, more) if is_sure else None)
+
+    def _add(self, name: str, rows: int | None) -> None:
+        before = self._rows.get(name)
+        self._rows[name] = None if before is None or rows is None else before + rows
+
+    def rows(self, node: ast.expr) -> int | None:
+        """How many items there are; None if that is computed."""
+        if isinstance(node, _LISTED):
+            return self._sum(
+                one.value if isinstance(one, ast.Starred) else None for one in node.elts
+            )
+        if isinstance(node, ast.Dict):
+            return None if None in node.keys else len(node.keys)
+        if isinstance(node, ast.Name):
+            return self._rows.get(node.id)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self._sum([node.left, node.right])
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            return self._sliced(node.value, node.slice)
+        if isinstance(node, _COMPREHENSIONS):
+            (first, *others) = node.generators
+            return None if others or first.ifs else self.rows(first.iter)
+        if isinstance(node, ast.Call) and callee(node) in _SAME:
+            inner = node.args[0] if node.args else getattr(node.func, "value", None)
+            return self.rows(inner) if inner is not None else 0
+        return None
+
+    def _sum(self, parts: Iterable[ast.expr | None]) -> int | None:
+        """One for each None, and the rows of the others."""
+        rows = [1 if one is None else self.rows(one) for one in parts]
+        return None if None in rows else sum(one or 0 for one in rows)
+
+    def _sliced(self, table: ast.expr, cut: ast.Slice) -> int | None:
+        rows = self.rows(table)
+        try:
+            ends = [
+                None if one is None else ast.literal_eval(one)
+                for one in (cut.lower, cut.upper, cut.step)
+            ]
+            return None if rows is None else len(range(rows)[slice(*ends)])
+        except (ValueError, TypeError):
+            return None
+
+    def listed(self, function: Function) -> int | None:
+        """How many cases the decorators of a test list."""
+        rows = [self.rows(one) for one in _given(function)]
+        return None if None in rows else sum(one or 0 for one in rows)
+
+    def rounds(self, function: Function) -> tuple[int | None, ...]:
+        """How often each loop around claims goes round."""
+        return tuple(self.rows(one.iter) for one in _loops(function))
+
+    def given(self, function: Function) -> Iterator[str]:
+        """What a test takes its cases from."""
+        for one in chain(_given(function), (loop.iter for loop in _loops(function))):
+            yield text_of(one)
+
+    @cached_property
+    def text(self) -> str:
+        """The tables by name, with their rows."""
+        return "\n".join(
+            f"{name} = {text_of(value)}: {self._rows.get(name)}"
+            for name, value in self._values.items()
+        )
+
+    def filters(self, function: Function) -> Iterator[tuple[int, str]]:
+        """What leaves out cases of a test by a condition or a slice, with its line."""
+        for one in chain(_given(function), (loop.iter for loop in _loops(function))):
+            value = self._values.get(one.id, one) if isinstance(one, ast.Name) else one
+            if _is_filter(value):
+                yield one.lineno, text_of(value)
+
+
+def _given(function: Function) -> Iterator[ast.expr]:
+    for decorator in function.decorator_list:
+        if callee(decorator) == "parametrize" and isinstance(decorator, ast.Call):
+            named = [one.value for one in decorator.keywords if one.arg == "argvalues"]
+            yield from [*decorator.args[1:2], *named][:1]
+
+
+def _loops(function: Function) -> Iterator[ast.For | ast.AsyncFor]:
+    for one in reached(function):
+        if isinstance(one, ast.For | ast.AsyncFor) and any(map(has_claims, one.body)):
+            yield one
+
+
+def _is_filter(node: ast.AST) -> bool:
+    if isinstance(node, _COMPREHENSIONS):
+        return any(one.ifs for one in node.generators)
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.slice, ast.Slice)
+    name = callee(node)
+    inner = node.args[:1] if isinstance(node, ast.Call) and name in _SAME else []
+    return name in ("filter", "islice") or any(map(_is_filter, inner))

@@ -1,0 +1,94 @@
+"""Claims of Python that another claim makes as well: an equality with all of their values, or an
+exception with its message.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from rlm_ci.guard.weakened_tests.cases import words_of
+from rlm_ci.guard.weakened_tests.python_claims import BROKEN, text_of
+from rlm_ci.source.python.calls import callee
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+_EQUAL = re.compile(r"assert(?:\w*Equals?)$")
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+#: How a claim names the exception that was raised.
+_RAISED = re.compile(r"\bstr\(\w+(?:\.\w+)?\)|\.(?:args|value|exception|message)\b")
+
+
+def is_said(claim: str, gained: Iterable[str], known: Collection[str]) -> bool:
+    """Whether one of ``gained`` makes a claim that is gone; ``known``: the words of its test."""
+    lost = _expression(claim)
+    return lost is not None and any(
+        _has_values(lost, new, known) or _has_message(lost, claim, new)
+        for new in filter(None, map(_expression, gained))
+    )
+
+
+def _expression(claim: str) -> ast.expr | None:
+    try:
+        node = ast.parse(claim).body[0]
+    except (*BROKEN, IndexError):
+        return None
+    if isinstance(node, ast.Assert):
+        return node.test
+    return node.value if isinstance(node, ast.Expr) else None
+
+
+def _sides(node: ast.expr) -> list[ast.expr]:
+    """Both sides of an equality."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
+        return [node.left, node.comparators[0]]
+    if isinstance(node, ast.Call) and _EQUAL.match(callee(node)) and len(node.args) > 1:
+        return node.args[:2]
+    return []
+
+
+def _has_values(lost: ast.expr, new: ast.expr, known: Collection[str]) -> bool:
+    """Whether an equality with a whole value says what a claim on a part of it said."""
+    sides = _sides(new)
+    for subject, value in (sides, sides[::-1]) if sides else ():
+        names = {one.id for one in ast.walk(subject) if isinstance(one, ast.Name)}
+        is_whole = isinstance(value, _DISPLAYS) or (
+            isinstance(value, ast.Call) and len(value.args) + len(value.keywords) > 1
+        )
+        if not is_whole or isinstance(subject, _DISPLAYS) or not names & set(known):
+            continue
+        if isinstance(lost, ast.Name | ast.Attribute):  # that it is not empty
+            return bool(_values(value))
+        claimed = _sides(lost) or getattr(lost, "comparators", None) or getattr(lost, "args", [])
+        is_size = bool(claimed) and callee(claimed[0]) == "len"
+        if is_size and isinstance(value, ast.List | ast.Tuple | ast.Set):
+            return text_of(claimed[-1]) == str(len(value.elts))
+        parts = [one for side in claimed for one in _values(side)]
+        if parts and not is_size and set(parts) <= {*_values(value), *_values(subject)}:
+            return any(one in _values(value) for one in parts)
+    return False
+
+
+def _values(node: ast.AST) -> list[str]:
+    """The literals in it, but for those that choose a part of something."""
+    if isinstance(node, ast.Constant):
+        return [repr(node.value)]
+    if isinstance(node, ast.Subscript):
+        return _values(node.value)
+    return [one for child in ast.iter_child_nodes(node) for one in _values(child)]
+
+
+def _has_message(lost: ast.expr, claim: str, new: ast.expr) -> bool:
+    """Whether ``raises(match=)`` says that an exception is raised, or what its message has."""
+    matches = [one.value for one in getattr(new, "keywords", ()) if one.arg == "match"]
+    if callee(new) not in ("raises", "warns") or not matches or not isinstance(new, ast.Call):
+        return False
+    if callee(lost) in ("raises", "assertRaises", "warns", "assertWarns"):
+        kinds = [text_of(one.args[0]) for one in (lost, new) if isinstance(one, ast.Call)]
+        return len(set(kinds)) == 1
+    said = words_of(text_of(matches[0]).replace("\\", ""))
+    parts = {one for value in _values(lost) for one in re.findall(r"\w+", value)}
+    words = {one for word in said for one in re.findall(r"\w+", word)}
+    return bool(_RAISED.search(claim)) and bool(parts) and parts <= words
