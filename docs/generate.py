@@ -60,6 +60,8 @@ The hook `{FIX_HOOK}` is not a check. Its stage is `{FIX_STAGE}`. To run it, run
 `pre-commit run --hook-stage {FIX_STAGE} {FIX_HOOK}`. It runs [`rlm-ci rlm`](#rlm-ci-rlm) with the
 arguments `"{FIX_ARGS[0]}" {" ".join(FIX_ARGS[1:])}`, which need no key. `args` in your
 configuration replace them."""
+#: The default.
+FAIL_LEVEL = Severity.HIGH
 #: Of a hook that looks at the whole repository.
 WHOLE = ("  always_run: true", "  pass_filenames: false")
 
@@ -73,6 +75,8 @@ def hooks() -> str:
             flags = [arg for arg in spec["args"] if arg != "--"]
             entry = " ".join(["rlm-ci", "check", name, *flags])
             lines += _hook(hook, check.SUMMARY, entry, spec["stages"])
+            if max(check.RULES.values()) < FAIL_LEVEL:
+                lines.append("  verbose: true")  # pre-commit shows nothing of a hook that passes
             if "files" in spec:
                 # File names follow the arguments; the dashes keep one from being an option.
                 lines += [f"  files: '{spec['files']}'", "  args: ['--']"]

@@ -1,8 +1,8 @@
 """Which coding agents wrote a change: one table of what each leaves behind, and nothing guessed.
 
 An agent says so itself: as author or co-author of a commit, by a line of its message, by a variable
-that it sets for the commands that it runs, or by a record of Agent Trace. A person's name proves
-nothing, as people are called Claude and Devin too. ``docs/checks.md`` has the source of each fact.
+that it sets for the commands that it runs, or by a record of Agent Trace. A name that people bear
+too, such as Claude or Devin, proves nothing. ``docs/checks.md`` has the source of each fact.
 """
 
 from __future__ import annotations
@@ -41,18 +41,21 @@ AGENTS = (
                 ("claude[bot]",), ("claude-session",), ("CLAUDECODE",)),
     CodingAgent("Codex", ("codex", "codexcli", "openaicodex"), ("noreply@openai.com",),
                 ("chatgpt-codex-connector[bot]",), (),
-                ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX")),
+                ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED")),
     CodingAgent("Gemini CLI", ("geminicli", "gemini"), variables=("GEMINI_CLI",)),
     CodingAgent("Gemini Code Assist", ("geminicodeassist",), (), ("gemini-code-assist[bot]",)),
     CodingAgent("Cursor", ("cursor", "cursoragent", "cursorcli"), ("cursoragent@cursor.com",),
-                ("cursoragent", "cursor[bot]"), (), ("CURSOR_AGENT",)),
-    CodingAgent("GitHub Copilot", ("githubcopilot", "copilot", "copilotcli", "githubcopilotcli"),
+                ("cursoragent", "cursor[bot]"), (), ("CURSOR_AGENT", "CURSOR_SANDBOX")),
+    CodingAgent("GitHub Copilot", ("githubcopilot", "copilot", "copilotcli", "githubcopilotcli",
+                                   "githubcopilotvscodeagent"),
                 ("copilot@github.com",), ("copilot", "copilot-swe-agent[bot]"),
-                ("copilot-session", "agent-logs-url"), ("COPILOT_CLI", "COPILOT_AGENT_SESSION_ID")),
+                ("copilot-session", "agent-logs-url"),
+                ("COPILOT_CLI", "COPILOT_AGENT", "COPILOT_AGENT_SESSION_ID",
+                 "COPILOT_AGENT_JOB_ID")),
     CodingAgent("Aider", ("aider",),
                 ("aider@aider.chat", "noreply@aider.chat", "noreply@aider.dev")),
-    CodingAgent("Devin", ("devin",), (), ("devin-ai-integration[bot]",)),
-    CodingAgent("Jules", ("jules",), (), ("google-labs-jules[bot]",)),
+    CodingAgent("Devin", ("devin", "devinai"), (), ("devin-ai-integration[bot]",)),
+    CodingAgent("Jules", ("jules", "googlejules"), (), ("google-labs-jules[bot]",)),
     CodingAgent("Amp", ("amp",), ("amp@ampcode.com",), (), ("amp-thread-id",),
                 ("AMP_CURRENT_THREAD_ID",)),
     CodingAgent("opencode", ("opencode",), ("noreply@opencode.ai",), ("opencode-agent[bot]",), (),
@@ -62,13 +65,16 @@ AGENTS = (
     CodingAgent("Qwen Code", ("qwencode",), ("qwen-coder@alibabacloud.com",), (), (),
                 ("QWEN_CODE",)),
     CodingAgent("Auggie", ("auggie",), variables=("AUGMENT_AGENT",)),
-    CodingAgent("Cline", ("cline",), variables=("CLINE_ACTIVE",)),
+    CodingAgent("Cline", ("cline",), variables=("CLINE_ACTIVE", "CLINE_TASK_ID")),
     CodingAgent("Junie", ("junie",), ("junie@jetbrains.com",)),
     CodingAgent("Factory Droid", ("factorydroid", "droid"), (), ("factory-droid[bot]",)),
     CodingAgent("OpenHands", ("openhands",), ("openhands@all-hands.dev",)),
     CodingAgent("Kiro", ("kiro",), (), ("kiro-agent[bot]",)),
     CodingAgent("Antigravity", ("antigravity",), variables=("ANTIGRAVITY_AGENT",)),
     CodingAgent("Pi", (), variables=("PI_CODING_AGENT",)),
+    CodingAgent("Grok", ("grok", "grokcli"), variables=("GROK_AGENT",)),
+    CodingAgent("Roo Code", ("roocode",), variables=("ROO_CODE_TASK_ID",)),
+    CodingAgent("Trae", ("trae",), variables=("TRAE_AI_SHELL_ID",)),
 )  # fmt: skip
 #: What is said where a record names no agent of the table.
 UNNAMED = "an agent"
@@ -79,6 +85,9 @@ _NAMES = {name: agent.name for agent in AGENTS for name in agent.names}
 _EMAILS = {email: agent.name for agent in AGENTS for email in agent.emails}
 _LOGINS = {login: agent.name for agent in AGENTS for login in agent.logins}
 _TRAILERS = {key: agent.name for agent in AGENTS for key in agent.trailers}
+#: Names that people bear too: an author of that name is an agent by the address alone.
+_PERSONAL = {"amp", "claude", "cline", "crush", "devin", "droid", "goose", "grok", "jules", "junie",
+             "kiro", "trae"}  # fmt: skip
 #: Trailers of people and agents; those of the second kind name tools alone.
 _PEOPLE = ("co-authored-by", "co-developed-by")
 _TOOLS = ("assisted-by", "generated-by", "generated-with", "made-with")
@@ -147,19 +156,21 @@ def signed(text: str) -> set[str]:
 
 def running(environ: Mapping[str, str]) -> str:
     """The agent that runs this command, by its environment; "" for none."""
+    values = {name: value for name, value in environ.items() if value not in ("", "0", "false")}
     for agent in AGENTS:
-        if any(environ.get(name, "") not in ("", "0", "false") for name in agent.variables):
+        if not values.keys().isdisjoint(agent.variables):
             return agent.name
-    value = environ.get("AI_AGENT", "")
+    value = values.get("AI_AGENT", "")
     # Other programs than agents know AGENT.
-    return agent_by_name(value) or (UNNAMED if value else agent_by_name(environ.get("AGENT", "")))
+    return agent_by_name(value) or (UNNAMED if value else agent_by_name(values.get("AGENT", "")))
 
 
 def agent_by_name(text: str) -> str:
     """The agent that ``text`` names, with or without a version behind it; "" for none."""
+    name = text
     for sign in ":@/_(":
-        text = text.partition(sign)[0]
-    return _exactly(text)
+        name = name.partition(sign)[0]
+    return _NAMES.get(_letters(text)) or _NAMES.get(_letters(name), "")
 
 
 def traced(
@@ -194,13 +205,16 @@ def _ends(repository: Repository) -> set[str]:
 def _authors(name: str, email: str) -> Iterator[str]:
     if name.endswith(_AIDER):
         yield _NAMES["aider"]
-    if agent := _by_email(email):
+    if agent := _by_author(name, email):
         yield agent
 
 
-def _by_email(email: str) -> str:
+def _by_author(name: str, email: str) -> str:
     email = email.strip().lower()
-    return _EMAILS.get(email) or _LOGINS.get(_login(email), "")
+    if agent := _EMAILS.get(email) or _LOGINS.get(_login(email), ""):
+        return agent
+    name = _letters(name.partition("(")[0])
+    return "" if email and name in _PERSONAL else _NAMES.get(name, "")
 
 
 def _login(email: str) -> str:
@@ -217,17 +231,17 @@ def _of_line(line: str) -> str:
         return _TRAILERS[key]
     if colon and key in (*_PEOPLE, *_TOOLS):
         name, _, email = value.partition("<")
-        agent = _by_email(email.partition(">")[0])
+        agent = _by_author(name, email.partition(">")[0])
         return agent or (agent_by_name(name) if key in _TOOLS else "")
     # An emoji may stand before it.
     text = line[next((at for at, char in enumerate(line[:8]) if char.isascii()), 0) :].lstrip()
     sign = next((sign for sign in _SIGNATURES if text.lower().startswith(sign)), "")
     name = text[len(sign) :] if sign else ""
-    return _exactly(name[1:].partition("]")[0] if name.startswith("[") else name)
+    return _NAMES.get(_letters(name[1:].partition("]")[0] if name.startswith("[") else name), "")
 
 
-def _exactly(text: str) -> str:
-    return _NAMES.get("".join(filter(str.isalnum, text.lower())), "")
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.lower()))
 
 
 # ── Agent Trace ──

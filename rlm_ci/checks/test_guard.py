@@ -148,7 +148,7 @@ def _strictness(changes: ChangeSet, options: Settings) -> tuple[bool, str]:
     if options.test_guard.fail:
         return True, ""
     if pull and (pull.by_bot or pull.author.lower() in [one.lower() for one in authors if one]):
-        return True, ""
+        return True, f"strict: {printable(pull.author) or 'a bot'} opened the pull request"
     from rlm_ci.change import agent_authors
 
     wrote = changes.authors

@@ -49,6 +49,11 @@ def short(chosen: Mapping[str, Any] = _NONE) -> str:
             "[test_guard]",
             line("test_guard.fail", "true: for every author, false: for bots, agents"),
             *(
+                [line("test_guard.strict_authors", "and these accounts")]
+                if "test_guard.strict_authors" in chosen
+                else ()
+            ),
+            *(
                 ["", "[agent_hooks]", line("agent_hooks.after_edit")]
                 if "agent_hooks.after_edit" in chosen
                 else ()
@@ -110,7 +115,7 @@ def toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return "[]"
+        return json.dumps(value)
     return str(value) if isinstance(value, (int, float)) else json.dumps(value or "")
 
 

@@ -104,9 +104,14 @@ def _only_reports(part: Part) -> bool:
 
     That is a weakened test, a stale page of a wiki, or a claim of a model.
     """
-    is_open = (one.suppression is None and one.severity > Severity.INFO for one in part.findings)
     is_stale = part.id == _WIKI and amount(part.metrics, "stale") > 0
-    return is_stale or (part.id == _GUARD and any(is_open)) or bool(_claims_left([part]))
+    return is_stale or weakenings([part]) > 0 or bool(_claims_left([part]))
+
+
+def weakenings(parts: Iterable[Part]) -> int:
+    """The weakened tests that nobody accepts."""
+    findings = [one for part in parts if part.id == _GUARD for one in part.findings]
+    return sum(one.suppression is None and one.severity > Severity.INFO for one in findings)
 
 
 def _claims_left(parts: Iterable[Part]) -> str:
@@ -260,6 +265,9 @@ def _clean(report: Report, checks: int) -> str:
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to fix"
     begins = "Checks clean, code not reviewed" if is_unread(report) else "Clean"
+    if weakened := weakenings(report.parts):
+        unread = ", code not reviewed" if is_unread(report) else ""
+        begins = f"{count(weakened, 'weakening')} reported only{unread}"
     return f"{begins}: {count(checks, 'check')}, {left}"
 
 
@@ -369,7 +377,7 @@ def tone(report: Report) -> str:
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
     if is_open or _idle(report) or is_unread(report):
         return INCOMPLETE
-    return REPORTED if _claims_left(report.parts) else CLEAN
+    return REPORTED if _claims_left(report.parts) or weakenings(report.parts) else CLEAN
 
 
 def _idle(report: Report) -> bool:

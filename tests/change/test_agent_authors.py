@@ -47,9 +47,17 @@ CODEX = "Co-authored-by: Codex <noreply@openai.com>"
         ("Generated with [Devin](https://devin.ai)", "Devin"),
         ("Amp-Thread-ID: https://ampcode.com/threads/T-1", "Amp"),
         ("💘 Generated with Crush", "Crush"),
+        ("Co-authored-by: Gemini <noreply@google.com>", "Gemini CLI"),
+        ("Co-authored-by: GitHub Copilot <noreply@github.com>", "GitHub Copilot"),
+        ("Co-authored-by: OpenCode (gpt-5) <agent@example.com>", "opencode"),
+        ("Co-authored-by: Claude", "Claude Code"),  # an address makes a person
+        ("Co-authored-by: Devin AI <devin@example.com>", "Devin"),
         # People, tools and prose.
         ("Co-authored-by: Claude Monnet <claude@example.com>", ""),
         ("Co-authored-by: Claude <claude@example.com>", ""),
+        ("Co-authored-by: Jules (work) <jules@example.com>", ""),
+        ("Co-authored-by: gemini_23 <gemini@example.com>", ""),
+        ("Co-authored-by: Ada", ""),
         ("Co-authored-by: Devin Cursor <devin@anthropic.com>", ""),
         ("Assisted-by: Claude Dupont <claude@example.com>", ""),
         ("Reviewed-by: Claude <noreply@anthropic.com>", ""),
@@ -76,8 +84,13 @@ def test_a_line_of_a_message(line: str, agent: str) -> None:
         ({"OPENCODE": "1", "AGENT": "1"}, "opencode"),
         ({"AGENT": "goose"}, "goose"),
         ({"AI_AGENT": "devin@1"}, "Devin"),
+        ({"AI_AGENT": "github_copilot_vscode_agent", "COPILOT_AGENT": "1"}, "GitHub Copilot"),
+        ({"AI_AGENT": "github_copilot_vscode_agent"}, "GitHub Copilot"),
+        ({"CODEX_SANDBOX_NETWORK_DISABLED": "1"}, "Codex"),
+        ({"CURSOR_SANDBOX": "1"}, "Cursor"),
         ({"AI_AGENT": "brand-new"}, "an agent"),
         ({"AGENT": "build-7"}, ""),
+        ({"AI_AGENT": "0", "AGENT": "1"}, ""),
         ({"CLAUDECODE": "", "GEMINI_CLI": "0", "OPENCODE": "false"}, ""),
         ({"CODEX_HOME": "/x", "CODEX_ORCHESTRATOR_RUNS_DIR": "r", "CURSOR_TRACE_ID": "1"}, ""),
     ],
@@ -103,6 +116,7 @@ def test_the_commits_of_the_change_alone_count(repo: GitRepo) -> None:
     both = commit(repo, f"Two agents\n\n{CODEX}\n{CLAUDE}")
     aider = commit(repo, "Three", "Ada (aider) <ada@example.com>")
     copilot = commit(repo, "4", "Copilot <198982749+Copilot@users.noreply.github.com>")
+    by_name = commit(repo, "By hand", "Gemini CLI <ada@example.com>")
     commit(repo, "5", "dependabot[bot] <49699333+dependabot[bot]@users.noreply.github.com>")
     repo.run("checkout", "main")
     commit(repo, f"On main\n\n{CLAUDE}")
@@ -110,9 +124,10 @@ def test_the_commits_of_the_change_alone_count(repo: GitRepo) -> None:
     # The message of a merge counts as little as the commits that it brings.
     repo.run("merge", "--no-ff", "main", "-m", f"Merge main\n\n{CLAUDE}")
     found = authors(repo, "main")
-    assert len(found.commits) == 5
+    assert len(found.commits) == 6
     assert found.agents == {
-        "Claude Code": {both}, "Codex": {both}, "Aider": {aider}, "GitHub Copilot": {copilot}
+        "Claude Code": {both}, "Codex": {both}, "Aider": {aider}, "GitHub Copilot": {copilot},
+        "Gemini CLI": {by_name},
     }  # fmt: skip
     assert len(found.bots) == 1
     assert not found.is_cut

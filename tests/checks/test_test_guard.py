@@ -130,21 +130,25 @@ def test_what_changed_with_the_code_is_one_line(shop: GitRepo) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pull", "config", "verdict"),
+    ("pull", "config", "why"),
     [
-        ({}, {}, CLEAN),
-        ({"by_bot": True}, {}, FINDINGS),
-        ({"author": "Our-Agent"}, {"strict_authors": ["our-agent"]}, FINDINGS),
-        ({"author": "ada"}, {"strict_authors": ["our-agent"]}, CLEAN),
-        ({}, {"fail": True}, FINDINGS),
+        ({}, {}, None),
+        ({"by_bot": True}, {}, "; strict: a bot opened the pull request"),
+        ({"author": "renovate[bot]", "by_bot": True}, {},
+         "; strict: renovate[bot] opened the pull request"),
+        ({"author": "Our-Agent"}, {"strict_authors": ["our-agent"]},
+         "; strict: Our-Agent opened the pull request"),
+        ({"author": "ada"}, {"strict_authors": ["our-agent"]}, None),
+        ({}, {"fail": True}, ""),
     ],
-)
+)  # fmt: skip
 def test_it_fails_for_bots_and_who_is_named(
-    shop: GitRepo, pull: dict[str, Any], config: dict[str, Any], verdict: str
+    shop: GitRepo, pull: dict[str, Any], config: dict[str, Any], why: str | None
 ) -> None:
     shop.write(PATH, FEWER).commit()
     change = last_commit(shop, pull_request=PullRequest(1, **pull))
-    assert judge(change, config=config).verdict(Severity.HIGH) == verdict
+    part, verdict = judge(change, config=config), CLEAN if why is None else FINDINGS
+    assert (part.verdict(Severity.HIGH), part.summary) == (verdict, f"1 weakening{why or ''}")
     if not pull:  # nor where there is no pull request
         assert judge(change.replace(pull_request=None), config=config).verdict(3) == verdict  # type: ignore[arg-type]
 

@@ -174,6 +174,7 @@ def test_a_file_that_is_broken_since_is_named(cli: Cli, repo: GitRepo) -> None:
     [
         ("claud", "no agent is called 'claud'"),
         ("claude,bot", "no agent is called 'bot'"),
+        ("@two words", "no agent is called '@two words'"),
         ("bots,people", "either bots or people"),
     ],
 )

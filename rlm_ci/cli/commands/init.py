@@ -7,6 +7,7 @@ old ones renamed.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from shutil import which
 
@@ -30,6 +31,7 @@ from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.judge.run_name import REPORT_NAME
 from rlm_ci.models.providers import GITHUB, MODEL_NAME, OPENAI, PROVIDERS
+from rlm_ci.report.wording import join
 from rlm_ci.resources import loader
 from rlm_ci.review.analyzers.from_repository import AUTO
 from rlm_ci.system import files
@@ -40,7 +42,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
@@ -53,6 +55,7 @@ EXAMPLES = (
     "rlm-ci init --review off --hooks",
     "rlm-ci init --model openai:gpt-5-mini --fork-safe",
     "rlm-ci init --agents claude,codex,people",
+    "rlm-ci init --agents @our-agent",
     "rlm-ci init --remove",
 )
 FORMS = ("text",)
@@ -74,8 +77,8 @@ OWN = (
     Setting("init.model", "model for the review, as PROVIDER:NAME (default: none; analyzers need "
             "no key)", flag="--model", metavar="NAME", file=False, own_env=False),
     Setting("init.agents", f"agents whose hooks check a change before the agent says done: "
-            f"{', '.join(AGENTS)}; and who opens the pull requests that agents wrote: bots (the "
-            "default), or people too, for whom test-guard then fails as well", (), "list",
+            f"{', '.join(AGENTS)}; and who opens their pull requests, for whom test-guard fails: "
+            "bots (the default), @LOGIN for an account, or people for everybody", (), "list",
             flag="--agents", metavar="NAME,...", file=False, own_env=False),
     Setting("init.after_edit", "with --agents: also advise an agent, after an edit, to split its "
             "work once it has used 80 % of the diff budget", flag="--after-edit", file=False,
@@ -96,8 +99,10 @@ OWN = (
             "stay", flag="--remove", file=False, own_env=False, **_SWITCH),
 )  # fmt: skip
 ROWS = (*COMMON, *OWN)
-#: Who opens the pull requests that agents wrote.
-_BOTS, _PEOPLE = "bots", "people"
+#: Who opens the pull requests that agents wrote; the sign leads the login of an account.
+_BOTS, _PEOPLE, _ACCOUNT = "bots", "people", "@"
+_LOGIN = re.compile(rf"{_ACCOUNT}[A-Za-z0-9][A-Za-z0-9_-]{{0,99}}(\[bot])?")
+_OPENERS = f"{_BOTS}, {_PEOPLE} for everybody, or {_ACCOUNT}LOGIN for an account"
 _NOTHING = (
     "nothing to remove: this clone has no record of files that rlm-ci init wrote, and no file",
     "is as it would write it now; name the flags of that time, such as --fork-safe",
@@ -157,7 +162,7 @@ def _remove(repository: Repository, written: WrittenFiles, settings: Settings) -
     commit = settings.pin or own_commit(settings.environ)
     wish = _Wish(
         settings.init.review == "on", settings.init.model or "", settings.fork_safe,
-        _PEOPLE in settings.init.agents, CodeReaders.of(repository), (), settings.init.after_edit,
+        _openers(settings.init.agents), CodeReaders.of(repository), (), settings.init.after_edit,
     )  # fmt: skip
     lines = [*agent_hooks.remove(repository, written)]
     lines += [*written.remove(_contents(commit, wish, settings) if commit else {})]
@@ -166,15 +171,15 @@ def _remove(repository: Repository, written: WrittenFiles, settings: Settings) -
 
 
 class _Wish(Value):
-    """What the flags and the answers say; ``strict``: test-guard fails for every author.
+    """What the flags and the answers say.
 
-    ``agents`` are those that get hooks.
+    ``openers`` open the pull requests of agents, ``agents`` are those that get hooks.
     """
 
     review: bool
     model: str
     fork_safe: bool
-    strict: bool
+    openers: tuple[str, ...]
     readers: CodeReaders
     agents: tuple[str, ...] = ()
     after_edit: bool = False
@@ -184,6 +189,16 @@ class _Wish(Value):
         """The provider of the model; "" without one."""
         named, _, rest = self.model.partition(":")
         return (named if rest and named in PROVIDERS else OPENAI) if self.model else ""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether test-guard fails for every author."""
+        return _PEOPLE in self.openers
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """The logins for which test-guard fails, besides bots."""
+        return tuple(one[1:] for one in self.openers if one.startswith(_ACCOUNT))
 
     @property
     def has_own(self) -> bool:
@@ -197,7 +212,8 @@ class _Wish(Value):
             ("model", self.model),
             ("review.enabled", "" if self.review else "off"),
             ("review.analyzers", AUTO if self.has_own else ""),
-            ("test_guard.fail", self.strict),
+            ("test_guard.fail", self.is_strict),
+            ("test_guard.strict_authors", self.accounts),
             ("agent_hooks.after_edit", self.after_edit),
         )
         return {key: value for key, value in rows if value}
@@ -218,7 +234,7 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
 
     review, model = settings.init.review == "on", _full_name(settings.init.model or "")
     named = settings.init.agents
-    fork_safe, strict = settings.fork_safe, _PEOPLE in named
+    fork_safe, openers = settings.fork_safe, _openers(named)
     if ask is not None and is_open("init.review") and not model:
         for line in readers.lines(model=False):
             say(f"{line[:1].upper()}{line[1:]}.")
@@ -228,14 +244,13 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
     if ask is not None and is_open("fork_safe"):
         words = "Post comments too, by a second workflow that also serves forks? [y/N] "
         fork_safe = _is_yes(ask, words, "n")
-    if ask is not None and not {_BOTS, _PEOPLE} & {*named}:
-        words = "Do people open pull requests of agents that leave no trace in commits? "
-        strict = _is_yes(ask, f"{words}Weakened tests then fail for every author. [y/N] ", "n")
+    if ask is not None and not openers:
+        openers = _asked_openers(ask)
     if ask is not None and is_open("init.agents"):
         named = _agents(ask)
     agents = tuple(agent for agent in AGENTS if agent in named)
     after_edit = settings.init.after_edit
-    return _Wish(review, model, fork_safe, strict, readers, agents, after_edit)
+    return _Wish(review, model, fork_safe, openers, readers, agents, after_edit)
 
 
 def _agents(ask: Callable[[str], str]) -> Sequence[str]:
@@ -249,14 +264,33 @@ def _agents(ask: Callable[[str], str]) -> Sequence[str]:
         question = f"Please name agents of {', '.join(AGENTS)}, or Enter for none: "
 
 
+def _asked_openers(ask: Callable[[str], str]) -> tuple[str, ...]:
+    """The answer to the question for who opens pull requests, asked again for what is none."""
+    question = "Who opens your agents' pull requests? Weakened tests fail theirs. Name bots, "
+    question += f"{_PEOPLE} (for everybody), or accounts such as {_ACCOUNT}our-agent [{_BOTS}] "
+    while True:
+        names = ask(question).replace(",", " ").split() or [_BOTS]
+        openers = _openers(names)
+        if len(openers) == len(names) and not _contradiction(openers):
+            return openers
+        question = f"Please name {_OPENERS}: "
+
+
+def _openers(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one for one in names if one in (_BOTS, _PEOPLE) or _LOGIN.fullmatch(one))
+
+
+def _contradiction(names: Collection[str]) -> str:
+    both = {_BOTS, _PEOPLE} <= {*names}
+    return "either bots or people open the pull requests of agents" if both else ""
+
+
 def _require_agents(names: Sequence[str]) -> None:
     """Raise ConfigError for what is no agent and no author."""
-    unknown = [name for name in names if name not in (*AGENTS, _BOTS, _PEOPLE)]
+    unknown = [name for name in names if name not in (*AGENTS, *_openers(names))]
     what = f"no agent is called {printable(unknown[0])[:80]!r}" if unknown else ""
-    if {_BOTS, _PEOPLE} <= {*names}:
-        what = "either bots or people open the pull requests of agents"
-    if what:
-        hint = f"some of {', '.join(AGENTS)}, and bots or people: --agents claude,people"
+    if what := what or _contradiction(names):
+        hint = f"some of {', '.join(AGENTS)}, and {_OPENERS}: --agents claude,people"
         raise ConfigError(what, where="--agents", hint=hint)
 
 
@@ -324,10 +358,12 @@ def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str
     if wish.review:
         yield from (f"      review: {line}" for line in wish.readers.lines(model=bool(wish.model)))
         yield from (f"      {line}" for line in wish.readers.steps() if wish.has_own)
-    if not wish.strict:
+    if not wish.is_strict:
         yield "      test-guard fails what bots and coding agents wrote, by traces in commits; for"
         yield "      people it only reports weakened tests: set test_guard.fail, or run"
         yield "      rlm-ci init --agents people"
+    if wish.accounts:
+        yield f"      it fails the pull requests of {join([*wish.accounts])} as well"
     yield from (f"      {line}" for line in agent_hooks.next_steps(wish.agents))
     yield from _next_of_hooks(hooks)
     yield "      run the checks now: rlm-ci check"

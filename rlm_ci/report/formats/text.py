@@ -21,7 +21,6 @@ _MARKS = {
     FINDINGS: ("✗", _RED),
     wording.OFF: ("–", _DIM),
     wording.UNSEEN: ("–", _YELLOW),
-    wording.REPORTED: ("–", _YELLOW),
 }
 _UNJUDGED = ("!", _YELLOW)
 _SEVERITIES = {

@@ -253,13 +253,13 @@ def config(repo: GitRepo) -> dict[str, object]:
 @pytest.mark.parametrize(
     "case",
     [
-        ("\n\n\n\n\n", (), "RMPDC", None, "auto", False),
-        ("y\ngroq:llama\nyes\n\n\n", (), "RMPDC", "groq:llama", "auto", True),
-        ("n\ny\n\n\n", (), "RPDC", None, "off", True),
-        ("what\nN\n\n\n\n", (), "RPDC", None, "off", False),
+        ("\n\n\n\n\n", (), "RMPWC", None, "auto", False),
+        ("y\ngroq:llama\nyes\n\n\n", (), "RMPWC", "groq:llama", "auto", True),
+        ("n\ny\n\n\n", (), "RPWC", None, "off", True),
+        ("what\nN\n\n\n\n", (), "RPWC", None, "off", False),
         ("", (), "R", None, "auto", False),  # the end of what is typed
-        ("\n\n\n", ("--model", "m"), "PDC", "m", "auto", False),
-        ("\n\n\n", ("--model", "m", "--agents", "codex"), "PD", "m", "auto", False),
+        ("\n\n\n", ("--model", "m"), "PWC", "m", "auto", False),
+        ("\n\n\n", ("--model", "m", "--agents", "codex"), "PW", "m", "auto", False),
         ("", ("--review", "off", "--fork-safe", "--agents", "bots"), "", None, "off", True),
     ],
 )
@@ -271,7 +271,7 @@ def test_the_questions_on_a_terminal(
 ) -> None:
     answers, flags, asked, model, review, forks = case
     answered(repo, monkeypatch, answers, *flags)
-    asks = r"Review the|Model for|Post comments|Do people|Check a change"
+    asks = r"Review the|Model for|Post comments|Who opens|Check a change"
     questions = re.findall(asks, capsys.readouterr().err)
     assert "".join(one[0] for one in questions) == asked
     written = config(repo)
@@ -304,8 +304,27 @@ def test_people_with_agents_make_test_guard_strict(
     told = cli("init", "--agents", "people", "--force", cwd=repo).stdout
     assert "only reports" not in told
     assert config(repo)["test_guard"] == {"fail": True}
-    answered(repo, monkeypatch, "n\nn\ny\n", "--force")
+    answered(repo, monkeypatch, "n\nn\npeople\n", "--force")
     assert config(repo)["test_guard"] == {"fail": True}
+
+
+def test_accounts_that_agents_use_are_strict_authors(
+    cli: Cli, repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = {"fail": False, "strict_authors": ["our-agent", "helper[bot]"]}
+    told = cli("init", "--agents", "@our-agent,@helper[bot],bots", cwd=repo).stdout
+    assert config(repo)["test_guard"] == policy
+    assert "it fails the pull requests of our-agent and helper[bot] as well" in told
+    answered(repo, monkeypatch, "n\nn\nyes\nbots people\n@our-agent, @helper[bot]\n", "--force")
+    assert config(repo)["test_guard"] == policy
+    again = "Please name bots, people for everybody, or @LOGIN for an account: "
+    assert capsys.readouterr().err.count(again) == 2
+    assert cli("init", "--agents", "@our-agent", "--full", "--force", cwd=repo).code == 0
+    assert config(repo)["test_guard"] == {"strict_authors": ["our-agent"]}
+    (repo.path / "rlm-ci.toml").unlink()
+    repo.write("pyproject.toml", '[tool.rlm-ci]\nfail_level = "high"\n')
+    told = cli("init", "--agents", "@our-agent", cwd=repo).stdout
+    assert 'it needs: test_guard.strict_authors = ["our-agent"]' in told
 
 
 def test_pre_commit_is_named_where_it_is_missing(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:

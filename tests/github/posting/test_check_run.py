@@ -99,6 +99,17 @@ def test_code_that_nobody_reviewed_is_neutral(stage: Stage) -> None:
         assert stage.home.checks[-1].conclusion == conclusion
 
 
+def test_weakened_tests_that_fail_nothing_are_neutral(stage: Stage) -> None:
+    found = Finding("test-guard/test-removed", Severity.MEDIUM, "test_total is gone")
+    for suppression, conclusion in ((None, "neutral"), ("agreed", "success")):
+        part = Part("test-guard", "1 weakening", findings=(found.replace(suppression=suppression),))
+        stage.publish(stage.report().replace(parts=(part,)), wishes=CHECK_ONLY)
+        assert stage.home.checks[-1].conclusion == conclusion
+    assert stage.home.checks[0].title == (
+        "1 weakening reported only: 1 check, no finding fails (1 finding not annotated)"
+    )
+
+
 def test_a_claim_that_stands_is_named_in_the_title(stage: Stage) -> None:
     proof = Proof("argued", "nothing can run here")
     claim = Finding("review/odd", Severity.MEDIUM, "odd", source="model:m", proof=proof)

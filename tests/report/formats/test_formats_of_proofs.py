@@ -212,8 +212,8 @@ def test_nothing_is_clean_over_a_claim_that_stands(kinds: tuple[int, ...], headl
     kept = tuple(one for one in part.findings if int(one.rule.rpartition("-")[2]) in kinds)
     left = report.replace(parts=(part.replace(findings=kept),), refuted=())
     assert (left.verdict(), left.exit_code()) == ("clean", 0)
-    assert render(left, "text").splitlines()[-1] == f"– {headline}"
-    assert render(left, "text", quiet=True).splitlines()[-1] == f"– {headline}"
+    assert render(left, "text").splitlines()[-1] == f"! {headline}"
+    assert render(left, "text", quiet=True).splitlines()[-1] == f"! {headline}"
     for surface in ("text", "markdown", "summary", "html"):
         text = render(left, surface)
         assert headline in text
@@ -242,7 +242,7 @@ def test_nothing_is_clean_over_a_claim_that_nobody_could_check(
     part = part.replace(findings=tuple(findings), metrics={**part.metrics, **metrics})
     left = report.replace(parts=(part,), refuted=())
     assert (left.verdict(), left.exit_code()) == ("clean", 0)
-    assert render(left, "text").splitlines()[-1] == f"– {headline}"
+    assert render(left, "text").splitlines()[-1] == f"! {headline}"
     for surface in ("text", "markdown", "summary", "html"):
         text = render(left, surface)
         assert headline in text

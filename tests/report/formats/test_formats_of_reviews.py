@@ -99,9 +99,15 @@ def test_weakened_tests_that_fail_nothing_are_reported_only_without_a_tick() -> 
     part = Part("test-guard", "1 weakening", findings=(weakened,))
     report = back(Report(Subject(), Severity.HIGH, (part,)))
     assert report.exit_code() == 0
-    assert "– test-guard  reported only: 1 weakening" in render(report, "text")
-    assert "| ➖ | `test-guard` | reported only: 1 weakening |" in render(report, "markdown")
+    text = render(report, "text")
+    assert "! test-guard  reported only: 1 weakening" in text
+    last = "! 1 weakening reported only: 1 check, no finding fails"
+    assert text.splitlines()[-1] == last
+    assert render(report, "text", quiet=True).splitlines()[-1] == last
+    assert "| ⚠️ | `test-guard` | reported only: 1 weakening |" in render(report, "markdown")
     assert '<tr class="reported"><th scope="row">test-guard</th>' in render(report, "html")
+    for surface in ("text", "markdown", "summary", "html"):
+        assert not {"✓", "✅"} & {*render(report, surface)}, surface
     for open_finding, row in (
         (weakened.replace(suppression="agreed"), "✓ test-guard  1 weakening"),
         (weakened.replace(severity=Severity.INFO), "✓ test-guard  1 weakening"),
