@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm_ci.guard.collected.tree_side import TreeSide
     from rlm_ci.guard.weakening import TextChange
 
-NARROWED = "ci-weakened"
+NARROWED = "run-loosened"
 
 #: Tools that judge, as commands, actions and hooks name them.
 TOOLS = re.compile(

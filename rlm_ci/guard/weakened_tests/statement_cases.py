@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from rlm_ci.canary.javascript.syntax import DIALECTS
 from rlm_ci.canary.splicing import encoded
+from rlm_ci.guard.weakened_tests import listed_cases
 from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Facts, Skip, has_reason, is_reason
 from rlm_ci.source.grammars import is_known, parse, parts
 from rlm_ci.values import Row, Value
@@ -45,6 +46,17 @@ class _Language(Value):
     attribute: str = "\0"
     #: What makes a test of the statement that follows.
     marks: re.Pattern[str] | None = None
+    #: The parameter of a handler that catches a failed assertion.
+    caught: re.Pattern[str] | None = None
+
+
+class _Source(Row):
+    """A file, as its text and as its bytes."""
+
+    path: str
+    text: str
+    content: bytes
+    language: _Language
 
 
 def read(path: str, text: str) -> CaseFile:
@@ -59,26 +71,42 @@ def read(path: str, text: str) -> CaseFile:
         return CaseFile(flaw="cannot be parsed")
     root = min(trees, key=lambda one: one.has_error)
     found = list(_statements(root, content))
-    cases = list(_cases(language, found, content))
+    source = _Source(path, text, content, language)
+    cases = list(_cases(source, found))
     spans = [(start, end, case) for start, end, case in cases]
     is_source = _ending(path) == ".rs" and "/tests/" not in f"/{path}"
-    skips, focused = [], []
+    skips, focused = list(_passing(found)), []
     lines = text.split("\n")
     for one in found:
         owner = _owner(spans, one)
-        if is_source and owner is None and not one.text.startswith("#!["):
+        if is_source and owner is None and not _GATE.match(one.text):
             continue
         if language.skip.search(one.text):
             near = lines[max(0, one.line - 2) : one.line]
             head = language.head.search(one.text)
             said = one.text.replace(head[head.lastindex or 0], "") if head else one.text
+            said = re.sub(r"#\[should_panic.*", "", said)  # what it expects is no reason
             told = has_reason(said) or any(is_reason(_comment(line)) for line in near)
             name = owner.last_name if owner else ""
             skips.append(Skip(one.line, one.text, name, told))
         if language.focus and language.focus.search(one.text):
             focused.append((one.line, one.text))
-    helpers = () if is_source else tuple(_helpers(language, found, spans, content))
+    helpers = () if is_source else tuple(_helpers(source, found, spans))
     return CaseFile(tuple(case for *_, case in cases), tuple(skips), tuple(focused), helpers)
+
+
+def _passing(found: Sequence[CodeStatement]) -> Iterator[Skip]:
+    """What lets all tests of a package of Go pass: a ``TestMain`` that ends with 0 or runs none."""
+    for main in found:
+        head = re.match(r"func TestMain\((\w+)\*testing\.M", main.text)
+        if not head:
+            continue
+        inner = [one for one in found if main.start < one.start < main.end]
+        if not any(re.search(rf"\b{head[1]}\b", one.text) for one in inner):
+            yield Skip(main.line, "TestMain runs no test", is_global=True)
+        for one in inner:
+            if one.block == inner[0].block and re.fullmatch(r"(?:defer )?os\.Exit\(0\)", one.text):
+                yield Skip(one.line, f"TestMain: {one.text}", is_global=True)
 
 
 def _ending(path: str) -> str:
@@ -96,11 +124,10 @@ def _owner(spans: Iterable[tuple[int, int, Case]], one: CodeStatement) -> Case |
     return min(around, key=lambda span: span[1] - span[0])[2] if around else None
 
 
-def _cases(
-    language: _Language, found: Sequence[CodeStatement], content: bytes
-) -> Iterator[tuple[int, int, Case]]:
-    """The tests, each with its first and last byte."""
-    heads = []
+def _cases(source: _Source, found: Sequence[CodeStatement]) -> Iterator[tuple[int, int, Case]]:
+    """The tests, each with its first and last byte; not those in a function that nobody calls."""
+    language, heads = source.language, []
+    uncalled = list(_uncalled(source, found))
     for at, one in enumerate(found):
         first = at
         while first and found[first - 1].text.startswith(language.attribute):
@@ -110,6 +137,7 @@ def _cases(
         heads += [
             (found[first].start, one.end, head[head.lastindex or 0], one.line)
             for head in language.head.finditer(one.text)
+            if not any(start < one.start < end for start, end in uncalled)
         ]
     for start, end, name, line in heads:
         inner = [(a, b) for a, b, *_ in heads if start <= a and b <= end and (a, b) != (start, end)]
@@ -118,30 +146,39 @@ def _cases(
             for one in found
             if start <= one.start < end and not any(a <= one.start < b for a, b in inner)
         ]
-        text = content[start:end].decode("utf-8", "replace")
-        yield start, end, Case(name, line, text, partial(_facts, language, own))
+        text = source.content[start:end].decode("utf-8", "replace")
+        yield start, end, Case(name, line, text, partial(_facts, source, own, text))
+
+
+def _uncalled(source: _Source, found: Sequence[CodeStatement]) -> Iterator[tuple[int, int]]:
+    """The functions of a script that no other line of it names."""
+    if source.language is _SCRIPT:
+        for one in found:
+            head = re.match(r"(?:async )?function\*? ?(\w{1,200})\(", one.text)
+            if head and len(re.findall(rf"(?<![\w/\"'`-]){head[1]}\b", source.text)) == 1:
+                yield one.start, one.end
 
 
 def _helpers(
-    language: _Language,
+    source: _Source,
     found: Sequence[CodeStatement],
     tests: Sequence[tuple[int, int, Case]],
-    content: bytes,
 ) -> Iterator[Case]:
     """The functions that are no tests, nor in one, nor in another."""
-    end = 0
+    language, end = source.language, 0
     for one in found:
         head = language.function.search(one.text) if one.start >= end else None
         if not head or _owner(tests, one):
             continue
         end = one.end
         own = [inner for inner in found if one.start <= inner.start < end]
-        text = content[one.start : end].decode("utf-8", "replace")
-        yield Case(head[head.lastindex or 0], one.line, text, partial(_facts, language, own))
+        text = source.content[one.start : end].decode("utf-8", "replace")
+        name = head[head.lastindex or 0]
+        yield Case(name, one.line, text, partial(_facts, source, own, text))
 
 
-def _facts(language: _Language, statements: Sequence[CodeStatement]) -> Facts:
-    escapes = []
+def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> Facts:
+    language, escapes = source.language, list(_caught(source.language, statements[0].line, text))
     for one, following in pairwise(statements):
         if one.text == "return" and one.block == following.block:
             escapes.append((one.line, "return"))
@@ -150,7 +187,24 @@ def _facts(language: _Language, statements: Sequence[CodeStatement]) -> Facts:
         for one in statements
         if language.claim.search(one.text)
     ]
-    return Facts(tuple(claims), tuple(escapes))
+    cases = listed_cases.count(_ending(source.path), text, source.text)
+    return Facts(tuple(claims), tuple(escapes), cases)
+
+
+def _caught(language: _Language, line: int, text: str) -> Iterator[tuple[int, str]]:
+    """The handlers that catch a failed assertion, and neither fail nor assert themselves."""
+    for found in _TRY.finditer(text) if language.caught else ():
+        end = listed_cases.end(text, found.end() - 1)
+        handler = re.match(r"\s*catch\s*(\([^)]*\))?\s*(?=\{)", text[end:])
+        if not handler or not language.claim.search(text[found.end() : end]):
+            continue
+        if language.caught and not language.caught.search(handler[1] or ""):
+            continue
+        start = end + handler.end()
+        body = text[start : listed_cases.end(text, start)]
+        if not language.claim.search(body) and not _FAILS.search(body):
+            where = line + text.count("\n", 0, start)
+            yield where, "handler that catches the failure"
 
 
 def _statements(root: Node, content: bytes) -> Iterator[CodeStatement]:
@@ -196,6 +250,11 @@ def _joined(words: list[str]) -> str:
     return text
 
 
+_TRY = re.compile(r"\btry\s*(?:\([^{}]*\)\s*)?\{")
+#: What fails in a handler.
+_FAILS = re.compile(r"\bthrow\b|\b(?:fail|done|reject|next|unreachable)\(")
+#: An attribute in front of all tests of a source of Rust.
+_GATE = re.compile(r"#!\[|#\[cfg\(all\((?=.*\btest\b)")
 #: What Go says of a failure.
 _MESSAGE = re.compile(r"(\bt\.(?:Error|Fatal)f?)\(.*\)$", re.DOTALL)
 #: Comments that the Go compiler reads.
@@ -215,26 +274,31 @@ _OWN = rf"\b[a-z]\w{{0,60}}Tests?{_NAMED}(?=[^;]{{0,2000}}(?:=>|\bfunction\b))"
 _SCRIPT = _Language(
     re.compile(rf"\b(?:x|f)?{_CALLED}{_NAMED}|{_OWN}"),
     re.compile(r"\.(?:skip|todo|failing|fixme)\b|\bx(?:it|test|describe|context)\("
-               r"|\bpending\(|\.skipIf\(|\bprocess\.exit\("),
+               r"|\bpending\(|\.(?:skip|run)If\(|\bprocess\.exit\("
+               r"|^if ?\((?:false|0|!1|!true|process\.env|import\.meta\.env)"
+               r"(?:(?!\b(?:it|test|describe)\b).){0,300}\b(?:it|test|describe)\b"
+               r"(?!.*\b(?:it|test|describe)\b)"),
     re.compile(r"\bexpect\w{0,20}\(|\bassert\b|\.should\b|\bt\.(?:is|not|like|unlike|true|false|truthy"
                r"|falsy|ok|notOk|equals?|same|match|regex|notRegex|snapshot|fail"
                r"|(?:not)?(?:[dD]eepEqual|[tT]hrows(?:Async)?)|rejects|resolves)\("),
     re.compile(r"\bfunction\*? ?(\w{1,200})\(|^(?:export )?let (\w{1,200})(?::[^=]{1,200})?="
                r"(?=.{0,2000}(?:=>|\bfunction\b))"),
-    re.compile(r"\b(?:it|test|describe|context|suite|specify)\.only\b|\bf(?:it|describe)\("),
+    re.compile(r"\b(?:it|test|describe|context|suite|specify)\.only\b|\bf(?:it|describe)\("
+               r"|\{only:true"),
+    caught=re.compile(""),
 )  # fmt: skip
 _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
     ".go": _Language(
-        re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test|Fuzz|Example)\w{0,200})\("),
-        re.compile(r"\.Skip(?:Now|f)?\(|^//go:build|^// \+build|\btesting\.Short\(|\bos\.Exit\("),
+        re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test(?!Main\()|Fuzz|Example)\w{0,200})\("),
+        re.compile(r"\.Skip(?:Now|f)?\(|^//go:build|^// \+build|\btesting\.Short\("),
         re.compile(r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
         re.compile(r"^func ?(?:\([^)]{1,80}\))?(\w{1,200})[(\[]"),
         re.compile(r"\bF(?:It|Describe|Context)\("),
     ),
     ".rs": _Language(
         re.compile(r"\bfn (\w{1,200})[(<]"),
-        re.compile(r"#\[(?:ignore|cfg\b(?!\(test\)))|#!\[cfg\b(?!\(test\))|process::exit\("
-                   r"|#\[cfg_attr"),
+        re.compile(r"#\[(?:ignore|should_panic)\b|process::exit\("
+                   r"|#!?\[cfg(?:_attr)?\((?!test\)|(?:not\()?miri\b)"),
         re.compile(r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!"
                    r"|unwrap_err\("),
         re.compile(r"\bfn (\w{1,200})[(<]"),
@@ -244,10 +308,11 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
     ".java": _Language(
         re.compile(r"@(?:\w+\.)*(?:\w*Test|TestFactory|TestTemplate)\b.{0,400}?\b(\w{1,200})\("
                    r"(?!.{0,400}@\w*Test)|^public void (test\w{0,200})\("),
-        re.compile(r"@(?:Disabled\w*|Ignore|EnabledIf\w*)\b|\bassume(?:True|False|That)\("
-                   r"|\bSystem\.exit\("),
+        re.compile(r"@(?:\w+\.)*(?:Disabled\w*|Ignore|EnabledIf\w*)\b|\benabled=false"
+                   r"|\bassume(?:True|False|That)\(|\bSystem\.exit\("),
         re.compile(r"\bassert\w{0,40}\(|\bverify\w{0,40}\(|\bfail\(|\bexpected ?=|\bassert "),
         re.compile(r"^(?:(?:public|private|protected|static|final) ){0,4}[\w<>\[\]]{1,80} "
                    r"(\w{1,200})\("),
+        caught=re.compile(r"\b(?:Throwable|AssertionError|AssertionFailedError|Error)\b"),
     ),
 }  # fmt: skip

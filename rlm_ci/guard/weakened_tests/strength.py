@@ -11,6 +11,7 @@ _NOTHING = (
     r"^assert (?:True|1|not False)(?:,|$)|\bor True\b|\|\| ?true\b|^assert (.{1,80}) == \1$"
     r"|(?i:\bassert_?(?:true|that)?!?\((?:true|1)[,)])|\bexpect\((?:true|false|1|null|undefined)\)"
     r"|^if ?\(?(?:0|false|False)\b"
+    r"|^(?:expect\(.*\)\.(?:rejects|resolves)\b|(?:t|assert)\.(?:not)?(?:[tT]hrowsAsync|rejects)\()"
     r"|(?:(?i:assert\w{0,40}|equals?|same)|\bis)!?\((?:\w{1,20}, ?)?([^,()]{1,80}), ?\2[,)]"
 )
 _PRESENCE = (

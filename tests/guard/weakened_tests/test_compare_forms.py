@@ -1,0 +1,168 @@
+"""Forms by which a test asks for less, or does not run, in each language; and honest ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.guard import weaker
+from rlm_ci.guard.weakening import TextChange
+
+JS = """\
+import { due, load } from '../src/till'
+
+describe('till', () => {
+  it('sums', async () => {
+    expect(due([20, 35])).toBe(55)
+    await expect(load('shop')).rejects.toThrow('no shop')
+  })
+  it.each([[1, 1], [2, 2]])('one %s', (price, sum) => {
+    expect(due([price])).toBe(sum)
+  })
+})
+"""
+GO = """\
+package till
+
+import "testing"
+
+func TestDue(t *testing.T) {
+	for _, test := range []int{} {
+	}
+	rows := []struct{ a, want int }{
+		{1, 1},
+		{2, 2},
+	}
+	for _, row := range rows {
+		if sum := Due(row.a); sum != row.want {
+			t.Errorf("got %d", sum)
+		}
+	}
+}
+
+func TestNone(t *testing.T) {
+	if Due() != 0 {
+		t.Fatal("none")
+	}
+}
+"""
+RUST = """\
+pub fn due(a: &[i32]) -> i32 { a.iter().sum() }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums() {
+        assert_eq!(due(&[20, 35]), 55);
+    }
+}
+"""
+JAVA = """\
+class TillTest {
+  @Test
+  void sums() {
+    assertEquals(55, Till.due(20, 35));
+  }
+  @ParameterizedTest
+  @ValueSource(ints = {1, 2})
+  void one(int price) {
+    assertEquals(price, Till.due(price));
+  }
+}
+"""
+TEXTS = {
+    "test/till.test.js": JS,
+    "till_test.go": GO,
+    "src/lib.rs": RUST,
+    "src/test/java/TillTest.java": JAVA,
+}
+SCRIPT, GOLANG, CRATE, JUNIT = TEXTS
+CALLS = "    expect(due([20, 35])).toBe(55)\n"
+SUM = "assertEquals(55, Till.due(20, 35));"
+MAIN = "func TestMain(m *testing.M) {{\n{}}}\n\nfunc TestNone"
+TRY = "    try {{\n      expect(due([20, 35])).toBe(55)\n    }} {}\n"
+REMOVED, SKIPPED, FOCUSED = ["test-removed"], ["test-skipped"], ["test-focused"]
+WEAKENED = ["assertion-weakened"]
+#: A file, what is changed in it, and the rules that this breaks.
+FORMS: dict[str, tuple[str, str, str, list[str]]] = {
+    "only where a variable is": (SCRIPT, "it('sums'", "it.runIf(process.env.SLOW)('sums'", SKIPPED),
+    "skipped by a condition": (SCRIPT, "it('sums'", "it.skipIf(!process.env.CI)('sums'", SKIPPED),
+    "a group where a variable is": (
+        SCRIPT, "describe('till'", "if (process.env.SLOW) describe('till'", SKIPPED,
+    ),
+    "only one": (SCRIPT, "it('sums'", "it.only('sums'", FOCUSED),
+    "only one of node": (SCRIPT, "it('sums', async", "it('sums', { only: true }, async", FOCUSED),
+    "caught": (SCRIPT, CALLS, TRY.format("catch {}"), WEAKENED),
+    "caught and logged": (
+        SCRIPT, CALLS, TRY.format("catch (e) { console.log(e) }"),
+        WEAKENED,
+    ),
+    "caught and thrown": (SCRIPT, CALLS, TRY.format("catch (e) { throw e }"), []),
+    "caught and asserted": (
+        SCRIPT, CALLS, TRY.format("catch (e) { expect(e.code).toBe(1) }"), [],
+    ),
+    "nothing caught": (SCRIPT, CALLS, TRY.format("finally { close() }"), []),
+    "a rejection without await": (SCRIPT, "await expect(load", "expect(load", WEAKENED),
+    "a rejection that is returned": (SCRIPT, "await expect(load", "return expect(load", []),
+    "fewer cases": (SCRIPT, "[[1, 1], [2, 2]]", "[[1, 1]]", REMOVED),
+    "no cases": (SCRIPT, "[[1, 1], [2, 2]]", "[]", REMOVED),
+    "more cases": (SCRIPT, "[[1, 1], [2, 2]]", "[[1, 1], [2, 2], [3, 3]]", []),
+    "cases in a name": (SCRIPT, "describe('till', () => {\n  it.each",
+                        "const rows = [[1, 1], [2, 2]]\ndescribe('till', () => {\n  it.each", []),
+    "a group that nobody calls": (
+        SCRIPT, "describe('till', () => {", "function till() {", REMOVED * 2,
+    ),
+    "a group that is called": (SCRIPT, "describe('till', () => {", "till()\nfunction till() {", []),
+    "go: a row less": (GOLANG, "\t\t{2, 2},\n", "", REMOVED),
+    "go: no rows": (GOLANG, "\t\t{1, 1},\n\t\t{2, 2},\n", "", REMOVED),
+    "go: skipped": (GOLANG, "\tif Due() !", "\tt.SkipNow()\n\tif Due() !", SKIPPED),
+    "go: a tag": (GOLANG, "package till", "//go:build nightly\n\npackage till", SKIPPED),
+    "go: ends well": (
+        GOLANG, "func TestNone", MAIN.format("\tdefer os.Exit(0)\n\tm.Run()\n"),
+        SKIPPED,
+    ),
+    "go: runs none": (
+        GOLANG, "func TestNone", MAIN.format("\tsetup()\n"), SKIPPED,
+    ),
+    "go: ends as the tests do": (
+        GOLANG, "func TestNone", MAIN.format("\tsetup()\n\tos.Exit(m.Run())\n"),
+        [],
+    ),
+    "go: a child ends": (
+        GOLANG, "func TestNone",
+        MAIN.format('\tif os.Getenv("A") != "" {\n\t\tos.Exit(0)\n\t}\n\tleak.VerifyTestMain(m)\n'),
+        [],
+    ),
+    "rust: panics": (CRATE, "#[test]", "#[test]\n    #[should_panic]", SKIPPED),
+    "rust: panics, as it says": (
+        CRATE, "#[test]", '#[test]\n    #[should_panic(expected = "left == right")]', SKIPPED,
+    ),
+    "rust: a feature": (CRATE, "#[cfg(test)]", '#[cfg(all(test, feature = "slow"))]', SKIPPED),
+    "rust: a feature of a test": (
+        CRATE, "    #[test]", '    #[cfg(feature = "slow")]\n    #[test]', SKIPPED,
+    ),
+    "rust: ignored": (CRATE, "#[test]", "#[test]\n    #[ignore]", SKIPPED),
+    "rust: not for miri": (CRATE, "#[test]", "#[test]\n    #[cfg_attr(miri, ignore)]", []),
+    "java: disabled": (JUNIT, "@Test", "@Test\n  @org.junit.jupiter.api.Disabled", SKIPPED),
+    "java: disabled if": (JUNIT, "@Test", '@Test\n  @DisabledIf("slow")', SKIPPED),
+    "java: of TestNG": (JUNIT, "@Test", "@Test(enabled = false)", SKIPPED),
+    "java: ignored": (JUNIT, "@Test", "@org.junit.Ignore @Test", SKIPPED),
+    "java: a class": (JUNIT, "class Till", "@Disabled class Till", SKIPPED),
+    "java: a case less": (JUNIT, "{1, 2}", "{1}", REMOVED),
+    "java: caught": (JUNIT, SUM, f"try {{ {SUM} }} catch (AssertionError e) {{ }}", WEAKENED),
+    "java: an exception caught": (JUNIT, SUM, f"try {{ {SUM} }} catch (IOException e) {{ }}", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMS)
+def test_a_test_that_asks_for_less_is_found(case: str) -> None:
+    path, old, new, rules = FORMS[case]
+    before = TEXTS[path]
+    if case == "cases in a name":
+        after = before.replace("[[1, 1], [2, 2]]", "rows") + "\nconst rows = [[1, 1], [2, 2]]\n"
+    else:
+        assert old in before
+        after = before.replace(old, new, 1)
+    found = weaker.compared([TextChange(path, before, after)], code_changed=False).weakenings
+    assert [one.rule for one in found] == rules, found
