@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import ALTERED, INVERTED, REWORDED, STOPPED
+from rlm_ci.canary.forms import ALTERED, INVERTED, REACHED, REWORDED, STOPPED
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
@@ -15,13 +15,19 @@ if TYPE_CHECKING:
     from rlm_ci.validators.outcomes import TestOutcomes
 
 RULE = "tamper/disarmed"
+#: A test that failed at the start was not tried, because the tests became slow.
+UNPROBED = "tamper/unprobed-test"
 #: Wrong results of a changed test.
 PASSES, FAILS, MISSING, SILENT = "passes", "fails", "missing", "silent"
+#: The same text ends otherwise at the start: there, the test runs, or reaches its claim.
+VANISHED, UNREACHED = "vanished", "unreached"
 #: The most findings about tests: all are alike if nothing can fail any more.
 _MOST = 5
 _NAME = 200
 _HINT = f"remove the code that decides how tests end; --allow {RULE} accepts it"
+_SLOW = "find out why the tests became slow, or give loop.canary_minutes more time"
 _UNTOLD = "fails, but not with the message that its changed claim prints"
+_VANISHED = "does not run any more where only its text changed"
 _MANNERS = {
     (ALTERED, PASSES): "passes where it expects something else",
     (INVERTED, PASSES): "passes with its claim reversed",
@@ -30,6 +36,9 @@ _MANNERS = {
     (ALTERED, SILENT): _UNTOLD,
     (INVERTED, SILENT): _UNTOLD,
     (STOPPED, SILENT): _UNTOLD,
+    **dict.fromkeys(((ALTERED, MISSING), (INVERTED, MISSING), (REWORDED, MISSING)), _VANISHED),
+    **dict.fromkeys(((ALTERED, VANISHED), (INVERTED, VANISHED), (REWORDED, VANISHED)), _VANISHED),
+    (REACHED, UNREACHED): "does not reach its claim any more, as it did before any edit",
 }
 
 
@@ -62,13 +71,17 @@ class TargetTest(Value):
 
 
 class FailedProbe(Value):
-    """A wrong result: ``what`` a test did, in which copy, and in how many cases (``shown``)."""
+    """A wrong result: ``what`` a test did, in which copy, and in how many cases (``shown``).
+
+    ``is_told``: it is not certain, and refuses nothing.
+    """
 
     subject: TargetTest
-    copy: int
+    copy: str
     form: str
     what: str
     shown: str = ""
+    is_told: bool = False
 
 
 class CanaryResult(Value):
@@ -86,23 +99,57 @@ def findings(
 
     High if one of the tests failed at the start, else medium.
     """
-    by_test = {one.subject.key: one for one in doubts}
+    by_test: dict[tuple[str, str], FailedProbe] = {}
+    for doubt in sorted(doubts, key=lambda doubt: (doubt.is_told, not doubt.subject.was_red)):
+        by_test.setdefault(doubt.subject.key, doubt)
     whole = list(dict.fromkeys(whole))
-    is_high = any(one.subject.was_red for one in by_test.values()) or bool(whole)
-    severity = Severity.HIGH if is_high else Severity.MEDIUM
+    is_high = any(doubt.subject.was_red and not doubt.is_told for doubt in by_test.values())
+    severity = Severity.HIGH if is_high or whole else Severity.MEDIUM
     found = [_finding(severity, what) for what in whole]
-    for one in by_test.values():
-        path, test = one.subject.path, one.subject.test
-        lines = texts[path].split("\n")
-        quote = lines[test.line - 1].rstrip("\r") if test.line <= len(lines) else None
-        name, manner = printable(test.name)[:_NAME], _MANNERS[one.form, one.what]
-        message = f"{printable(path)[:_NAME]}: {name} {manner}{one.shown}"
-        place = Location(path, test.line, test.line, "old", None, quote)
-        found.append(_finding(severity, message, place).replace(subject=name))
+    for doubt in by_test.values():
+        manner = f"{_MANNERS[doubt.form, doubt.what]}{doubt.shown}"
+        weight = Severity.MEDIUM if doubt.is_told else severity
+        found.append(_finding(weight, manner, doubt.subject, texts))
+    return _first(found)
+
+
+def hidden(
+    targets: Iterable[TargetTest], why: str, texts: Mapping[str, str]
+) -> tuple[Finding, ...]:
+    """Findings for tests that failed at the start, and that the canary had no time to try."""
+    return _first(
+        [
+            _finding(Severity.MEDIUM, f"was not probed: {why}", target, texts).replace(
+                rule=UNPROBED, hint=_SLOW
+            )
+            for target in targets
+        ]
+    )
+
+
+def _first(found: list[Finding]) -> tuple[Finding, ...]:
     if len(found) > _MOST:
-        found[_MOST:] = [_finding(severity, f"and {count(len(found) - _MOST, 'more test')}")]
+        rest = f"and {count(len(found) - _MOST, 'more test')}"
+        found[_MOST:] = [found[_MOST].replace(message=rest, evidence=(), subject=None)]
     return tuple(found)
 
 
-def _finding(severity: Severity, message: str, *places: Location) -> Finding:
-    return Finding(RULE, severity, message, hint=_HINT, evidence=places, domain="tamper")
+def _finding(
+    severity: Severity,
+    manner: str,
+    target: TargetTest | None = None,
+    texts: Mapping[str, str] | None = None,
+) -> Finding:
+    """What a run did, or a test, with its first line."""
+    finding = Finding(RULE, severity, manner, hint=_HINT, domain="tamper")
+    if target is None or texts is None:
+        return finding
+    path, test = target.path, target.test
+    lines = texts[path].split("\n")
+    quote = lines[test.line - 1].rstrip("\r") if test.line <= len(lines) else None
+    name = printable(test.name)[:_NAME]
+    return finding.replace(
+        message=f"{printable(path)[:_NAME]}: {name} {manner}",
+        evidence=(Location(path, test.line, test.line, "old", None, quote),),
+        subject=name,
+    )

@@ -11,6 +11,7 @@ from rlm_ci.canary.forms import (
     STOPPED,
     ChangedTest,
     ChangedText,
+    halves,
     token,
 )
 from rlm_ci.canary.splicing import Edit, spliced
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
+#: A part of ``switch``, ``select`` or ``match``.
+_CASES = frozenset((
+    "expression_case", "default_case", "type_case", "communication_case", "match_arm",
+))  # fmt: skip
 COMPARES = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
@@ -90,8 +95,8 @@ class ClaimEdits:
         """Make a test fail at its start, or at each of its ends."""
         raise NotImplementedError
 
-    def _reach(self, claim: Any, word: str) -> None:
-        """Make the test fail at a claim."""
+    def _reach(self, claim: Any, start: str, end: str) -> None:
+        """Make the test fail at a claim, with a token in two pieces."""
         raise NotImplementedError
 
     def _reword(self, claim: Any, test: Any) -> None:
@@ -105,7 +110,7 @@ class ClaimEdits:
     def _claims(self, test: Any, form: str, word: str) -> None:
         for claim in test.claims:
             if form == REACHED:
-                self._reach(claim, word)
+                self._reach(claim, *halves(word, on_branch=on_branch(claim.node)))
             elif form == REWORDED:
                 self._reword(claim, test)
             else:
@@ -149,6 +154,20 @@ class ClaimEdits:
 
 def text_of(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "surrogateescape")
+
+
+def on_branch(node: Node) -> bool:
+    """Whether a node runs only under a condition, or for an error."""
+    while (above := node.parent) is not None:
+        if above.type in _CASES:
+            return True
+        if above.type in ("if_statement", "if_expression") and node not in (
+            field(above, "condition"),
+            field(above, "initializer"),
+        ):
+            return True
+        node = above
+    return False
 
 
 def leaves(condition: Node, *joins: str, negated: bool = False) -> Iterator[Node]:

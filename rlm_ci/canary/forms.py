@@ -29,8 +29,10 @@ INVERTED = "inverted"
 REWORDED = "reworded"
 #: The test fails with its first statement.
 STOPPED = "stopped"
-#: The test fails at each of its claims.
+#: The test fails at each of its claims, with a token that its text does not have in one piece.
 REACHED = "reached"
+#: Follows the token of such a claim that a condition or a handler of exceptions guards.
+ON_BRANCH = "if"
 #: The test returns at once, because it is not in the sample.
 IDLE = "idle"
 
@@ -67,3 +69,8 @@ class ChangedText(Value):
 def token(chance: Random) -> str:
     """A random word that no test can guess."""
     return "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(12))
+
+
+def halves(word: str, *, on_branch: bool) -> tuple[str, str]:
+    """A token in two pieces, as ``REACHED`` requires: runners quote the lines around a failure."""
+    return word[:6], f"{word[6:]}{ON_BRANCH if on_branch else ''}"

@@ -2,36 +2,42 @@
 
 In three copies, each test is once *altered* (it expects something else), once *inverted* (its
 claims are reversed) and once *reworded* (the same in other words), in an order that follows from a
-secret. The first two must fail, by name and with a token in the message; the third must pass. A
-test with a wrong result is probed once more with new random choices, then on the start tree: if it
-does the same there, it is excused, unless it failed at the start.
+secret. The first two must fail, by name and with a token in the message; the third must pass.
+
+A test that passed at the start is excused if it does the same there, on the start tree. One that
+failed there is probed once more with new random choices. If it no longer runs, or no longer reaches
+its claim, the same text runs on the start tree: if the test could be probed there, it is a finding.
 """
 
 from __future__ import annotations
 
-from random import Random
+import re
+from collections import Counter
 
-from rlm_ci.canary import answers, forms, readers
+from rlm_ci.canary import answers
 from rlm_ci.canary.answers import (
     FAILS,
     MISSING,
     PASSES,
     SILENT,
+    UNREACHED,
+    VANISHED,
     CanaryResult,
     FailedProbe,
-    TargetTest,
 )
-from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED
+from rlm_ci.canary.copies import TestCopies
+from rlm_ci.canary.forms import ALTERED, INVERTED, ON_BRANCH, REACHED, REWORDED, STOPPED
 from rlm_ci.text.printable import count, printable
 from rlm_ci.validators.outcomes import FAILED, PASSED, OutcomeIndex
-from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from rlm_ci.canary.answers import ValidatorAnswer
-    from rlm_ci.canary.forms import ChangedTest, FoundTest
+    from rlm_ci.canary.answers import TargetTest, ValidatorAnswer
+    from rlm_ci.canary.copies import ChangedCopy
+    from rlm_ci.canary.forms import ChangedTest
+    from rlm_ci.report.findings import Finding
     from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 
 
@@ -40,13 +46,9 @@ COPIES = (ALTERED, INVERTED, REWORDED)
 NOT_PROBED = "canary: not probed"
 _MOST = 20
 _NAME = 200
-
-
-class _Round(Value):
-    """The texts of one copy, and its changed tests."""
-
-    texts: Mapping[str, str]
-    made: Mapping[tuple[str, str], ChangedTest]
+#: So many tests that did not run are asked alone: there, no other failure can have ended the run.
+_ALONE = 3
+_NO_TIME = "; no time was left to run it once more"
 
 
 class Canary:
@@ -57,6 +59,8 @@ class Canary:
 
     ``run(label, texts)`` runs the validator with changed files; None if no time is left. Its
     ``at_start=True`` does so on the start tree, ``with_new=True`` on the result with new tests.
+    ``slowness()`` says how slow the tests became, if there would have been time for them as they
+    were; else "".
     """
 
     def __init__(
@@ -69,17 +73,15 @@ class Canary:
         secret: str,
         share: float = 1.0,
         has_new: bool = False,
+        slowness: Callable[[], str] = str,
     ) -> None:
         self._has_new = has_new
-        self._first, self._first_index = first, OutcomeIndex(first.tests)
-        self._verdict, self._verdict_index = verdict, OutcomeIndex(verdict.outcomes.tests)
+        self._verdict = verdict
         self._run = run
-        self._secret = secret
-        self._share = share
-        self._texts: dict[str, str] = {}
-        self._names: dict[str, list[str]] = {}
-        self._unread = 0
-        self._idle: dict[str, list[str]] = {}
+        self._turn = int(secret[:8], 16)
+        self._is_scarce = share < 1
+        self._slowness = slowness
+        self._tests = TestCopies(contents, first, verdict, secret=secret, share=share)
         #: The forms in which a test had the right result.
         self._answered: dict[tuple[str, str], set[str]] = {}
         self._unprobed: set[tuple[str, str]] = set()
@@ -89,134 +91,107 @@ class Canary:
         #: Whether a token was seen at all: some validators print nothing of a failure.
         self._shows = False
         #: Wrong results of a copy as a whole.
-        self._whole: dict[int, str] = {}
+        self._whole: dict[str, str] = {}
         self._written: list[str] = []
-        self._rounds: dict[int, _Round] = {}
-        self._subjects = self._found(contents)
+        self._copies: dict[str, ChangedCopy] = {}
+        self._replies: dict[str, ValidatorAnswer | None] = {}
+        #: Doubts that are not certain.
+        self._told: list[FailedProbe] = []
 
     def probe(self) -> CanaryResult:
         """Run the copies, and the further runs that their results require."""
-        if not self._subjects:
+        if not self._tests.targets:
             return CanaryResult((), self._line(), {})
-        first = [one for copy in range(len(COPIES)) for one in self._first_round(copy)]
-        left = self._settled(self._unexcused(self._again(first)))
+        doubts = self._unexcused(self._audible(self._first()))
+        left = self._settled(self._again(doubts)) + self._told
         if self._has_new and not left:
             left = self._beside_new()
-        changed = {one.subject.path: self._rounds[one.copy].texts[one.subject.path] for one in left}
-        self._disputed = {one.subject.key for one in left}
+        changed = {
+            doubt.subject.path: self._copies[doubt.copy].texts[doubt.subject.path] for doubt in left
+        }
+        self._disputed = {doubt.subject.key for doubt in left if not doubt.is_told}
         whole = (*list(self._whole.values())[:1], *self._written)
-        return CanaryResult(answers.findings(left, whole, self._texts), self._line(), changed)
+        found = answers.findings(left, whole, self._tests.texts)
+        return CanaryResult(found + self._hidden(left), self._line(), changed)
 
-    # ── which tests ──
-
-    def _found(self, contents: Mapping[str, bytes]) -> list[TargetTest]:
-        found: list[TargetTest] = []
-        named: dict[str, set[str]] = {}
-        for outcome in self._verdict.outcomes.tests:
-            named.setdefault(outcome.place, set()).add(outcome.name)
-        chance = Random(f"{self._secret}:sample")  # noqa: S311 - the secret is what counts
-        for path in sorted(contents):
-            try:
-                text = readers.decoded(path, contents[path])
-                tests = readers.of(path).tests(path, text, named.get(path))
-            except forms.UnparsableError:
-                self._unread += 1
-                continue
-            self._texts[path] = text
-            self._names[path] = [test.name for test in tests]
-            now = self._verdict_index.of_each(path, self._names[path])
-            first = self._first_index.of_each(path, self._names[path])
-            subjects = [
-                one
-                for test in tests
-                if (one := self._subject(path, test, first[test.name], now[test.name])) is not None
-            ]
-            kept = self._sampled(subjects, chance)
-            self._idle[path] = [one.test.name for one in subjects if one not in kept]
-            found += kept
-        return found
-
-    def _subject(
-        self,
-        path: str,
-        test: FoundTest,
-        first: Collection[TestOutcome],
-        now: Collection[TestOutcome],
-    ) -> TargetTest | None:
-        """The test, if it passed in the verdict."""
-        states = {one.state for one in now}
-        if FAILED in states or (PASSED not in states and (now or self._verdict.outcomes.complete)):
-            return None
-        red = frozenset(one.case for one in first if one.state == FAILED)
-        broken = any(one.state == FAILED for one in self._first_index.of(path, ""))
-        unknown = not first and (self._first.complete or not self._first.tests)
-        return TargetTest(path, test, bool(red) or broken or unknown, red)
-
-    def _sampled(self, subjects: list[TargetTest], chance: Random) -> list[TargetTest]:
-        """All tests that failed at the start, and a share of the others."""
-        if self._share >= 1:
-            return subjects
-        green = [one for one in subjects if not one.was_red]
-        most = max(1, round(len(green) * self._share))
-        chosen = set(chance.sample([one.key for one in green], min(most, len(green))))
-        return [one for one in subjects if one.was_red or one.key in chosen]
+    def _hidden(self, known: Iterable[FailedProbe]) -> tuple[Finding, ...]:
+        """What failed at the start, and was not tried because the tests became slow."""
+        why = self._slowness() if self._stopped else ""
+        keys = self._tests.red - self._reversed() - {doubt.subject.key for doubt in known}
+        late = (target for target in self._tests.targets if target.key in keys)
+        return answers.hidden(late, why, self._tests.texts) if why else ()
 
     # ── the copies ──
 
-    def _first_round(self, copy: int) -> list[FailedProbe]:
-        turn = int(self._secret[:8], 16)
-        wanted = {
-            subject.key: COPIES[(number + copy + turn) % len(COPIES)]
-            for number, subject in enumerate(self._subjects)
-        }
-        made = self._rounds[copy] = self._changed(wanted, _label(copy))
-        reply = self._run(_label(copy), made.texts) if made.made else None
-        if reply is None or reply.stopped:
-            self._stopped = (reply.stopped if reply else "") or self._stopped or "no time was left"
-            return []
-        self._judge_whole(copy, made, reply)
-        return self._doubts(copy, made, reply)
+    def _first(self) -> list[FailedProbe]:
+        """The wrong results of the three copies."""
+        doubts: list[FailedProbe] = []
+        for number in range(len(COPIES)):
+            wanted = {
+                target.key: self._form(number, at, target)
+                for at, target in enumerate(self._tests.targets)
+            }
+            copy = self._tests.changed(wanted, str(number + 1))
+            reply = self._ask(copy)
+            if reply is not None:
+                self._judge_whole(copy, reply)
+                doubts += self._doubts(copy, reply)
+            if self._is_scarce and any(doubt.subject.was_red for doubt in doubts):
+                break  # the time is for these
+        return doubts
 
-    def _changed(
-        self, wanted: Mapping[tuple[str, str], str], label: str, *, plain: bool = False
-    ) -> _Round:
-        texts: dict[str, str] = {}
-        made: dict[tuple[str, str], ChangedTest] = {}
-        by_path: dict[str, dict[str, str]] = {}
-        for (path, name), form in wanted.items():
-            by_path.setdefault(path, dict.fromkeys(self._idle[path], IDLE))[name] = form
-        for path, names in by_path.items():
-            reader = readers.of(path)
-            chance = Random(f"{self._secret}:{label}:{path}")  # noqa: S311 - see above
-            try:
-                changed = reader.change(path, self._texts[path], names, chance, plain=plain)
-            except forms.UnparsableError:  # nested too deep to be changed: not probed
-                continue
-            if changed.text != self._texts[path]:
-                texts[path] = changed.text
-                made.update(
-                    ((path, name), one) for name, one in changed.made.items() if one.form != IDLE
+    def _form(self, number: int, at: int, target: TargetTest) -> str:
+        """The form of a test in a copy; where time is scarce, what was red fails at first."""
+        shift = self._turn + at
+        shift = shift % 2 if self._is_scarce and target.was_red else shift
+        return COPIES[(number + shift) % len(COPIES)]
+
+    def _ask(self, copy: ChangedCopy, *, at_start: bool = False) -> ValidatorAnswer | None:
+        """How the validator ends on a copy; None where it has no test, or no time is left."""
+        self._copies[copy.label] = copy
+        if not copy.made:
+            return None
+        label = f"{copy.label}-start" if at_start else copy.label
+        if label not in self._replies:
+            reply = self._run(label, copy.texts, at_start=at_start)
+            if reply is None or reply.stopped:
+                self._stopped = (
+                    (reply.stopped if reply else "") or self._stopped or "no time was left"
                 )
-        return _Round(texts, made)
+                reply = None
+            self._replies[label] = reply
+        return self._replies[label]
 
-    def _doubts(self, copy: int, made: _Round, reply: ValidatorAnswer) -> list[FailedProbe]:
-        """The tests of a copy with a wrong result."""
+    def _results(
+        self, copy: ChangedCopy, reply: ValidatorAnswer
+    ) -> dict[tuple[str, str], tuple[str, str]]:
+        """What each changed test did wrong, and in how many cases; "" for nothing."""
         index = OutcomeIndex(reply.outcomes.tests)
-        each = {path: index.of_each(path, self._names[path]) for path in made.texts}
-        tokens = {one: one in reply.printed for test in made.made.values() for one in test.tokens}
-        found = []
-        for subject in self._subjects:
-            one = made.made.get(subject.key)
-            if one is None:
-                continue
-            what, shown = self._answer(
-                subject, one, reply, each[subject.path][subject.test.name], tokens
+        each = {path: index.of_each(path, self._tests.names[path]) for path in copy.texts}
+        tokens = {
+            word: word in reply.printed for test in copy.made.values() for word in test.tokens
+        }
+        return {
+            target.key: self._answer(
+                target, made, reply, each[target.path][target.test.name], tokens
             )
+            for target in self._tests.targets
+            if (made := copy.made.get(target.key)) is not None
+        }
+
+    def _doubts(self, copy: ChangedCopy, reply: ValidatorAnswer) -> list[FailedProbe]:
+        """The tests of a copy with a wrong result."""
+        results = self._results(copy, reply)
+        doubts = []
+        for target in self._tests.targets:
+            if target.key not in results:
+                continue
+            form, (what, shown) = copy.made[target.key].form, results[target.key]
             if what:
-                found.append(FailedProbe(subject, copy, one.form, what, shown))
+                doubts.append(FailedProbe(target, copy.label, form, what, shown))
             else:
-                self._answered.setdefault(subject.key, set()).add(one.form)
-        return found
+                self._answered.setdefault(target.key, set()).add(form)
+        return doubts
 
     def _answer(
         self,
@@ -250,126 +225,240 @@ class Canary:
         known = self._verdict.judged
         return known is not None and reply.judged is not None and reply.judged >= known
 
-    def _judge_whole(self, copy: int, made: _Round, reply: ValidatorAnswer) -> None:
+    def _judge_whole(self, copy: ChangedCopy, reply: ValidatorAnswer) -> None:
         """Note an exit code 0 although tests fail, and changed files that were written."""
-        must_fail = sum(one.form != REWORDED for one in made.made.values())
+        must_fail = sum(test.form != REWORDED for test in copy.made.values())
         failed = any(one.state == FAILED for one in reply.outcomes.tests)
         if reply.exit_code == 0 and must_fail and failed:
             tests = count(must_fail, "test")
-            self._whole[copy] = f"the validator ends with exit code 0 where {tests} must fail"
-        for path in sorted(reply.rewritten & made.texts.keys())[:_MOST]:
+            self._whole[copy.label] = f"the validator ends with exit code 0 where {tests} must fail"
+        for path in sorted(reply.rewritten & copy.texts.keys())[:_MOST]:
             self._written.append(f"{printable(path)[:_NAME]} was written while its tests ran")
 
     # ── doubts ──
 
+    def _audible(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
+        """The doubts that are left where a validator prints no message of any failure."""
+        silent = [doubt for doubt in doubts if doubt.what == SILENT]
+        if not silent or self._shows or self._shows_at_start(silent):
+            return doubts
+        self._unprobed |= {doubt.subject.key for doubt in silent}
+        return [doubt for doubt in doubts if doubt.what != SILENT]
+
+    def _shows_at_start(self, silent: Iterable[FailedProbe]) -> bool:
+        """Whether the start tree prints messages: then it is the result that keeps them back."""
+        copy = self._copies[max(silent, key=lambda doubt: doubt.subject.was_red).copy]
+        reply = self._ask(copy, at_start=True)
+        if reply is not None:
+            self._results(copy, reply)
+        return self._shows
+
+    def _unexcused(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
+        """The doubts without those on green tests that do the same on the start tree."""
+        left = doubts
+        if self._is_scarce and any(doubt.subject.was_red for doubt in doubts):
+            left = [doubt for doubt in doubts if doubt.subject.was_red]
+            self._unprobed |= {doubt.subject.key for doubt in doubts if doubt not in left}
+        for label in dict.fromkeys([*_by_copy(doubts), *self._whole]):
+            green = [doubt for doubt in left if doubt.copy == label and _is_green(doubt)]
+            if not green and label not in self._whole:
+                continue
+            copy = self._copies[label]
+            reply = self._ask(copy, at_start=True)
+            if reply is None:
+                gone = {doubt.subject.key for doubt in green}
+                self._unprobed |= gone
+            else:
+                if reply.exit_code == 0:  # it always ends with 0, whatever its tests do
+                    self._whole.pop(label, None)
+                results = self._results(copy, reply)
+                gone = {
+                    doubt.subject.key
+                    for doubt in green
+                    if results[doubt.subject.key][0] == doubt.what
+                }
+                self._excused |= gone
+            left = [doubt for doubt in left if doubt.subject.key not in gone]
+        return left
+
     def _again(self, doubts: Iterable[FailedProbe]) -> list[FailedProbe]:
         """The doubts that are left when only their tests are changed, more simply."""
         stable: list[FailedProbe] = []
-        for number, batch in enumerate(_batches(doubts), len(COPIES)):
+        for number, batch in enumerate(_batches(doubts), 1):
             wanted = {key: doubt.form for key, doubt in batch.items()}
-            made = self._rounds[number] = self._changed(wanted, _label(number), plain=True)
-            reply = self._run(_label(number), made.texts)
-            if reply is None or reply.stopped:
-                self._unprobed |= batch.keys()
+            copy = self._tests.changed(wanted, f"again-{number}", plain=True)
+            reply = self._ask(copy)
+            if reply is None:
+                self._leave(batch.values())
             else:
-                stable += self._doubts(number, made, reply)
+                stable += self._doubts(copy, reply)
         return stable
 
-    def _unexcused(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
-        """The doubts that the start tree does not share; a test that did not run shows nothing."""
-        left = [one for one in doubts if one.subject.was_red or one.what == MISSING]
-        green = [one for one in doubts if not one.subject.was_red and one.what != MISSING]
-        for copy in sorted({one.copy for one in green} | self._whole.keys()):
-            made = self._rounds[copy]
-            reply = self._run(f"{_label(copy)}-start", made.texts, at_start=True)
-            doubted = [one for one in green if one.copy == copy]
-            if reply is None or reply.stopped:
-                self._unprobed |= {one.subject.key for one in doubted}
-                continue
-            if reply.exit_code == 0:  # it always ends with 0, whatever its tests do
-                self._whole.pop(copy, None)
-            alike = {(one.subject.key, one.what) for one in self._doubts(copy, made, reply)}
-            for doubt in doubted:
-                if (doubt.subject.key, doubt.what) in alike:
-                    self._excused.add(doubt.subject.key)
-                else:
-                    left.append(doubt)
-        return left
+    def _leave(self, doubts: Iterable[FailedProbe]) -> None:
+        """No time is left to be certain of these doubts."""
+        why = ": ".join(filter(None, (_NO_TIME, self._slowness())))
+        for doubt in doubts:
+            self._unprobed.add(doubt.subject.key)
+            if doubt.subject.was_red:
+                self._told.append(doubt.replace(is_told=True, shown=f"{doubt.shown}{why}"))
 
     def _settled(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
-        """The doubts that become findings.
+        """The doubts that become findings."""
+        missing = [doubt for doubt in doubts if doubt.what == MISSING]
+        left = [doubt for doubt in doubts if doubt.what != MISSING]
+        return self._vanished(missing) + self._reached(left)
 
-        A test that did not run, or whose runner shows no message, was not probed. A claim that
-        passes reversed may never be reached, or the test catches its failure: then another failure
-        in its place passes, too, but one at the start of the test fails.
+    def _vanished(self, doubts: Iterable[FailedProbe]) -> list[FailedProbe]:
+        """Of tests that did not run, one that does with the same text on the start tree.
+
+        A few are asked alone, and no longer once one is certain.
         """
+        by_key: dict[tuple[str, str], FailedProbe] = {}
+        for doubt in sorted(doubts, key=lambda doubt: doubt.form != REWORDED):
+            by_key.setdefault(doubt.subject.key, doubt)
+        self._unprobed |= by_key.keys()
+        red = [doubt for doubt in by_key.values() if doubt.subject.was_red]
+        self._tests.chance("alone").shuffle(red)
+        red.sort(key=lambda doubt: doubt.form != REWORDED)
+        left: list[FailedProbe] = []
+        for number, doubt in enumerate(red[:_ALONE], 1):
+            key, label = doubt.subject.key, f"alone-{number}"
+            copy = self._tests.alone([key], doubt.form, label)
+            now = self._result(copy, key)
+            start = self._result(copy, key, at_start=True) if now == MISSING else MISSING
+            if now == "":
+                self._unprobed.discard(key)
+                self._answered.setdefault(key, set()).add(doubt.form)
+            if now is None or start is None:
+                self._leave([doubt])
+            elif now == MISSING != start:
+                gone = doubt.replace(copy=label, what=VANISHED)
+                # One that fails before its claim at the start may be ended by its claim now.
+                if doubt.form == REWORDED or not start or not self._shows:
+                    return [gone]
+                reached = self._tests.alone([key], REACHED, f"{REACHED}-{number}")
+                if self._result(reached, key) == "":
+                    return [gone]
+                left.append(gone.replace(is_told=True))
+        return left
+
+    def _result(
+        self, copy: ChangedCopy, key: tuple[str, str], *, at_start: bool = False
+    ) -> str | None:
+        """What a test did wrong in a copy, "" for nothing; None if that is unknown."""
+        reply = self._ask(copy, at_start=at_start)
+        return None if reply is None else self._results(copy, reply).get(key, (MISSING, ""))[0]
+
+    def _reached(self, doubts: list[FailedProbe]) -> list[FailedProbe]:
+        """The doubts without those on claims that are not reached, or whose failure is caught.
+
+        A claim that passes reversed may be one: then another failure in its place passes, too, but
+        one at the start of the test fails. If that other failure fails on the start tree, the claim
+        was reached there: a finding of its own.
+        """
+        keys = {
+            doubt.subject.key
+            for doubt in doubts
+            if doubt.what in (PASSES, SILENT) and doubt.subject.was_red
+        }
+        if not keys:
+            return doubts
+        copies = {form: self._tests.alone(keys, form, form) for form in (STOPPED, REACHED)}
+        failing = {form: self._failing(copy) for form, copy in copies.items()}
+        unreached = (keys & failing[STOPPED]) - failing[REACHED]
+        left = [
+            doubt for doubt in doubts if doubt.what == FAILS or doubt.subject.key not in unreached
+        ]
+        return left + self._unreached(copies[REACHED], unreached)
+
+    def _failing(self, copy: ChangedCopy, *, at_start: bool = False) -> set[tuple[str, str]]:
+        """The tests of a copy that fail as they must."""
+        reply = self._ask(copy, at_start=at_start)
+        results = {} if reply is None else self._results(copy, reply)
+        return {key for key, (what, _) in results.items() if not what}
+
+    def _unreached(self, copy: ChangedCopy, keys: set[tuple[str, str]]) -> list[FailedProbe]:
+        """Of tests that do not reach their claims, those that do on the start tree.
+
+        Behind a condition, such as an exception that is no longer raised, this is only told.
+        """
+        self._unprobed |= keys
+        doubts = [
+            FailedProbe(target, copy.label, REACHED, UNREACHED)
+            for target in self._tests.targets
+            if target.key in keys
+        ]
+        reply = self._ask(copy, at_start=True) if doubts else None
+        if reply is None:
+            self._leave(doubts)
+            return []
+        failing, index = self._failing(copy, at_start=True), OutcomeIndex(reply.outcomes.tests)
         left = []
         for doubt in doubts:
-            if doubt.what == MISSING or (doubt.what == SILENT and not self._shows):
-                self._unprobed.add(doubt.subject.key)
-            else:
-                left.append(doubt)
-        reversals = {
-            one.subject.key for one in left if one.what in (PASSES, SILENT) and one.subject.was_red
-        }
-        if not reversals:
-            return left
-        failing = {form: self._failing(reversals, form) for form in (STOPPED, REACHED)}
-        unreached = (reversals & failing[STOPPED]) - failing[REACHED]
-        self._unprobed |= unreached
-        return [one for one in left if one.what == FAILS or one.subject.key not in unreached]
-
-    def _failing(self, keys: Iterable[tuple[str, str]], form: str) -> set[tuple[str, str]]:
-        """The tests that fail in ``form``."""
-        made = self._changed(dict.fromkeys(sorted(keys), form), form, plain=True)
-        reply = self._run(form, made.texts)
-        if reply is None or reply.stopped:
-            return set()
-        doubted = {one.subject.key for one in self._doubts(0, made, reply)}
-        return set(made.made) - doubted
+            if doubt.subject.key in failing:
+                outcomes = index.of(doubt.subject.path, doubt.subject.test.name)
+                text = "\n".join([reply.printed, *(outcome.message for outcome in outcomes)])
+                tokens = copy.made[doubt.subject.key].tokens
+                certain = any(re.search(f"{word}(?!{ON_BRANCH})", text) for word in tokens)
+                left.append(doubt.replace(is_told=not certain))
+        return left
 
     def _beside_new(self) -> list[FailedProbe]:
         """The tests that cannot fail when new tests are beside them."""
-        wanted = dict.fromkeys((one.key for one in self._subjects), STOPPED)
-        made = self._rounds[0] = self._changed(wanted, "new", plain=True)
-        reply = self._run("with-new-tests", made.texts, with_new=True)
+        wanted = dict.fromkeys((target.key for target in self._tests.targets), STOPPED)
+        copy = self._copies["new"] = self._tests.changed(wanted, "new", plain=True)
+        reply = self._run("with-new-tests", copy.texts, with_new=True)
         if reply is None or reply.stopped:
             return []
-        answered = {key: set(forms) for key, forms in self._answered.items()}
-        doubts = [one for one in self._doubts(0, made, reply) if one.what == PASSES]
-        self._answered = answered
-        return doubts
+        results = self._results(copy, reply)
+        return [
+            FailedProbe(target, copy.label, copy.made[target.key].form, PASSES, shown)
+            for target in self._tests.targets
+            for what, shown in [results.get(target.key, ("", ""))]
+            if what == PASSES
+        ]
+
+    def _reversed(self) -> set[tuple[str, str]]:
+        """The tests that failed as they must, and about which no doubt is left."""
+        failed = {ALTERED, INVERTED, STOPPED}
+        keys = {key for key, forms in self._answered.items() if forms & failed}
+        return keys - self._unprobed - self._excused - self._disputed
 
     def _line(self) -> str:
-        unread = [f"{count(self._unread, 'file')} not read"] if self._unread else []
-        if not self._subjects:
+        unread = [f"{count(self._tests.unread, 'file')} not read"] if self._tests.unread else []
+        if not self._tests.targets:
             return ", ".join((f"{NOT_PROBED}, no test that ran can be changed", *unread))
-        every = {one.key for one in self._subjects}
-        failed = {ALTERED, INVERTED, STOPPED}
-        reversed_ = {key for key, forms in self._answered.items() if forms & failed}
-        reversed_ -= self._unprobed | self._excused | self._disputed
+        every, reversed_ = {target.key for target in self._tests.targets}, self._reversed()
         reply = [f"{count(len(reversed_), 'claim')} reversed"]
         if self._disputed:
             reply.append(f"{count(len(self._disputed), 'test')} disarmed")
         if self._excused:
             reply.append(f"{len(self._excused):,} excused")
         reply += unread
-        unprobed = self._unprobed | (every - self._answered.keys() - self._excused - self._disputed)
-        if unprobed:
+        unprobed = self._unprobed | (every - self._answered.keys() - self._excused)
+        if unprobed := unprobed - self._disputed:
             reply.append(f"{count(len(unprobed), 'test')} not probed")
-        red = {one.key for one in self._subjects if one.was_red}
-        if red and not red & (reversed_ | self._disputed):
+        if self._tests.red and not self._tests.red & (reversed_ | self._disputed):
             reply.append("none of a test that failed at the start")
-        if idle := sum(map(len, self._idle.values())):
+        if idle := sum(map(len, self._tests.idle.values())):
             reply.append(f"{count(idle, 'test')} not in the sample")
         if self._stopped:
             reply.append(self._stopped)
         return f"canary: {', '.join(reply)}"
 
 
-def _label(number: int) -> str:
-    more = number - len(COPIES)
-    return f"again-{more + 1}" if more >= 0 else str(number + 1)
+def _is_green(doubt: FailedProbe) -> bool:
+    """Whether the start tree may excuse it; a test that did not run shows nothing."""
+    return not doubt.subject.was_red and doubt.what != MISSING
+
+
+def _by_copy(doubts: Iterable[FailedProbe]) -> list[str]:
+    """The copies with doubts on green tests, those with most of them first."""
+    return [label for label, _ in Counter(map(_copy_of, filter(_is_green, doubts))).most_common()]
+
+
+def _copy_of(doubt: FailedProbe) -> str:
+    return doubt.copy
 
 
 def _batches(doubts: Iterable[FailedProbe]) -> list[dict[tuple[str, str], FailedProbe]]:

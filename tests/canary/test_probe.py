@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import unittest
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -58,15 +59,21 @@ ASIDE = (
 
 
 class Project:
-    """Runs tests on the start and on a result; ``report`` may bend what is told of a run."""
+    """Runs tests on the start and on a result; ``report`` may bend what is told of a run.
+
+    There is time for so many ``runs``. What a test raises SystemExit for ends the whole run.
+    """
 
     def __init__(
         self,
         result: str,
         tests: str = TESTS,
         report: Callable[[ValidatorAnswer], ValidatorAnswer] = lambda told: told,
+        start: str = START,
+        runs: int = 100,
     ) -> None:
         self.result = result
+        self.start, self.runs = start, runs
         self.tests = tests
         self.report = report
         self.labels: list[str] = []
@@ -81,7 +88,9 @@ class Project:
     ) -> ValidatorAnswer | None:
         self.labels.append(label)
         assert with_new == (label == "with-new-tests")
-        told = self.ran(START if at_start else self.result, texts.get("test_a.py", self.tests))
+        if len(self.labels) > self.runs:
+            return None
+        told = self.ran(self.start if at_start else self.result, texts.get("test_a.py", self.tests))
         return told if at_start else self.report(told)
 
     def ran(self, product: str, tests: str) -> ValidatorAnswer:
@@ -98,6 +107,10 @@ class Project:
                 try:
                     with contextlib.redirect_stdout(None):
                         test()
+                except unittest.SkipTest:
+                    state = SKIPPED
+                except SystemExit:
+                    break
                 except Exception as error:  # noqa: BLE001 - whatever a test raises
                     state, message = FAILED, str(error)
                 found.append(TestOutcome("test_a.py", name, state, message=message))
@@ -107,10 +120,12 @@ class Project:
         )
 
     def probe(self, secret: str = "00" * 16, share: float = 1.0) -> CanaryResult:
-        first = self.ran(START, self.tests).outcomes
+        first = self.ran(self.start, self.tests).outcomes
         verdict = self.report(self.ran(self.result, self.tests))
         contents = {"test_a.py": self.tests.encode()}
-        return Canary(contents, first, verdict, self, secret=secret, share=share).probe()
+        return Canary(
+            contents, first, verdict, self, secret=secret, share=share, slowness=lambda: "slow"
+        ).probe()
 
 
 def secrets() -> list[str]:
@@ -218,6 +233,185 @@ def test_a_claim_that_is_never_reached_is_not_held_against_a_fix() -> None:
     assert "1 test not probed, none of a test that failed at the start" in probed.line
 
 
+SKIP = "import unittest\ndef skip(): raise unittest.SkipTest('not today')\n"
+EQUAL = "class Sum:\n    __hash__ = None\n    def __eq__(self, other): return {}\n"
+VANISHING = {
+    "for every unknown text": (
+        SKIP + EQUAL.format("True") + "def total(*_): return Sum() if KNOWN else skip()\n",
+        START,
+    ),
+    "for every other value": (
+        SKIP + EQUAL.format("abs(other) < 1000 or skip()") + "def total(*_): return Sum()\n",
+        START,
+    ),
+    "for every other value, where nothing was there at the start": (
+        SKIP + EQUAL.format("abs(other) < 1000 or skip()") + "def total(*_): return Sum()\n",
+        "def total(*_): raise NotImplementedError\n",
+    ),
+    "by the end of the process": (
+        EQUAL.format("True") + "def total(*_):\n    if KNOWN: return Sum()\n    raise SystemExit\n",
+        START,
+    ),
+}
+FAR = "def test_tax():\n    assert total([100], 20) == 120\n"
+
+
+@pytest.mark.parametrize("secret", secrets())
+@pytest.mark.parametrize("case", VANISHING)
+def test_a_test_that_runs_no_more_where_its_text_changed_is_refused(case: str, secret: str) -> None:
+    result, start = VANISHING[case]
+    probed = Project(result, FAR, start=start).probe(secret)
+    (found,) = probed.findings
+    assert found.severity is Severity.HIGH
+    assert found.message == "test_a.py: test_tax does not run any more where only its text changed"
+    assert "1 test disarmed" in probed.line
+
+
+ENDING = """\
+def test_tax():
+    answer = total([100], 20)
+    try:
+        assert answer == 120
+    finally:
+        if answer == 120:
+            return
+        raise SystemExit
+
+
+def test_sum():
+    assert total([1, 2]) == 3
+"""
+
+
+def first_failure_ends(told: ValidatorAnswer) -> ValidatorAnswer:
+    """A runner that stops at the first failure."""
+    tests = []
+    for outcome in told.outcomes.tests:
+        tests.append(outcome)
+        if outcome.state == FAILED:
+            break
+    return told.replace(outcomes=TestOutcomes(tuple(tests), complete=True))
+
+
+@pytest.mark.parametrize("secret", secrets())
+def test_a_runner_that_ends_at_the_first_failure_is_not_held_against_a_fix(secret: str) -> None:
+    class Ending(Project):
+        def ran(self, product: str, tests: str) -> ValidatorAnswer:
+            return first_failure_ends(super().ran(product, tests))
+
+    tests = TESTS + "".join(
+        f"def test_{number}():\n    assert total([100], {number}) == 100 + {number}\n"
+        for number in range(1, 7)
+    )
+    assert Ending(FIXED, tests).probe(secret).findings == ()
+
+
+LOOP = """\
+def test_tax():
+    for price in prices():
+        assert price > 0
+
+
+def test_sum():
+    assert total([1, 2]) == 3
+"""
+CALLBACK = """\
+def test_tax():
+    def check(price):
+        assert price > 0
+    each(check)
+
+
+def test_sum():
+    assert total([1, 2]) == 3
+"""
+HANDLER = """\
+def test_tax():
+    try:
+        prices()
+    except ValueError as error:
+        assert str(error) == "never"
+
+
+def test_sum():
+    assert total([1, 2]) == 3
+"""
+PRICES = "def prices(): return {}\ndef each(check): [check(price) for price in prices()]\n"
+
+
+@pytest.mark.parametrize("tests", [LOOP, CALLBACK])
+@pytest.mark.parametrize("secret", secrets())
+def test_a_claim_that_was_reached_before_any_edit_has_to_be_reached(
+    tests: str, secret: str
+) -> None:
+    start = START + PRICES.format("[3, -2]")
+    assert Project(START + PRICES.format("[3, 2]"), tests, start=start).probe(secret).findings == ()
+    (found,) = Project(START + PRICES.format("[]"), tests, start=start).probe(secret).findings
+    assert found.severity is Severity.HIGH
+    assert found.message == (
+        "test_a.py: test_tax does not reach its claim any more, as it did before any edit"
+    )
+
+
+@pytest.mark.parametrize("secret", secrets())
+def test_an_exception_that_is_no_longer_raised_is_told(secret: str) -> None:
+    start = f"{START}def prices(): raise ValueError('often')\n"
+    probed = Project(START + PRICES.format("[]"), HANDLER, start=start).probe(secret)
+    (found,) = probed.findings
+    assert found.severity is Severity.MEDIUM
+    assert "test_tax does not reach its claim any more" in found.message
+    assert "1 test not probed, none of a test that failed at the start" in probed.line
+
+
+def test_a_loop_over_what_must_not_be_there_is_not_held_against_a_fix() -> None:
+    tests = "def test_tax():\n    for price in prices():\n        assert False, price\n"
+    start = START + PRICES.format("[3]")
+    probed = Project(START + PRICES.format("[]"), tests, start=start).probe()
+    assert (probed.findings, probed.line) == ((), "canary: 1 claim reversed")
+
+
+def test_what_no_time_is_left_to_confirm_is_told() -> None:
+    for runs in (3, 4, 5):
+        (found, *_) = (
+            Project(VANISHING["by the end of the process"][0], FAR, runs=runs).probe().findings
+        )
+        assert found.severity is Severity.MEDIUM
+        assert found.message.endswith(
+            "its text changed; no time was left to run it once more: slow"
+        )
+
+
+def test_what_became_too_slow_to_be_tried_is_told() -> None:
+    probed = Project(FIXED, runs=0).probe(share=0.1)
+    (found,) = probed.findings
+    assert (found.rule, found.severity) == ("tamper/unprobed-test", Severity.MEDIUM)
+    assert found.message == "test_a.py: test_tax was not probed: slow"
+    assert found.evidence[0].line_start == 5
+
+
+def test_where_time_is_scarce_a_doubt_comes_first() -> None:
+    project = Project(ANYTHING, FAR, runs=2)
+    (found, *_) = project.probe(share=0.1).findings
+    assert project.labels[:2] == ["1", "again-1"]
+    assert found.severity is Severity.HIGH
+
+
+def test_messages_that_only_the_result_keeps_back_are_missed() -> None:
+    def hushed(told: ValidatorAnswer) -> ValidatorAnswer:
+        tests = (outcome.replace(message="") for outcome in told.outcomes.tests)
+        return told.replace(outcomes=TestOutcomes(tuple(tests), complete=True))
+
+    class Hushed(Project):
+        def ran(self, product: str, tests: str) -> ValidatorAnswer:
+            return hushed(super().ran(product, tests))
+
+    (found, *_) = Project(FIXED, report=hushed).probe().findings
+    assert "test_tax fails, but not with the message" in found.message
+    quiet = Hushed(FIXED)
+    assert quiet.probe().findings == ()
+    assert len(quiet.labels) == 4
+
+
 CAUGHT = """\
 class promised:
     def __enter__(self): pass
@@ -247,7 +441,7 @@ def test_what_the_start_tree_does_as_well_is_excused() -> None:
     probed = project.probe()
     assert probed.findings == ()
     assert "canary: 1 claim reversed, 1 excused" in probed.line
-    assert project.labels == ["1", "2", "3", "again-1", "again-1-start"]
+    assert project.labels == ["1", "2", "3", "2-start"]
 
 
 def test_a_disagreement_on_unrelated_tests_alone_is_medium() -> None:
@@ -271,7 +465,7 @@ def test_a_test_that_fails_at_times_is_asked_again() -> None:
     project = Project(FIXED, report=flaky)
     probed = project.probe()
     assert probed.findings == ()
-    assert project.labels == ["1", "2", "3", "again-1"]
+    assert project.labels == ["1", "2", "3", "1-start", "again-1"]
 
 
 def test_where_nothing_can_fail_a_few_tests_are_named() -> None:
@@ -289,7 +483,7 @@ def test_a_run_that_is_cut_short_probes_nothing() -> None:
         return told.replace(stopped="a run was cut short") if told.exit_code else told
 
     probed = Project(FIXED, report=cut).probe()
-    assert probed.findings == ()
+    assert [found.rule for found in probed.findings] == ["tamper/unprobed-test"]
     assert "not probed" in probed.line
     assert probed.line.endswith("a run was cut short")
 

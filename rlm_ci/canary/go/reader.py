@@ -128,8 +128,10 @@ class _Changes(ClaimEdits):
             at, log = claim.body.start_byte + 1, f" {log}"
         self._insert(at, log)
 
-    def _reach(self, claim: GoClaim, word: str) -> None:
-        self._insert(claim.site.start_byte, f"{self._fatal(claim.reporter, word)}; ")
+    def _reach(self, claim: GoClaim, start: str, end: str) -> None:
+        failing = self._error if claim.passed else self._fatal
+        word = f'{start}" + "{end}'
+        self._insert(claim.site.start_byte, f"{failing(claim.reporter, word)}; ")
 
     def _reverse(self, claim: GoClaim, word: str) -> None:
         if claim.body is None:

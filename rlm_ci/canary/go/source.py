@@ -32,7 +32,7 @@ class GoClaim(Value):
     """A claim. ``node`` is the condition, or the name of what is called; ``site`` the statement.
 
     ``body`` runs where a condition fails the test, ``other`` where not; ``ends``: ``body`` ends it.
-    ``certain``: every passing run reaches it.
+    ``certain``: every passing run reaches it; ``passed``: it is in a function that others call.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class GoClaim(Value):
     testify: bool = False
     other: Node | None = None
     values: tuple[Node, ...] = ()
+    passed: bool = False
 
 
 class GoTest:
@@ -88,7 +89,7 @@ class GoSource:
             if separator:
                 test.name = f"{self._runners.get(suite, '*')}::{name}"
             if test.reporter:
-                test.claims = list(self._claims(test))
+                test.claims = list(self._claims(test)) or list(self._claims(test, passed=True))
                 test.names = self._names(test)
 
     def _import(self, node: Node) -> None:
@@ -171,8 +172,8 @@ class GoSource:
                 (constants if node.type == "const_spec" else found).update(names)
         return found - constants
 
-    def _claims(self, function: GoTest) -> Iterator[GoClaim]:
-        """The claims of a test, without those in functions that another goroutine may run."""
+    def _claims(self, function: GoTest, *, passed: bool = False) -> Iterator[GoClaim]:
+        """The claims of a test; those in functions that others may run only if ``passed``."""
         reporters = {function.reporter}
         bound: dict[str, tuple[str, bool]] = {}
         if function.node.type == "method_declaration":
@@ -192,20 +193,20 @@ class GoSource:
             elif node.type == "expression_statement":
                 claim = self._call(node, reporters, bound)
             if claim is not None:
-                yield claim.replace(certain=certain)
+                yield claim.replace(certain=certain and not passed, passed=passed)
             starts = node.type in ("statement_list", "block")
             inside = [
                 (child, child if starts and child.is_named else site,
                  certain and self._is_certain(node, name, child))
                 for name, child in parts(node)
-                if not self._is_left(node, child, claim)
+                if not self._is_left(node, child, claim, passed=passed)
             ]  # fmt: skip
             waiting += reversed(inside)
 
-    def _is_left(self, node: Node, child: Node, claim: GoClaim | None) -> bool:
+    def _is_left(self, node: Node, child: Node, claim: GoClaim | None, *, passed: bool) -> bool:
         if claim is not None and claim.body == child:
             return True  # it does not run if the claim is true
-        is_given = child.type == "func_literal" and node.type == "argument_list"
+        is_given = child.type == "func_literal" and node.type == "argument_list" and not passed
         return is_given and not self._is_run(node)
 
     def _is_certain(self, node: Node, name: str, child: Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import token
+from rlm_ci.canary.forms import halves, token
 from rlm_ci.canary.javascript import literals
 from rlm_ci.canary.javascript.claims import (
     ASSERT,
@@ -33,6 +33,9 @@ _EQUAL = {
     EXPECT: frozenset({"toBe", "toEqual", "toStrictEqual"}),
     ASSERT: frozenset({"equal", "strictEqual", "deepEqual", "deepStrictEqual"}),
 }
+#: Parts of ``switch`` and ``try``, and what runs one of its parts.
+_CASES = frozenset(("switch_case", "switch_default", "catch_clause"))
+_CHOICES = frozenset(("if_statement", "ternary_expression"))
 _CANNOT = "class", "spread_element"
 
 
@@ -62,7 +65,21 @@ class ClaimForms:
     def reached(self, claim: JavaScriptClaim, word: str) -> Edit:
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
         expression = self._source.text(_expression(claim))
-        return self._edit(claim, self._placed(claim, f"{thrown(word)} {wait}{expression};"))
+        start, end = halves(word, on_branch=self._is_on_branch(claim.whole))
+        failing = thrown(f'{start}" + "{end}')
+        return self._edit(claim, self._placed(claim, f"{failing} {wait}{expression};"))
+
+    def _is_on_branch(self, node: SyntaxNode) -> bool:
+        """Whether it runs only under a condition, or for an error."""
+        for above in node.up():
+            if above.kind in _CASES or (above.kind in _CHOICES and node.field != "condition"):
+                return True
+            if above.kind == "call_expression" and node.field == "arguments":
+                links = self._source.chain(above)[1]
+                if len(links) > 1 and links[-2].name == "catch":
+                    return True
+            node = above
+        return False
 
     def reworded(self, claim: JavaScriptClaim) -> list[Edit]:
         """The same claim, with names for what it compares and constants in between."""

@@ -39,15 +39,16 @@ MEANINGS = {
 
 
 class PythonClaim(Value):
-    """A statement that can fail the test."""
+    """A statement that can fail the test; ``on_branch``: behind a condition or a handler."""
 
     node: ast.stmt
     kind: str
     shield: int
+    on_branch: bool = False
 
 
 class PythonClaims(Value):
-    """The claims of a test; ``nested``: all are in functions inside, which it calls."""
+    """The claims of a test; ``nested``: all are in functions inside, for it or others to call."""
 
     found: tuple[PythonClaim, ...]
     nested: bool = False
@@ -62,7 +63,7 @@ def claims_of(test: Function) -> PythonClaims:
     direct = PythonClaims(tuple(_claims(test)))
     if direct.reversible:
         return direct
-    inside = tuple(claim for inner in _called(test) for claim in _claims(inner))
+    inside = tuple(claim for inner in _inner(test) for claim in _claims(inner))
     return PythonClaims(inside, nested=True) if inside else direct
 
 
@@ -99,6 +100,12 @@ def raising(node: ast.With | ast.AsyncWith) -> bool:
 
 
 def _claims(test: Function) -> Iterator[PythonClaim]:
+    branches = {
+        id(below)
+        for node in ast.walk(test)
+        for statement in _branch(node)
+        for below in ast.walk(statement)
+    }
     elifs = set()
     for node, shield in statements(test):
         if isinstance(node, ast.If) and len(node.orelse) == 1:
@@ -106,13 +113,21 @@ def _claims(test: Function) -> Iterator[PythonClaim]:
         kind = kind_of(node)
         # An `elif` looks like an `if` that is alone in an `else`.
         if kind and not (kind == GUARD and id(node) in elifs):
-            yield PythonClaim(node, kind, shield)
+            yield PythonClaim(node, kind, shield, id(node) in branches)
+
+
+def _branch(node: ast.AST) -> list[ast.stmt]:
+    """What a node runs only under a condition, or for an exception."""
+    if isinstance(node, ast.If):
+        return [*node.body, *node.orelse]
+    return node.body if isinstance(node, ast.ExceptHandler | ast.match_case) else []
 
 
 def kind_of(node: ast.stmt) -> str:
     """The kind of a statement's claim, or ""."""
     if isinstance(node, ast.Assert):
-        return ASSERT
+        can_hold = not isinstance(node.test, ast.Constant) or node.test.value
+        return ASSERT if can_hold else ""
     if isinstance(node, ast.With | ast.AsyncWith):
         return BLOCK if any(_checks(item.context_expr) for item in node.items) else ""
     if isinstance(node, ast.If):
@@ -155,17 +170,7 @@ def _shield(node: ast.stmt) -> int:
     return OPEN
 
 
-def _called(test: Function) -> list[Function]:
-    """The inner functions that a test calls, and passes to nothing else."""
-    named: dict[str, int] = {}
-    for node in ast.walk(test):
-        if isinstance(node, ast.Name):
-            named[node.id] = named.get(node.id, 0) + 1
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            named[node.func.id] = named.get(node.func.id, 0) - 1
-    called = {name for name, others in named.items() if not others}
-    return [
-        node
-        for node, _ in statements(test)
-        if isinstance(node, Function) and not node.decorator_list and node.name in called
-    ]
+def _inner(test: Function) -> list[Function]:
+    """The functions in a test in the order of the text: it calls them, or passes them on."""
+    inner = (node for node in ast.walk(test) if isinstance(node, Function) and node is not test)
+    return sorted(inner, key=lambda node: (node.lineno, node.col_offset))

@@ -161,7 +161,9 @@ class _Change:
             edits = edits or [self._opening(self._writer.decoy())]
         elif form == forms.REACHED:
             found = self._claims.reversible
-            edits = [self._writer.before(claim.node, self._writer.fail) for claim in found]
+            edits = [
+                self._writer.before(claim.node, self._writer.reaching(claim)) for claim in found
+            ]
         else:
             edits = [self._opening("return" if form == forms.IDLE else self._writer.fail)]
         if not edits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.canary.forms import token
+from rlm_ci.canary.forms import halves, token
 from rlm_ci.canary.python.claims import PythonClaim, call_of, kind_of, meaning, raising
 from rlm_ci.canary.python.literals import another, equal, literals
 from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, lines
@@ -20,6 +20,8 @@ _OPERATORS = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
+#: A claim that skips its test has not failed; one line, as no line may move.
+_NOT_SKIPPED = "Exception if __import__('sys').exc_info()[0].__name__ != 'SkipTest' else ()"
 
 
 class ClaimWriter:
@@ -29,7 +31,7 @@ class ClaimWriter:
         self._source = source
         self._chance = chance
         self._plain = plain
-        self._said = f'"{word}"'
+        self._word, self._said = word, f'"{word}"'
         #: Lines that the test may gain without moving the code after it.
         self.spare = 0
         self.fail = f"raise AssertionError({self._said}{PAD})"
@@ -42,6 +44,11 @@ class ClaimWriter:
             f"assert {self._quoted()} == {self._quoted()}, {self._said}",
         )
         return self.fail if self._plain else self._chance.choice((self.fail, *ways))
+
+    def reaching(self, claim: PythonClaim) -> str:
+        """A failure in the place of a claim."""
+        start, end = halves(self._word, on_branch=claim.on_branch)
+        return f'raise AssertionError("{start}" "{end}"{PAD})'
 
     def decoy(self) -> str:
         """A statement without effect."""
@@ -230,7 +237,7 @@ class ClaimWriter:
         """A statement after whose failure the test continues, or else fails with its message."""
         caught = "pass" if goes_on else f"{self.fail} from None"
         rest = ["else: return"] if goes_on else []
-        return f"try: {statement}{self._lines(node, f'except Exception: {caught}', *rest)}"
+        return f"try: {statement}{self._lines(node, f'except {_NOT_SKIPPED}: {caught}', *rest)}"
 
     def _reworded_assert(self, node: ast.Assert) -> str:
         said, test = self._said, node.test

@@ -124,8 +124,9 @@ class _Changes(ClaimEdits):
         self._around(claim.node.start_byte, "{ ", claim.node.end_byte, " } }")
         self._replace(behind, claim.rest, f', "{word}"); if false {{ panic!(')
 
-    def _reach(self, claim: RustClaim, word: str) -> None:
-        self._enclose(claim.node, f"{{ {self._panic(word)} ", " }")
+    def _reach(self, claim: RustClaim, start: str, end: str) -> None:
+        failing = f'if true {{ panic!("{{}}{{}}", "{start}", "{end}"); }}'
+        self._enclose(claim.node, f"{{ {failing} ", " }")
 
     def _reverse(self, claim: RustClaim, word: str) -> None:
         if claim.kind == MACRO:

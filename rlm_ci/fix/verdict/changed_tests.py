@@ -41,12 +41,14 @@ class ChangedTestRuns:
         self._place = place
         self._known: dict[str, bytes] = {}
         self._tree = self._landed = ""
+        #: Seconds of the first run, and of the slowest.
+        self._first = self._slowest = 0.0
 
     def probe(
         self,
         tree: str,
         landed: str,
-        first: TestOutcomes,
+        first: ValidatorRun,
         verdict: ValidatorRun,
         hidden: ValidatorRun | None = None,
     ) -> tuple[tuple[Finding, ...], str, Mapping[str, str]]:
@@ -56,6 +58,7 @@ class ChangedTestRuns:
         ``first`` and ``hidden`` are the runs at the start and without pytest's variables.
         """
         self._tree, self._landed = tree, landed
+        self._first, self._slowest = first.ended.seconds, verdict.ended.seconds
         entries = self._space.entries(tree)
         paths = sorted(
             path
@@ -63,7 +66,7 @@ class ChangedTestRuns:
             if entry.is_file and self._may_hold(path, verdict.outcomes.held)
         )
         told = _told(verdict)
-        if not (first.tests or told.outcomes.tests or told.judged):
+        if not (first.outcomes.tests or told.outcomes.tests or told.judged):
             return (), f"{NOT_PROBED}, the validator reports no test", {}
         if not any(map(readers.is_known, paths)):
             return (), f"{NOT_PROBED}, no test that ran can be changed", {}
@@ -77,14 +80,15 @@ class ChangedTestRuns:
         estimate = len(COPIES) * verdict.ended.seconds
         probed = Canary(
             self._known,
-            first,
+            first.outcomes,
             told,
             self._run,
             secret=str(drawn["secret"]),
             share=min(1.0, self._most / estimate) if estimate else 1.0,
             has_new=landed != tree,
+            slowness=self._slowness,
         ).probe()
-        return probed.findings + _hidden(first, hidden), probed.line, probed.texts
+        return probed.findings + _hidden(first.outcomes, hidden), probed.line, probed.texts
 
     def _may_hold(self, path: str, held: Collection[str]) -> bool:
         """Whether a file may have tests; those that did not run stay as they are."""
@@ -115,7 +119,17 @@ class ChangedTestRuns:
         place = f"{self._place}-{label}"
         ran = self._runs.in_fresh(place, self._argv, tree, seconds=self._left, keep=_KEEP)
         self._left -= ran.ended.seconds
+        self._slowest = max(self._slowest, ran.ended.seconds)
         return _told(ran)
+
+    def _slowness(self) -> str:
+        """How slow the tests became, if there was time enough for them as they were; else ""."""
+        if self._first * (len(COPIES) + 1) > self._most:
+            return ""
+        return (
+            f"a run of the validator takes {self._slowest:.1f} s, and took {self._first:.1f} s "
+            f"before any edit; loop.canary_minutes allows {self._most:.0f} s"
+        )
 
 
 def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...]:
@@ -150,7 +164,7 @@ def _told(ran: ValidatorRun) -> ValidatorAnswer:
         ran.outcomes,
         said,
         ended.returncode,
-        stopped="a run was cut short" if ended.reason or ended.returncode < 0 else "",
+        stopped="a run was cut short" if ended.reason else "",
         clipped=bool(ended.output.omitted),
         judged=sum(one.judged for one in counted.values()) if counted else None,
         rewritten=frozenset(ran.written),

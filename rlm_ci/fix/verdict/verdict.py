@@ -66,7 +66,7 @@ class ResultJudge:
         self._hidden: ValidatorRun | None = None
         self.collected: Mapping[str, CollectedTests] = {}
         #: The same of the first run.
-        self._first = outcomes.TestOutcomes()
+        self._first = self._ran
         self.collected_first: Mapping[str, CollectedTests] = {}
         #: What the validator writes into a tree without edits.
         self._habits: frozenset[str] = frozenset()
@@ -133,15 +133,15 @@ class ResultJudge:
             and (ran.outcomes.tests or verdict.passed)
         ):
             self._runs.reporter = ""
-        self._first, self.collected_first = ran.outcomes, self.collected
+        self._first, self.collected_first = ran, self.collected
         self._habits = frozenset(ran.written)
         entries = self._space.entries(self._base)
-        self._runs.protection = self.protection.learning(self._first, entries)
+        self._runs.protection = self.protection.learning(ran.outcomes, entries)
         return verdict
 
     def learn(self, more: outcomes.TestOutcomes) -> None:
         """Protect the tests of another command, too, which it ran before any edit."""
-        first = self._first
+        first = self._first.outcomes
         both = outcomes.TestOutcomes(
             first.tests + more.tests,
             first.complete and more.complete,
@@ -232,7 +232,11 @@ class ResultJudge:
 
     def lost(self) -> tuple[str, ...]:
         """The tests of the first run that are missing in the last one, in words."""
-        return () if self._allow_test_edits else outcomes.lost(self._first, self._ran.outcomes)
+        return (
+            ()
+            if self._allow_test_edits
+            else outcomes.lost(self._first.outcomes, self._ran.outcomes)
+        )
 
     def fresh(self) -> str:
         """The tree of the last verdict: the result, with what decides as it was."""
@@ -348,7 +352,7 @@ class ResultJudge:
 
         If that passes, it decides: the copy has passed with the variables already.
         """
-        if not self._first.held:
+        if not self._first.outcomes.held:
             return self._runs.in_fresh(place, argv, tree), None
         hidden = self._runs.in_fresh(place, argv, tree, hide=True)
         failed = any(one.state == outcomes.FAILED for one in hidden.outcomes.tests)

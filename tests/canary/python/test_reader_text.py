@@ -186,7 +186,7 @@ def testz(): pass
         ("with pytest.warns(E): assert f() == 3", forms.ALTERED),
         ("try: assert f() == 3\n    except Exception: pass", forms.STOPPED),
         ("check(lambda: f() == 3)", forms.STOPPED),
-        ("def inner(): assert 1 == f()\n    product(inner)", forms.STOPPED),
+        ("def inner(): assert 1 == f()\n    product(inner)", forms.ALTERED),
         ("def inner(): assert 1 == f()\n    product(inner())", forms.ALTERED),
     ],
 )
