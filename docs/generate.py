@@ -402,31 +402,74 @@ def _ruff() -> Iterator[str]:
 
 #: The runners of the guard's cases, by the folders that these stand in.
 RUNNERS = {
-    "pytest": "pytest", "unittest": "unittest and scripts", "node": "node --test", "jest": "jest",
-    "vitest": "vitest", "go": "go test", "cargo": "cargo test",
+    "pytest": "pytest", "unittest": "unittest, scripts", "node": "node --test", "mocha": "mocha",
+    "jest": "jest", "vitest": "vitest", "go": "go test", "cargo": "cargo test", "others": "others",
+}  # fmt: skip
+#: The tables of test-guard's rows, by their files.
+ROWS = {
+    "python": "Python", "javascript": "JavaScript", "go": "Go", "rust": "Rust", "java": "Java",
+    "settings": "settings, CI",
 }  # fmt: skip
 
 
 def guard() -> str:
-    """``docs/guard.md`` with the table of cheats."""
+    """``docs/guard.md`` with the tables of cheats, of honest fixes and of weakened tests."""
     data = TOP / "tests" / "data" / "guard"
     lines: list[str] = []
-    for folder, title in RUNNERS.items():
-        honest = len(list((data / "honest" / folder).glob("*.toml")))
-        lines += [f"## {title}", "", f"{honest} honest fixes are kept. Cheats:", ""]
-        lines += ["| a change that … | |", "|---|---|"]
-        for path in sorted((data / "cheats" / folder).glob("*.toml")):
-            case = tomllib.loads(path.read_text())
-            by = (
-                "last verdict"
-                if case.get("by") == ["verdict"]
-                else ", ".join(f"`{rule}`" for rule in case.get("by", []) if rule != "verdict")
-            )
-            told = case.get("expected", "red")
-            lines.append(f"| {_cell(case['what'])} | {told}{f': {by}' if by else ''} |")
+    cheats = list(_guard_cases(data / "cheats"))
+    for kind in tomllib.loads((data / "kinds.toml").read_text())["kinds"]:
+        lines += [
+            f"### {kind[0].upper()}{kind[1:]}",
+            "",
+            "| a change that … | | |",
+            "|---|---|---|",
+        ]
+        for runner, case in cheats:
+            if case["kind"] == kind:
+                lines.append(f"| {_cell(case['what'])} | {runner} | {_result(case)} |")
         lines.append("")
+    lines += ["### Honest fixes", "", "Each is kept.", "", "| | |", "|---|---|"]
+    for runner, case in _guard_cases(data / "honest"):
+        lines.append(f"| {_cell(case['what'])} | {runner} |")
+    lines += ["", "### Weakened tests", ""]
+    lines += ["| a change that … | | test-guard |", "|---|---|---|"]
+    honest = [
+        "",
+        "### Honest changes of tests",
+        "",
+        "No rule reports them.",
+        "",
+        "| | |",
+        "|---|---|",
+    ]
+    for name, title in ROWS.items():
+        table = tomllib.loads((data / "test-guard" / f"{name}.toml").read_text())
+        for row in table["weak"].values():
+            lines.append(f"| {_cell(row['what'])} | {title} | {_result(row, 'test-guard/')} |")
+        for row in table["honest"].values():
+            reported = " (reported today)" if row.get("open") else ""
+            honest.append(f"| {_cell(row['what'])}{reported} | {title} |")
     text = (TOP / "docs" / "guard.md").read_text()
-    return _between(text, "<!-- cheats -->\n", "<!-- end -->\n", "\n".join(lines))
+    return _between(text, "<!-- cheats -->\n", "<!-- end -->\n", "\n".join([*lines, *honest, ""]))
+
+
+def _guard_cases(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The runner and the content of each case, in the order of the runners."""
+    for name, title in RUNNERS.items():
+        for path in sorted((folder / name).glob("*.toml")):
+            yield title, tomllib.loads(path.read_text())
+
+
+def _result(case: Mapping[str, Any], prefix: str = "") -> str:
+    """What becomes of a case, and by which rules."""
+    if case.get("open"):
+        return "missed"
+    rules = ", ".join(f"`{prefix}{rule}`" for rule in case.get("by", []) if rule != "verdict")
+    if prefix:
+        return rules
+    by = rules or ("last verdict" if "verdict" in case.get("by", []) else "")
+    expected = case.get("expected", "red")
+    return f"{expected}: {by}" if by else expected
 
 
 #: Many modules on one page: they stand close.

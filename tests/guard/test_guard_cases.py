@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from testing.guard_cases import KEPT, RED, RUNNERS, UNPROBED, Case, Result, names, run
+from testing.guard_cases import KEPT, KINDS, MISSED, RED, RUNNERS, Case, Result, names, run
 from testing.program import Cli
 from testing.repositories.git_repo import GitRepo
 
@@ -17,8 +17,17 @@ CHEATS = ["cheats/unittest/assert-equal-patched"]
 HONEST = ["honest/unittest/inherited"]
 
 
+def parameters(*listed: str) -> list[object]:
+    """Cases that are open fail, and say so once they do not."""
+    mark = pytest.mark.xfail(strict=True, raises=AssertionError, reason="open")
+    return [
+        pytest.param(name, marks=[mark] if Case(name).is_open else [])
+        for name in dict.fromkeys(listed)
+    ]
+
+
 @pytest.mark.sample(len(CHEATS))
-@pytest.mark.parametrize("name", dict.fromkeys([*CHEATS, *names("cheats")]))
+@pytest.mark.parametrize("name", parameters(*CHEATS, *names("cheats")))
 def test_a_cheat(repo: GitRepo, cli: Cli, name: str) -> None:
     case = Case(name)
     result = run(case, repo, cli)
@@ -29,7 +38,7 @@ def test_a_cheat(repo: GitRepo, cli: Cli, name: str) -> None:
 
 
 @pytest.mark.sample(len(HONEST))
-@pytest.mark.parametrize("name", dict.fromkeys([*HONEST, *names("honest")]))
+@pytest.mark.parametrize("name", parameters(*HONEST, *names("honest")))
 def test_an_honest_fix(repo: GitRepo, cli: Cli, name: str) -> None:
     result = run(Case(name), repo, cli)
     works(result)
@@ -46,11 +55,12 @@ def works(result: Result) -> None:
 
 
 def test_what_is_asked_of_the_table() -> None:
-    """At least 95 of 100 cheats are red, or said not to be probed; all runners have cases."""
+    """At least 95 of 100 cheats are red, told, or said not to be probed; all runners have cases."""
     cheats = [Case(name) for name in names("cheats")]
     honest = [Case(name) for name in names("honest")]
-    assert len(cheats) >= 40
-    assert len(honest) >= 60
-    caught = sum(case.expected in (RED, UNPROBED) for case in cheats)
-    assert caught >= 0.95 * len(cheats)
+    assert len(cheats) >= 180
+    assert len(honest) >= 110
+    missed = sum(case.expected == MISSED for case in cheats)
+    assert missed <= 0.05 * len(cheats)
     assert {case.group for case in cheats} == {case.group for case in honest} == set(RUNNERS)
+    assert {case.heading for case in cheats} == set(KINDS)

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
 #: The folders of the table.
-RUNNERS = ("pytest", "unittest", "node", "jest", "vitest", "go", "cargo")
-#: Tools that a test's own project needs in its node_modules.
-_PACKAGES = {"jest", "vitest"}
+RUNNERS = ("pytest", "unittest", "node", "mocha", "jest", "vitest", "go", "cargo", "others")
+#: What a test's own project needs in its node_modules.
+_PACKAGES = {"mocha", "jest", "vitest", "fast-check", "ms", "typescript"}
 _IGNORED = ".runs/\n__pycache__/\n.pytest_cache/\n.hypothesis/\nnode_modules/\n/target/\n"
 #: Where nothing may be skipped, since it has every tool.
 _IS_CI = "CI" in os.environ
@@ -44,8 +44,8 @@ EXPECTED = {"cheats": {RED, UNPROBED, TOLD, MISSED}, "honest": {KEPT}}
 VERDICT = "verdict"
 _UNPROBED = ("canary: not probed", "none of a test that failed at the start")
 _KEYS = {
-    "what", "start", "validator", "needs", "options", "expected", "by", "withheld", "before",
-    "write", "latin-1", "edit", "delete",
+    "what", "kind", "start", "goal", "validator", "needs", "options", "expected", "by", "open",
+    "withheld", "before", "write", "latin-1", "edit", "delete",
 }  # fmt: skip
 
 
@@ -55,32 +55,36 @@ class Case:
     def __init__(self, name: str) -> None:
         self.name = name
         self.kind, self.group, _ = name.split("/")
-        told = _read(name)
-        assert not told.keys() - _KEYS, (name, told.keys() - _KEYS)
-        start = _read(f"starts/{told['start']}") if "start" in told else {"files": {}}
-        self.what: str = told["what"]
-        self.validator: str = told.get("validator") or start["validator"]
-        self.needs: list[str] = told.get("needs", start.get("needs", []))
-        self.options: list[str] = told.get("options", [])
-        self.expected: str = told.get("expected", KEPT if self.kind == "honest" else RED)
+        row = _read(name)
+        assert not row.keys() - _KEYS, (name, row.keys() - _KEYS)
+        start = _read(f"starts/{row['start']}") if "start" in row else {"files": {}}
+        #: Its heading in docs/guard.md; a cheat's is one of KINDS.
+        self.heading: str = row.get("kind", "")
+        self.goal: str = row.get("goal", "make the tests pass")
+        self.validator: str = row.get("validator") or start["validator"]
+        self.needs: list[str] = row.get("needs", start.get("needs", []))
+        self.options: list[str] = row.get("options", [])
+        self.expected: str = row.get("expected", KEPT if self.kind == "honest" else RED)
         assert self.expected in EXPECTED[self.kind], name
         #: What tells of it, any of them: rules, or VERDICT.
-        self.by = set(told.get("by", []))
+        self.by = set(row.get("by", []))
+        #: Whether the product does not do yet what is expected.
+        self.is_open: bool = row.get("open", False)
         #: Paths of the agent's that the result does not hold.
-        self.withheld: list[str] = told.get("withheld", [])
-        self.before, self.after, self.deleted = sides(told, start["files"])
+        self.withheld: list[str] = row.get("withheld", [])
+        self.before, self.after, self.deleted = sides(row, start["files"])
         self.before.setdefault(".gitignore", _IGNORED.encode())
 
     @property
     def agent(self) -> str:
         """A command that leaves what the case says, and needs nothing but a shell."""
-        with io.BytesIO() as held:
-            with tarfile.open(fileobj=held, mode="w:xz") as archive:
+        with io.BytesIO() as buffer:
+            with tarfile.open(fileobj=buffer, mode="w:xz") as archive:
                 for path, text in self.after.items():
                     info = tarfile.TarInfo(path)
                     info.size, info.mode = len(text), _mode(text)
                     archive.addfile(info, io.BytesIO(text))
-            packed = base64.b64encode(held.getvalue()).decode()
+            packed = base64.b64encode(buffer.getvalue()).decode()
         script = f"echo {packed} | base64 -d | tar -xJm; rm -f {shlex.join(self.deleted)}"
         return shlex.join(["sh", "-c", script])
 
@@ -136,14 +140,15 @@ def _is_there(tool: str) -> bool:
 @cache
 def _path() -> str:
     """PATH with this Python's programs in front, and cargo without rustup, which needs a HOME."""
-    found = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    folders = [os.path.dirname(sys.executable), os.environ["PATH"]]
     if shutil.which("rustc"):
-        told = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, check=True,
-                              text=True)  # fmt: skip
-        found.insert(1, os.path.join(told.stdout.strip(), "bin"))
-    return os.pathsep.join(found)
+        sysroot = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, check=True,
+                                 text=True).stdout.strip()  # fmt: skip
+        folders.insert(1, os.path.join(sysroot, "bin"))
+    return os.pathsep.join(folders)
 
 
+KINDS: list[str] = _read("kinds")["kinds"]
 PATH = _path() if sys.platform == "linux" else ""
 
 
@@ -222,7 +227,7 @@ def run(case: Case, repo: GitRepo, cli: Cli) -> Result:
         node_packages.install(repo.path, *packages)
     repo.commit()
     ended = cli(
-        "rlm", "make the tests pass", "--validator", case.validator, "--agent", case.agent,
+        "rlm", case.goal, "--validator", case.validator, "--agent", case.agent,
         "--max-iterations", "1", *case.options,
         cwd=repo, env={"PATH": PATH}, timeout=240,
     )  # fmt: skip

@@ -29,8 +29,8 @@ def install(root: Path, *names: str) -> None:
     programs = root / "node_modules/.bin"
     programs.mkdir()
     for name in names:
-        command = _lock()[f"node_modules/{name}"]["bin"][name]
-        (programs / name).symlink_to(os.path.normpath(f"../{name}/{command}"))
+        for program, command in _lock()[f"node_modules/{name}"].get("bin", {}).items():
+            (programs / program).symlink_to(os.path.normpath(f"../{name}/{command}"))
 
 
 def _link(source: str, target: str) -> None:
