@@ -14,9 +14,14 @@ _PART = re.compile(
     re.DOTALL,
 )
 _EACH = re.compile(r"\.(?:each|for)\s*\(\s*")
+_EACH_WHOLE = re.compile(_EACH.pattern + r"(\w+)\s*\)")
+_EACH_PART = re.compile(
+    _EACH.pattern + r"(\[?\s*(?:\.\.\.)?\w+\s*(?:\.(?:slice|filter|splice|at)\(|\[)[^\n]{0,60})"
+)
 _TEMPLATE = re.compile(r"\.each\s*`([^`]*)`")
 #: A table of Go: a slice or a map, over which a loop goes.
-_RANGE = re.compile(r"\brange\s+(\w+)\s*\{")
+_GO_WHOLE = re.compile(r"\brange\s+(\w+)\s*\{")
+_GO_PART = re.compile(r"\brange\s+(\w+\[[^\]\n]*:[^\]\n]*\])\s*\{")
 _GO_TABLE = r"\b{}\s*(?::?=|(?:\[\]|map\[)[^=\n]*=)\s*(?:\[\w*\]|map\[[^\]]*\])\s*"
 _STRUCT = re.compile(r"(?:\*?struct\s*(?=\{)|[\w.*\[\]]+\s*(?=\{))")
 _ROWS = {
@@ -47,6 +52,15 @@ def count(ending: str, text: str, file: str) -> int | None:
     return None if found is None else _of_script(text, found.end(), file)
 
 
+def sources(ending: str, text: str) -> tuple[list[str], list[tuple[int, str]]]:
+    """The names of the tables that a test goes through, and with its line what takes a part of
+    one.
+    """
+    whole, part = (_GO_WHOLE, _GO_PART) if ending == ".go" else (_EACH_WHOLE, _EACH_PART)
+    parts = [(text.count("\n", 0, one.start()), one[1]) for one in part.finditer(text)]
+    return whole.findall(text), parts
+
+
 def _of_script(text: str, at: int, file: str) -> int | None:
     if text[at : at + 1] == "[":
         return _elements(text, at)
@@ -58,7 +72,7 @@ def _of_script(text: str, at: int, file: str) -> int | None:
 def _of_go(text: str, file: str) -> int | None:
     """The rows of all tables that the test goes through."""
     found = []
-    for name in dict.fromkeys(_RANGE.findall(text)):
+    for name in dict.fromkeys(_GO_WHOLE.findall(text)):
         for source in (text, file):
             if table := re.search(_GO_TABLE.format(name), source):
                 kind = _STRUCT.match(source, table.end())

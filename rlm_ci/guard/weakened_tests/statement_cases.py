@@ -92,7 +92,11 @@ def read(path: str, text: str) -> CaseFile:
         if language.focus and language.focus.search(one.text):
             focused.append((one.line, one.text))
     helpers = () if is_source else tuple(_helpers(source, found, spans))
-    return CaseFile(tuple(case for *_, case in cases), tuple(skips), tuple(focused), helpers)
+    outside = (one.text for one in found if _TABLE.search(one.text) and not _owner(spans, one))
+    return CaseFile(
+        tuple(case for *_, case in cases), tuple(skips), tuple(focused), helpers,
+        tables="\n".join(outside),
+    )  # fmt: skip
 
 
 def _passing(found: Sequence[CodeStatement]) -> Iterator[Skip]:
@@ -187,8 +191,34 @@ def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> F
         for one in statements
         if language.claim.search(one.text)
     ]
-    cases = listed_cases.count(_ending(source.path), text, source.text)
-    return Facts(tuple(claims), tuple(escapes), cases)
+    ending, line = _ending(source.path), statements[0].line
+    given, filters = listed_cases.sources(ending, text)
+    return Facts(
+        tuple(claims), tuple(escapes), listed_cases.count(ending, text, source.text),
+        filters=tuple((line + at, what) for at, what in filters), given=tuple(given),
+        replaced=tuple(_replaced(source, statements, claims)),
+    )  # fmt: skip
+
+
+def _replaced(
+    source: _Source, statements: Sequence[CodeStatement], claims: Sequence[tuple[int, str]]
+) -> Iterator[tuple[int, str]]:
+    """What stands in for the functions that the claims call: in the test, or for all the file."""
+    said = "\n".join(text for _, text in claims)
+    for one in statements:
+        for found in _STAND_IN.finditer(one.text):
+            yield one.line, f"{found[1] or ''}.{found[2] or found[3]}"
+    for found in _MOCKED.finditer(source.text):
+        known = re.escape(found[2])
+        if _ACTUAL.search(source.text[found.end() : listed_cases.end(source.text, found.start(1))]):
+            continue
+        for names in re.findall(_IMPORTED.format(known), source.text):
+            for name in re.findall(r"\w+", names):
+                called = re.search(rf"\b{name}(?:\.(\w+))?\(", said)
+                if called:
+                    line = source.text.count("\n", 0, found.start()) + 1
+                    yield line, f"a mock of {found[2]}.{called[1] or name}"
+                    return
 
 
 def _caught(language: _Language, line: int, text: str) -> Iterator[tuple[int, str]]:
@@ -250,6 +280,20 @@ def _joined(words: list[str]) -> str:
     return text
 
 
+#: What replaces one function, and all of a module; and what keeps the rest of it.
+_STAND_IN = re.compile(
+    r"\bspyOn\((\w+),\"(\w+)\"\)\.mock(?:Return|Resolved|Implementation)|\bwhen\(\w+\.(\w+)\("
+)
+_MOCKED = re.compile(
+    r"\b(?:jest|vi|mock)\.(?:mock|doMock|module|unstable_mockModule)(\()\s*[\"'`](\.[^\"'`\n]*)[\"'`]"
+)
+_ACTUAL = re.compile(r"Actual\b|importOriginal|spy:\s*true")
+_IMPORTED = (
+    r"\b(?:import|const|let|var)\s+([^;\"'`=]*?)\s*(?:\bfrom|=\s*(?:await\s+)?(?:require|import)\s*\()"
+    r"\s*[\"'`]{}[\"'`]"
+)
+#: What cases may be taken from, and modules that are replaced.
+_TABLE = re.compile(r"=\s*(?:\[|map\[)|\b(?:jest|vi|mock)\.\w*(?:[mM]ock|module)\w*\(")
 _TRY = re.compile(r"\btry\s*(?:\([^{}]*\)\s*)?\{")
 #: What fails in a handler.
 _FAILS = re.compile(r"\bthrow\b|\b(?:fail|done|reject|next|unreachable)\(")

@@ -110,12 +110,27 @@ FORMS: dict[str, tuple[str, str, str, list[str]]] = {
     "more cases": (SCRIPT, "[[1, 1], [2, 2]]", "[[1, 1], [2, 2], [3, 3]]", []),
     "cases in a name": (SCRIPT, "describe('till', () => {\n  it.each",
                         "const rows = [[1, 1], [2, 2]]\ndescribe('till', () => {\n  it.each", []),
+    "a slice of the cases": (SCRIPT, "[[1, 1], [2, 2]]", "rows.slice(0, 1)", []),
+    "a mock of the module": (
+        SCRIPT, "\n\ndesc", "\njest.mock('../src/till', () => ({ due: () => 55 }))\n\ndesc",
+        WEAKENED * 2,
+    ),
+    "a mock with the rest of the module": (
+        SCRIPT, "\n\ndesc",
+        "\nvi.mock('../src/till', async () => ({ ...(await importOriginal()) }))\n\ndesc", [],
+    ),
+    "a mock of another module": (SCRIPT, "\n\ndesc", "\njest.mock('../src/bank')\n\ndesc", []),
+    "a function is replaced": (
+        SCRIPT, CALLS, f"    vi.spyOn(till, 'due').mockReturnValue(55)\n{CALLS}", WEAKENED,
+    ),
+    "a function is watched": (SCRIPT, CALLS, f"    vi.spyOn(till, 'due')\n{CALLS}", []),
     "a group that nobody calls": (
         SCRIPT, "describe('till', () => {", "function till() {", REMOVED * 2,
     ),
     "a group that is called": (SCRIPT, "describe('till', () => {", "till()\nfunction till() {", []),
     "go: a row less": (GOLANG, "\t\t{2, 2},\n", "", REMOVED),
     "go: no rows": (GOLANG, "\t\t{1, 1},\n\t\t{2, 2},\n", "", REMOVED),
+    "go: a slice of the rows": (GOLANG, "range rows", "range rows[:1]", REMOVED),
     "go: skipped": (GOLANG, "\tif Due() !", "\tt.SkipNow()\n\tif Due() !", SKIPPED),
     "go: a tag": (GOLANG, "package till", "//go:build nightly\n\npackage till", SKIPPED),
     "go: ends well": (
@@ -166,3 +181,12 @@ def test_a_test_that_asks_for_less_is_found(case: str) -> None:
         after = before.replace(old, new, 1)
     found = weaker.compared([TextChange(path, before, after)], code_changed=False).weakenings
     assert [one.rule for one in found] == rules, found
+
+
+def test_a_table_beside_the_tests_counts() -> None:
+    before = JS.replace("[[1, 1], [2, 2]]", "rows").replace("\n\n", "\nconst rows = [1, 2]\n\n", 1)
+    for old, new in (("= [1, 2]", "= [1]"), ("each(rows)", "each(rows.slice(0, 1))"),
+                     ("each(rows)", "each([rows[0]])")):  # fmt: skip
+        change = TextChange(SCRIPT, before, before.replace(old, new))
+        found = weaker.compared([change], code_changed=False).weakenings
+        assert [one.rule for one in found] == REMOVED, (new, found)
