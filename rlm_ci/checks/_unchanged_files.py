@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from rlm_ci.errors import RlmCiError
 from rlm_ci.guard.weakening import RestOfTree
 
@@ -53,6 +55,7 @@ class UnchangedFiles(RestOfTree):
                 found[path] = text
         return found
 
+    @cache  # noqa: B019 - one for each run of the check
     def paths(self) -> frozenset[str]:
         """See :class:`RestOfTree`."""
         commit = self._changes.merge_base

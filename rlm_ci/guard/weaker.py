@@ -126,12 +126,8 @@ def compared(
     found: list[Weakening] = []
     result = ComparedTests()
     old, new = (TreeSide(changes, rest, old=is_old) for is_old in (True, False))
-
-    def lost_by(old_path: str, new_path: str) -> str:
-        return collected.lost_by(old_path, new_path, old, new)
-
     if tests:
-        changed = CodeChange(code_changed, cache(lambda: _gone(code)), rest, lost_by)
+        changed = CodeChange(code_changed, cache(lambda: _gone(code)), rest, (old, new))
         result = compare.compare(tests, changed)
     found += collected.narrowed(changes, old, new)
     notes = list(result.notes)
@@ -150,10 +146,11 @@ def compared(
 
         found += numbers.loosened([*settings, *runs], hurried)
     if settings or runs:
-        from rlm_ci.guard.loosened import exit_codes, test_commands
+        from rlm_ci.guard.loosened import exit_codes, pytest_runs, test_commands
 
         found += exit_codes.loosened([*settings, *runs])
         found += test_commands.narrowed([*settings, *runs], new)
+        found += pytest_runs.loosened([*settings, *runs], new)
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 

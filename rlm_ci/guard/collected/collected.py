@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.guard.collected import pytest_settings
 from rlm_ci.guard.weakening import Weakening
 from rlm_ci.text.printable import count
 from rlm_ci.validators import test_file_names
@@ -47,15 +48,25 @@ def lost_by(old_path: str, new_path: str, old: TreeSide, new: TreeSide) -> str:
     return runner if is_collected is False else ""
 
 
+def _python(path: str, tree: TreeSide) -> tuple[bool | None, str]:
+    from rlm_ci.guard.collected import pytest_tests
+
+    return pytest_tests.collects(path, tree)
+
+
 def narrowed(changes: Sequence[TextChange], old: TreeSide, new: TreeSide) -> Iterator[Weakening]:
     """The settings of runners that leave out files of tests which are still there."""
     for pattern, endings in _SETTINGS.items():
-        changed = [one.path for one in changes if re.fullmatch(pattern, one.path)]
+        changed = [
+            one.path for one in changes if re.fullmatch(pattern, one.path) and _is_about_tests(one)
+        ]
         if not changed:
             continue
         both = (path for path in sorted(old.paths & new.paths) if path.endswith(endings))
-        tests = [path for path in both if test_file_names.is_file(path)][:_MOST]
+        tests = [path for path in both if _may_hold_tests(path)][:_MOST]
         lost = {path: runner for path in tests if (runner := lost_by(path, path, old, new))}
+        if endings == _PYTHON:
+            lost = {path: runner for path, runner in lost.items() if "def test" in new.read(path)}
         if lost:
             more = f" and {len(lost) - _NAMED:,} more" if len(lost) > _NAMED else ""
             said = f"{next(iter(lost.values()))} no longer collects {count(len(lost), 'file')}"
@@ -63,6 +74,21 @@ def narrowed(changes: Sequence[TextChange], old: TreeSide, new: TreeSide) -> Ite
             path = next((one for one in changed if new.read(one)), changed[0])
             side = "new" if new.read(path) else "old"
             yield Weakening(NOT_COLLECTED, f"{said} of tests: {shown}{more}", path, None, side)
+
+
+def _is_about_tests(change: TextChange) -> bool:
+    """Whether settings changed that a runner of tests has."""
+    if not pytest_settings.FILE.fullmatch(change.path):
+        return True
+    was, now = (
+        pytest_settings.options(change.path, text or "") for text in (change.before, change.after)
+    )
+    return was != now and (was is not None or now is not None)
+
+
+def _may_hold_tests(path: str) -> bool:
+    folders = path.split("/")[:-1]
+    return test_file_names.is_file(path) or any(map(test_file_names.is_folder, folders))
 
 
 def _go(path: str, _tree: TreeSide) -> tuple[bool, str]:
@@ -83,8 +109,12 @@ def _script(path: str, tree: TreeSide) -> tuple[bool | None, str]:
 
 
 _SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx")
-_READERS: dict[str, Reader] = {**dict.fromkeys(_SCRIPTS, _script), ".go": _go, ".java": _java}
+_PYTHON = (".py",)
+_READERS: dict[str, Reader] = {
+    **dict.fromkeys(_SCRIPTS, _script), ".go": _go, ".java": _java, ".py": _python,
+}  # fmt: skip
 #: Files of settings, and the endings of the tests that they are about.
 _SETTINGS = {
     r"(?:.*/)?(?:package\.json|(?:jest|vite|vitest|ava)\.config\.\w+|\.mocharc\.\w+)": _SCRIPTS,
+    pytest_settings.FILE.pattern: _PYTHON,
 }

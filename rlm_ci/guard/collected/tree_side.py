@@ -6,7 +6,7 @@ from functools import cached_property
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rlm_ci.guard.weakening import RestOfTree, TextChange
 
@@ -35,6 +35,13 @@ class TreeSide:
             if self.read(f"{folder}/{name}"):
                 return f"{folder}/"
         return ""
+
+    def naming(self, word: str) -> Iterator[tuple[str, str]]:
+        """The files of tests with a word, and other changed ones, with their texts."""
+        for path, text in self._texts.items():
+            if text and word in text:
+                yield path, text
+        yield from self._rest.with_names([word])
 
     @cached_property
     def paths(self) -> frozenset[str]:

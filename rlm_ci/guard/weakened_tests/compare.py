@@ -23,6 +23,7 @@ from rlm_ci.guard.weakened_tests.cases import (
 from rlm_ci.guard.weakened_tests.strength import EXACT, NOTHING, conditions, shape, strength
 from rlm_ci.guard.weakening import RestOfTree, Weakening
 from rlm_ci.text.printable import count
+from rlm_ci.validators import test_file_names
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
+    from rlm_ci.guard.collected.tree_side import TreeSide
     from rlm_ci.guard.weakening import TextChange
 
 REMOVED = "test-removed"
@@ -69,8 +71,8 @@ class CodeChange(Value):
     changed: bool = False
     gone: Callable[[], frozenset[str]] = frozenset
     rest: RestOfTree = RestOfTree()
-    #: The runner that does not collect what moved from one path to another, or "".
-    lost_by: Callable[[str, str], str] | None = None
+    #: Both sides, to ask which tests a runner collects.
+    sides: tuple[TreeSide, TreeSide] | None = None
 
 
 def can_read(path: str) -> bool:
@@ -78,11 +80,17 @@ def can_read(path: str) -> bool:
     return path.endswith((".py", *READ_BY_STATEMENTS))
 
 
-def read(path: str, text: str) -> CaseFile:
+def read(path: str, text: str, sides: Iterable[TreeSide] = ()) -> CaseFile:
+    """The tests of a file; by the settings of ``sides``, if none has a usual name."""
     if path.endswith(".py"):
         from rlm_ci.guard.weakened_tests import python_cases
 
-        return python_cases.read(text)
+        found = python_cases.read(text)
+        if sides and found.helpers and not found.cases and test_file_names.is_file(path):
+            from rlm_ci.guard.collected import pytest_tests
+
+            found = python_cases.read(text, pytest_tests.functions(path, sides))
+        return found
     from rlm_ci.guard.weakened_tests import statement_cases  # a hook of Python needs no other
 
     return statement_cases.read(path, text)
@@ -112,8 +120,10 @@ class _Comparing:
             if one.before is not None:
                 self.not_read.append((one.path, "no reader for its language"))
             return
-        old = CaseFile() if one.before is None else read(one.path, one.before)
-        new = CaseFile() if one.after is None else read(one.path, one.after)
+        old, new = (
+            CaseFile() if text is None else read(one.path, text, self.code.sides or ())
+            for text in (one.before, one.after)
+        )
         flaw = old.flaw or new.flaw
         if flaw and old.cases and one.path.endswith(".py"):
             what = f"the file {new.flaw}, so none of its tests runs"
@@ -352,11 +362,30 @@ class _Comparing:
 
     def _not_collected(self) -> None:
         """Tests that moved to where no runner looks."""
+        from rlm_ci.guard.collected import collected, pytest_tests
+
+        if not self.code.sides:
+            return
+        before, after = self.code.sides
         moved = Counter((place, path) for place, _, path, _ in self.pairs if place != path)
+        lost = set[str]()
         for (place, path), number in moved.items():
-            if self.code.lost_by and (runner := self.code.lost_by(place, path)):
+            if runner := collected.lost_by(place, path, before, after):
                 what = f"{runner} does not collect {path}: {count(number, 'test')} of {place}"
                 self.found.append(Weakening(REMOVED, f"{what} no longer run", path))
+                lost.add(path)
+        parts: dict[tuple[str, str], list[Case]] = {}
+        for place, test, path, kept in self.pairs:
+            old, new = self.old[place], self.new[path]
+            is_same = (place, test.name, old.classes) == (path, kept.name, new.classes)
+            if is_same or path in lost or not path.endswith(".py"):
+                continue
+            part = pytest_tests.unnamed(path, new, kept.name, after)
+            if part and not pytest_tests.unnamed(place, old, test.name, before):
+                parts.setdefault((path, part), []).append(kept)
+        for (path, part), tests in parts.items():
+            what = f"pytest does not collect {part[:_SHOWN]}: {count(len(tests), 'test')}"
+            self.found.append(Weakening(REMOVED, f"{what} no longer run", path, tests[0].line))
 
     def _left_out(self) -> None:
         """Tests that ran before, and are left out now; a test that is new was never run."""

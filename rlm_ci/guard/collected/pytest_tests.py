@@ -1,0 +1,160 @@
+"""Which files, classes and functions pytest collects, by their names and its settings."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from rlm_ci.guard.collected.pytest_settings import settings_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rlm_ci.guard.collected.pytest_settings import PytestSettings
+    from rlm_ci.guard.collected.tree_side import TreeSide
+    from rlm_ci.guard.weakened_tests.cases import CaseFile
+
+#: Files whose commands may name tests, and how many are read.
+_COMMANDS = re.compile(
+    r"(?:.*/)?(?:Makefile|tox\.ini|noxfile\.py|justfile|Jenkinsfile|\.travis\.yml|\.gitlab-ci\.yml"
+    r"|[\w.-]+\.sh|pyproject\.toml)|\.(?:github|circleci)/.+\.ya?ml"
+)
+_MOST_COMMANDS = 30
+_RUNS = r"(?m)^.*\b(?:pytest|py\.test|unittest|python\d?)\b.*?(?<![\w./-])(?:\./)?{}(?![\w-])"
+#: Bases that make no test of a class.
+_PLAIN = re.compile(r"object|(?:\w+\.)*(?:ABC|Protocol|Generic|NamedTuple)\b.*|metaclass=.*")
+
+
+def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
+    """Whether pytest takes tests from a file, None if that is not certain."""
+    folder, _, name = path.rpartition("/")
+    settings = settings_of(tree, folder)
+    inside = path.removeprefix(settings.folder)
+    if not any(_fits(inside, one) for one in settings.words("python_files")):
+        if not settings.path and fnmatchcase(name, "test*.py"):  # as unittest finds it
+            return None, "pytest"
+        stem = name.removesuffix(".py")
+        imported = rf"\bfrom [\w.]*\b{re.escape(stem)} import\b"
+        is_used = _is_run([path], tree) or _is_said(stem, imported, path, tree)
+        return (None if is_used else False), "pytest"
+    if _is_ignored(inside, settings):
+        return False, "pytest"
+    folders = [inside[: one.start()] for one in re.finditer("/", inside)]
+    paths = [one.removeprefix("./").rstrip("/") for one in settings.words("testpaths")]
+    start = next(
+        (one for one in [inside, *folders] if any(fnmatchcase(one, path) for path in paths)), ""
+    )
+    left = not start and bool(paths) and "." not in paths
+    below = (one for one in folders if len(one) > len(start))
+    left = left or any(
+        fnmatchcase(one.rpartition("/")[2], pattern.rpartition("/")[2])
+        for one in below
+        for pattern in settings.words("norecursedirs")
+    )
+    named = [path, *(settings.folder + one for one in folders)]
+    return (None if _is_run(named, tree) else False) if left else True, "pytest"
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """As pytest has it: a pattern with a slash is about the whole path."""
+    if "/" in pattern:
+        return fnmatchcase(f"/{path}", f"*/{pattern.lstrip('/')}")
+    return fnmatchcase(path.rpartition("/")[2], pattern)
+
+
+def _is_ignored(path: str, settings: PytestSettings) -> bool:
+    words = settings.words("addopts")
+    for word, following in zip(words, (*words[1:], ""), strict=False):
+        name, equals, value = word.partition("=")
+        value = (value if equals else following).removeprefix("./").rstrip("/")
+        if name in ("--ignore", "--deselect") and (path == value or path.startswith(f"{value}/")):
+            return bool(value)
+        if name == "--ignore-glob" and fnmatchcase(path, value):
+            return True
+    return False
+
+
+def _is_run(paths: Iterable[str], tree: TreeSide) -> bool:
+    """Whether a command of the repository names one of these paths."""
+    names = "|".join(re.escape(path) for path in paths)
+    files = sorted(filter(_COMMANDS.fullmatch, tree.paths), key=len)[:_MOST_COMMANDS]
+    return any(re.search(_RUNS.format(f"(?:{names})"), tree.read(path)) for path in files)
+
+
+def _is_said(word: str, pattern: str, own_path: str, tree: TreeSide) -> bool:
+    return any(
+        path != own_path and re.search(pattern, text) for path, text in tree.naming(word)
+    )  # fmt: skip
+
+
+# ── classes and functions ──
+
+
+def unnamed(path: str, file: CaseFile, name: str, tree: TreeSide) -> str:
+    """The class or function in the name of a test that pytest does not collect, or ""."""
+    settings = settings_of(tree, path.rpartition("/")[0])
+    *classes, function = name.split(".")
+    kind = "plain"
+    for end in range(1, len(classes) + 1):
+        own = ".".join(classes[:end])
+        kind = _kind(own, file)
+        if kind != "plain":
+            continue
+        is_named = _begins(classes[end - 1], settings.words("python_classes"))
+        is_taken = is_named and not file.classes[own].has_init
+        if not is_taken and not _is_base(own, path, file, tree):
+            return own
+    patterns = () if kind == "unittest" else settings.words("python_functions")
+    patterns = patterns if kind == "plain" else ("test", *patterns)
+    return "" if _begins(function, patterns) else name
+
+
+def _kind(name: str, file: CaseFile) -> str:
+    """What a class is by its bases: ``unittest``, ``plain``, or "" if that is not certain."""
+    if name not in file.classes:
+        return ""
+    for base in file.classes[name].bases:
+        if base.endswith(("TestCase", "Testcase")):
+            return "unittest"
+        if base in file.classes and base != name:
+            if (kind := _kind(base, file)) != "plain":
+                return kind
+        elif not _PLAIN.fullmatch(base):
+            return ""
+    return "plain"
+
+
+def _is_base(name: str, path: str, file: CaseFile, tree: TreeSide) -> bool:
+    """Whether another class has the tests of this one."""
+    last = name.rpartition(".")[2]
+    if any(last in [one.rpartition(".")[2] for one in own.bases] for own in file.classes.values()):
+        return True
+    return _is_said(last, rf"\bclass \w+\([^)]*\b{re.escape(last)}\b", path, tree)
+
+
+def _begins(name: str, patterns: Iterable[str]) -> bool:
+    return any(
+        fnmatchcase(name, one) if set("*?[") & set(one) else name.startswith(one)
+        for one in patterns
+    )  # fmt: skip
+
+
+def functions(path: str, sides: Iterable[TreeSide]) -> re.Pattern[str]:
+    """How the names of tests begin, before or after a change."""
+    settings = [settings_of(tree, path.rpartition("/")[0]) for tree in sides]
+    return _pattern(frozenset(one for own in settings for one in own.words("python_functions")))
+
+
+@lru_cache(maxsize=16)
+def _pattern(names: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(["test", *map(_regex, sorted(names))]))
+
+
+def _regex(name: str) -> str:
+    parts: Iterator[str] = (
+        ".*" if part == "*" else "." if part == "?" else re.escape(part)
+        for part in re.split(r"([*?])", name)
+    )  # fmt: skip
+    return "".join(parts) + ("$" if set("*?") & set(name) else "")
