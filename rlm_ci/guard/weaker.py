@@ -11,7 +11,7 @@ from functools import cache
 from rlm_ci.guard import new_silencers
 from rlm_ci.guard.collected import collected
 from rlm_ci.guard.collected.tree_side import TreeSide
-from rlm_ci.guard.weakened_tests import compare, snapshots
+from rlm_ci.guard.weakened_tests import compare, doctests, snapshots
 from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests
 from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
 from rlm_ci.validators import test_file_names
@@ -129,7 +129,9 @@ def compared(
     if tests:
         changed = CodeChange(code_changed, cache(lambda: _gone(code)), rest, (old, new))
         result = compare.compare(tests, changed)
+        result = result.replace(weakenings=_not_default(result.weakenings, new))
     found += collected.narrowed(changes, old, new)
+    found += doctests.left_out(one for one in (*code, *tests) if one.path.endswith(".rs"))
     notes = list(result.notes)
     if shown := kinds.get(SNAPSHOT):
         weaker, expected = snapshots.replaced(shown, code_changed=code_changed)
@@ -164,6 +166,16 @@ def compared(
         found += ci_matrix.narrowed(runs, new)
         result = result.replace(not_read=(*result.not_read, *ci_jobs.not_read(runs)))
     return result.replace(weakenings=(*result.weakenings, *found), notes=tuple(notes))
+
+
+def _not_default(weakenings: tuple[Weakening, ...], tree: TreeSide) -> tuple[Weakening, ...]:
+    """Without tests that are left out only where a feature is off that is on by default."""
+    gated = [one for one in weakenings if one.path.endswith(".rs") and "feature=" in one.message]
+    if gated:
+        from rlm_ci.guard.collected import cargo
+
+        gated = [one for one in gated if cargo.is_default(one.message, one.path, tree)]
+    return tuple(one for one in weakenings if one not in gated)
 
 
 def _has(text: str, words: Sequence[str]) -> bool:

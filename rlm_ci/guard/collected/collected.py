@@ -88,7 +88,8 @@ def _is_about_tests(change: TextChange) -> bool:
 
 def _may_hold_tests(path: str) -> bool:
     folders = path.split("/")[:-1]
-    return test_file_names.is_file(path) or any(map(test_file_names.is_folder, folders))
+    is_test = test_file_names.is_file(path) or any(map(test_file_names.is_folder, folders))
+    return is_test or path.endswith("src/lib.rs")
 
 
 def _go(path: str, _tree: TreeSide) -> tuple[bool, str]:
@@ -108,13 +109,20 @@ def _script(path: str, tree: TreeSide) -> tuple[bool | None, str]:
     return script_runners.collects(path, tree)
 
 
+def _rust(path: str, tree: TreeSide) -> tuple[bool | None, str]:
+    from rlm_ci.guard.collected import cargo
+
+    return cargo.collects(path, tree)
+
+
 _SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx")
 _PYTHON = (".py",)
 _READERS: dict[str, Reader] = {
-    **dict.fromkeys(_SCRIPTS, _script), ".go": _go, ".java": _java, ".py": _python,
+    **dict.fromkeys(_SCRIPTS, _script), ".go": _go, ".java": _java, ".py": _python, ".rs": _rust,
 }  # fmt: skip
 #: Files of settings, and the endings of the tests that they are about.
 _SETTINGS = {
     r"(?:.*/)?(?:package\.json|(?:jest|vite|vitest|ava)\.config\.\w+|\.mocharc\.\w+)": _SCRIPTS,
     pytest_settings.FILE.pattern: _PYTHON,
+    r"(?:.*/)?Cargo\.toml": (".rs",),
 }

@@ -32,7 +32,7 @@ class TreeSide:
         folder = path
         while "/" in folder:
             folder = folder.rpartition("/")[0]
-            if self.read(f"{folder}/{name}"):
+            if f"{folder}/{name}" in self.paths:
                 return f"{folder}/"
         return ""
 

@@ -30,6 +30,15 @@ _MAY_FAIL = re.compile(
     r"|<(?:testFailureIgnore|maven\.test\.failure\.ignore)>\s*true|\bignoreFailures\s*=\s*true",
     re.MULTILINE,
 )
+#: Settings of runners by which fewer tests run, or none need to.
+_FEWER = re.compile(
+    r"\b(?:passWithNoTests|allowOnly|dangerouslyIgnoreUnhandledErrors)[\"']?\s*:\s*true\b"
+    r"|\bforbidOnly[\"']?\s*:\s*false\b"
+    r"|<(?:skipTests|skipITs|maven\.test\.skip)>\s*true|<excludedGroups>\s*\w"
+    r"|<exclude>[^<\n]*(?:Test|IT)\b[^<\n]*</exclude>"
+    r"|\b(?:excludeTestsMatching|excludeTags?)\b|\bexclude\s*\(?\s*[\"'][^\"'\n]*Test"
+    r"|\btest\b[^{}\n]{0,60}\{[^{}]*\benabled\s*=\s*false"
+)
 #: What the exit code of a tool is lost by, on its line.
 _SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*[\"']?$|\bset \+e\b")
 _PIPE = re.compile(r"(?<!\|)\|&?\s*(?:tee|cat|grep|tail|head|sed|awk|ts|less)\b")
@@ -52,6 +61,7 @@ def loosened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     for find, rule, what in (
         (_by(_NEVER), CI_WEAKENED, "never runs"),
         (_by(_MAY_FAIL), RUN, "may fail"),
+        (_by(_FEWER), RUN, "leaves tests out"),
         (_shrugs, RUN, "may fail"),
     ):
         for change, line in _more(find, changes):

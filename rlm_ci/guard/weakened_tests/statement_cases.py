@@ -342,7 +342,8 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
     ".rs": _Language(
         re.compile(r"\bfn (\w{1,200})[(<]"),
         re.compile(r"#\[(?:ignore|should_panic)\b|process::exit\("
-                   r"|#!?\[cfg(?:_attr)?\((?!test\)|(?:not\()?miri\b)"),
+                   r"|#!?\[cfg\((?!test\)|(?:not\()?miri\b)"
+                   r"|#!?\[cfg_attr\((?!(?:not\()?miri\b).*\bignore\b"),
         re.compile(r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!"
                    r"|unwrap_err\("),
         re.compile(r"\bfn (\w{1,200})[(<]"),

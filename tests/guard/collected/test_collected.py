@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 GO = "package a\n\nfunc TestA(t *testing.T) {\n\tif a() != 1 {\n\t\tt.Fatal()\n\t}\n}\n"
 JAVA = "class CartTest {\n    @Test\n    void a() {\n        assertEquals(90, total());\n    }\n}\n"
 SCRIPT = "test('total', () => {\n  expect(total([40])).toBe(40)\n})\n"
+RUST = "#[test]\nfn total() {\n    assert_eq!(due(&[40]), 40);\n}\n"
 TEXTS = {"go": GO, "java": JAVA, "js": SCRIPT, "ts": SCRIPT, "mjs": SCRIPT}
 POM = "<project><build/></project>"
 
@@ -112,6 +113,31 @@ SETTINGS: dict[str, tuple[dict[str, str], dict[str, str], int]] = {
         {".mocharc.json": '{"spec": "test/*.js"}', **package("mocha")},
         {".mocharc.json": '{"spec": "test/cart*.js"}', **package("mocha")}, 1,
     ),
+    "a target of cargo": (
+        {"Cargo.toml": "[package]\n"},
+        {"Cargo.toml": '[package]\n[[test]]\nname = "due"\ntest = false\n'}, 1,
+    ),
+    "a target with its own harness": (
+        {"Cargo.toml": "[package]\n"},
+        {"Cargo.toml": '[package]\n[[test]]\nname = "due"\nharness = false\n'}, 1,
+    ),
+    "a target that asks for a feature": (
+        {"Cargo.toml": "[package]\n"},
+        {"Cargo.toml": '[package]\n[[test]]\nname = "due"\nrequired-features = ["slow"]\n'}, 1,
+    ),
+    "a target that asks for a default feature": (
+        {"Cargo.toml": "[package]\n"},
+        {"Cargo.toml": '[[test]]\nname = "due"\nrequired-features = ["std"]\n'
+         '[features]\ndefault = ["all"]\nall = ["std"]\n'}, 0,
+    ),
+    "no target by itself": (
+        {"Cargo.toml": "[package]\n"}, {"Cargo.toml": "[package]\nautotests = false\n"}, 1,
+    ),
+    "the library": ({"Cargo.toml": "[lib]\n"}, {"Cargo.toml": "[lib]\ntest = false\n"}, 1),
+    "a benchmark": (
+        {"Cargo.toml": "[lib]\n"},
+        {"Cargo.toml": '[lib]\nbench = false\n[[bench]]\nname = "a"\nharness = false\n'}, 0,
+    ),
     "a new runner": (package("jest"), package("vitest run"), 0),
 }  # fmt: skip
 
@@ -121,7 +147,26 @@ def test_settings_that_leave_out_files_of_tests_are_found(case: str) -> None:
     before, after, lost = SETTINGS[case]
     changed = [TextChange(path, before[path], after[path]) for path in before]
     tree = Tree({"test/cart.test.js": SCRIPT, "test/tax.test.js": SCRIPT, "src/cart.js": ""})
+    tree.files.update({"tests/due.rs": RUST, "src/lib.rs": RUST})
     found = weaker.compared(changed, code_changed=False, rest=tree).weakenings
     assert len(found) == (lost > 0)
     if lost:
         assert f"no longer collects {lost} file" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("manifest", "is_found"),
+    [
+        ("", True),
+        ('[features]\ndefault = ["std"]\nstd = ["alloc"]\nalloc = []\n', False),
+        ("[features]\ndefault = []\nalloc = []\n", True),
+    ],
+)
+def test_a_feature_that_is_on_by_default_leaves_no_test_out(
+    manifest: str, *, is_found: bool
+) -> None:
+    gated = RUST.replace("#[test]", '#[cfg(feature = "alloc")]\n#[test]')
+    change = TextChange("tests/due.rs", RUST, gated)
+    tree = Tree({"Cargo.toml": manifest})
+    found = weaker.compared([change], code_changed=True, rest=tree).weakenings
+    assert (found != ()) is is_found

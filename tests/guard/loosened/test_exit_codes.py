@@ -111,6 +111,19 @@ FILES: dict[str, tuple[str, str, str, bool]] = {
     ),
     "tox ignores all": ("tox.ini", "[testenv]\n", "[testenv]\nignore_outcome = true\n", True),
     "surefire": ("pom.xml", "<p/>", "<testFailureIgnore>true</testFailureIgnore>", True),
+    "no tests are fine": (
+        "vitest.config.ts", "test: {}", "test: { passWithNoTests: true }", True,
+    ),
+    "one test alone is fine": (
+        "playwright.config.ts", "x({ forbidOnly: true })", "x({ forbidOnly: false })", True,
+    ),
+    "surefire runs none": ("pom.xml", "<p/>", "<p><skipTests>true</skipTests></p>", True),
+    "surefire leaves one out": (
+        "pom.xml", "<p/>", "<excludes><exclude>**/TillTest.java</exclude></excludes>", True,
+    ),
+    "a jar leaves one out": ("pom.xml", "<p/>", "<exclude>META-INF/*.SF</exclude>", False),
+    "gradle runs none": ("build.gradle", "test {}", "test {\n    enabled = false\n}", True),
+    "gradle leaves one out": ("build.gradle", "test {}", "test { exclude '**/TillTest*' }", True),
     "gradle": ("build.gradle", "test {}", "test { ignoreFailures = true }", True),
 }  # fmt: skip
 

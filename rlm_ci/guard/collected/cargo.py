@@ -1,0 +1,68 @@
+"""Which tests cargo builds and runs, by Cargo.toml: its targets, and its default features."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+
+from rlm_ci.guard.protected import config_sections
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rlm_ci.guard.collected.tree_side import TreeSide
+
+_MANIFEST = "Cargo.toml"
+_FEATURE = re.compile(r"\bfeature\s*=\s*\"([^\"]+)\"")
+_HAS_TESTS = re.compile(r"#\[(?:\w+::)*test\b|#\[cfg\(test\)\]")
+
+
+def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
+    """Whether cargo runs the tests of an integration test, or of a library's own file."""
+    folder = tree.nearest_folder(_MANIFEST, path)
+    manifest = _read(tree.read(folder + _MANIFEST))
+    inner = path.removeprefix(folder)
+    name = inner.removeprefix("tests/").removesuffix(".rs").removesuffix("/main")
+    if manifest is None:
+        return None, ""
+    if inner == "src/lib.rs":
+        targets = [{key: manifest.get(f"lib.{key}") for key in ("test", "harness")}]
+    elif inner.startswith("tests/") and "/" not in name:
+        listed: list[dict[str, Any]] = manifest.get("test") or []
+        targets = [one for one in listed if inner == one.get("path") or one.get("name") == name]
+        if not targets and manifest.get("package.autotests") is False:
+            return False, "cargo"
+    else:
+        return None, ""
+    needed = {feature for one in targets for feature in one.get("required-features") or ()}
+    has_tests = _HAS_TESTS.search(tree.read(path)) is not None
+    is_off = any(one.get("test") is False or one.get("harness") is False for one in targets)
+    return not (has_tests and is_off) and needed <= _defaults(manifest), "cargo"
+
+
+def is_default(text: str, path: str, tree: TreeSide) -> bool:
+    """Whether an attribute only asks for features that are on by default."""
+    needed = _FEATURE.findall(text)
+    manifest = _read(tree.nearest(_MANIFEST, path))
+    return (
+        bool(needed and manifest) and "not(" not in text and {*needed} <= _defaults(manifest or {})
+    )
+
+
+def _defaults(manifest: dict[str, Any]) -> set[str]:
+    found, waiting = set[str](), ["default"]
+    while waiting:
+        feature = waiting.pop()
+        if feature not in found:
+            found.add(feature)
+            waiting += manifest.get(f"features.{feature}") or []
+    return found
+
+
+@lru_cache(maxsize=16)
+def _read(text: str) -> dict[str, Any] | None:
+    """The settings by dotted names; None if there are none, or they cannot be read."""
+    found = config_sections.settings(_MANIFEST, text.encode("utf-8", "surrogateescape"))
+    return {name: json.loads(value) for name, value in found.items()} if found else None
