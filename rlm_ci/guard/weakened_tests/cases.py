@@ -45,6 +45,7 @@ class Facts(Value):
     filters: tuple[tuple[int, str], ...] = ()
     #: What it takes its cases from, and what it calls and replaces itself.
     given: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     replaced: tuple[tuple[int, str], ...] = ()
 
 

@@ -253,9 +253,14 @@ class _Comparing:
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
         if lost and path.endswith(".py"):
-            from rlm_ci.guard.weakened_tests.taken_over import is_said
+            from rlm_ci.guard.weakened_tests.taken_over import is_implied, is_said
 
-            lost = [one for one in lost if not is_said(one[1], gained, old.words)]
+            lost = [
+                one
+                for one in lost
+                if not is_said(one[1], gained, old.words)
+                and not (now.claims and is_implied(one[1], new.text))
+            ]
         if self.code.changed and lost:
             gone = self.code.gone()
             kept = [one for one in lost if gone.isdisjoint(words_of(one[1]))]
@@ -319,7 +324,9 @@ class _Comparing:
         words = [(one.words.keys(), one) for _, one in self.added]
         if any(_is_in(less, values, some, some, one) for some, one in words):
             self._note(MERGED, path, new)
-        elif self.code.changed and not self.code.gone().isdisjoint(less):
+        elif self.code.changed and not {*self.code.gone(), *_no_parameters(old, new)}.isdisjoint(
+            less
+        ):
             self._note(OBSOLETE, path, new)
         else:
             was, now = number
@@ -423,6 +430,11 @@ class _Comparing:
                 if known[text] < 0:
                     what = f"no other test of the file runs beside: {text[:_SHOWN]}"
                     self.found.append(Weakening(FOCUSED, what, path, line))
+
+
+def _no_parameters(old: Case, new: Case) -> set[str]:
+    """What a test had to be given, and has not."""
+    return set(old.facts.parameters) - set(new.facts.parameters)
 
 
 def _rounds(was: Facts, now: Facts) -> tuple[int, int] | None:

@@ -117,5 +117,6 @@ def _facts(function: Function, tables: CaseTables) -> Facts:
     return Facts(
         tuple(claims(function)), tuple(escapes(function)), tables.listed(function),
         tables.rounds(function), tuple(tables.filters(function)),
-        tuple(tables.given(function)), tuple(replaced(function)),
+        tuple(tables.given(function)), tuple(one.arg for one in function.args.args),
+        tuple(replaced(function)),
     )  # fmt: skip

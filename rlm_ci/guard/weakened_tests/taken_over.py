@@ -30,6 +30,16 @@ def is_said(claim: str, gained: Iterable[str], known: Collection[str]) -> bool:
     )
 
 
+def is_implied(claim: str, text: str) -> bool:
+    """Whether a test that goes on to use something need not claim that it is there."""
+    lost = _expression(claim)
+    if isinstance(lost, ast.Compare) and text_of(lost).endswith(" is not None"):
+        lost = lost.left
+    if not isinstance(lost, ast.Name | ast.Attribute | ast.Subscript):
+        return False
+    return re.search(rf"(?<![\w.]){re.escape(text_of(lost))}(?:\.|\[)", text) is not None
+
+
 def _expression(claim: str) -> ast.expr | None:
     try:
         node = ast.parse(claim).body[0]

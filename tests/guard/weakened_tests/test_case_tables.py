@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.guard.weakened_tests.compare import compare
+from rlm_ci.guard.weakened_tests.compare import CodeChange, compare
 from rlm_ci.guard.weakening import TextChange
 
 TEST = "\n@pytest.mark.parametrize('x', {})\ndef test_a(x):\n    assert total(x) == 3\n"
@@ -45,3 +45,13 @@ def test_fewer_cases_are_found(case: str, form: str) -> None:
     change = TextChange("tests/test_a.py", old + form.format(takes), new + form.format(takes_now))
     found = [one.rule for one in compare([change]).weakenings]
     assert found == (["test-removed"] if case in WEAKER else [])
+
+
+def test_cases_may_go_with_a_parameter_and_the_code() -> None:
+    old = (
+        "@pytest.mark.parametrize('new', [True, False])\ndef test_a(new):\n    assert a(new) == 3\n"
+    )
+    change = TextChange("tests/test_a.py", old, "def test_a():\n    assert a(True) == 3\n")
+    result = compare([change], CodeChange(changed=True))
+    assert (result.weakenings, [one.rule for one in result.notes]) == ((), ["obsolete"])
+    assert [one.rule for one in compare([change]).weakenings] == ["test-removed"]

@@ -45,6 +45,8 @@ def test_what_leaves_tests_out_has_an_owner(text: str, owners: list[str]) -> Non
         ("return", 0),
         ("if WIN:\n        return\n    assert x", 1),
         ("def inner():\n        return 3\n    assert inner()", 0),
+        ("for x in xs:\n        if x:\n            return\n    raise AssertionError('none')", 0),
+        ("for x in xs:\n        if x:\n            return\n    assert xs", 1),
         ("try:\n        assert x\n    except Exception:\n        pass", 1),
         ("try:\n        assert x\n    except AssertionError:\n        raise", 0),
         ("try:\n        import x\n    except Exception:\n        x = None", 0),

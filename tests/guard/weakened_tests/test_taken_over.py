@@ -34,6 +34,13 @@ HONEST = {
         "    got = total(1)\n    self.assertEqual(got[0], 1)\n    self.assertEqual(got[1], 2)\n",
         "    self.assertEqual(total(1), (1, 2))\n",
     ),
+    "that it is there": (
+        "    assert total.stats\n    assert total.stats.get(1) == 2\n",
+        "    assert total.stats.get(1) == 2\n",
+    ),
+    "that it is not None": (
+        "    assert got is not None\n    assert got[0] == 2\n", "    assert got[0] == 2\n",
+    ),
     "try": (TRY, RAISES),
     "a message by itself": (
         """\
@@ -67,6 +74,11 @@ WEAK = {
         "    got = total(1)\n    assert got[0] == 1\n    assert got[1] == 2\n",
         "    assert 1 in total(1)\n",
     ),
+    "that it is there, and no more": (
+        "    assert got\n    assert total.stats.get(1) == 2\n",
+        "    assert total.stats.get(1) == 2\n",
+    ),
+    "all that it says": ("    assert got\n    got.close()\n", "    got.close()\n"),
     "no message": (TRY, "    with pytest.raises(TypeError):\n        total(['x'])\n"),
     "another message": (TRY, RAISES.replace("no number", ".*")),
     "any error": (RAISES, RAISES.replace("TypeError", "Exception")),
