@@ -535,7 +535,7 @@ def test_no_later_run_is_clean_over_a_claim_that_could_not_be_checked(pushes: Pu
     critic.quote = "these words are in no file"
     pushes.push(a="one = 1  # FAULT one\n", b="two = 2\n")
     pushes.judge()
-    told = "## ➖ Nothing shown: 1 claim could not be checked"
+    told = "## ⚠️ Nothing shown: 1 claim could not be checked"
     assert stage.summary.splitlines()[1] == told
     assert stage.conclusions[-1] == "success"
     critic.quote = None
