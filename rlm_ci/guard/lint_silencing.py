@@ -141,6 +141,7 @@ def silencers(
 def _written(text: str) -> str:
     """``text`` with blanks as most people write them."""
     text = re.sub(r"(?<!\w) | (?![\w@])", "", " ".join(text.split()))
+    text = re.sub(r"\bno(?=cover\b|branch\b)", "no ", text)
     if re.match(r"#\w", text):
         text = re.sub(":(?=.)", ": ", f"# {text[1:]}", count=1)
     return text

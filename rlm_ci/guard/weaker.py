@@ -72,6 +72,8 @@ _DEFINED = (
     r"|struct|interface|enum|trait|type|const|let|var|mod|record) +(\w{3,100})"
     r"|^([A-Za-z_]\w{2,100})(?: ?: ?[\w\[\], .|\"']{1,100})? ?=(?!=)"
 )
+#: Texts of code that are names of something, such as a key: they have a sign or capitals inside.
+_KEYS = r"[\"'`]([A-Za-z_]\w*(?:[a-z][A-Z]|[a-z\d][._/-]|[A-Z\d]_)[\w./-]{4,}\w)[\"'`]"
 
 
 def kind_of(path: str) -> str:
@@ -189,7 +191,7 @@ def _has_tests(change: TextChange) -> bool:
 
 
 def _gone(code: Iterable[TextChange]) -> frozenset[str]:
-    """Names that the code defined, and defines no more."""
+    """Names and keys that the code had, and has no more; keys as words of a test, too."""
     before, after = set[str](), set[str]()
     for one in code:
         before |= _names(one.before or "")
@@ -198,4 +200,6 @@ def _gone(code: Iterable[TextChange]) -> frozenset[str]:
 
 
 def _names(text: str) -> set[str]:
-    return {one[1] or one[2] for one in re.finditer(_DEFINED, text, re.MULTILINE)}
+    names = {one[1] or one[2] for one in re.finditer(_DEFINED, text, re.MULTILINE)}
+    keys = set(re.findall(_KEYS, text))
+    return names | keys | {f'"{key}' for key in keys}

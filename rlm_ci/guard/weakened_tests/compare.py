@@ -20,7 +20,14 @@ from rlm_ci.guard.weakened_tests.cases import (
     telling,
     words_of,
 )
-from rlm_ci.guard.weakened_tests.strength import EXACT, NOTHING, conditions, shape, strength
+from rlm_ci.guard.weakened_tests.strength import (
+    EXACT,
+    NOTHING,
+    PRESENCE,
+    conditions,
+    shape,
+    strength,
+)
 from rlm_ci.guard.weakening import RestOfTree, Weakening
 from rlm_ci.text.printable import count
 from rlm_ci.validators import test_file_names
@@ -47,6 +54,8 @@ _SHOWN = 120
 _ALIKE, _TAKEN = 0.6, 0.75
 #: The same for tests with most of the words of their names in common, and for a list of cases.
 _ALIKE_NAMED, _TAKEN_LISTED = 0.25, 0.5
+#: Parts of a name that is long enough to be known again in a longer one.
+_LONG_NAME = 3
 _PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 #: Tests that are compared with all others.
 _MOST = 400
@@ -249,7 +258,7 @@ class _Comparing:
         lost = [
             one
             for one in _more(was.claims, now.claims)
-            if not self._gained[one[1]] and one[1] not in elsewhere
+            if not self._gained[one[1]] and one[1] not in elsewhere and not self._is_freed(one[1])
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
         if lost and path.endswith(".py"):
@@ -278,6 +287,8 @@ class _Comparing:
         more = Counter(new.words) - Counter(old.words)
         real = sorted(_real(gained, lost), reverse=True)
         parts = [(said, strength(one)) for _, said in lost for one in _asked(said, real)]
+        if real and real[0] >= EXACT:  # that a helper, which the test has no more, is there
+            parts = [one for one in parts if one[1] > PRESENCE or _is_about(one[0], new)] or parts
         near = {said: _nearest(said, gained) for _, said in lost}
         parts.sort(key=lambda one: (-one[1], -near[one[0]]))
         text = min(parts, key=lambda one: (near[one[0]], -one[1]))[0][:_SHOWN]
@@ -343,6 +354,13 @@ class _Comparing:
         for _, one in self.added:
             found.update(text for _, text in one.facts.claims)
         return found
+
+    def _is_freed(self, claim: str) -> bool:
+        """Whether a test asserts by now, without its condition, what had one."""
+        return claim.startswith("if ") and any(
+            claim.endswith(f" {one}") and one.startswith(("assert", "require", "expect"))
+            for one in self._gained
+        )
 
     @cached_property
     def _helpers(self) -> Mapping[str, Sequence[Case]]:
@@ -479,7 +497,7 @@ def _likeness(one: Case, other: Case) -> float:
         return likeness
     names = [_parts(test.last_name) for test in (one, other)]
     both, either = len(names[0] & names[1]), len(names[0] | names[1])
-    is_longer = both == min(map(len, names)) and 2 * both >= either
+    is_longer = both == min(map(len, names)) and (2 * both >= either or both > _LONG_NAME)
     return likeness + _ALIKE if is_longer or 2 * both > either else likeness
 
 
@@ -524,6 +542,11 @@ def _nearest(claim: str, others: Iterable[str]) -> float:
     words = words_of(claim).keys()
     shares = [len(words & more) / len(words | more) for more in map(words_of, others)]
     return max(shares, default=0.0)
+
+
+def _is_about(claim: str, test: Case) -> bool:
+    """Whether the test still has something that a claim names."""
+    return not telling(words_of(claim)).isdisjoint(test.words)
 
 
 def _is_checking(name: str) -> bool:

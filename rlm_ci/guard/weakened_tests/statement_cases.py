@@ -187,7 +187,7 @@ def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> F
         if one.text == "return" and one.block == following.block:
             escapes.append((one.line, "return"))
     claims = [
-        (one.line, _MESSAGE.sub(r"\1()", one.text))
+        (one.line, _PROPERTY.sub(r"\1.\2).toBe(\3)", _MESSAGE.sub(r"\1()", one.text)))
         for one in statements
         if language.claim.search(one.text)
     ]
@@ -308,8 +308,15 @@ _BLOCKS = frozenset((
     "program", "source_file", "statement_block", "statement_list", "class_body", "block",
     "declaration_list",
 ))  # fmt: skip
-#: What formatters and linters of JavaScript replace.
-_WORDS = {"'": '"', "\\'": "'", "var": "let", "const": "let"}
+#: What formatters and linters of JavaScript replace, and other names of a matcher.
+_WORDS = {
+    "'": '"', "\\'": "'", "var": "let", "const": "let",
+    "toBeCalled": "toHaveBeenCalled", "toBeCalledTimes": "toHaveBeenCalledTimes",
+    "toBeCalledWith": "toHaveBeenCalledWith", "lastCalledWith": "toHaveBeenLastCalledWith",
+    "nthCalledWith": "toHaveBeenNthCalledWith", "toThrowError": "toThrow",
+}  # fmt: skip
+#: A claim on one property of an object.
+_PROPERTY = re.compile(r"^(.*expect\(\w[\w.]{0,99})\)\.toMatchObject\(\{(\w+):([^{},]+)\}\)$")
 _GRAMMARS = {**DIALECTS, ".go": ("Go",), ".rs": ("Rust",), ".java": ("Java",)}
 _CALLED = r"(?:it|test|specify)(?:\.\w{1,20}){0,3}(?:\((?:[^()]|\([^()]*\))*\))?"
 _NAMED = r"\((?:\"([^\"]{1,200})|'([^']{1,200})|`([^`]{1,200}))"
