@@ -57,8 +57,9 @@ def environment(
     """Variables of a job that reports its outcomes, over ``base``, its own.
 
     ``folder`` is where the plugin writes, ``root`` the repository, both as the job sees them.
-    ``short`` keeps tracebacks to a line and runs every test, despite ``-x`` or ``--lf``; ``hide``
-    removes the variables by which code can see that pytest runs it.
+    ``short`` keeps tracebacks to a line, has hypothesis take the first example of a failure, and
+    runs every test, despite ``-x`` or ``--lf``; ``hide`` removes the variables by which code can
+    see that pytest runs it.
     """
     if not plugin:
         more = ["-rap", *(["--tb=line", "--maxfail=0"] if short else [])]

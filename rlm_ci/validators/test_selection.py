@@ -72,6 +72,15 @@ def narrowed(argv: Words, names: Words, root: str, exists: Exists) -> Words | No
     return None
 
 
+def unstopped(argv: Words) -> Words:
+    """``argv`` with every test binary run, even if one fails: cargo would stop behind that."""
+    is_cargo = os.path.basename(argv[0]) == "cargo" and "test" in argv[1:3]
+    if not is_cargo or "--no-fail-fast" in argv:
+        return argv
+    behind = argv.index("test") + 1
+    return (*argv[:behind], "--no-fail-fast", *argv[behind:])
+
+
 def narrowed_in(command: Command, names: Words, root: str) -> Words | None:
     """The same for a command that starts in the folder ``root``."""
 

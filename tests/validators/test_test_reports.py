@@ -300,6 +300,33 @@ def test_a_run_can_be_short_and_without_the_variables_of_pytest(
     assert [one.state for one in outcomes.tests] == ["failed"] * 4
 
 
+PROPERTY = """
+from hypothesis import given, settings, strategies
+
+class TestAll:
+    @settings(max_examples=500)
+    @given(strategies.lists(strategies.integers()))
+    def test_sums(self, numbers):
+        with open("calls", "a") as file:
+            file.write("x")
+        assert sum(numbers) < 10
+"""
+
+
+@pytest.mark.full
+def test_a_short_run_takes_the_first_example_of_a_failure(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "test_property.py").write_text(PROPERTY, encoding="utf-8")
+    calls = []
+    for short in (False, True):
+        _, outcomes = run(root, short=short)
+        assert [outcome.state for outcome in outcomes.tests] == ["failed"]
+        calls.append((root / "calls").stat().st_size)
+        (root / "calls").unlink()
+    assert calls[1] * 2 < calls[0]
+
+
 @pytest.mark.full
 def test_where_it_cannot_be_imported_the_summary_tells(root: Path) -> None:
     (root / "tests" / "test_broken.py").unlink()

@@ -16,7 +16,7 @@ import pytest
 
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators import test_counts
-from rlm_ci.validators.test_selection import narrowed, narrowed_in
+from rlm_ci.validators.test_selection import narrowed, narrowed_in, unstopped
 from testing import node_packages
 
 NODE = node_packages.TOOLS / "node_modules"
@@ -221,3 +221,17 @@ def test_a_real_runner_runs_what_is_named_and_nothing_else(tmp_path: Path, runne
     assert ran(name) == (0, 1)
     code, number = ran(name.replace("one", "none").replace("One", "None"))
     assert code or not number
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ("cargo test --offline", "cargo test --no-fail-fast --offline"),
+        ("/opt/bin/cargo +nightly test -- a", "/opt/bin/cargo +nightly test --no-fail-fast -- a"),
+        ("cargo test --no-fail-fast", "cargo test --no-fail-fast"),
+        ("cargo build", "cargo build"),
+        ("python -m pytest test", "python -m pytest test"),
+    ],
+)
+def test_a_binary_that_fails_is_not_the_last(argv: str, expected: str) -> None:
+    assert unstopped(tuple(argv.split())) == tuple(expected.split())

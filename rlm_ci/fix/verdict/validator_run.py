@@ -7,7 +7,7 @@ from rlm_ci.fix.options import SETUP
 from rlm_ci.guard import guard
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
-from rlm_ci.validators import test_reports, validator
+from rlm_ci.validators import test_reports, test_selection, validator
 from rlm_ci.values import Value
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.recorded_change import ended_of, record_of
@@ -106,7 +106,7 @@ class ValidatorRuns:
     ) -> ValidatorRun:
         """How a command ends in a fresh copy of ``tree``, once it has all that it needs.
 
-        It stops early where most tests fail. ``hide`` runs pytest's tests without its environment
+        It spends little where most tests fail. ``hide`` runs pytest's tests without its environment
         variables. ``keep`` bytes of its output are kept.
         """
 
@@ -199,7 +199,10 @@ class ValidatorRuns:
         hide: bool = False,
         keep: int = KEEP,
     ) -> dict[str, Any]:
-        """The record of a command, with the outcomes from our pytest plugin."""
+        """The record of a command, with the outcomes from our pytest plugin.
+
+        ``short`` runs all tests, and spends little on those that fail.
+        """
         commands = self._commands
         # Without a sandbox a command works where the copy lies.
         root = commands.place if commands.sandbox.isolated else copy.path if copy else commands.root
@@ -212,6 +215,7 @@ class ValidatorRuns:
                     folder, root, commands.env, plugin=plugin, short=short, hide=hide
                 )
                 extra = test_reports.mounts(folder) if commands.sandbox.isolated and plugin else ()
+            argv = test_selection.unstopped(argv) if short else argv
             ended = commands.run(Launch(argv, timeout, env=env), copy, extra=extra, keep=keep)
             return record_of(ended) | {"reported": test_reports.collect(folder), "root": root}
 

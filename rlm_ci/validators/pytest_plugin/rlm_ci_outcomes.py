@@ -262,6 +262,18 @@ def pytest_itemcollected(item: Any) -> None:
     if _RECORDER is not None:
         with suppress(Exception):
             _RECORDER.collected(item)
+        if _RECORDER.settings.get("short"):
+            with suppress(Exception):
+                _shorten(item.function)
+
+
+def _shorten(test: Any) -> None:
+    """Keep hypothesis from looking for a smaller example of a failure."""
+    name = "_hypothesis_internal_use_settings"
+    settings = getattr(test, name, None)
+    if settings is not None:
+        phases = [phase for phase in settings.phases if phase.name not in ("shrink", "explain")]
+        setattr(test, name, type(settings)(settings, phases=phases))
 
 
 def pytest_collectreport(report: Any) -> None:
