@@ -74,6 +74,11 @@ _DEFINED = (
 )
 #: Texts of code that are names of something, such as a key: they have a sign or capitals inside.
 _KEYS = r"[\"'`]([A-Za-z_]\w*(?:[a-z][A-Z]|[a-z\d][._/-]|[A-Z\d]_)[\w./-]{4,}\w)[\"'`]"
+#: What code says when it refuses something; tests quote it.
+_REFUSED = (
+    r"(?:\braise [\w.]{1,80}|\bthrow new \w{1,80}|\berrors\.New|\bErrorf|\bpanic!?|\bbail!)"
+    r"\(\s{0,40}(?:\"([^\"\n]{3,200})\"|'([^'\n]{3,200})')"
+)
 
 
 def kind_of(path: str) -> str:
@@ -191,7 +196,10 @@ def _has_tests(change: TextChange) -> bool:
 
 
 def _gone(code: Iterable[TextChange]) -> frozenset[str]:
-    """Names and keys that the code had, and has no more; keys as words of a test, too."""
+    """Names, keys and messages of errors that the code had, and has no more.
+
+    Keys and messages are there as words of a test, too.
+    """
     before, after = set[str](), set[str]()
     for one in code:
         before |= _names(one.before or "")
@@ -202,4 +210,5 @@ def _gone(code: Iterable[TextChange]) -> frozenset[str]:
 def _names(text: str) -> set[str]:
     names = {one[1] or one[2] for one in re.finditer(_DEFINED, text, re.MULTILINE)}
     keys = set(re.findall(_KEYS, text))
-    return names | keys | {f'"{key}' for key in keys}
+    said = {one[1] or one[2] for one in re.finditer(_REFUSED, text)}
+    return names | keys | {f'"{one}' for one in keys | said}

@@ -37,6 +37,12 @@ _PART = (
 )
 #: An assertion of Python, or a macro, that only says that something is true.
 _BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"
+#: The number that is compared, and how far it may be away: in all, or in parts of it.
+_TOLERANCE = (
+    r"(?:\bapprox\(|AlmostEquals?\(.{1,200}, ?)-?(\d{1,15}(?:\.\d{1,15})?),"
+    r".{0,40}?\b(?:(?:abs|delta)=(\d{1,15}(?:\.\d{1,15})?)|rel=(\d{1,15}(?:\.\d{1,15})?))"
+)
+_WIDE = 0.1
 _QUOTED = r"\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+'|`(?:[^`\\]|\\.)+`"
 _NUMBER = r"\b\d[\d.]*"
 
@@ -49,11 +55,22 @@ def strength(claim: str) -> int:
         return PRESENCE
     if re.search(_WORDED, claim):
         return WORDED
+    if _is_wide(claim):
+        return PART
     if re.search(_EXACT, claim) and not re.search(r"(?i)not_?equal|assert_ne", claim):
         return EXACT
     if re.search(_PART, claim):
         return PART
     return PRESENCE if re.search(_BARE, claim) else EXACT
+
+
+def _is_wide(claim: str) -> bool:
+    """Whether a comparison of Python lets a number be wrong by a tenth of it, or more."""
+    found = re.search(_TOLERANCE, claim)
+    if not found:
+        return False
+    value, absolute, relative = (float(one or 0) for one in found.groups())
+    return relative >= _WIDE or (absolute > 0 and absolute >= _WIDE * value)
 
 
 def conditions(claim: str) -> list[str]:

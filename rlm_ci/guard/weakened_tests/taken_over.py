@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _EQUAL = re.compile(r"assert(?:\w*Equals?)$")
+#: What the claims of unittest ask for.
+_FORMS = {
+    "assertEqual": "{} == {}", "assertNotEqual": "{} != {}", "assertTrue": "{}",
+    "assertFalse": "not {}", "assertIs": "{} is {}", "assertIsNot": "{} is not {}",
+    "assertIsNone": "{} is None", "assertIsNotNone": "{} is not None", "assertIn": "{} in {}",
+    "assertNotIn": "{} not in {}", "assertIsInstance": "isinstance({}, {})",
+    "assertGreater": "{} > {}", "assertGreaterEqual": "{} >= {}", "assertLess": "{} < {}",
+    "assertLessEqual": "{} <= {}",
+}  # fmt: skip
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 #: How a claim names the exception that was raised.
 _RAISED = re.compile(r"\bstr\(\w+(?:\.\w+)?\)|\.(?:args|value|exception|message)\b")
@@ -25,9 +34,23 @@ def is_said(claim: str, gained: Iterable[str], known: Collection[str]) -> bool:
     """Whether one of ``gained`` makes a claim that is gone; ``known``: the words of its test."""
     lost = _expression(claim)
     return lost is not None and any(
-        _has_values(lost, new, known) or _has_message(lost, claim, new)
+        _plain(lost) == _plain(new)
+        or _has_values(lost, new, known)
+        or _has_message(lost, claim, new)
         for new in filter(None, map(_expression, gained))
     )
+
+
+def _plain(node: ast.expr) -> str:
+    """A claim of unittest as one of pytest, without what ``self`` has."""
+    name, text = callee(node), text_of(node)
+    if isinstance(node, ast.Call) and name.startswith("assert"):
+        form = _FORMS.get(name, _FORMS["assertEqual"] if _EQUAL.match(name) else "")
+        if form.count("{}") in range(1, len(node.args) + 1):
+            text = form.format(*map(text_of, node.args))
+    elif isinstance(node, ast.Call) and name == "raises":
+        text = text.partition(".")[2] if text.startswith("pytest.") else text
+    return text.replace("self.", "").replace("assertRaises(", "raises(")
 
 
 def is_implied(claim: str, text: str) -> bool:
@@ -65,7 +88,9 @@ def _has_values(lost: ast.expr, new: ast.expr, known: Collection[str]) -> bool:
     for subject, value in (sides, sides[::-1]) if sides else ():
         names = {one.id for one in ast.walk(subject) if isinstance(one, ast.Name)}
         is_whole = isinstance(value, _DISPLAYS) or (
-            isinstance(value, ast.Call) and len(value.args) + len(value.keywords) > 1
+            isinstance(value, ast.Call)
+            and len(value.args) + len(value.keywords) > 1
+            and (callee(value)[:1].isupper() or callee(value) == "dict")
         )
         if not is_whole or isinstance(subject, _DISPLAYS) or not names & set(known):
             continue

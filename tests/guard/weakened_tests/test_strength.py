@@ -25,8 +25,12 @@ CLAIMS = {
         "pytest.raises(Exception)", "assertNotNull(cart)", "if err!=nil t.Fatal(err)",
         "assert!(found)", "assert items == []",
     ],
-    PART: ["assert 'x' in said", "expect(x).toContain(1)", "assert a > 3", "assert!(a != b)"],
+    PART: ["assert a == pytest.approx(15, abs=40)", "assert a == approx(15, rel=0.5)",
+           "self.assertAlmostEqual(a, 15, delta=2)", "pytest.raises((KeyError, TypeError))",
+           "assert 'x' in said", "expect(x).toContain(1)", "assert a > 3", "assert!(a != b)"],
     EXACT: [
+        "assert a == approx(15)", "assert a == approx(15.5, abs=0.01)",
+        "self.assertAlmostEqual(a, 15, delta=0.1)", "pytest.raises(Exception, match='no')",
         "assert a == 3", "expect(x).toEqual([1])", "assert_eq!(a,3)", "assertEquals(3, a)",
         "pytest.raises(ValueError)", "if got!=want t.Errorf(\"x\")", "#[should_panic]",
         "mock.assert_called_once_with(3)", "assert add(1, 1) == 2", "assert f() == ('a', 'a')",

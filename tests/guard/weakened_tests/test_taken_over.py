@@ -41,6 +41,12 @@ HONEST = {
     "that it is not None": (
         "    assert got is not None\n    assert got[0] == 2\n", "    assert got[0] == 2\n",
     ),
+    "nothing by pytest": ("    self.assertEqual(total([]), 0)\n", "    assert total([]) == 0\n"),
+    "none by pytest": ("    self.assertIsNone(self.total)\n", "    assert total is None\n"),
+    "an error by pytest": (
+        "    with self.assertRaises(TypeError):\n        total('x')\n",
+        "    with pytest.raises(TypeError):\n        total('x')\n",
+    ),
     "try": (TRY, RAISES),
     "a message by itself": (
         """\
