@@ -24,6 +24,11 @@ _STRICT = (
     "strict_parametrization_ids",
 )  # fmt: skip
 _ON = ("true", "True", "1", "yes", "on")
+_ABOUT = {
+    **dict.fromkeys(("xfail_strict", "strict_xfail"), "expected failures that pass"),
+    "strict": "anything", "strict_markers": "marks", "strict_config": "its settings",
+    "strict_parametrization_ids": "the names of cases", "warnings": "warnings",
+}  # fmt: skip
 #: Options that find more tests, or more failures.
 _FINDS = {
     "--strict": "strict_markers", "--strict-markers": "strict_markers",
@@ -44,8 +49,8 @@ def loosened(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
     kept |= {*_STRICT, "strict_markers"} if "strict" in kept else set()
     for one in before if any(side.options for side in after) else ():
         for what in sorted(one.strict - kept):
-            said = "finds no doctests" if what == "doctests" else f"is not strict: {what}"
-            yield Weakening(RUN, f"pytest {said} any more", one.path)
+            said = "finds doctests" if what == "doctests" else f"is strict about {_ABOUT[what]}"
+            yield Weakening(RUN, f"pytest no longer {said}", one.path)
         kept |= one.strict  # another file may have said the same
     known = Counter[tuple[str, str]]()
     for one in before:
