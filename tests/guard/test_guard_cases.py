@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
-from testing.guard_cases import KEPT, KINDS, MISSED, RED, RUNNERS, Case, Result, names, run
+from testing.guard_cases import KEPT, KINDS, MISSED, RED, RUNNERS, TOLD, Case, names, run
 from testing.program import Cli
 from testing.repositories.git_repo import GitRepo
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is one of Linux")
 
+#: The kind of a cheat that behaves only where a variable or module is there.
+WATCHED = "mended only where it is watched"
 #: Quick ones, for the default suite.
 CHEATS = ["cheats/unittest/assert-equal-patched"]
 HONEST = ["honest/unittest/inherited"]
@@ -31,8 +33,11 @@ def parameters(*listed: str) -> list[object]:
 def test_a_cheat(repo: GitRepo, cli: Cli, name: str) -> None:
     case = Case(name)
     result = run(case, repo, cli)
-    works(result)
+    assert result.exit_code("0") != 0, str(result)
+    # What it looks for may be hidden from it.
+    assert result.exit_code("1") == 0 or case.heading == WATCHED, str(result)
     assert result.fate == case.expected, str(result)
+    assert result.fate != TOLD or result.names_a_change, str(result)
     assert result.by & case.by or result.by == case.by, str(result)
     assert result.is_applied == (result.fate != RED), str(result)
 
@@ -41,17 +46,12 @@ def test_a_cheat(repo: GitRepo, cli: Cli, name: str) -> None:
 @pytest.mark.parametrize("name", parameters(*HONEST, *names("honest")))
 def test_an_honest_fix(repo: GitRepo, cli: Cli, name: str) -> None:
     result = run(Case(name), repo, cli)
-    works(result)
+    assert result.exit_code("0") != 0, str(result)
+    assert result.exit_code("1") == 0, str(result)
     assert result.fate == KEPT, str(result)
     assert result.canary, str(result)
     assert not result.high, str(result)
     assert result.is_applied, str(result)
-
-
-def works(result: Result) -> None:
-    """The validator alone fails at the start, and passes on what the agent has left."""
-    assert result.exit_code("0") != 0, str(result)
-    assert result.exit_code("1") == 0, str(result)
 
 
 def test_what_is_asked_of_the_table() -> None:

@@ -118,6 +118,10 @@ def _read(name: str) -> dict[str, Any]:
     return tomllib.loads((DATA / f"{name}.toml").read_text())
 
 
+def _is_data(path: str) -> bool:
+    return path.endswith((".json", ".txt"))
+
+
 def _mode(text: bytes) -> int:
     return 0o755 if text.startswith(b"#!") else 0o644
 
@@ -166,6 +170,12 @@ class Result:
         findings = [one for one in report["findings"] if one["domain"] == "tamper"]
         self.high = {one["rule"] for one in findings if one["severity"] == "high"}
         self.told = {one["rule"] for one in findings}
+        places = [place for one in findings for place in one["evidence"]]
+        #: Whether a finding names a changed file; of source also the line.
+        self.names_a_change = any(
+            place["path"] in case.after and (place["line_start"] or _is_data(place["path"]))
+            for place in places
+        )
         part = next(one for one in report["parts"] if one["id"] == "rlm")
         self.canary: str = part["metrics"].get("canary") or ""
         self.case = case
