@@ -106,6 +106,8 @@ def run(
         code_changed=any(map(weaker.is_product, paths)),
         rest=UnchangedFiles(changes, _LIMIT),
     )
+    if result.weakenings:
+        result = _without_reverts(result, changes, sides)
     unread = (*result.not_read, *sides.unread)
     is_strict, authorship = _strictness(changes, options) if result.weakenings else (False, "")
     findings = _findings(result, sides, is_strict=is_strict)
@@ -140,6 +142,21 @@ def run(
     }
     pointers = sum(len(one.evidence) for one in findings)
     return Part(ID, summary, metrics, tuple(findings), evidence=Evidence(pointers, pointers))
+
+
+def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -> ComparedTests:
+    """Tests that a revert takes back with the code are no weakening."""
+    from rlm_ci.checks._reverts import taken_back
+    from rlm_ci.guard import weaker
+    from rlm_ci.guard.weakened_tests.compare import OBSOLETE, REMOVED, WEAKENED
+
+    product = [path for path in sides.contents if weaker.is_product(path)]
+    found = taken_back(changes, sides.contents, product, _LIMIT)
+    gone = [one for one in result.weakenings if one.path in found]
+    gone = [one for one in gone if one.rule in (REMOVED, WEAKENED)]
+    notes = [one.replace(rule=OBSOLETE) for one in gone]
+    left = tuple(one for one in result.weakenings if one not in gone)
+    return result.replace(weakenings=left, notes=(*result.notes, *notes))
 
 
 def _strictness(changes: ChangeSet, options: Settings) -> tuple[bool, str]:
@@ -235,6 +252,11 @@ class _Sides:
                 self.unread.append((path, "it is large, binary or no regular file"))
             else:
                 self.changes.append(TextChange(path, text_of(old), text_of(new)))
+
+    @property
+    def contents(self) -> Mapping[str, bytes | None]:
+        """The bytes of each file after the change."""
+        return self._contents["new"]
 
     def place(self, one: Weakening) -> Location:
         """Where a weakening is, with its line as it stands there."""
