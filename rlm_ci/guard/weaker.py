@@ -9,9 +9,9 @@ import re
 from functools import cache
 
 from rlm_ci.guard import new_silencers
-from rlm_ci.guard.collected import collected
+from rlm_ci.guard.collected import collected, doctests
 from rlm_ci.guard.collected.tree_side import TreeSide
-from rlm_ci.guard.weakened_tests import compare, doctests, snapshots
+from rlm_ci.guard.weakened_tests import compare, snapshots
 from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests
 from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
 from rlm_ci.validators import test_file_names

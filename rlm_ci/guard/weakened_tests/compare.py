@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cached_property, lru_cache
+from functools import cached_property
 from operator import itemgetter
 
+from rlm_ci.guard.weakened_tests import rewritten
 from rlm_ci.guard.weakened_tests.cases import (
     READ_BY_STATEMENTS,
     Case,
@@ -50,13 +51,10 @@ MOVED, RENAMED, MERGED = "moved", "renamed", "merged"
 OBSOLETE, EXPECTED, REASONED, COPIED = "obsolete", "expected", "reasoned", "copied"
 
 _SHOWN = 120
-#: Parts of the words of a test that another one must have: to be the same, and to have taken it in.
-_ALIKE, _TAKEN = 0.6, 0.75
-#: The same for tests with most of the words of their names in common, and for a list of cases.
-_ALIKE_NAMED, _TAKEN_LISTED = 0.25, 0.5
-#: Parts of a name that is long enough to be known again in a longer one.
-_LONG_NAME = 3
-_PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
+#: The part of the words of a test that another one must have to have taken it in; a list of cases.
+_TAKEN, _TAKEN_LISTED = 0.75, 0.5
+#: What fails a test by itself, and letters of a text that says what a claim is about.
+_THROWS, _LONG_WORD = ("throw", "raise"), 8
 #: Tests that are compared with all others.
 _MOST = 400
 
@@ -168,9 +166,11 @@ class _Comparing:
         if self.lost and self.added:
             self._match(lambda place: place[1].body, RENAMED)
         for path, test in self.lost[:_MOST]:
-            near = [(_likeness(test, one), where, one) for where, one in self.added[:_MOST]]
+            near = [
+                (rewritten.likeness(test, one), where, one) for where, one in self.added[:_MOST]
+            ]
             best = max(near, key=itemgetter(0), default=None)
-            if best and best[0] >= _ALIKE:
+            if best and best[0] >= rewritten.ALIKE:
                 self.pairs.append((path, test, best[1], best[2]))
                 self.lost.remove((path, test))
                 self.added.remove((best[1], best[2]))
@@ -217,12 +217,26 @@ class _Comparing:
             else:
                 gone.append((path, test))
         copies = self._copies({test.last_name for _, test in gone}) if gone else frozenset()
+        anew = self._written_anew(gone)
         for path, test in gone:
             if (test.last_name, test.body) in copies:
                 self._note(COPIED, path, test, "old")
-            else:
+            elif id(test) not in anew and not rewritten.runs_nothing(test, self.old[path]):
                 what = f"{test.name[:_SHOWN]} is gone"
                 self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
+
+    def _written_anew(self, gone: Collection[tuple[str, Case]]) -> frozenset[int]:
+        """Pair the tests that were written anew together with the code; their ids."""
+        if not (gone and self.added and self.code.changed):
+            return frozenset()
+        paired = {id(test): id(kept) for _, test, _, kept in self.pairs}
+        found = rewritten.successors(gone, self.added, (self.old, self.new), paired)
+        for path, test, new in found:
+            self.pairs.append((path, test, path, new))
+            self._note(RENAMED, path, new)
+        taken = {id(new) for *_, new in found}
+        self.added = [place for place in self.added if id(place[1]) not in taken]
+        return frozenset(id(test) for _, test, _ in found)
 
     def _copies(self, names: Collection[str]) -> frozenset[tuple[str, str]]:
         """Name and body of the tests with these names that run in files that did not change."""
@@ -261,6 +275,8 @@ class _Comparing:
             if not self._gained[one[1]] and one[1] not in elsewhere and not self._is_freed(one[1])
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
+        if any(new.words.get(word, 0) > old.words.get(word, 0) for word in _THROWS):
+            lost = [one for one in lost if not re.match(r"(?:\w+\.)?fail\(", one[1])]
         if lost and path.endswith(".py"):
             from rlm_ci.guard.weakened_tests.taken_over import is_implied, is_said
 
@@ -272,13 +288,30 @@ class _Comparing:
             ]
         if self.code.changed and lost:
             gone = self.code.gone()
-            kept = [one for one in lost if gone.isdisjoint(words_of(one[1]))]
+            kept = [
+                one
+                for one in lost
+                if gone.isdisjoint(words_of(one[1]))
+                and gone.isdisjoint(rewritten.subtest(old, one[0]))
+            ]
             if len(kept) < len(lost):
                 self._note(OBSOLETE, path, new)
-            lost = kept
+            lost = [one for one in kept if not self._is_said_anew(one[1], new)]
+            if len(lost) < len(kept):
+                self._note(EXPECTED, path, new)
         if lost and (message := self._judged(lost, gained, old, path, new)):
             what = f"{name} {message}"
             self.found.append(Weakening(WEAKENED, what, place, lost[0][0], "old"))
+
+    def _is_said_anew(self, claim: str, test: Case) -> bool:
+        """Whether a new test asserts something of a text that only this claim had."""
+        told = {word for word in words_of(claim) if word[0] == '"' and len(word) > _LONG_WORD}
+        told -= test.words.keys()
+        return bool(told) and any(
+            told <= one.words.keys()
+            and any(strength(said) >= EXACT for _, said in one.facts.claims)
+            for _, one in self.added
+        )
 
     def _judged(
         self, lost: list[tuple[int, str]], gained: list[str], old: Case, path: str, new: Case
@@ -421,7 +454,7 @@ class _Comparing:
         ran = {path for _, _, path, _ in self.pairs}
         known: Counter[tuple[str, str]] = Counter()
         for file in self.old.values():
-            known.update((one.owner, "" if one.owner else one.text) for one in file.skips)
+            known.update((one.owner, "" if one.owner else _unnamed(one.text)) for one in file.skips)
         for path, file in self.new.items():
             for one in file.skips:
                 if one.owner and one.owner not in earlier:
@@ -429,7 +462,7 @@ class _Comparing:
                 is_global = one.is_global or path.endswith("conftest.py")
                 if not one.owner and path not in ran and not is_global:
                     continue
-                key = (earlier[one.owner], "") if one.owner else ("", one.text)
+                key = (earlier[one.owner], "") if one.owner else ("", _unnamed(one.text))
                 known[key] -= 1
                 if known[key] >= 0:
                     continue
@@ -462,6 +495,11 @@ def _rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
     return sum(one or 0 for one in was.rounds), sum(one or 0 for one in now.rounds)
 
 
+def _unnamed(text: str) -> str:
+    """A statement without the name that it gives."""
+    return re.sub(r"^(?:export )?let \w+", "let", text)
+
+
 def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:
     """The functions beside the tests."""
     found: dict[str, list[Case]] = {}
@@ -482,28 +520,6 @@ def _more(
         if surplus[text] > 0:
             surplus[text] -= 1
             yield line, text
-
-
-def _likeness(one: Case, other: Case) -> float:
-    """How much of their words two tests share, from 0 to 1; those of their names count more."""
-    few, many = sorted((one.size, other.size))
-    if few < _ALIKE_NAMED * many:  # nothing would make them alike
-        return 0.0
-    words, more = one.words, other.words
-    shared = sum(min(words[word], more[word]) for word in words.keys() & more.keys())
-    every = few + many - shared
-    likeness = shared / every if every else 0.0
-    if likeness < _ALIKE_NAMED:
-        return likeness
-    names = [_parts(test.last_name) for test in (one, other)]
-    both, either = len(names[0] & names[1]), len(names[0] | names[1])
-    is_longer = both == min(map(len, names)) and (2 * both >= either or both > _LONG_NAME)
-    return likeness + _ALIKE if is_longer or 2 * both > either else likeness
-
-
-@lru_cache(maxsize=4096)
-def _parts(name: str) -> frozenset[str]:
-    return frozenset(part.lower() for part in re.findall(_PARTS, name)) - {"test"}
 
 
 def _is_in(

@@ -21,6 +21,10 @@ _ENDINGS = (".snap", ".ambr", ".storyshot", ".golden")
 _MARKS = (".approved", ".verified")
 
 
+#: Letters of both sides of a snapshot that is compared by them, too; the part that stays.
+_SHORT, _ALIKE = 2000, 0.7
+
+
 def is_snapshot(path: str) -> bool:
     folder, _, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
@@ -41,11 +45,17 @@ def replaced(
     for one in changes:
         if one.before is None or one.after is None:
             continue
-        old, new = (Counter(text.splitlines()) for text in (one.before, one.after))
+        old, new = (Counter(text.split("\n")) for text in (one.before, one.after))
         lost = (old - new).total()
         if not lost:
             continue
-        if code_changed and 2 * lost <= old.total():
+        part = lost / old.total()
+        if len(one.before) + len(one.after) <= _SHORT:
+            from difflib import SequenceMatcher
+
+            matcher = SequenceMatcher(None, one.before, one.after, autojunk=False)
+            part = 0.0 if matcher.ratio() >= _ALIKE else part
+        if code_changed and part <= 1 / 2:
             notes.append(Weakening(EXPECTED, one.path.rpartition("/")[2], one.path))
             continue
         why = "most of it is new" if code_changed else "no code changed"

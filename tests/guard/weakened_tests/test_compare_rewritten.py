@@ -150,6 +150,43 @@ test('total timeout wins over the limit', t => {
 """
 
 #: A file before and after, others before and after, and whether code changed with them.
+BY_KIND = """\
+def test_list_by_kind():
+    found = shop.list('new')
+    assert found[0].name == 'a'
+"""
+BY_ALL = """\
+def test_list_by_all_arguments():
+    found = shop.list('new', 'up', 3)
+    assert found[0].name == 'b'
+    assert len(found) == 54
+"""
+REFUSED = """\
+test('does not follow', async t => {
+  await t.throwsAsync(get('/far'), {code: 1});
+  await t.throwsAsync(get('/ordinary-host'), {code: 1});
+});
+"""
+FOLLOWED = """\
+test('does not follow', async t => {
+  await t.throwsAsync(get('/far'), {code: 1});
+});
+test('follows a plain name', async t => {
+  t.is(await get('/ordinary-host'), 'ok');
+});
+"""
+FAILS = """\
+test('a', async t => {
+  try { await f() } catch (e) { t.fail(e.stack) }
+});
+"""
+OPTION = """\
+	t.Run("tty", func(t *testing.T) {
+		if run(WithTTY()) != 1 {
+			t.Error()
+		}
+	})
+"""
 SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
     "a case of a list, by a function beside": (PY, WRITES, LISTED, {}),
     "in a macro": (JS, EXTENDS, MACRO, {}),
@@ -184,6 +221,21 @@ SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
     ),
     "a longer name": (PY, SESSION, SESSION_ACCESSED, {}),
     "another name, in camel case": (JS, LIMIT, TOTAL_LIMIT, {}),
+    "written anew in its place, for more": (PY, BY_KIND, BY_ALL, {}),
+    "a refusal that is lifted": (JS, REFUSED, FOLLOWED, {}),
+    "a failure that is thrown": (JS, FAILS, FAILS.replace("t.fail(e.stack)", "throw e"), {}),
+    "a test that was left out already": (
+        JS, "test.skip('old', t => { t.is(f(), 1) });\ntest('a', t => { t.is(g(), 1) });\n",
+        "test('a', t => { t.is(g(), 1) });\n", {},
+    ),
+    "a test of nothing": (
+        JS, "test('x', t => {\n  t.pass();\n});\ntest('a', t => { t.is(g(), 1) });\n",
+        "test('a', t => { t.is(g(), 1) });\n", {},
+    ),
+    "another name for what skips": (
+        JS, "const fn = darwin ? test.skip : test;\ntest('a', t => { t.is(g(), 1) });\n",
+        "const testFunction = darwin ? test.skip : test;\ntest('a', t => { t.is(g(), 1) });\n", {},
+    ),
 }  # fmt: skip
 #: The same for tests that ask for less, and what is told of them.
 LESS: dict[str, tuple[str, str, str, str]] = {
@@ -235,6 +287,14 @@ def test_what_is_said_of_a_failure_is_no_claim(path: str, text: str) -> None:
     assert compare([TextChange(path, text, text.replace("one", "other"))]).weakenings == ()
     gone = text.replace("pytest.fail", "print").replace("t.Errorf", "t.Logf")
     assert len(compare([TextChange(path, text, gone)]).weakenings) == 1
+
+
+def test_a_subtest_goes_with_the_option_that_it_names() -> None:
+    other = OPTION.replace("tty", "file").replace("WithTTY", "WithFile")
+    before = f"func TestOptions(t *testing.T) {{\n{OPTION}{other}}}\n"
+    change = [TextChange(GO, before, before.replace(OPTION, ""))]
+    assert compare(change, CodeChange(True, lambda: frozenset(("WithTTY",)))).weakenings == ()
+    assert compare(change, CodeChange(True, lambda: frozenset(("WithNet",)))).weakenings != ()
 
 
 @pytest.mark.parametrize("case", SAME)

@@ -30,6 +30,14 @@ def test_a_snapshot_is_replaced_or_changes_with_the_code(
     assert (len(found), len(notes)) == expected
 
 
+def test_a_short_snapshot_is_compared_by_its_letters() -> None:
+    old = "hide paste keys=1;1 clear success keys=0;1 show"
+    for new, found in ((old.replace("keys=1;1", "keys>1"), 0), ("quite another line of it", 1)):
+        change = TextChange("testdata/a.golden", old, new)
+        assert len(replaced([change], code_changed=True)[0]) == found
+        assert len(replaced([change], code_changed=False)[0]) == 1
+
+
 def test_snapshots_are_known_by_name() -> None:
     assert all(
         map(is_snapshot, ["a/__snapshots__/x.ambr", "src/snapshots/a.snap", "x.approved.txt"])
