@@ -39,6 +39,8 @@ _MORE = re.compile(
     r"(?:^|\.)(?:strict|strict_\w+|check_untyped_defs|disallow_\w+|warn_\w+|branch"
     r"|no_implicit_\w+|extra_checks)$"
 )
+#: The section of ruff that its rules stand in, or stood in front of.
+_RUFF = re.compile(r"^(tool\.ruff\.)lint\.|^lint\.(?=(?:extend-)?(?:select|ignore)$)")
 _WORDS = re.compile(r"[^\s,\[\]\"']+")
 #: Where rules are switched off one by one, in files of JavaScript's tools.
 _RULE_OFF = re.compile(r"[\"']([\w@/-]{2,80})[\"']\s{0,4}:\s{0,4}\[?\s{0,4}(?:[\"']off[\"']|0\b)")
@@ -175,4 +177,5 @@ def _settings(path: str, text: str) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def _read(path: str, text: str) -> dict[str, str] | None:
     found = config_sections.settings(path, text.encode("utf-8", "surrogateescape"))
-    return found and {name: value for name, value in found.items() if _TOOLS.search(name)}
+    tools = {name: value for name, value in (found or {}).items() if _TOOLS.search(name)}
+    return found and {_RUFF.sub(r"\1", name): value for name, value in tools.items()}

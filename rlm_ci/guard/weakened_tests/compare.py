@@ -351,7 +351,9 @@ class _Comparing:
     def _cases(self, place: str, old: Case, path: str, new: Case) -> None:
         """What became of the cases that a test lists, or goes through in a loop."""
         was, now = old.facts, new.facts
-        if was.cases and now.cases is not None and now.cases < was.cases:
+        if was.cases and not now.cases and _takes_another(old, new):
+            self._note(MERGED, path, new)  # a fixture has the cases
+        elif was.cases and now.cases is not None and now.cases < was.cases:
             self._fewer(place, old, path, new, (was.cases, now.cases))
         elif (rounds := _rounds(was, now)) and rounds[1] < rounds[0]:
             self._fewer(place, old, path, new, rounds)
@@ -558,6 +560,13 @@ def _nearest(claim: str, others: Iterable[str]) -> float:
     words = words_of(claim).keys()
     shares = [len(words & more) / len(words | more) for more in map(words_of, others)]
     return max(shares, default=0.0)
+
+
+def _takes_another(old: Case, new: Case) -> bool:
+    """Whether another parameter of Python stands in place of one."""
+    heads = [re.search(r"def \w+\(([^)]*)\)", one.text) for one in (old, new)]
+    was, now = (set(re.findall(r"(\w+)\s*(?=[:,=]|$)", one[1])) if one else set() for one in heads)
+    return bool(was - now and now - was)
 
 
 def _is_about(claim: str, test: Case) -> bool:

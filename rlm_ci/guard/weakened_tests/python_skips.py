@@ -25,6 +25,8 @@ _EXITS = ("pytest.exit", "os._exit", "sys.exit", "exit", "quit", "_exit")
 _CHOSEN = re.compile(r"^(?!not\b).*(?:option|getvalue)|\bsys\.|\bos\.name\b|platform|version")
 #: What says of a test, or of all, that it passed.
 _PASSES = {"outcome": ("'passed'", "'skipped'"), "exitstatus": ("0", "ExitCode.OK")}
+#: The definition of a mark of this name.
+_MARK = r"^[ \t]*{} = pytest\.mark\.\w+\((?:[^()]|\([^()]*\))*\)"
 #: Options of pytest that a hook may set, and run fewer tests.
 _OPTIONS = re.compile(
     r"\.option\.(?:keyword|markexpr|collectonly|deselect|ignore|ignore_glob|lf|file_or_dir)$"
@@ -34,7 +36,11 @@ _OPTIONS = re.compile(
 
 def skips(text: str, module: ast.Module) -> Iterator[Skip]:
     if _has(text, _MAY_SKIP):
-        yield from _skips(module.body, "")
+        for one in _skips(module.body, ""):
+            named = re.findall(r"\w*(?:skip|xfail)\w*", one.text, re.IGNORECASE)
+            marks = (re.search(_MARK.format(name), text, re.MULTILINE) for name in named)
+            told = any(has_reason(mark[0]) for mark in marks if mark)
+            yield one.replace(has_reason=True) if told else one
 
 
 def _skips(body: Iterable[ast.stmt], owner: str, *, in_test: bool = False) -> Iterator[Skip]:

@@ -300,7 +300,7 @@ _FAILS = re.compile(r"\bthrow\b|\b(?:fail|done|reject|next|unreachable)\(")
 #: An attribute in front of all tests of a source of Rust.
 _GATE = re.compile(r"#!\[|#\[cfg\(all\((?=.*\btest\b)")
 #: What Go says of a failure.
-_MESSAGE = re.compile(r"(\bt\.(?:Error|Fatal)f?)\(.*\)$", re.DOTALL)
+_MESSAGE = re.compile(r"(\bt\.(?:Error|Fatal))f?\(.*\)$", re.DOTALL)
 #: Comments that the Go compiler reads.
 _PRAGMA = re.compile(r"//go:|// ?\+build")
 #: Nodes that hold statements.

@@ -32,7 +32,7 @@ _EXACT = (
     rf"|called_(?:once_)?with|raises\((?!\()|[tT]hrows|should_panic| is (?!{_EMPTY}|not )|^if.*!="
 )
 _PART = (
-    r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|startswith|endswith"
+    r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|(?i:starts_?with|ends_?with|has_?prefix|has_?suffix)"
     r"|(?i:contains|matches)|[<>]|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
 )
 #: An assertion of Python, or a macro, that only says that something is true.
@@ -77,6 +77,8 @@ def conditions(claim: str) -> list[str]:
     """What a claim asks for, each by itself: `a and b` is two."""
     quiet = re.sub(_QUOTED, '"x"', claim)
     found = re.split(r"\|\|" if claim.startswith("if") else r"&&|\band\b", quiet)
+    if claim.startswith("assert "):
+        found[1:] = [f"assert {one.strip()}" for one in found[1:]]
     return found if len(found) > 1 else [claim]
 
 
