@@ -207,6 +207,7 @@ class _Comparing:
                 known = Counter() if old is None else self._words(old, self._old_helpers)
                 takers.append((one, words.keys(), (words - known).keys()))
         gone = []
+        obsolete = Counter[str]()
         for path, test in self.lost:
             told = telling(test.words) - {test.last_name, f'"{test.name}'}
             values = frozenset(filter(is_literal, told))
@@ -214,8 +215,18 @@ class _Comparing:
                 self._note(MERGED, path, test, "old")
             elif self.code.changed and not self.code.gone().isdisjoint(test.words):
                 self._note(OBSOLETE, path, test, "old")
+                obsolete[path] += 1
             else:
                 gone.append((path, test))
+        left = Counter(path for path, _ in gone)
+        # A file goes as a whole with the code that most of its tests name.
+        whole = {
+            path for path, n in obsolete.items() if n > left[path] and not self.new[path].cases
+        }
+        for path, test in gone:
+            if path in whole:
+                self._note(OBSOLETE, path, test, "old")
+        gone = [one for one in gone if one[0] not in whole]
         copies = self._copies({test.last_name for _, test in gone}) if gone else frozenset()
         anew = self._written_anew(gone)
         for path, test in gone:
