@@ -222,7 +222,7 @@ def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
             elif path in folders:  # of a package
                 found.update(filter(test_file_names.is_file, folders[path]))
             else:
-                found.update(_module(path, stems))
+                found.update(one for one in _module(path, stems) if _may_hold(one))
     return frozenset(found)
 
 
@@ -243,6 +243,11 @@ def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:
         if found := [one for one in known if f"/{one.rpartition('.')[0]}".endswith(stem)]:
             return found
     return []
+
+
+def _may_hold(path: str) -> bool:
+    """Whether a module may hold tests: a package of Go, named by one word, is no file of it."""
+    return not path.endswith(".go") or test_file_names.is_file(path)
 
 
 def _folders(

@@ -90,6 +90,12 @@ KNOWN: dict[str, tuple[str, TestOutcomes, str, str]] = {
         "tests/run_test.go tests/testdata/a.go cart_test.go",
         "tests/run.go",
     ),
+    "a package of Go at the top, named by one word": (
+        "go.mod calc.go calc_test.go cart/calc.go",
+        ran("calc"),
+        "calc_test.go",
+        "calc.go cart/calc.go",
+    ),
     "modules of unittest": (
         "shop/tests/test_cart.py shop/cart.py lib/checks.py",
         ran("shop.tests.test_cart", "checks.CartCase"),
