@@ -184,6 +184,9 @@ LOOP: tuple[Setting, ...] = (
             default=False, kind="boolean", flag="--allow-test-edits", file=False),
     Setting("loop.allow", "accept findings of this guard rule, such as tamper/binary; repeatable",
             (), "list", flag="--allow", metavar="RULE", own_env=False, file=False),
+    Setting("loop.allow_edit", "let the agent edit this file, though it is a test, or decides in "
+            "another way; repeatable", (), "list", flag="--allow-edit", metavar="PATH",
+            own_env=False, file=False),
     Setting("loop.allow_no_change", "pass if the validator passes and the agent changed nothing",
             default=False, kind="boolean", flag="--allow-no-change"),
     Setting("loop.trust_exit_code", "accept a validator that exits with 0, whatever it prints",

@@ -9,6 +9,7 @@ from rlm_ci.fix.gates.options import GateOptions
 from rlm_ci.fix.loop import FixLimits
 from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.system.command_line import Command
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -62,6 +63,8 @@ class FixOptions(Value):
     allow_no_change: bool = False
     #: Rules of the guard that may be broken.
     allow: tuple[str, ...] = ()
+    #: Files that may be edited, whatever they decide.
+    allow_edit: tuple[str, ...] = ()
     canary_minutes: float | None = None
     #: Validators to be tried where the first cannot run.
     others: tuple[str, ...] = ()
@@ -98,6 +101,11 @@ class FixOptions(Value):
             stuck_turns=self.gates.stuck_turns,
             only_green=self.only_green,
         )
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """What the user allows, in words."""
+        return (*self.allow, *(f"edits of {printable(path)}" for path in self.allow_edit))
 
     @property
     def only_green(self) -> bool:

@@ -159,7 +159,7 @@ def build(
                 "not_applied": account.home.reason or None,
                 "patch": account.patch,
                 "canary": account.canary or None,
-                "allowed": ", ".join(options.allow) or None,
+                "allowed": ", ".join(options.allowed) or None,
                 "by_hand": account.home.by_hand or None,
                 "analyses": "; ".join(account.offered()[:_ROWS]) or None,
                 "failed_analyses": "; ".join(account.failed[:_ROWS]) or None,
@@ -226,8 +226,8 @@ def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
     if passed := len(ended.judged.held_by(gate.PASSED)):
         told.append(f"{count(passed, 'gate')} passed")
     told += [one for one in (account.canary, account.tests) if one]
-    if options.allow:
-        told.append(f"allowed: {', '.join(options.allow)}")
+    if options.allowed:
+        told.append(f"allowed: {', '.join(options.allowed)}")
     rules = {one.rule for one in ended.tampering}
     if DISCLOSED in rules:
         told.append("a secret was removed from the patch, which may not apply without it")

@@ -36,6 +36,7 @@ class RoleBrief(Value):
     changes: str = ""
     findings: str = ""
     protected: tuple[str, ...] = ()
+    allow_edit: tuple[str, ...] = ()
     allow_test_edits: bool = False
     passes: bool = False
     gates: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class RoleBrief(Value):
             "changes": quoted("Files changed so far", clip(self.changes, NOTE_LIMIT)),
             "findings": quoted("What the guard found", clip(self.findings, NOTE_LIMIT)),
             "protected": [f"`{printable(one)}`" for one in self.protected],
+            "allow_edit": [f"`{printable(one)}`" for one in self.allow_edit],
             "allow_test_edits": self.allow_test_edits,
             "passes": self.passes,
             "gates": self.gates,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from functools import partial
 
@@ -99,7 +100,7 @@ class FixRun(Attempt):
         if not self._all.replay:
             place = sandbox.choose(settings.sandbox, settings.environ)
         options = self._raised(self._agree(place))
-        run.set_sandbox(options.sandbox, tuple(options.allow))
+        run.set_sandbox(options.sandbox, options.allowed)
         if not self._all.replay:
             _tell_undone(staging.undo_killed(root))
         workspace = Workspace(
@@ -147,6 +148,7 @@ class FixRun(Attempt):
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
             allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
+            root = self._all.repository.root
             selection = choose_validator.select(
                 loop.validator, self._all.repository.root, self._all.settings.environ, self._all.ask
             )
@@ -165,6 +167,7 @@ class FixRun(Attempt):
                 else 0,
                 max_completion_tokens=self._all.settings.models.max_completion_tokens,
                 allow=allow,
+                allow_edit=tuple(_inside(root, one) for one in loop.allow_edit),
                 sandbox=place.name,
                 isolated=place.isolated,
                 mark=secrets.token_hex(8),
@@ -336,7 +339,7 @@ class FixRun(Attempt):
         if edits := secret_in_diff.edits(workspace, tree, left, redactor):
             files.write(self._run.path_of("rlm", TESTS), edits, 0o600)
         status, patch = secret_in_diff.account(workspace, tree, ended.tampering, redactor)
-        patch = secret_in_diff.headed(patch, options.allow)
+        patch = secret_in_diff.headed(patch, options.allowed)
         files.write(self._run.path_of("rlm", PATCH), patch, 0o600)
         workspace.keep(tree)
         ended = report.anchored(ended, workspace.entries(tree))
@@ -435,6 +438,18 @@ def _edits(steps: FixSteps, result: str, left: str) -> str:
     ]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return f"edited tests: {', '.join(names[:_NAMED])}{more}" if names else ""
+
+
+def _inside(root: str, path: str) -> str:
+    """A file of the repository by its path from the top. Raises ConfigError where there is none."""
+    found = os.path.relpath(os.path.join(root, path), root)
+    if found.startswith("..") or not os.path.isfile(os.path.join(root, found)):
+        raise ConfigError(
+            f"the repository has no file '{printable(path[:100])}'",
+            where="--allow-edit",
+            hint="name one file by its path from the top, once for each file",
+        )
+    return found
 
 
 def _differing(workspace: Workspace, base: str, tree: str) -> Sides:

@@ -104,6 +104,7 @@ class FixSteps:
             changes=self._redactor.without_known(self._status(before)),
             findings=self._redactor.text("\n".join(one.message for one in blocking(tampering))),
             protected=(*PROTECTED, *sorted(self.verdicts.protection.scripts)[:_NAMED]),
+            allow_edit=self._options.allow_edit,
             allow_test_edits=self._options.allow_test_edits,
             gates=self._gates.lines,
             gated=bool(last.gates),

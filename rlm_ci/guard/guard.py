@@ -19,7 +19,7 @@ from rlm_ci.workspace.tree_diff import LINK, SUBMODULE, changes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.validators.test_counts import CollectedTests
@@ -103,7 +103,7 @@ def compared(
             continue
         yield from _secret(change, redactor)
         is_new = change.new is not None and change.old is None
-        if not allow_test_edits and protection.is_of_tests(change.path, new=is_new):
+        if not allow_test_edits and protection.leaves_out(change.path, new=is_new):
             continue
         if is_new and (module := by_name.shadowed(change.path, base)):
             what = f"would be imported instead of {module}"
@@ -143,7 +143,7 @@ def rewritten(
     for change in changes(base, now, store):
         path, old = change.path, change.old
         kind = protection.kind_of(path)
-        if allow_test_edits and kind in by_name.OF_TESTS:
+        if kind and not protection.is_protected(path, allow_test_edits=allow_test_edits):
             continue
         if kind:
             counts = kind in _RUN_WITH or (old is not None and kind != by_name.LOCK)
@@ -159,6 +159,23 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
     return tuple(
         _finding("rewritten", path, "was written while the last verdict was taken")
         for path in islice(paths, _MOST_OF_FILE)
+    )
+
+
+def decisive(workspace: Workspace, tree: str, paths: Sequence[str]) -> Finding:
+    """The finding for edits of what is no source, with which put back the validator fails."""
+    sides = (workspace.entries(one) for one in (workspace.snapshot.tree, tree))
+    base, now = ({path: one[path] for path in paths[:1] if path in one} for one in sides)
+    change = next(changes(base, now, workspace))
+    how = {"adds": "only with the new", "changes": "only with the changed"}
+    more = f" and {count(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
+    return _finding(
+        "decisive-edit",
+        change.path,
+        f"the validator passes {how.get(_done(change), 'only without')} {paths[0]}{more}",
+        change,
+        line=_first_line(change),
+        text=_text(change.after),
     )
 
 
@@ -204,6 +221,8 @@ def _judge(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
         yield _finding(
             "too-large", path, f"{_done(change)} a file that is too large to judge", change
         )
+    if path in protection.allowed:
+        return
     if kind in _RULES:
         yield _finding(_RULES[kind], path, f"{_done(change)} {by_name.NAMES[kind]}", change)
     elif not kind:
@@ -293,7 +312,7 @@ def _first_line(change: ChangedFile) -> int | None:
     lines = enumerate(
         zip_longest(*(_text(one).split("\n") for one in (change.before, change.after)))
     )
-    if change.old is None or change.new is None:
+    if change.new is None:
         return None
     return next((at for at, (before, after) in lines if before != after), 0) + 1
 

@@ -21,6 +21,7 @@ RULES = {
     "disarmed": Severity.HIGH,
     "environment": Severity.MEDIUM,
     "unprobed-test": Severity.MEDIUM,
+    "decisive-edit": Severity.MEDIUM,
     "tests-shrunk": Severity.HIGH,
     "rewritten": Severity.HIGH,
     "check-silenced": Severity.HIGH,

@@ -36,9 +36,8 @@ class TestOutcomes(Value):
 
     tests: tuple[TestOutcome, ...] = ()
     complete: bool = False
-    #: For pytest: files of the tree that held tests, and files that code of tests opened to read.
+    #: For pytest: files of the tree that held tests.
     held: frozenset[str] = frozenset()
-    opened: frozenset[str] = frozenset()
 
 
 #: The worse of two outcomes of one case counts.

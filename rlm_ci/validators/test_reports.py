@@ -18,12 +18,12 @@ from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
 from rlm_ci.system.transcript import plain
 from rlm_ci.text.printable import printable
-from rlm_ci.validators import outcomes, parsers, test_file_names
+from rlm_ci.validators import outcomes, parsers
 from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 #: The folder that the plugin lies in, alone.
 PLUGIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pytest_plugin")
@@ -36,7 +36,7 @@ _LINES = 60_000
 _LINE = 20_000
 _TEXT = 4_000
 #: Texts in a row of each kind.
-_LENGTHS = {"begun": 1, "test": 6, "held": 2, "conftest": 2, "opened": 4, "full": 2}
+_LENGTHS = {"begun": 1, "test": 6, "held": 2, "conftest": 2, "full": 2}
 #: It is not on the path, or this Python is too old to read it.
 _REFUSED = re.compile(
     rf"^(?:E +|ERROR: )?(?:[\w.]*ImportError: )?Error importing plugin \"{_NAME}\": "
@@ -116,13 +116,11 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> TestOutcome
     others = parsers.outcomes(printed, root, without=("pytest",) if told else ())
     held = {row[1] for row in rows if row[0] == "held"}
     conftests = {row[1] for row in rows if row[0] == "conftest"}
-    opened = (row[1:] for row in rows if row[0] == "opened")
     is_full = any(row[0] == "full" and row[1] == "test" for row in rows)
     return TestOutcomes(
         tests=(*told, *others.tests),
         complete=not is_full and others.complete,
         held=frozenset(filter(_is_path, held | conftests)),
-        opened=frozenset(_opened(opened, held | conftests)),
     )
 
 
@@ -142,34 +140,6 @@ def _row(line: str) -> list[str]:
 def _outcome(place: str, name: str, case: str, state: str, message: str) -> TestOutcome:
     message = "\n".join(map(printable, message.split("\n")))
     return TestOutcome(place if _is_path(place) else "", name, state, case, message)
-
-
-def _opened(rows: Iterable[list[str]], deciding: set[str]) -> Iterator[str]:
-    """The files that code of tests opened: itself, or through a library if they lie among tests.
-
-    Code of tests: files with tests, conftest files, and all in a test folder with such files. A
-    file that other code opens too belongs to the product.
-    """
-    rows = [row for row in rows if _is_path(row[0])]
-    folders = {folder for path in deciding for folder in _folders_of_tests(path)}
-
-    def is_among(path: str) -> bool:
-        return not folders.isdisjoint(_folders_of_tests(path))
-
-    def is_of_tests(opener: str) -> bool:
-        return opener in deciding or is_among(opener)
-
-    of_product = {path for path, opener, _ in rows if opener and not is_of_tests(opener)}
-    for path, opener, through in rows:
-        if is_of_tests(opener) and (is_among(path) or not (through or path in of_product)):
-            yield path
-
-
-def _folders_of_tests(path: str) -> Iterator[str]:
-    parts = path.split("/")
-    for at, part in enumerate(parts[:-1], 1):
-        if test_file_names.is_folder(part):
-            yield "/".join(parts[:at])
 
 
 def _is_path(path: str) -> bool:

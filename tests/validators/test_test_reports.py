@@ -170,7 +170,6 @@ ENDED = {
     ("tests/test_text.txt", "test_text.txt", ""): "passed",
 }
 HELD = {FILE, "tests/base.py", "tests/test_broken.py", "tests/test_text.txt", "conftest.py"}
-OPENED = {"tests/data/cases.json", "tests/data/helped.txt"}
 
 
 @pytest.mark.parametrize("args", [(), pytest.param(("-n", "2"), marks=pytest.mark.full)])
@@ -180,7 +179,6 @@ def test_a_run_tells_how_each_test_ended(root: Path, args: tuple[str, ...]) -> N
     assert told(outcomes) == ENDED
     assert outcomes.complete
     assert outcomes.held == HELD
-    assert outcomes.opened - {"tests/test_text.txt"} == OPENED
     said = {one.name: one.message for one in outcomes.tests}
     assert "a token" in said["test_case"]
     assert "another token" in said["TestSub::test_own"]
@@ -356,7 +354,6 @@ def test_what_is_read_back_may_be_anything(tmp_path: Path) -> None:
         json.dumps(["test", "/x", "n", "", "won", ""]),
         json.dumps(["test", "a.py", "\ud800\x1b", "", "failed", "\x1b[31m\ud800"]),
         json.dumps(["held", "../up"]), json.dumps(["held", ""]), json.dumps(["held", "a\0"]),
-        json.dumps(["opened", "/etc/passwd", "tests/a.py", ""]),
     ]  # fmt: skip
     (tmp_path / "a").write_text("\n".join(rows), encoding="utf-8")
     (tmp_path / "b").write_bytes(b"\xff\xfe" * 1000 + b"x" * 30_000)
@@ -365,32 +362,9 @@ def test_what_is_read_back_may_be_anything(tmp_path: Path) -> None:
         ("", "passed"),
         ("a.py", "failed"),
     ]
-    assert outcomes.held == outcomes.opened == frozenset()
+    assert outcomes.held == frozenset()
     "".join(one.name + one.message for one in outcomes.tests).encode()
     assert test_reports.collect(str(tmp_path / "gone")) == []
-
-
-def test_what_a_library_opens_for_a_test_counts_among_tests_alone() -> None:
-    """A cassette of recorded answers does, the template of a product's page does not.
-
-    What the product opens as well is its own.
-    """
-    rows = [
-        ["begun"], ["held", "tests/test_a.py"], ["conftest", "conftest.py"],
-        ["opened", "shop/page.html", "tests/test_a.py", "library"],
-        ["opened", "tests/cassettes/a.yaml", "tests/test_a.py", "library"],
-        ["opened", "shop/prices.json", "tests/test_a.py", ""],
-        ["opened", "shop/own.json", "shop/__init__.py", ""],
-        ["opened", "data/by-helper.json", "tests/support/load.py", ""],
-        ["opened", "data/by-conftest.json", "conftest.py", ""],
-        ["opened", "shop/schema.json", "tests/test_a.py", ""],
-        ["opened", "shop/schema.json", "shop/__init__.py", "library"],
-    ]  # fmt: skip
-    outcomes = test_reports.read([], map(json.dumps, rows), "/")
-    assert outcomes.opened == {
-        "tests/cassettes/a.yaml", "shop/prices.json", "data/by-helper.json",
-        "data/by-conftest.json",
-    }  # fmt: skip
 
 
 @pytest.mark.full
@@ -407,7 +381,6 @@ def test_without_a_sandbox_a_fresh_tree_has_places_as_well(repo: GitRepo, tmp_pa
     for ran in (runs.in_copy("validator", "a", argv, tree), runs.in_fresh("b", argv, tree)):
         assert told(ran.outcomes) == {("tests/test_a.py", "test_a", ""): "passed"}
         assert ran.outcomes.held == {"tests/test_a.py"}
-        assert ran.outcomes.opened == {"tests/a.txt"}
 
 
 DEEP = """

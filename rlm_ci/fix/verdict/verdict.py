@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from functools import partial
 from hashlib import sha256
@@ -17,7 +18,7 @@ from rlm_ci.fix.verdict.planting import raising, unreadable
 from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRun, ValidatorRuns
 from rlm_ci.guard import guard, inline_tests
 from rlm_ci.guard.protected import by_name
-from rlm_ci.guard.protected.protection import Protection
+from rlm_ci.guard.protected.protection import Protection, is_data
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import transcribe
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _SAID = 200
 _FAILS = "passes in the working copy and fails in a fresh one, which has no files that git ignores"
+#: Files that are put back each by itself, where it fails with all of them put back.
+_ALONE = 5
 #: Bytes of the name of a file; file systems allow 255, and a new one is written beside it first.
 _LONGEST = 180
 
@@ -68,6 +71,7 @@ class ResultJudge:
         #: The same of the first run.
         self._first = self._ran
         self.collected_first: Mapping[str, CollectedTests] = {}
+        self._passed_first = False
         #: What the validator writes into a tree without edits.
         self._habits: frozenset[str] = frozenset()
         #: What became of the setup of a fresh tree.
@@ -78,6 +82,8 @@ class ResultJudge:
         self.rewritten: tuple[str, ...] = ()
         #: Files of tests that the agent has added.
         self._added: frozenset[str] = frozenset()
+        #: Whether the last verdict was taken with the new tests: it fails without them.
+        self._with_new = False
         #: One line on whether the tests can still fail.
         self.canary = ""
         #: The tree that was asked last, and what was found.
@@ -98,7 +104,8 @@ class ResultJudge:
 
         commands = self._context.options.gates.commands
         texts = ([validator.command.text] if validator else []) + list(commands)
-        return Protection.of(entries, read, "\n;".join(texts))
+        allowed = frozenset(self._context.options.allow_edit)
+        return Protection.of(entries, read, "\n".join(texts)).replace(allowed=allowed)
 
     def begin(self, iteration: int) -> None:
         """An agent's turn begins."""
@@ -134,6 +141,7 @@ class ResultJudge:
         ):
             self._runs.reporter = ""
         self._first, self.collected_first = ran, self.collected
+        self._passed_first = verdict.passed
         self._habits = frozenset(ran.written)
         entries = self._space.entries(self._base)
         self._runs.protection = self.protection.learning(ran.outcomes, entries)
@@ -146,7 +154,6 @@ class ResultJudge:
             first.tests + more.tests,
             first.complete and more.complete,
             first.held | more.held,
-            first.opened | more.opened,
         )
         entries = self._space.entries(self._base)
         self._runs.protection = self.protection.learning(both, entries)
@@ -154,10 +161,17 @@ class ResultJudge:
     def confirm(self) -> ValidationResult:
         """Run the validator in a fresh tree, with what decides as it was at the start."""
         self._context.on_step(f"iteration {self.iteration}: last verdict, in a fresh tree")
+        self._with_new = False
         result, tree = self._space.entries(self._space.settled_tree()), self.fresh()
         self._undone = _put_back(result, self._space.entries(tree), self.protection)
         try:
             verdict = self._validate(f"{self.iteration}-final", fresh=tree)
+            if not verdict.passed and self._lacks_new_tests():
+                self._with_new = True
+                if (with_new := self.fresh()) != tree:
+                    self._context.on_step(f"iteration {self.iteration}: the same with new tests")
+                    verdict = self._validate(f"{self.iteration}-final-new", fresh=with_new)
+                    tree = with_new
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
             raise error if error.where == SETUP else self._unavailable(error.what) from None
         if self._ran.missing:
@@ -166,6 +180,13 @@ class ResultJudge:
         if verdict.passed and not self._context.options.isolated:
             self._require_read(tree)
         return self._judged(verdict).replace(manner=self._in_fresh())
+
+    def _lacks_new_tests(self) -> bool:
+        """Whether the last verdict fails for want of tests alone: no old one has failed, ever."""
+        ran = self._ran
+        old = (*self._first.outcomes.tests, *ran.outcomes.tests)
+        is_told = bool(ran.outcomes.tests) or ran.reported
+        return is_told and all(one.state != outcomes.FAILED for one in old)
 
     def _require_read(self, tree: str) -> None:
         """Raise UnavailableError if the validator passes as well with the changed files broken."""
@@ -243,13 +264,25 @@ class ResultJudge:
         allowed = self._allow_test_edits
 
         def is_old(path: str) -> bool:
+            if (
+                path not in start
+                and self._with_new
+                and not self.protection.leaves_out(path, new=True)
+            ):
+                return False
             is_added = path in self._added and not allowed
             return is_added or self.protection.is_protected(path, allow_test_edits=allowed)
 
+        start = self._space.entries(self._base)
         tree = self._space.restored(self._space.settled_tree(), self._base, is_old)
-        if allowed:
-            return tree
-        return self._space.edited(tree, inline_tests.old(self._space, self._base, tree))
+        return tree if allowed else self._with_old(tree, edited=self._with_new)
+
+    def _with_old(self, tree: str, *, edited: bool) -> str:
+        """``tree`` with the old tests that lie beside code; with ``edited`` new ones stay, too."""
+        old = inline_tests.old(self._space, self._base, tree, edited=edited)
+        allowed = self.protection.allowed
+        kept = {path: content for path, content in old.items() if path not in allowed}
+        return self._space.edited(tree, kept)
 
     def result(self, tree: str) -> str:
         """``tree`` without edits of old tests, unless the goal allows these."""
@@ -258,11 +291,9 @@ class ResultJudge:
         old = self._space.entries(self._base)
 
         def is_edit(path: str) -> bool:
-            return self.protection.is_of_tests(path, new=path not in old)
+            return self.protection.leaves_out(path, new=path not in old)
 
-        tree = self._space.restored(tree, self._base, is_edit)
-        edits = inline_tests.old(self._space, self._base, tree, edited=True)
-        return self._space.edited(tree, edits)
+        return self._with_old(self._space.restored(tree, self._base, is_edit), edited=True)
 
     def _unavailable(self, what: str) -> UnavailableError:
         """The fresh tree lacks what the validator is started with: no agent can fix that."""
@@ -388,6 +419,7 @@ class ResultJudge:
         found, self.canary, texts = probing.probe(
             tree, landed, self._first, self._ran, self._hidden
         )
+        found += self._decisive(tree)
         if self.canary.startswith(NOT_PROBED) and not self._allow_test_edits:
             found += guard.unprobed(self._space, landed, self.protection)
         self._probed = (tree, landed), found
@@ -395,6 +427,40 @@ class ResultJudge:
             file = self._context.path_of("rlm", place, _flat(path))
             files.write(file, text.encode("utf-8", "surrogateescape"), 0o600)
         return found
+
+    def _decisive(self, tree: str) -> tuple[Finding, ...]:
+        """Findings for edits of what is no source, with which put back the validator fails."""
+        start = self._space.entries(self._base)
+        edits = differing(start, self._space.entries(tree))
+        if self._with_new:
+            new = [
+                path for path in edits if path not in start and self.protection.is_of_tests(path)
+            ]
+            return (guard.decisive(self._space, tree, new or sorted(edits)),)
+        paths = [
+            path
+            for path in sorted(edits)
+            if is_data(path)
+            and path not in self.protection.allowed
+            and not self.protection.is_of_tests(path)
+        ]
+        if not paths or self._passes_without(paths, tree, "all"):
+            return ()
+        alone = [
+            path
+            for number, path in enumerate(paths[:_ALONE])
+            if len(paths) > 1 and not self._passes_without([path], tree, str(number))
+        ]
+        groups = [[path] for path in alone] or [paths]
+        return tuple(guard.decisive(self._space, tree, group) for group in groups)
+
+    def _passes_without(self, paths: list[str], tree: str, name: str) -> bool:
+        """Whether the validator passes with these files as they were at the start."""
+        tree = self._space.restored(tree, self._base, set(paths).__contains__)
+        if tree == self._base and not self._passed_first:
+            return False
+        self._context.on_step(f"iteration {self.iteration}: without {first_of(paths, 'file')}")
+        return self._passes(f"without-{name}-{self.iteration}", tree)
 
 
 def _put_back(
@@ -409,10 +475,11 @@ def _put_back(
     if not paths:
         return ""
     kind = protection.kind_of(paths[0])
+    option = shlex.join(["--allow-edit", printable(paths[0])])
+    way = f"{option} keeps the edit" if len(paths) == 1 else "--allow-edit PATH keeps one"
     if not kind:
-        return f"the tests in {first_of(paths, 'file')} as before"
-    way = "; --allow-test-edits keeps the edit" if kind in by_name.OF_TESTS else ""
-    return f"{first_of(paths, 'file')} as before (protected: {kind}{way})"
+        return f"the tests in {first_of(paths, 'file')} as before ({way})"
+    return f"{first_of(paths, 'file')} as before ({by_name.NAMES[kind]}; {way})"
 
 
 def _flat(path: str) -> str:

@@ -1,7 +1,7 @@
 """Which files of a snapshot decide what green means: by facts of the first run, and by name.
 
-Files that held tests, or were opened by test code, are of tests. Names count where a runner tells
-no files, and the name of a folder only if tests are in it.
+Files that held tests are of tests. Names count where a runner tells no files, and the name of a
+folder only if tests are in it, or it may have some that no runner tells.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ _SURE = re.compile(r"tests?|__tests__|spec|e2e")
 _MAVEN = re.compile(r"(?:.*/)?src/\w*[tT]est/")
 #: Folders whose data is of the tests that lie beside them.
 _BESIDE = frozenset(("testdata", "__snapshots__", "__mocks__", "__fixtures__"))
+#: What is read in place of a module.
+_IN_PLACE = re.compile(r"\.pyi$|\.d\.[cm]?ts$|(?:^|/)__mocks__/")
 #: Names that a folder of the repository's own may have, too: a shop has vendors.
 _VENDORED = frozenset(("vendor", "third_party", "third-party", "thirdparty"))
 #: What comes along with the code of somebody else.
@@ -75,7 +77,7 @@ _RUST = re.compile(r"(?:.*/)?(?:tests|benches)(?:/.*|\.rs)")
 
 
 class Protection(Value):
-    """``tests``: files that held tests; ``opened``: files that they read.
+    """``tests``: files that held tests; ``allowed``: files that may be edited, whatever they are.
 
     ``folders``: all in them belongs to tests; ``told``: languages whose tests only facts show;
     ``scripts``: files that the command names; ``homes``: folders in which tools look for settings;
@@ -83,7 +85,7 @@ class Protection(Value):
     """
 
     tests: frozenset[str] = frozenset()
-    opened: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
     folders: tuple[str, ...] = ()
     told: frozenset[str] = frozenset()
     scripts: frozenset[str] = frozenset()
@@ -140,11 +142,6 @@ class Protection(Value):
         }
         return self.replace(
             tests=tests,
-            opened=frozenset(
-                path
-                for path in outcomes.opened
-                if path in entries and not config_sections.is_sectioned(path)
-            ),
             told=told,
             folders=tuple(_folders(entries, tests | named, self.homes, told, self.of_product)),
         )
@@ -160,12 +157,16 @@ class Protection(Value):
             return by_name.HOOKS
         return kind or (by_name.TESTS if self._is_test(path) else "")
 
-    def is_of_tests(self, path: str, *, new: bool = False) -> bool:
+    def is_of_tests(self, path: str) -> bool:
+        """Whether a file is a test, or what tests are run with."""
+        return self.kind_of(path) in (by_name.HOOKS, by_name.TESTS)
+
+    def leaves_out(self, path: str, *, new: bool = False) -> bool:
         """Whether the result leaves an edit of this file out.
 
         If the file is ``new``, only one that tests are run with: a new test stays.
         """
-        kind = self.kind_of(path)
+        kind = "" if path in self.allowed else self.kind_of(path)
         return kind == by_name.HOOKS or (kind == by_name.TESTS and not new)
 
     def is_protected(self, path: str, *, allow_test_edits: bool = False) -> bool:
@@ -173,7 +174,7 @@ class Protection(Value):
 
         New tests are no part of it: the old ones decide, unless test edits are allowed.
         """
-        kind = self.kind_of(path)
+        kind = "" if path in self.allowed else self.kind_of(path)
         return bool(kind) and not (allow_test_edits and kind in by_name.OF_TESTS)
 
     def may_be_test(self, path: str) -> bool:
@@ -186,7 +187,7 @@ class Protection(Value):
         )
 
     def _is_test(self, path: str) -> bool:
-        if path in self.opened or (path in self.tests and not self._is_source(path)):
+        if path in self.tests and not self._is_source(path):
             return True
         language = _language(path)
         if path.startswith(self.folders) and (language != "go" or "/testdata/" in f"/{path}"):
@@ -200,6 +201,11 @@ class Protection(Value):
         if path.endswith(".rs"):
             return not _RUST.fullmatch(path)
         return self.in_source and _language(path) == _SCRIPT
+
+
+def is_data(path: str) -> bool:
+    """Whether a file is no source, or stands in for one: a stub, or the mock of a module."""
+    return not is_code(path) or _IN_PLACE.search(path) is not None
 
 
 def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:

@@ -1,6 +1,6 @@
-"""A plugin of pytest that records how each test ended, and which files code of tests opened.
+"""A plugin of pytest that records how each test ended, and which files hold tests.
 
-It runs in the Python of the project under test: 3.8 or later (3.7, without opened files), with
+It runs in the Python of the project under test: 3.7 or later, with
 pytest 6 or later, and imports nothing of rlm_ci. ``test_reports`` switches it on by PYTHONPATH,
 PYTEST_PLUGINS and ``VARIABLE``, and reads what it writes. The plugin removes all of these again, so
 that tests see what they would see without it. It keeps no descriptor, prints nothing, fails no run.
@@ -14,7 +14,6 @@ import os
 import sys
 from contextlib import suppress
 from json import JSONEncoder, loads
-from stat import S_ISREG
 from types import CodeType
 
 import pytest
@@ -25,18 +24,16 @@ if TYPE_CHECKING:
 
 VARIABLE = "RLM_CI_OUTCOMES"
 #: Lines of each kind, characters of one message.
-_MOST = {"test": 20_000, "opened": 5_000, "held": 20_000, "conftest": 2_000}
+_MOST = {"test": 20_000, "held": 20_000, "conftest": 2_000}
 _MESSAGE = 2_000
 _UNWRAPPED = 20
-_FRAMES = 300
 #: Folders with code of others, or no code.
 _FOREIGN = (
     "/site-packages/", "/dist-packages/", "/.venv/", "/venv/", "/node_modules/", "/.tox/",
     "/.nox/", "/.git/", "/__pycache__/", "/.pytest_cache/",
 )  # fmt: skip
-_WRITING = os.O_WRONLY | os.O_RDWR
 # A test may replace them in their modules.
-_open, _write, _close, _stat, _getcwd = os.open, os.write, os.close, os.stat, os.getcwd
+_open, _write, _close, _getcwd = os.open, os.write, os.close, os.getcwd
 _encode = JSONEncoder(separators=(",", ":")).encode
 
 
@@ -53,11 +50,9 @@ class _Recorder:
         self.pending: list[str] = []
         self.told: set[tuple[str, ...]] = set()
         self.count = dict.fromkeys(_MOST, 0)
-        self.places: dict[str, tuple[str, bool]] = {}
+        self.places: dict[str, str] = {}
         self.items: dict[str, tuple[str, str, str]] = {}
         self.hooked: set[str] = set()
-        self.current = ""
-        self.is_busy = False
 
     def tell(self, kind: str, *row: str) -> None:
         """Write one line, once (but for tests); after the last of its kind ``full``."""
@@ -71,25 +66,20 @@ class _Recorder:
         if kind != "test":
             self.told.add((kind, *row))
         self.pending.append(_encode([kind, *row]) + "\n")
-        self.is_busy = True
+        place = _open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            place = _open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            try:
-                _write(place, "".join(self.pending).encode("ascii"))
-            finally:
-                _close(place)
-            del self.pending[:]
+            _write(place, "".join(self.pending).encode("ascii"))
         finally:
-            self.is_busy = False
+            _close(place)
+        del self.pending[:]
 
-    def place(self, path: str) -> tuple[str, bool]:
-        """A path relative to the root, "" for one outside; whether it is code of others."""
+    def place(self, path: str) -> str:
+        """A path relative to the root, "" for one outside, and for code of others."""
         if path not in self.places:
             full = path if path.startswith("/") else os.path.join(_getcwd(), path)
             full = os.path.normpath(full)
             inside = next((full[len(one) :] for one in self.roots if full.startswith(one)), "")
-            foreign = any(part in f"/{inside or full}" for part in _FOREIGN)
-            found = ("" if foreign else inside), foreign
+            found = "" if any(part in f"/{inside}" for part in _FOREIGN) else inside
             if len(self.places) > 50_000 or not path.startswith("/"):
                 return found
             self.places[path] = found
@@ -99,7 +89,7 @@ class _Recorder:
 
     def collected(self, item: Any) -> None:
         """Keep where a test is defined, and record the files that hold it."""
-        place = self.place(str(getattr(item, "path", None) or item.fspath))[0]
+        place = self.place(str(getattr(item, "path", None) or item.fspath))
         function = getattr(item, "function", None)
         if function is None:  # a doctest, a file of data, a linter
             self.items[item.nodeid] = place, item.name, ""
@@ -132,7 +122,7 @@ class _Recorder:
         code, name = getattr(function, "__code__", None), getattr(function, "__qualname__", "")
         if not isinstance(code, CodeType) or not isinstance(name, str):
             return None
-        place = self.place(code.co_filename)[0]
+        place = self.place(code.co_filename)
         _, is_local, tail = name.rpartition("<locals>.")
         known = tail.rpartition(".")[2] == short if is_local else "<" not in tail
         return (place, tail.replace(".", "::")) if place and known else None
@@ -142,46 +132,9 @@ class _Recorder:
         if known is None:
             file, _, rest = nodeid.partition("::")
             name, _, case = rest.partition("[")
-            place = self.place(os.path.join(self.base, file))[0] if file else ""
+            place = self.place(os.path.join(self.base, file)) if file else ""
             known = place, name, case[:-1]
         self.tell("test", *known, state, message)
-
-    # -- files ----------------------------------------------------------------------------------
-
-    def heard(self, event: str, args: tuple[Any, ...]) -> None:
-        """Audit hook: record a regular file of the repository that is opened to be read."""
-        if event != "open" or self.is_busy:
-            return
-        with suppress(Exception):
-            path, _, flags = args
-            if isinstance(path, int) or (isinstance(flags, int) and flags & _WRITING):
-                return
-            path = os.fsdecode(path)
-            if path.endswith((".py", ".pyc")):
-                return
-            place = self.place(path)[0]
-            if not place or self.count["opened"] > _MOST["opened"]:
-                return
-            opener, through = self.opener()
-            is_new = opener and ("opened", place, opener, through) not in self.told
-            if is_new and S_ISREG(_stat(path).st_mode):
-                self.tell("opened", place, opener, through)
-
-    def opener(self) -> tuple[str, str]:
-        """The nearest code of the repository, and "library" if code of others is between."""
-        through = ""
-        frame = sys._getframe(2)  # noqa: SLF001 - the only way to ask who opens
-        for _ in range(_FRAMES):
-            name = frame.f_code.co_filename  # "<string>" of what is generated
-            place, foreign = self.place(name) if name.startswith("/") else ("", False)
-            if place:
-                return place, through
-            if foreign:
-                through = "library"
-            if frame.f_back is None:
-                break
-            frame = frame.f_back
-        return self.current, "library"
 
 
 def _started() -> _Recorder | None:
@@ -189,9 +142,6 @@ def _started() -> _Recorder | None:
         recorder = _Recorder(loads(os.environ[VARIABLE]))
         _restore(recorder.settings)
         recorder.tell("begun")
-        listen = getattr(sys, "addaudithook", None)
-        if listen:
-            listen(recorder.heard)
         return recorder
     return None
 
@@ -230,7 +180,7 @@ def pytest_plugin_registered(plugin: Any) -> None:
         if is_this:
             _restore(_RECORDER.settings)
         elif isinstance(file, str) and os.path.basename(file) == "conftest.py":
-            place = _RECORDER.place(file)[0]
+            place = _RECORDER.place(file)
             if place:
                 _RECORDER.tell("conftest", place)
 
@@ -282,19 +232,8 @@ def pytest_collectreport(report: Any) -> None:
         with suppress(Exception):
             _RECORDER.ended(report.nodeid, "failed", _message(report))
             place = _RECORDER.place(os.path.join(_RECORDER.base, report.nodeid.partition("::")[0]))
-            if place[0].endswith(".py"):
-                _RECORDER.tell("held", place[0])
-
-
-def pytest_runtest_logstart(nodeid: str) -> None:
-    if _RECORDER is not None:
-        known = _RECORDER.items.get(nodeid)
-        _RECORDER.current = known[0] if known else ""
-
-
-def pytest_runtest_logfinish() -> None:
-    if _RECORDER is not None:
-        _RECORDER.current = ""
+            if place.endswith(".py"):
+                _RECORDER.tell("held", place)
 
 
 def pytest_runtest_logreport(report: Any) -> None:

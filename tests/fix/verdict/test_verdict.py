@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rlm_ci.resources import loader
-from testing.fix_stage import BUG, MEND, MENDED, USELESS, Play, done, told_plainly
+from testing.fix_stage import BUG, MEND, MENDED, TEST, USELESS, Play, done, told_plainly
 from testing.loopback_model.replies import refusal
 
 if TYPE_CHECKING:
     from testing.fix_stage import Outcome, Stage
     from testing.loopback_model.replies import Answer, Reply
     from testing.loopback_model.server import Asked
+    from testing.program import Ended
 
 pytestmark = pytest.mark.full
 
@@ -224,12 +228,21 @@ def test_a_source_with_the_name_of_a_test_is_named_where_it_was_put_back(stage: 
     command = ("--agent", "sed -i s/-/+/ shop/ab_test.py", "--validator")
     ended, run = stage.fixed(*command, "grep -q 'a + b' shop/ab_test.py")
     assert (ended.code, run.final) == (3, "no_progress"), ended
-    told = "and shop/ab_test.py as before (protected: tests; --allow-test-edits keeps the edit)"
+    way = "--allow-edit shop/ab_test.py"
+    told = f"and shop/ab_test.py as before (a test; {way} keeps the edit)"
     assert told in run.state["final"]["reason"]
     assert "loop.setup" not in run.state["final"]["reason"]
     assert told in run.text("rlm/iteration-2/1-single-prompt.md")
-    ended, run = stage.fixed(*command, "grep -q 'a + b' shop/ab_test.py", "--allow-test-edits")
-    assert (ended.code, run.final) == (0, "passed"), ended
+    validator = "grep -q 'a + b' shop/ab_test.py"
+    for flags in (("--allow-test-edits",), way.split()):
+        stage.repo.write("shop/ab_test.py", BUG).commit()
+        ended, run = stage.fixed(*command, validator, *flags)
+        assert (ended.code, run.final) == (0, "passed"), ended
+        assert "a + b" in stage.source("shop/ab_test.py")
+    assert "allowed: edits of shop/ab_test.py" in " ".join(ended.stdout.split())
+    assert json.loads((run.folder / "manifest.json").read_text())["allowed"] == [
+        "edits of shop/ab_test.py"
+    ]
 
 
 def test_tests_beside_the_code_are_named_where_they_were_put_back(stage: Stage) -> None:
@@ -253,3 +266,81 @@ def test_an_edit_of_what_may_be_a_test_is_told_where_none_could_be_tried(stage: 
     [place] = finding["evidence"]
     assert (place["path"], place["line_start"]) == ("ci/sums.py", 1)
     assert stage.cli("replay", run.id, "--check").code == 0
+
+
+def decisive(run: Outcome) -> list[str]:
+    """The paths of the findings, which are medium."""
+    findings = [one for one in run.report["findings"] if one["rule"] == "tamper/decisive-edit"]
+    assert {one["severity"] for one in findings} <= {"medium"}
+    return [one["evidence"][0]["path"] for one in findings]
+
+
+def test_data_without_whose_edit_the_validator_fails_is_told(stage: Stage) -> None:
+    """All of it is put back first, then each by itself; a page that nothing reads is not told."""
+    for name in ("a.json", "b.json", "README.md"):
+        stage.repo.write(name, "1\n")
+    stage.repo.commit()
+    agent = ("--agent", "sed -i s/1/2/ a.json b.json README.md", "--validator")
+    ended, run = stage.fixed(*agent, "cat a.json b.json | grep -c 2 | grep -qx 2")
+    assert ended.code == 0, ended
+    assert decisive(run) == ["a.json", "b.json"]
+    assert "passes only with the changed a.json" in ended.stdout
+    assert stage.cli("replay", run.id, "--check").code == 0
+
+
+def test_either_of_two_files_is_told_as_one(stage: Stage) -> None:
+    stage.repo.write("a.json", "1\n").write("b.json", "1\n").commit()
+    agent = ("--agent", "sed -i s/1/2/ a.json b.json", "--validator")
+    ended, run = stage.fixed(*agent, "grep -q 2 a.json || grep -q 2 b.json")
+    assert ended.code == 0, ended
+    assert decisive(run) == ["a.json"]
+    assert "passes only with the changed a.json and 1 more file" in " ".join(ended.stdout.split())
+
+
+def test_a_fix_of_code_costs_no_run_more(stage: Stage) -> None:
+    stage.repo.write("README.md", "1\n").commit()
+    agent = ("--agent", "sed -i s/-/+/ calc.py", "--validator", "grep -q 'a + b' calc.py")
+    ended, run = stage.fixed(*agent)
+    assert ended.code == 0, ended
+    assert [one["place"] for one in run.facts("validator")].count("validator-1-final") == 1
+    assert len(run.facts("validator")) == 3
+    assert decisive(run) == []
+
+
+NEW = """
+import test_calc
+
+
+def test_more():
+    assert test_calc.add(2, 2) == 4
+"""
+#: It fails until there is a second file of tests.
+COUNTED = f"{sys.executable} -m pytest -q -p no:cacheprovider && test $(ls test_*.py | wc -l) = 2"
+
+
+def added(stage: Stage, start: str, new: str) -> tuple[Ended, Outcome]:
+    """The loop where an agent leaves one new file of tests."""
+    stage.repo.write("calc.py", start).write("test_calc.py", TEST).commit()
+    agent = shlex.join(["sh", "-c", f"printf %s {shlex.quote(new)} > test_more.py"])
+    return stage.fixed("--agent", agent, "--validator", COUNTED, "--max-iterations", "1")
+
+
+def test_a_goal_of_new_tests_is_judged_with_them(stage: Stage) -> None:
+    ended, run = added(stage, MENDED, NEW)
+    assert ended.code == 0, ended
+    assert decisive(run) == ["test_more.py"]
+    assert "passes only with the new test_more.py" in ended.stdout
+    assert "def test_more" in stage.source("test_more.py")
+    assert stage.cli("replay", run.id, "--check").code == 0
+
+
+def test_a_new_test_does_not_make_an_old_one_pass(stage: Stage) -> None:
+    ended, run = added(stage, BUG, "import calc\n\ncalc.add = lambda a, b: a + b\n\n\n" + NEW)
+    assert (ended.code, run.final) == (3, "max_iterations"), ended
+
+
+def test_a_file_that_there_is_not_cannot_be_allowed(stage: Stage) -> None:
+    for path in ("calc.pi", "../calc.py", "/etc/passwd"):
+        ended = stage.rlm("--allow-edit", path, "--validator", "true")
+        assert ended.code == 5, ended
+        assert f"error: the repository has no file '{path}' (--allow-edit)" in ended.stderr

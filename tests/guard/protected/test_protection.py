@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def ran(*places: str, complete: bool = True, opened: str = "", held: str = "") -> TestOutcomes:
+def ran(*places: str, complete: bool = True, held: str = "") -> TestOutcomes:
     tests = tuple(TestOutcome(place, "test_a", PASSED) for place in places)
-    return TestOutcomes(tests, complete, frozenset(held.split()), frozenset(opened.split()))
+    return TestOutcomes(tests, complete, frozenset(held.split()))
 
 
 def protection(files: str, outcomes: TestOutcomes, command: str = "") -> Protection:
@@ -38,9 +38,9 @@ KNOWN: dict[str, tuple[str, TestOutcomes, str, str]] = {
     ),
     "no name says so": (
         "checks/cart.py shop/cart.py golden/a.txt pyproject.toml",
-        ran("checks/cart.py", opened="golden/a.txt pyproject.toml gone.txt"),
-        "checks/cart.py golden/a.txt",
-        "shop/cart.py golden/b.txt checks/other.py pyproject.toml",
+        ran("checks/cart.py"),
+        "checks/cart.py",
+        "shop/cart.py golden/a.txt checks/other.py pyproject.toml",
     ),
     "tests beside the product, in a folder called like theirs": (
         "school/tests/paper.py school/tests/mark.py school/tests/test_mark.py tests/test_a.py",
@@ -157,9 +157,9 @@ def test_a_module_with_examples_is_source() -> None:
 def test_a_new_test_stays_and_what_tests_are_run_with_does_not() -> None:
     known = protection("tests/test_a.py shop.py", ran("tests/test_a.py"))
     for path in ("tests/test_b.py", "tests/data/x.json", "odd/cases.py"):
-        assert not known.is_of_tests(path, new=True)
+        assert not known.leaves_out(path, new=True)
     for path in ("conftest.py", "tests/conftest.py"):
-        assert known.is_of_tests(path, new=True)
+        assert known.leaves_out(path, new=True)
 
 
 def tree(texts: dict[str, str], command: str) -> Protection:
