@@ -194,9 +194,9 @@ class Result:
             return RED
         if self.case.kind == "honest":
             return KEPT
-        if any(one in self.canary for one in _UNPROBED):
-            return UNPROBED
-        return TOLD if self.by else MISSED
+        if self.by:
+            return TOLD
+        return UNPROBED if any(one in self.canary for one in _UNPROBED) else MISSED
 
     def __str__(self) -> str:
         """All that a reader of a failed test wants to see."""

@@ -23,7 +23,7 @@ from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import first_of, printable
-from rlm_ci.validators import outcomes, test_counts, test_reports
+from rlm_ci.validators import outcomes, test_counts, test_file_names, test_reports
 from rlm_ci.validators import validator as validation
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.workspace.tree_diff import LIMIT, differing
@@ -42,6 +42,8 @@ _SAID = 200
 _FAILS = "passes in the working copy and fails in a fresh one, which has no files that git ignores"
 #: Files that are put back each by itself, where it fails with all of them put back.
 _ALONE = 5
+#: Files of old tests that are run by themselves, where the validator does not reach them.
+_OLD = 200
 #: Bytes of the name of a file; file systems allow 255, and a new one is written beside it first.
 _LONGEST = 180
 
@@ -166,12 +168,13 @@ class ResultJudge:
         self._undone = _put_back(result, self._space.entries(tree), self.protection)
         try:
             verdict = self._validate(f"{self.iteration}-final", fresh=tree)
-            if not verdict.passed and self._lacks_new_tests():
-                self._with_new = True
-                if (with_new := self.fresh()) != tree:
-                    self._context.on_step(f"iteration {self.iteration}: the same with new tests")
-                    verdict = self._validate(f"{self.iteration}-final-new", fresh=with_new)
+            self._with_new = not verdict.passed
+            if self._with_new and (with_new := self.fresh()) != tree:
+                self._with_new = self._lacks_new_tests(tree)
+                if self._with_new:
                     tree = with_new
+                    self._context.on_step(f"iteration {self.iteration}: the same with new tests")
+                    verdict = self._validate(f"{self.iteration}-final-new", fresh=tree)
         except UnavailableError as error:  # it could be started a moment ago, in the other copy
             raise error if error.where == SETUP else self._unavailable(error.what) from None
         if self._ran.missing:
@@ -181,12 +184,19 @@ class ResultJudge:
             self._require_read(tree)
         return self._judged(verdict).replace(manner=self._in_fresh())
 
-    def _lacks_new_tests(self) -> bool:
+    def _lacks_new_tests(self, tree: str) -> bool:
         """Whether the last verdict fails for want of tests alone: no old one has failed, ever."""
         ran = self._ran
-        old = (*self._first.outcomes.tests, *ran.outcomes.tests)
-        is_told = bool(ran.outcomes.tests) or ran.reported
-        return is_told and all(one.state != outcomes.FAILED for one in old)
+        if not (ran.outcomes.tests or ran.reported) and self._validator:
+            old = filter(test_file_names.is_file, self._space.entries(self._base))
+            names = tuple(sorted(filter(self.protection.is_of_tests, old))[:_OLD])
+            argv = narrowed_in(self._validator.command, names, self._context.commands.root)
+            if not names or argv is None:
+                return False
+            ran = self._runs.in_fresh(f"validator-old-tests-{self.iteration}", argv, tree)
+        known = (*self._first.outcomes.tests, *ran.outcomes.tests)
+        is_known = bool(ran.outcomes.tests) or ran.reported
+        return is_known and all(one.state != outcomes.FAILED for one in known)
 
     def _require_read(self, tree: str) -> None:
         """Raise UnavailableError if the validator passes as well with the changed files broken."""
