@@ -17,6 +17,8 @@ REPLACED = "snapshot-replaced"
 
 _FOLDERS = ("__snapshots__", "__image_snapshots__", "snapshots")
 _ENDINGS = (".snap", ".ambr", ".storyshot", ".golden")
+#: Endings of what may write them.
+_PROGRAMS = ("py", "sh")
 #: The same in front of an ending of any kind.
 _MARKS = (".approved", ".verified")
 
@@ -30,7 +32,7 @@ def is_snapshot(path: str) -> bool:
     stem, dot, ending = name.rpartition(".")
     if not dot or not ending.replace("_", "").isalnum():
         return False
-    in_folder = folder.rpartition("/")[2] in _FOLDERS
+    in_folder = folder.rpartition("/")[2] in _FOLDERS and ending not in _PROGRAMS
     return in_folder or name.endswith(_ENDINGS) or stem.endswith(_MARKS)
 
 
