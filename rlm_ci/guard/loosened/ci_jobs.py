@@ -113,17 +113,22 @@ def _led_to(texts: Iterable[str | None]) -> set[str]:
 def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     """Jobs whose name in a required check is gone; none stands for a job that no change starts."""
     workflows = [one for one in changes if _WORKFLOW.search(one.path)]
-    now = {job.name for one in workflows for job in _jobs(one.after or "")}
+    now = {_filled(job.name) for one in workflows for job in _jobs(one.after or "")}
     for one in workflows:
         if not _starts_with_changes(_block(one.before or "", "on")):
             continue
         kept = {job.id: job.name for job in _jobs(one.after or "")}
         for job in _jobs(one.before or ""):
-            if job.name in now:
+            if _filled(job.name) in now:
                 continue
             became = f"has the name {kept[job.id]!r} now" if job.id in kept else "is gone"
             message = f"the job {job.name!r} {became}: a required check may stand for it"
             yield Weakening(CI_WEAKENED, message, one.path, job.line, "old")
+
+
+def _filled(name: str) -> str:
+    """A job's name with the same word for every expression: a key of its matrix may be renamed."""
+    return re.sub(r"\$\{\{.*?\}\}", "*", name)
 
 
 def _starts_with_changes(trigger: str) -> bool:

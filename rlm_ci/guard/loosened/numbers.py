@@ -42,7 +42,8 @@ class _Kind(Value):
 
 _KINDS = (
     _Kind("the coverage that is required",
-          re.compile(rf"(?:cov-)?fail[-_]under{_NUMBER}"), COVERAGE, upwards=False),
+          re.compile(rf"(?:(?:cov-)?fail[-_]under|--coverage\b){_NUMBER}(?![\d>&])"), COVERAGE,
+          upwards=False),
     _Kind("the coverage that is required",
           re.compile(rf"[\"']?\b(?:branches|functions|lines|statements|per-?file){_NUMBER}"),
           COVERAGE, upwards=False,
@@ -75,11 +76,14 @@ def loosened(
     changes: Sequence[TextChange], tests: Sequence[TextChange] = ()
 ) -> Iterator[Weakening]:
     """The numbers that let more pass than before. One that moved to another file did not change."""
+    required = {
+        kind.what for kind in _KINDS for one in changes if any(_numbers(kind, one, one.after, ""))
+    }
     for kind in _KINDS:
         read = [*changes, *tests] if kind.in_tests else changes
         before = [one for change in read for one in _numbers(kind, change, change.before, "old")]
         after = [one for change in read for one in _numbers(kind, change, change.after, "new")]
-        yield from _looser(kind, before, after)
+        yield from _looser(kind, before, after, is_required=kind.what in required)
 
 
 class _Found(Value):
@@ -97,7 +101,9 @@ def _numbers(kind: _Kind, change: TextChange, text: str | None, side: str) -> It
         yield _Found(change.path, line, side, float(one[1]))
 
 
-def _looser(kind: _Kind, before: list[_Found], after: list[_Found]) -> Iterator[Weakening]:
+def _looser(
+    kind: _Kind, before: list[_Found], after: list[_Found], *, is_required: bool
+) -> Iterator[Weakening]:
     lost, gained = _surplus(before, after), _surplus(after, before)
     lost.sort(key=lambda one: one.number, reverse=True)
     gained.sort(key=lambda one: one.number, reverse=True)
@@ -105,7 +111,7 @@ def _looser(kind: _Kind, before: list[_Found], after: list[_Found]) -> Iterator[
         other = (lost if kind.upwards else gained)[at : at + 1]
         if kind.upwards and (other or kind.what == _AGAIN):
             was, now = other[0].number if other else 0, one.number
-        elif not kind.upwards and not (other or after):
+        elif not kind.upwards and not (other or is_required):
             yield Weakening(kind.rule, f"{kind.what} was {one.number:g}, and none is now",
                             one.path, one.line, one.side)  # fmt: skip
             continue

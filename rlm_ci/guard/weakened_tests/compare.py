@@ -467,7 +467,7 @@ class _Comparing:
         ran = {path for _, _, path, _ in self.pairs}
         known: Counter[tuple[str, str]] = Counter()
         for file in self.old.values():
-            known.update((one.owner, "" if one.owner else _unnamed(one.text)) for one in file.skips)
+            known.update((one.owner, "" if one.owner else one.text) for one in file.skips)
         for path, file in self.new.items():
             for one in file.skips:
                 if one.owner and one.owner not in earlier:
@@ -475,7 +475,7 @@ class _Comparing:
                 is_global = one.is_global or path.endswith("conftest.py")
                 if not one.owner and path not in ran and not is_global:
                     continue
-                key = (earlier[one.owner], "") if one.owner else ("", _unnamed(one.text))
+                key = (earlier[one.owner], "") if one.owner else ("", one.text)
                 known[key] -= 1
                 if known[key] >= 0:
                     continue
@@ -506,11 +506,6 @@ def _rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
     if len(was.rounds) != len(now.rounds) or None in (*was.rounds, *now.rounds):
         return None
     return sum(one or 0 for one in was.rounds), sum(one or 0 for one in now.rounds)
-
-
-def _unnamed(text: str) -> str:
-    """A statement without the name that it gives."""
-    return re.sub(r"^(?:export )?let \w+", "let", text)
 
 
 def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:

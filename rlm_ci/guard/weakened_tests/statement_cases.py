@@ -305,6 +305,8 @@ _MESSAGE = re.compile(r"(\bt\.(?:Error|Fatal))f?\(.*\)$", re.DOTALL)
 _PRAGMA = re.compile(r"//go:|// ?\+build")
 #: What a chosen function is called in JavaScript.
 _ASSIGNED = re.compile(r"^let \w+=(?=.*\?.*:)")
+#: A tag of Go that a build has unless somebody sets it: it is none of a system or a processor.
+_UNSET_TAG = r"!(?!(?:unix|race|cgo|linux|darwin|windows|\w*bsd|amd64|386|arm\w*)\b)\w+"
 #: Nodes that hold statements.
 _BLOCKS = frozenset((
     "program", "source_file", "statement_block", "statement_list", "class_body", "block",
@@ -343,7 +345,8 @@ _SCRIPT = _Language(
 _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
     ".go": _Language(
         re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test(?!Main\()|Fuzz|Example)\w{0,200})\("),
-        re.compile(r"\.Skip(?:Now|f)?\(|^//go:build|^// \+build|\btesting\.Short\("),
+        re.compile(r"\.Skip(?:Now|f)?\(|^//(?:go:build| ?\+build)\b"
+                   rf"(?!(?:[\s,]|&&|go1\.\d+|{_UNSET_TAG})+$)|\btesting\.Short\("),
         re.compile(r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
         re.compile(r"^func ?(?:\([^)]{1,80}\))?(\w{1,200})[(\[]"),
         re.compile(r"\bF(?:It|Describe|Context)\("),

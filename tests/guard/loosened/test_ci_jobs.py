@@ -67,6 +67,12 @@ def test_jobs_may_move_to_another_workflow() -> None:
     assert list(weakened(moved)) == []
 
 
+def test_a_key_of_the_matrix_may_have_another_name() -> None:
+    before = CI.replace("All tests", "Tests on ${{ matrix.version }}")
+    change = TextChange(PATH, before, before.replace("matrix.version", "matrix.node"))
+    assert list(weakened([change])) == []
+
+
 def test_each_job_of_a_workflow_that_is_gone_is_named() -> None:
     told = [one.message for one in weakened([TextChange(PATH, CI, None)])]
     assert "the job 'lint' is gone: a required check may stand for it" in told

@@ -12,6 +12,13 @@ from rlm_ci.validators.test_file_names import is_file
 CASES: dict[str, tuple[str, str, str, list[str]]] = {
     "less coverage": ("pyproject.toml", "fail_under = 95", "fail_under = 80", [COVERAGE]),
     "no coverage": (".coveragerc", "fail_under = 95", "", [COVERAGE]),
+    "by another tool": (
+        "package.json", '"check-coverage": true, "lines": 100', '"x": "bnt --coverage 100"', [],
+    ),
+    "of no tool": (
+        "package.json", '"check-coverage": true, "lines": 100', '"x": "jest --coverage 2>&1"',
+        [COVERAGE],
+    ),
     "more coverage": ("pyproject.toml", "fail_under = 80", "fail_under = 95", []),
     "as a flag": ("tox.ini", "--cov-fail-under=100", "--cov-fail-under=99.5", [COVERAGE]),
     "of jest": (

@@ -133,6 +133,12 @@ FORMS: dict[str, tuple[str, str, str, list[str]]] = {
     "go: a slice of the rows": (GOLANG, "range rows", "range rows[:1]", REMOVED),
     "go: skipped": (GOLANG, "\tif Due() !", "\tt.SkipNow()\n\tif Due() !", SKIPPED),
     "go: a tag": (GOLANG, "package till", "//go:build nightly\n\npackage till", SKIPPED),
+    "go: a tag that no build has": (
+        GOLANG, "package till", "//go:build go1.22 && !tinygo\n\npackage till", [],
+    ),
+    "go: a tag of a system": (
+        GOLANG, "package till", "//go:build go1.22 && !linux\n\npackage till", SKIPPED,
+    ),
     "go: ends well": (
         GOLANG, "func TestNone", MAIN.format("\tdefer os.Exit(0)\n\tm.Run()\n"),
         SKIPPED,

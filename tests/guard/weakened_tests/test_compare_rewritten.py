@@ -150,6 +150,22 @@ test('total timeout wins over the limit', t => {
 """
 
 #: A file before and after, others before and after, and whether code changed with them.
+PREFIXED = """\
+func TestGo(t *testing.T) {
+	where := run()
+	if !strings.HasPrefix(where, "//") || !strings.HasSuffix(where, "/there") {
+		t.Fatalf("not there")
+	}
+}
+"""
+WHOLE = """\
+func TestGo(t *testing.T) {
+	where := run()
+	if where != "/there" {
+		t.Fatalf("not there")
+	}
+}
+"""
 BY_KIND = """\
 def test_list_by_kind():
     found = shop.list('new')
@@ -222,6 +238,7 @@ SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
     "a longer name": (PY, SESSION, SESSION_ACCESSED, {}),
     "another name, in camel case": (JS, LIMIT, TOTAL_LIMIT, {}),
     "written anew in its place, for more": (PY, BY_KIND, BY_ALL, {}),
+    "all of a text for both of its ends": (GO, PREFIXED, WHOLE, {}),
     "a refusal that is lifted": (JS, REFUSED, FOLLOWED, {}),
     "a failure that is thrown": (JS, FAILS, FAILS.replace("t.fail(e.stack)", "throw e"), {}),
     "a test that was left out already": (
