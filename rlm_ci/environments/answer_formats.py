@@ -159,4 +159,4 @@ def code_blocks(text: str, languages: Sequence[str], *, cut_off: bool) -> list[s
 
 def _call(turn: int, index: int, name: str, arguments: dict[str, Any]) -> ToolCall:
     text = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall(f"call_{turn}_{index}", name, text, index)
+    return ToolCall(tool_calls.made_id(turn, index), name, text, index)

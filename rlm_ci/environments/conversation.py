@@ -14,7 +14,7 @@ from rlm_ci.text.printable import count, encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.environments.tool_calls import ToolCall
@@ -56,13 +56,16 @@ class Conversation:
         """Add a text that stays: a goal, a role."""
         self._groups.append([{"role": role, "content": text}])
 
-    def answer(self, text: str, calls: Sequence[ToolCall] = ()) -> None:
-        """Add an answer of the model."""
+    def answer(
+        self, text: str, calls: Sequence[ToolCall] = (), extra: Mapping[str, Any] | None = None
+    ) -> None:
+        """Add an answer of the model, with what ``extra`` its endpoint wants back."""
         content = encodable(text) or (None if calls else _EMPTY)
-        message: dict[str, Any] = {"role": "assistant", "content": content}
+        message: dict[str, Any] = {**(extra or {}), "role": "assistant", "content": content}
         if calls:
             message["tool_calls"] = [
                 {
+                    **call.extra,
                     "id": call.id,
                     "type": "function",
                     "function": {"name": _name(call.name), "arguments": _sound(call.arguments)},

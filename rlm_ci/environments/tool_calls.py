@@ -21,7 +21,8 @@ _CANDIDATES = 64
 class ToolCall(Value):
     """One call: ``arguments`` as the model wrote them, ``index`` among those of its answer.
 
-    ``if_all_well``: it is left out where an earlier call of the answer failed.
+    ``if_all_well``: it is left out where an earlier call of the answer failed. ``extra`` are
+    members of it that its endpoint wants back.
     """
 
     id: str
@@ -29,6 +30,7 @@ class ToolCall(Value):
     arguments: str
     index: int = 0
     if_all_well: bool = False
+    extra: Mapping[str, Any] = {}
 
 
 def function(
@@ -59,10 +61,16 @@ def from_tools(tool_calls: Iterable[Mapping[str, Any]], turn: int) -> list[ToolC
         name, arguments = one.get("name"), one.get("arguments")
         ident = one.get("id")
         if not isinstance(ident, str) or not _is_sound(ident) or any(ident == c.id for c in calls):
-            ident = f"call_{turn}_{index}"
+            ident = made_id(turn, index)
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        calls.append(ToolCall(ident, name if isinstance(name, str) else "", text, index))
+        name = name if isinstance(name, str) else ""
+        calls.append(ToolCall(ident, name, text, index, extra=one.get("extra", {})))
     return calls
+
+
+def made_id(turn: int, index: int) -> str:
+    """The id of a call that has none: nine letters and digits, as Mistral's models want them."""
+    return f"c{turn % 100_000:05}{index % 1000:03}"
 
 
 def _is_sound(ident: str) -> bool:
@@ -75,7 +83,7 @@ def from_text(text: str, turn: int) -> list[ToolCall]:
     if value is None:
         return []
     arguments = json.dumps(value.get("arguments", {}), ensure_ascii=False)
-    return [ToolCall(f"call_{turn}_0", value["tool"], arguments)]
+    return [ToolCall(made_id(turn, 0), value["tool"], arguments)]
 
 
 def object_with(key: str, text: str) -> dict[str, Any] | None:

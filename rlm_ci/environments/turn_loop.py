@@ -211,7 +211,7 @@ class TurnLoop:
             calls = self._answers.calls(completion, turn)
             if completion.finish_reason == "length":
                 self._cap = self._bounds.max_tokens
-            history.answer(completion.text, calls if self._answers.native else ())
+            history.answer(completion.text, calls if self._answers.native else (), completion.extra)
             if self._translate is not None:
                 calls = list(map(self._translate, calls))
             understood, wrong, done = self._act_on(history, completion, calls, turn)

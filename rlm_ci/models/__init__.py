@@ -71,27 +71,37 @@ class Completion(Value):
     was cut off. ``usage`` is None until the ledger has charged it; ``cost`` is in USD, None
     where the price is not known; ``uncached_cost`` if the endpoint had cached nothing of a prompt
     of which it had.
+
+    ``thoughts`` is reasoning that stood in the text. ``extra`` are the members of the message that
+    only its endpoint knows, and wants back with it; so is ``extra`` of a call.
     """
 
     text: str
-    tool_calls: tuple[dict[str, str], ...]
+    tool_calls: tuple[dict[str, Any], ...]
     finish_reason: str
     model: str
     usage: TokenUsage | None = None
     cost: Decimal | None = None
     uncached_cost: Decimal | None = None
+    thoughts: str = ""
+    extra: Mapping[str, Any] = {}
 
     def to_dict(self) -> dict[str, Any]:
         """As the journal has it; ``from_dict`` reads it back."""
-        told = {
+        more = self.uncached_cost
+        optional = {
+            "uncached_cost": None if more is None else str(more),
+            "thoughts": self.thoughts,
+            "extra": dict(self.extra),
+        }
+        record = {
             **super().to_dict(),
             "tool_calls": list(self.tool_calls),
             "usage": None if self.usage is None else self.usage.to_dict(),
             "cost": None if self.cost is None else str(self.cost),
         }
-        del told["uncached_cost"]
-        more = self.uncached_cost
-        return told if more is None else {**told, "uncached_cost": str(more)}
+        required = {name: value for name, value in record.items() if name not in optional}
+        return required | {name: value for name, value in optional.items() if value}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Completion:

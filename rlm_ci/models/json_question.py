@@ -57,7 +57,11 @@ def ask_object(
     if found is not None:
         return found
     messages += [
-        {"role": "assistant", "content": clip(said.text, _ANSWER) or "(nothing)"},
+        {
+            **said.extra,
+            "role": "assistant",
+            "content": clip(said.text, _ANSWER) or "(nothing)",
+        },
         {"role": "user", "content": repair_prompt(wrong)},
     ]
     return read_answer(ask(f"{place}-repair", messages), misfit)[0]

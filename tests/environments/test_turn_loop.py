@@ -18,6 +18,10 @@ from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError
 from rlm_ci.models import Completion, ModelRequest
+from rlm_ci.models.openai.client import OpenAIModel
+from testing.loopback_model.histories import HISTORIES
+from testing.loopback_model.replies import Answer, Call
+from testing.loopback_model.server import ModelServer
 from testing.scripted_model import ScriptedModel
 
 Step = dict[str, Any] | str | Completion
@@ -187,7 +191,7 @@ def test_odd_ids_are_replaced_alike(tmp_path: Path) -> None:
     talk = Talk(tmp_path, step(*calls), DONE)
     talk.run()
     sent = [one["id"] for one in talk.requests[1].messages[2]["tool_calls"]]
-    assert sent == ["same", "call_1_1", "call_1_2", "call_1_3", "call_1_4", "ok"]
+    assert sent == ["same", "c00001001", "c00001002", "c00001003", "c00001004", "ok"]
 
 
 def test_a_budget_passes_through(tmp_path: Path) -> None:
@@ -324,3 +328,25 @@ def test_the_environment_of_the_documentation_works() -> None:
         "It is coal."
     )
     assert "a glowing piece of coal" in model.requests[2].messages[-1]["content"]
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_an_endpoint_gets_back_what_it_wants_of_the_history(
+    tmp_path: Path, llm: ModelServer, name: str
+) -> None:
+    (tmp_path / "a.py").write_text("a = 1\n")
+    llm.history = HISTORIES[name]
+    read, done = Call("read", '{"path": "a.py"}'), Call("done", '{"summary": "Done."}')
+    llm.script([Answer(calls=[read]), "no call", Answer(calls=[read, read]), Answer(calls=[done])])
+    history = Conversation()
+    history.prompt("a goal")
+    history.prompt("more of it")
+    with OpenAIModel(base_url=llm.url, api_key=llm.key) as model:
+        loop = TurnLoop(
+            lambda request, _place: model.complete(request),
+            CodeTools(str(tmp_path), Services(tests=str)),
+            model="m-1",
+            bounds=TurnLimits(),
+            answers=NativeCalls(),
+        )
+        assert loop.run(history, "here").text == "Done."

@@ -60,6 +60,8 @@ class FrameworkEpisode:
         self._turn = 0
         self._mistakes = 0
         self._answered: Completion | None = None
+        #: By the id of a call: what the endpoint wants back with its message, and with the call.
+        self._extras: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         #: How it ended, once it has.
         self.end: LoopEnd | None = None
         self.error: BaseException | None = None
@@ -99,7 +101,7 @@ class FrameworkEpisode:
         self._turn += 1
         request = ModelRequest(
             model=self.model,
-            messages=tuple(map(_encodable, messages)),
+            messages=tuple(_encodable(self._with_extras(message)) for message in messages),
             tools=tools,
             max_tokens=self._cap,
             min_tokens=MIN_TOKENS,
@@ -110,7 +112,18 @@ class FrameworkEpisode:
             self._fail(error)
         if self._answered.finish_reason == "length":
             self._cap = self.bounds.max_tokens
+        for call in self._answered.tool_calls:
+            self._extras[call["id"]] = self._answered.extra, call.get("extra", {})
         return self._answered
+
+    def _with_extras(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A message with the members that its endpoint wants back, which no framework keeps."""
+        calls = message.get("tool_calls") or ()
+        extras = [self._extras.get(call["id"], ({}, {})) for call in calls]
+        if not any(map(any, extras)):
+            return message
+        whole = [{**call, **extra} for call, (_, extra) in zip(calls, extras, strict=True)]
+        return {**message, **extras[0][0], "tool_calls": whole}
 
     def call(self, name: str, arguments: Mapping[str, Any], ident: str = "") -> str:
         """Call a tool, and say what came of it. Raises EpisodeEnded."""

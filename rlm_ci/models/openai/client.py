@@ -20,6 +20,7 @@ from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, context_length
 from rlm_ci.models.openai import errors, responses
+from rlm_ci.models.openai.accepted import AcceptedRequests
 from rlm_ci.models.openai.errors import EndpointRefusedError
 from rlm_ci.models.openai.rate_limits import DAY, RateLimits
 from rlm_ci.models.openai.request import (
@@ -59,7 +60,6 @@ _ANSWER_LIMIT: Final = 8 << 20
 _MESSAGE: Final = 300
 #: Headers of the package that no endpoint needs, as those about the machine: each takes time.
 _UNSAID: Final = ("x-stainless-async", "x-stainless-retry-count")
-_CAPS: Final = ("max_tokens", "max_completion_tokens")
 
 
 class RetryLimits(Value):
@@ -126,9 +126,8 @@ class OpenAIModel(Closing):
         self._client: Any = None
         self._http: Any = None  # the client's connections
         self._composed: dict[tuple[str, str], RequestComposer] = {}  # by path and model
-        # OpenAI's newer models know only the longer name, many other servers only the shorter.
         own = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
-        self._cap = _CAPS[own]
+        self._accepted = AcceptedRequests(own_name, is_newer=own)
 
     def complete(self, request: ModelRequest) -> Completion:
         """See Model. It never repeats a question that may have cost something."""
@@ -138,15 +137,14 @@ class OpenAIModel(Closing):
         deadline = self._clock() + min(one for one in limits if one is not None)
         # The idempotency key of all attempts.
         once = uuid.uuid4().hex
-        attempt, swapped = 1, False
+        attempt, most = 1, None
         self._heed(request, deadline)
         while True:
-            cap = self._cap
             try:
-                return self._ask(request, cap, deadline, once)
+                return self._ask(request, self._accepted.body(request, most), deadline, once)
             except EndpointRefusedError as refused:
-                if refused.is_about(cap) and not swapped:
-                    self._cap, swapped = _CAPS[cap == _CAPS[0]], True
+                has_learned, most = self._accepted.learned(refused, request, most)
+                if has_learned:
                     continue
                 wait = self._wait(refused, attempt, deadline)
                 if refused.limit is not None:
@@ -190,12 +188,14 @@ class OpenAIModel(Closing):
         if refused.limit is not None and refused.limit.window:
             self._say(f"{refused.limit} is reached: waiting {duration(wait)}")
 
-    def _ask(self, request: ModelRequest, cap: str, deadline: float, once: str) -> Completion:
+    def _ask(
+        self, request: ModelRequest, body: Mapping[str, Any], deadline: float, once: str
+    ) -> Completion:
         """One request. Raises EndpointRefusedError if it cost nothing, SpentError if not."""
         began = self._clock()
         end = min(began + self._patience.answer, deadline)
         try:
-            with self._sent("/chat/completions", end, self._body(request, cap), once) as got:
+            with self._sent("/chat/completions", end, body, once) as got:
                 return responses.whole(self._parsed(got), request.model)
         except DeadlineError:
             raise SpentError(
@@ -209,19 +209,6 @@ class OpenAIModel(Closing):
             error.what = self._redact(error.what)[:_MESSAGE]
             error.args = (error.what,)
             raise
-
-    def _body(self, request: ModelRequest, cap: str) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "model": self._own_name(request.model),
-            "messages": request.messages,
-            cap: request.max_tokens,
-        }
-        options = {
-            "tools": request.tools or None,
-            "temperature": request.temperature,
-            "response_format": request.response_format,
-        }
-        return body | {name: value for name, value in options.items() if value is not None}
 
     @contextmanager
     def _sent(

@@ -23,11 +23,19 @@ _REPEATABLE: Final = frozenset((408, 409, 425, 429, 500, 502, 503, 529))
 #: A gateway gave up, while the model may be at work.
 GAVE_UP: Final = frozenset((504, 524))
 _NO_MONEY: Final = frozenset(("insufficient_quota", "billing_hard_limit_reached"))
-_TOO_LONG: Final = frozenset(("context_length_exceeded", "string_above_max_length"))
+_TOO_LONG: Final = frozenset((
+    "context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded",
+    "string_above_max_length",
+))  # fmt: skip
 #: Where no code tells it, the words of the message do.
 _TOO_LONG_SAID: Final = re.compile(
-    r"maximum context length|prompt is too long|request (?:is )?too large|input token count"
+    r"maximum (?:context|prompt|input) length|(?:prompt|input) is too long|input token count"
+    r"|request (?:is )?too large|available context size|greater than the context length"
+    r"|exceeds? (?:the |its )?(?:model's )?(?:maximum )?context|prompt token count"
+    r"|`inputs` tokens \+ `max_new_tokens`|reduce the length of the (?:messages|prompt|input)"
 )
+_ANSWER_CAP: Final = re.compile(r"\bmax_(?:completion_|output_|new_)?tokens\b")
+_CAP_HINT: Final = "lower models.max_completion_tokens"
 _UNKNOWN: Final = (
     "unsupported", "not supported", "unrecognized", "unknown", "unexpected", "not permitted",
 )  # fmt: skip
@@ -92,10 +100,8 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefuse
     if isinstance(value, list) and value:  # as Google sends it
         value = value[0]
     error = value.get("error") if isinstance(value, dict) else None
-    code, kind, param = (
-        str(error.get(key) or "") if isinstance(error, dict) else ""
-        for key in ("code", "type", "param")
-    )
+    told = error if isinstance(error, dict) else value if isinstance(value, dict) else {}
+    code, kind, param = (str(told.get(key) or "") for key in ("code", "type", "param"))
     message = responses.message_of(value)
     if value is None and not data.lstrip().startswith(b"<"):
         message = data.decode("utf-8", "replace").strip()
@@ -107,7 +113,7 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefuse
     return EndpointRefusedError(
         message,
         status=status,
-        code=min(spent, default=code or kind),
+        code=min({code, kind} & (_NO_MONEY | _TOO_LONG), default=code or kind),
         param=param,
         retry_after=after,
         again=status in _REPEATABLE and not spent,
@@ -126,6 +132,8 @@ def explained(refused: EndpointRefusedError, model: str) -> tuple[str, str]:
         return _limited(refused)
     if code in _TOO_LONG or _TOO_LONG_SAID.search(refused.message.casefold()):
         return "the prompt is too long for the model", _SHORTER
+    if _ANSWER_CAP.search(refused.message):
+        return "the endpoint allows no answer of so many tokens", _CAP_HINT
     if code == "content_filter":
         return "the endpoint's content filter refused the prompt", "reword the goal"
     what, hint = _BY_STATUS.get(status, ("the request was refused", "see the endpoint's message"))

@@ -7,9 +7,11 @@ an error.
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import Completion, SpentError, TokenUsage
+from rlm_ci.models import Completion, SpentError, TokenUsage, thoughts
+from rlm_ci.models.openai import event_stream
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -20,6 +22,18 @@ if TYPE_CHECKING:
 _MOST_TOKENS: Final = 10**12
 _LATER: Final = "resume the run; if it stays so, use another model or endpoint"
 _REWORD: Final = "reword the goal, or use another model"
+_EMPTY: Final = "the answer is empty"
+#: Members of a message and of a call that every endpoint knows. What else there is belongs to one
+#: endpoint, such as Gemini's ``thought_signature`` and DeepSeek's ``reasoning_content``.
+_MESSAGE: Final = frozenset(("role", "content", "refusal", "tool_calls", "function_call"))
+_CALL: Final = frozenset(("id", "type", "index", "function"))
+_MOST_EXTRA: Final = 1 << 20
+#: Other words than OpenAI's for why an answer ended.
+_REASONS: Final = {
+    "max_tokens": "length", "max_output_tokens": "length", "model_length": "length",
+    "end_turn": "stop", "eos": "stop", "eos_token": "stop", "tool_use": "tool_calls",
+    "function_call": "tool_calls", "safety": "content_filter", "refusal": "content_filter",
+}  # fmt: skip
 _URL_HINT: Final = "check the base URL: that of an OpenAI-compatible API mostly ends in /v1"
 
 
@@ -31,11 +45,13 @@ def parse(data: bytes) -> dict[str, Any]:
     if start[:1] == b"<":
         raise RemoteError("the endpoint answered with a web page, not JSON", hint=_URL_HINT)
     try:
-        value = json.loads(data)
+        value = event_stream.whole(data) if event_stream.is_stream(data) else json.loads(data)
     except RecursionError:
         raise SpentError("the answer is JSON that is nested too deeply", hint=_LATER) from None
     except ValueError:
         raise _lost("the answer is incomplete JSON, or not JSON") from None
+    if value is None and event_stream.is_stream(data):
+        raise _lost("the answer was streamed, and ends before its end")
     if not isinstance(value, dict):
         raise RemoteError("the answer is not a JSON object", hint=_URL_HINT)
     return value
@@ -57,10 +73,14 @@ def whole(value: dict[str, Any], model: str) -> Completion:
 def _completion(
     message: dict[str, Any], reason: object, name: object, usage: TokenUsage | None, model: str
 ) -> Completion:
-    text, calls = _text(message.get("content")), _calls(message.get("tool_calls"), usage)
+    written, calls = _text(message.get("content")), _calls(message, usage)
+    thought, text = thoughts.split(written)
+    reason = _reason(reason)
     if reason == "content_filter":
         what = "the endpoint's content filter blocked the answer"
         raise SpentError(what, hint=_REWORD, usage=usage)
+    if reason == "error":
+        raise _lost("the endpoint broke off the answer with an error", usage)
     if not text and not calls:
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
@@ -70,23 +90,33 @@ def _completion(
             what = "the model used up its tokens before it answered"
             hint = "raise the cap on tokens of one answer; hidden reasoning counts too"
             raise SpentError(what, hint=hint, usage=usage)
-        raise _lost("the answer is empty", usage)
-    if not isinstance(reason, str) or not reason:
-        reason = "tool_calls" if calls else "stop"
+        raise _lost("the answer is nothing but reasoning" if thought else _EMPTY, usage)
+    reason = reason or ("tool_calls" if calls else "stop")
     named = name if isinstance(name, str) and name else model
-    return Completion(text, calls, reason, named, usage)
+    extra = _extra(message, _MESSAGE)
+    return Completion(text, calls, reason, named, usage, thoughts=thought, extra=extra)
+
+
+def _reason(reason: object) -> str:
+    """Why an answer ended, in OpenAI's words; "" for an endpoint that does not say."""
+    known = reason.lower() if isinstance(reason, str) else ""
+    return _REASONS.get(known, known)
 
 
 def _text(content: object) -> str:
     """A message's text; some endpoints send it in parts."""
     if isinstance(content, list):
         texts = (part.get("text") for part in content if isinstance(part, dict))
-        return "".join(text for text in texts if isinstance(text, str))
+        values = (text.get("value") if isinstance(text, dict) else text for text in texts)
+        return "".join(text for text in values if isinstance(text, str))
     return content if isinstance(content, str) else ""
 
 
-def _calls(value: object, usage: TokenUsage | None) -> tuple[dict[str, str], ...]:
-    calls = []
+def _calls(message: dict[str, Any], usage: TokenUsage | None) -> tuple[dict[str, Any], ...]:
+    value = message.get("tool_calls")
+    if not value and isinstance(message.get("function_call"), dict):  # as before tools
+        value = [{"function": message["function_call"]}]
+    calls: list[dict[str, Any]] = []
     for index, call in enumerate(value if isinstance(value, list) else ()):
         function = call.get("function") if isinstance(call, dict) else None
         name = function.get("name") if isinstance(function, dict) else None
@@ -95,11 +125,30 @@ def _calls(value: object, usage: TokenUsage | None) -> tuple[dict[str, str], ...
         arguments = function.get("arguments")
         if not isinstance(arguments, str):  # some endpoints parse them
             arguments = json.dumps({} if arguments is None else arguments)
-        # Some endpoints number the calls, some leave the id out.
+        # Some endpoints number the calls, some leave the id out, some repeat one.
         identity = call.get("id")
-        identity = identity if isinstance(identity, str) and identity else f"call_{index}"
-        calls.append({"id": identity, "name": name, "arguments": arguments})
+        if not isinstance(identity, str) or any(identity == known["id"] for known in calls):
+            identity = ""
+        row = {"id": identity or _identity(index, name, arguments), "name": name}
+        extra = _extra(call, _CALL)
+        calls.append({**row, "arguments": arguments, **({"extra": extra} if extra else {})})
     return tuple(calls)
+
+
+def _identity(index: int, name: str, arguments: str) -> str:
+    """An id for a call without one: nine letters and digits, as Mistral's models want them."""
+    text = f"{index}\0{name}\0{arguments}".encode("utf-8", "surrogatepass")
+    return sha256(text).hexdigest()[:9]
+
+
+def _extra(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+    """The members beyond those of the format; without those that are empty or no Unicode."""
+    extra = {name: item for name, item in value.items() if name not in known and item}
+    try:
+        size = len(json.dumps(extra, ensure_ascii=False).encode())
+    except UnicodeEncodeError:
+        return {}
+    return extra if size <= _MOST_EXTRA else {}
 
 
 def _usage(value: object) -> TokenUsage | None:
@@ -117,6 +166,8 @@ def _usage(value: object) -> TokenUsage | None:
 
 
 def _count(value: object) -> int | None:
+    if isinstance(value, float) and value.is_integer():  # as some gateways write it
+        value = int(value)
     return value if type(value) is int and 0 <= value < _MOST_TOKENS else None
 
 

@@ -238,12 +238,14 @@ _SHAPES: Final[Mapping[str, Shape]] = {
     },
     "completion": {
         "text": str,
-        "tool_calls": [{"id": str, "name": str, "arguments": str}],
+        "tool_calls": [{"id": str, "name": str, "arguments": str, "extra?": dict}],
         "finish_reason": str,
         "model": str,
         "usage": _maybe(_USAGE),
         "cost": _maybe(_money),
         "uncached_cost?": _money,
+        "thoughts?": str,
+        "extra?": dict,
     },
     "context": {
         "object_id": _maybe(str),

@@ -217,7 +217,7 @@ class _Conversation:
             completion = first.pop() if first else self.ask()
             calls = tool_calls.from_tools(completion.tool_calls, self.turn)
             before = self._size()
-            self._history.answer(completion.text, calls)
+            self._history.answer(completion.text, calls, completion.extra)
             # The text of a call takes nothing from what it may show, unless it is long.
             own = min(self._size() - before, _USUAL)
             self._most = min(self._most + own, self._ask.max_bytes)

@@ -118,7 +118,7 @@ def test_content_in_parts_and_arguments_that_somebody_parsed(
     completion = client(llm).complete(question())
     assert completion.text == "ab"
     assert completion.tool_calls == (
-        {"id": "call_0", "name": "read", "arguments": '{"path": "x"}'},
+        {"id": "a1bd0f489", "name": "read", "arguments": '{"path": "x"}'},
     )
     assert completion.finish_reason == "tool_calls"
 

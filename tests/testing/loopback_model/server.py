@@ -21,6 +21,8 @@ from testing.loopback_model.replies import Answer, Raw, Reply, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from testing.loopback_model.histories import History
+
     Script = Iterable[Reply] | Callable[["Asked"], Reply]
 
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
@@ -77,6 +79,8 @@ class ModelServer:
         self.bill = Billed()
         #: Parameters that this endpoint has beyond OpenAI's.
         self.own_parameters: frozenset[str] = frozenset()
+        #: What it wants of the history of a conversation, and gives for it.
+        self.history: History | None = None
         #: A parameter that this endpoint does not know.
         self.unknown_parameter: str | None = None
         self.lock = threading.Lock()
@@ -166,11 +170,15 @@ class ModelServer:
         if problem is not None:
             return problem
         known = asked.body.items()
-        wrong = shapes.deviations({k: v for k, v in known if k not in self.own_parameters})
+        members = self.history.members if self.history else frozenset[str]()
+        own = {k: v for k, v in known if k not in self.own_parameters}
+        wrong = shapes.deviations(own, members)
         if wrong:
             with self.lock:
                 self.violations += wrong
             return refusal(400, wrong[0], code="invalid_request_error")
+        if self.history and (refused := self.history.refuses(asked.messages)):
+            return refused
         if self.unknown_parameter in asked.body:
             name = self.unknown_parameter
             return refusal(
@@ -210,15 +218,18 @@ class ModelServer:
 
     def completion(self, answer: Answer, asked: Asked) -> dict[str, Any]:
         """The body of a whole answer, and the bill for it."""
+        own = self.history.call_id if self.history else None
         calls = [
             {
-                "id": call.id or f"call_{len(self.asked)}_{index}",
+                "id": call.id or (f"call_{len(self.asked)}_{index}" if own is None else own),
                 "type": "function",
                 "function": {"name": call.name, "arguments": call.arguments},
+                **(self.history.of_call if self.history else {}),
             }
             for index, call in enumerate(answer.calls)
         ]
         message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
+        message |= self.history.of_message if self.history else {}
         if calls:
             message["tool_calls"] = calls
         counted = (

@@ -120,8 +120,10 @@ _REQUEST = {
 _VALIDATOR = jsonschema_rs.validator_for(_REQUEST)
 
 
-def deviations(body: Any) -> list[str]:
-    """What OpenAI would refuse in the body of a request."""
+def deviations(body: Any, members: frozenset[str] = frozenset()) -> list[str]:
+    """What OpenAI would refuse in a request; ``members`` are an endpoint's own, in messages."""
+    if members and isinstance(body.get("messages"), list):
+        body = {**body, "messages": [_plain(message, members) for message in body["messages"]]}
     found = [
         f"{'/'.join(map(str, e.instance_path))}: {e.message}" for e in _VALIDATOR.iter_errors(body)
     ]
@@ -134,6 +136,16 @@ def deviations(body: Any) -> list[str]:
     if "tool_choice" in body and "tools" not in body:
         found.append("tool_choice without tools")
     return found + _unanswered(body["messages"])
+
+
+def _plain(message: Any, members: frozenset[str]) -> Any:
+    """A message, with its calls, without an endpoint's own members."""
+    if not isinstance(message, dict):
+        return message
+    plain = {name: value for name, value in message.items() if name not in members}
+    if isinstance(calls := plain.get("tool_calls"), list):
+        plain["tool_calls"] = [_plain(call, members) for call in calls]
+    return plain
 
 
 def _unanswered(messages: list[dict[str, Any]]) -> list[str]:

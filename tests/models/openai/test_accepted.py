@@ -1,0 +1,163 @@
+"""What a client learns from the refusals of an endpoint, each in the words of a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from rlm_ci.errors import RemoteError
+from rlm_ci.models import ModelRequest
+from testing.loopback_model.histories import History
+from testing.loopback_model.replies import Answer, Raw, refusal
+from testing.loopback_model.server import Asked, ModelServer
+from testing.model_clients import Client, question
+
+TOO_MANY = {
+    "OpenAI": "max_tokens is too large: 16384. This model supports at most 4096 completion tokens, "
+    "whereas you provided 16384.",
+    "DeepSeek": "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]",
+    "Groq": "`max_tokens` must be less than or equal to `4096`, the maximum value for `max_tokens` "
+    "is less than the `context_window` for this model",
+    "Anthropic": "max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens",
+}
+SHARED = {
+    "vLLM": "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum "
+    "context length is 4196 tokens and your request has 100 input tokens",
+    "OpenAI": "This model's maximum context length is 4196 tokens. However, you requested 16484 "
+    "tokens (100 in the messages, 16384 in the completion).",
+    "Anthropic": "input length and `max_tokens` exceed context limit: 100 + 16384 > 4196",
+    "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4196. Given: 100 "
+    "`inputs` tokens and 16384 `max_new_tokens`",
+}
+
+
+def refusing(message: str, accepts: Callable[[Asked], bool], status: int = 400) -> Any:
+    """An endpoint that answers what it ``accepts``, and refuses all else with ``message``."""
+    return lambda asked: Answer("hi") if accepts(asked) else refusal(status, message)
+
+
+@pytest.mark.parametrize("message", TOO_MANY.values(), ids=TOO_MANY)
+def test_a_cap_above_the_models_is_lowered_once_and_remembered(
+    client: Client, llm: ModelServer, message: str
+) -> None:
+    llm.script(refusing(message, lambda asked: (asked.cap or 0) <= 4096))
+    model = client(llm)
+    for _ in range(2):
+        assert model.complete(question(max_tokens=16_384)).text == "hi"
+    assert [asked.cap for asked in llm.completions] == [16_384, 4096, 4096]
+
+
+@pytest.mark.parametrize("message", SHARED.values(), ids=SHARED)
+def test_an_answer_gets_what_the_context_has_beside_this_prompt(
+    client: Client, llm: ModelServer, message: str
+) -> None:
+    llm.script(refusing(message, lambda asked: (asked.cap or 0) <= 4096))
+    model = client(llm)
+    assert model.complete(question(max_tokens=16_384)).text == "hi"
+    assert [asked.cap for asked in llm.completions] == [16_384, 4096]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "This model's maximum context length is 4096 tokens and your request has 4000 input tokens",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 8]",
+        "max_tokens is wrong",
+    ],
+)
+def test_no_answer_of_no_use_is_asked_for(client: Client, llm: ModelServer, message: str) -> None:
+    llm.script(refusing(message, lambda _: False))
+    with pytest.raises(RemoteError) as caught:
+        client(llm).complete(question(max_tokens=16_384))
+    assert len(llm.completions) == 1
+    assert "models.max_completion_tokens" in caught.value.hint
+
+
+USER, SYSTEM = {"role": "user", "content": "u"}, {"role": "system", "content": "s"}
+SAID = {"role": "assistant", "content": "a"}
+CALL = {"id": "call00001", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+RESULT = {"role": "tool", "tool_call_id": "call00001", "content": "r"}
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "Jinja Exception: roles must alternate"),
+        (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+        (400, "Unexpected role 'user' after role 'tool'"),
+    ],
+)  # fmt: skip
+def test_neighbours_of_one_role_are_joined_where_a_template_refuses_them(
+    client: Client, llm: ModelServer, status: int, message: str
+) -> None:
+    def alternates(asked: Asked) -> bool:
+        plain = [one["role"] for one in asked.messages if one["role"] in ("user", "assistant")]
+        return ("user", "user") not in pairwise(plain)
+
+    llm.script(refusing(message, alternates, status))
+    model = client(llm)
+    messages = (SYSTEM, USER, USER, CALLED, RESULT, USER, SAID, SYSTEM, USER)
+    request = ModelRequest("m-1", messages, 100)
+    assert model.complete(request).text == "hi"
+    assert llm.completions[-1].messages == [
+        SYSTEM,
+        {"role": "user", "content": "u\n\nu"},
+        CALLED,
+        {**RESULT, "content": "r\n\nu"},
+        SAID,
+        {"role": "user", "content": "s\n\nu"},
+    ]
+    assert model.complete(request).text == "hi"
+    assert len(llm.completions) == 3, "it is remembered"
+
+
+def test_where_nothing_is_refused_the_messages_pass_as_they_are(
+    client: Client, llm: ModelServer
+) -> None:
+    llm.script(["hi"])
+    messages = (SYSTEM, USER, USER, SAID, USER)
+    client(llm).complete(ModelRequest("m-1", messages, 100))
+    assert llm.completions[0].messages == list(messages)
+
+
+def test_a_member_that_the_endpoint_does_not_want_back_is_left_out(
+    client: Client, llm: ModelServer
+) -> None:
+    llm.history = History(lambda _: None, of_message={"reasoning_content": "hm"})
+    message = {**CALLED, "reasoning_content": "hm"}
+
+    def reply(asked: Asked) -> Any:
+        if any("reasoning_content" in one for one in asked.messages):
+            return refusal(400, "property 'reasoning_content' is unsupported")
+        return Answer("hi")
+
+    llm.script(reply)
+    request = ModelRequest("m-1", (USER, message, RESULT), 100)
+    assert client(llm).complete(request).text == "hi"
+    assert llm.completions[-1].messages == [USER, CALLED, RESULT]
+
+
+def test_a_model_that_only_streams_is_asked_to(client: Client, llm: ModelServer) -> None:
+    llm.script(
+        refusing(
+            "This model only support stream mode, please enable the stream parameter.",
+            lambda asked: bool(asked.body.get("stream")),
+        )
+    )
+    assert client(llm).complete(question()).text == "hi"
+
+
+def test_what_came_with_a_call_can_be_sent_back(client: Client, llm: ModelServer) -> None:
+    signature = {"google": {"thought_signature": "c2ln"}}
+    message = {
+        "role": "assistant", "content": None, "reasoning_content": "hm", "annotations": [],
+        "tool_calls": [{**CALL, "index": 0, "extra_content": signature}],
+    }  # fmt: skip
+    llm.script([Raw(200, {"choices": [{"message": message, "finish_reason": "tool_calls"}]})])
+    completion = client(llm).complete(question())
+    assert completion.extra == {"reasoning_content": "hm"}
+    assert completion.tool_calls[0]["extra"] == {"extra_content": signature}
