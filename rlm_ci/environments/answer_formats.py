@@ -9,6 +9,7 @@ import json
 
 from rlm_ci.environments import tool_calls
 from rlm_ci.environments.tool_calls import ToolCall
+from rlm_ci.models import thoughts
 from rlm_ci.resources import loader
 
 TYPE_CHECKING = False
@@ -137,6 +138,7 @@ def code_blocks(text: str, languages: Sequence[str], *, cut_off: bool) -> list[s
 
     The last one may lack its closing fence, unless the text was ``cut_off``.
     """
+    _, text = thoughts.split(text)
     blocks: list[str] = []
     lines: list[str] = []
     fence, wanted = "", False

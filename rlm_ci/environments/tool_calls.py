@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from rlm_ci.environments import written_calls
+from rlm_ci.models import thoughts
 from rlm_ci.resources import loader
 from rlm_ci.values import Value
 
@@ -11,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
+
+    from rlm_ci.models import Completion
 
 _ID_LIMIT = 64
 #: Characters of an answer in which calls are looked for, and places where one may begin.
@@ -77,21 +81,46 @@ def _is_sound(ident: str) -> bool:
     return 0 < len(ident) <= _ID_LIMIT and ident.isascii() and ident.isprintable()
 
 
+def of_completion(
+    completion: Completion, turn: int, schemas: Mapping[str, Mapping[str, Any]]
+) -> list[ToolCall]:
+    """The calls of an answer: those that its server read, or else those in its text.
+
+    ``schemas`` are those of the arguments, by the name of a tool. Names lose what a template puts
+    around them, and arguments that were encoded twice are decoded.
+    """
+    calls = from_tools(completion.tool_calls, turn)
+    if calls:
+        return [
+            call.replace(
+                name=written_calls.tool_name(call.name, schemas),
+                arguments=written_calls.sound_arguments(call.arguments),
+            )
+            for call in calls
+        ]
+    return [
+        ToolCall(made_id(turn, index), name, json.dumps(arguments, ensure_ascii=False), index)
+        for index, (name, arguments) in enumerate(written_calls.calls_in(completion.text, schemas))
+    ]
+
+
 def from_text(text: str, turn: int) -> list[ToolCall]:
     """The first JSON object with a ``tool``; the rest is imagined."""
     value = object_with("tool", text)
     if value is None:
         return []
-    arguments = json.dumps(value.get("arguments", {}), ensure_ascii=False)
+    given = value.get("arguments", {})
+    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return [ToolCall(made_id(turn, 0), value["tool"], arguments)]
 
 
 def object_with(key: str, text: str) -> dict[str, Any] | None:
-    """The first JSON object in ``text`` that has a string as ``key``."""
-    decoder = json.JSONDecoder()
+    """The first JSON object in ``text`` that has a string as ``key``, also inside another."""
+    decoder = json.JSONDecoder(strict=False)
+    text = thoughts.split(text[:_TEXT_LIMIT])[1]
     at = -1
     for _ in range(_CANDIDATES):
-        at = text.find("{", at + 1, _TEXT_LIMIT)
+        at = text.find("{", at + 1)
         if at < 0:
             break
         try:

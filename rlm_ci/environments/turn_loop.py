@@ -122,7 +122,9 @@ class Actions:
     def __init__(self, environment: Environment, watcher: LoopWatcher | None = None) -> None:
         self.tools = environment.tools()
         functions = [one["function"] for one in self.tools]
-        self._checks = {one["name"]: tool_calls.checker(one["parameters"]) for one in functions}
+        #: The schema of each tool's arguments.
+        self.schemas = {one["name"]: one["parameters"] for one in functions}
+        self._checks = {name: tool_calls.checker(one) for name, one in self.schemas.items()}
         self._environment = environment
         self._watcher = watcher or LoopWatcher()
         self._number = 0
@@ -208,7 +210,7 @@ class TurnLoop:
         mistakes = 0
         for turn in range(1, self._bounds.turns + 1):
             completion = self._complete(self.request(history), f"{place}/turn-{turn}")
-            calls = self._answers.calls(completion, turn)
+            calls = self.calls(completion, turn)
             if completion.finish_reason == "length":
                 self._cap = self._bounds.max_tokens
             history.answer(completion.text, calls if self._answers.native else (), completion.extra)
@@ -250,6 +252,12 @@ class TurnLoop:
             done = observation if observation.final else None
             self._answers.tell(history, call, "Done." if done is not None else observation.text)
         return understood, wrong, done
+
+    def calls(self, completion: Completion, turn: int) -> list[ToolCall]:
+        """The calls of an answer, as its format has them."""
+        if self._answers.native:
+            return tool_calls.of_completion(completion, turn, self._actions.schemas)
+        return self._answers.calls(completion, turn)
 
     def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
         """See ``Actions.checked``."""

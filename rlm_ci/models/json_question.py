@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.models.strict_json import read_object
+from rlm_ci.models.strict_json import objects_in, read_object
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import clip, printable
 
@@ -81,6 +81,7 @@ def read_answer(said: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None
     try:
         found = read_object(said.text)
     except ValueError as error:
-        return None, str(error)
+        fitting = [value for value in objects_in(said.text) if not misfit(value)]
+        return (fitting[0], "") if len(fitting) == 1 else (None, str(error))
     wrong = misfit(found)
     return (None, wrong) if wrong else (found, "")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
+from rlm_ci.models import thoughts
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -13,8 +15,11 @@ if TYPE_CHECKING:
 
 #: The largest answer in bytes.
 LIMIT: Final = 1 << 20
-#: Around the reasoning that some models put before the answer.
-_THOUGHTS: Final = "<think>", "</think>"
+#: Places at which an object may begin.
+_MOST: Final = 64
+#: A string, or a comma that an end follows.
+_STRING_OR_END: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?P<end>\s*[}\]])', re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Digits of a whole number.
 _DIGITS: Final = 300
 _NAMES: Final = {
@@ -24,46 +29,80 @@ _NAMES: Final = {
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The JSON object in ``text``, perhaps in a fence and behind one ``<think>`` block.
+    """The JSON object in ``text``, perhaps behind reasoning, in a fence, or with prose around it.
 
-    Raises ValueError, in words for the model, for anything else: text around it, NaN, a repeated
-    key, half of a surrogate pair, too many bytes or levels.
+    Where there is exactly one, a comma before an end, a line break in a string and a backslash
+    before no escape are overlooked: to ask for a comma costs a call. Raises ValueError, in words
+    for the model, for anything else: two objects, a broken one, NaN, a repeated key, half of a
+    surrogate pair, too many bytes or levels.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > LIMIT:
         raise ValueError(f"the answer has {size:,} bytes, more than {LIMIT:,}")
-    body = unfenced(_thought_out(text.strip()))
+    thought, answer = thoughts.split(text.removeprefix("\ufeff").strip())
+    body = unfenced(answer.strip())
     if not body:
-        raise ValueError("the answer is empty: answer in text")
-    try:
-        value = json.loads(
-            body,
-            object_pairs_hook=_members,
-            parse_int=_whole,
-            parse_float=_finite,
-            parse_constant=_refuse,
+        within = (
+            "ends within its thoughts, and has no plan" if thought else "is empty: answer in text"
         )
-        # Only the value shows half a pair that was written as an escape.
-        json.dumps(value, ensure_ascii=False).encode()
+        raise ValueError(f"the answer {within}")
+    try:
+        value = _DECODER.decode(body)
+    except json.JSONDecodeError as error:
+        values, are_all = _objects(body)
+        if len(values) != 1 or not are_all or body[0] == "[":
+            raise ValueError(
+                f"the answer is not one JSON object and nothing else: {error}"
+            ) from None
+        value = values[0]
     except RecursionError:
         raise ValueError("the answer is nested too deeply") from None
+    try:  # only the value shows half a pair that was written as an escape
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ValueError("the answer has half of a surrogate pair") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"the answer is not one JSON object and nothing else: {error}") from None
     if not isinstance(value, dict):
         raise ValueError(f"the answer is {_NAMES[type(value)]}, not a JSON object")
     return value
 
 
-def _thought_out(body: str) -> str:
-    """The text without a leading ``<think>`` block."""
-    if not body.startswith(_THOUGHTS[0]):
-        return body
-    _, end, said = body.partition(_THOUGHTS[1])
-    if not end:
-        raise ValueError("the answer ends within its thoughts, and has no plan")
-    return said.strip()
+def objects_in(text: str) -> list[dict[str, Any]]:
+    """The JSON objects in ``text``, none of them inside another; reasoning is left out."""
+    return _objects(thoughts.split(text[:LIMIT])[1])[0]
+
+
+def _objects(text: str) -> tuple[list[dict[str, Any]], bool]:
+    """The objects in ``text``, as they are or else mended, and whether each brace began one."""
+    values, are_all = _scanned(text)
+    if are_all:
+        return values, True
+    mended, are_all = _scanned(_STRING_OR_END.sub(_mended, text))
+    return (mended, True) if are_all else (values or mended, False)
+
+
+def _scanned(text: str) -> tuple[list[dict[str, Any]], bool]:
+    values: list[dict[str, Any]] = []
+    are_all = True
+    at = text.find("{")
+    for _ in range(_MOST):
+        if at < 0:
+            break
+        try:
+            value, end = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            end, are_all = at + 1, False
+        else:
+            values.append(value)
+        at = text.find("{", end)
+    return values, are_all and at < 0
+
+
+def _mended(match: re.Match[str]) -> str:
+    """A string with its control characters and lone backslashes escaped; an end without a comma."""
+    if match["end"]:
+        return match["end"]
+    text = _ESCAPE.sub(lambda one: one[0] if one[1] in '"\\/bfnrtu' else f"\\{one[0]}", match[0])
+    return "".join(json.dumps(char)[1:-1] if char < " " else char for char in text)
 
 
 def unfenced(body: str) -> str:
@@ -98,3 +137,11 @@ def _finite(digits: str) -> float:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_members,
+    parse_int=_whole,
+    parse_float=_finite,
+    parse_constant=_refuse,
+)

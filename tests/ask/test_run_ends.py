@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from testing.fix_stage import Outcome
     from testing.loopback_model.replies import Reply
 
-PROSE = f"Sure! Here is my plan:\n{json.dumps(going_on())}"
+PROSE = f"One of these:\n{json.dumps(going_on())}\n{json.dumps(going_on())}"
 #: Looks for something else in each iteration, without an end.
 BUSY = [going_on(searches=[{"query": f"order {n}"}]) for n in range(99)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from rlm_ci.environments import tool_calls
 from rlm_ci.environments.answer_formats import JsonCalls
 from rlm_ci.environments.tool_calls import ToolCall
 from rlm_ci.environments.turn_loop import MIN_TOKENS, Actions, LoopEnd, LoopWatcher
@@ -78,8 +79,13 @@ class FrameworkEpisode:
 
     def ask(self, messages: Sequence[dict[str, Any]], *, tools: bool) -> Completion:
         """Ask the model; with ``tools``, it may call them. Raises EpisodeEnded."""
-        if not tools or self._textual is None:
-            return self._asked(messages, self.tools if tools else ())
+        if not tools:
+            return self._asked(messages, ())
+        if self._textual is None:
+            completion = self._asked(messages, self.tools)
+            calls = tool_calls.of_completion(completion, self._turn, self._actions.schemas)
+            text = completion.text if completion.tool_calls or not calls else ""
+            return completion.replace(text=text, tool_calls=tuple(map(_native, calls)))
         told = _in_words(messages, self._textual.prompt(self.tools))
         while True:
             completion = self._asked(told, ())

@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 from rlm_ci.environments.answer_formats import CodeBlocks
+from rlm_ci.models import thoughts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ReplAnswers(CodeBlocks):
 
 def final_code(text: str) -> str:
     """The code of the first final call that stands as text outside of all fences, or ""."""
+    _, text = thoughts.split(text)
     fence, at = "", 0
     for line in text.split("\n"):
         bare = line.strip()

@@ -267,7 +267,7 @@ class Episode(LoopWatcher):
         score, done = 0.0, False
         with self._setup.scratch(place) as environment:
             tried = {one["function"]["name"] for one in environment.tools()}
-            calls = self._setup.answers.calls(completion, 0)
+            calls = self._loop.calls(completion, 0)
             if self._setup.translate is not None:
                 calls = list(map(self._setup.translate, calls))
             for call in calls:
@@ -322,7 +322,7 @@ class Episode(LoopWatcher):
         self._steps = turn
         text = completion.text.strip()
         if self._setup is not None and text:
-            is_action = self._setup.answers.calls(completion, turn)
+            is_action = (self._loop or self._setup.answers).calls(completion, turn)
             self._said = "" if is_action else text[-_LAST_WORDS:]
 
     def _action(self, action: LoopAction) -> dict[str, Any]:

@@ -61,8 +61,10 @@ def _add(message: dict[str, Any], delta: dict[str, Any]) -> None:
             calls = message.setdefault(name, [])
             for number, part in enumerate(one for one in piece if isinstance(one, dict)):
                 _add_call(calls, part, number)
-        elif type(piece) is type(known) and isinstance(piece, str | list) and name != "role":
+        elif isinstance(piece, str) and isinstance(known, str) and name != "role":
             message[name] = known + piece
+        elif isinstance(piece, list) and isinstance(known, list):
+            message[name] = [*known, *piece]
         elif piece is not None:
             message[name] = piece
 

@@ -215,7 +215,7 @@ class _Conversation:
         while True:
             self._to_send -= self._size()
             completion = first.pop() if first else self.ask()
-            calls = tool_calls.from_tools(completion.tool_calls, self.turn)
+            calls = tool_calls.of_completion(completion, self.turn, self._actions.schemas)
             before = self._size()
             self._history.answer(completion.text, calls, completion.extra)
             # The text of a call takes nothing from what it may show, unless it is long.

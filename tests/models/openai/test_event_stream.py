@@ -13,12 +13,17 @@ from testing.loopback_model.replies import Raw
 from testing.loopback_model.server import ModelServer
 from testing.model_clients import Client, question
 
-CALL = {"index": 0, "id": "c1", "type": "function", "function": {"name": "read", "arguments": ""}}
+CALL: dict[str, Any] = {
+    "index": 0,
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "read", "arguments": ""},
+}
 
 
 def events(*deltas: dict[str, Any], reason: str | None = "stop", more: str = "") -> bytes:
     """A stream of ``deltas``, with ``more`` lines before them."""
-    chunks = [
+    chunks: list[dict[str, Any]] = [
         {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
     ]
     chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})

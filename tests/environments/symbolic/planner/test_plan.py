@@ -245,21 +245,21 @@ def test_whole_numbers_may_be_written_as_texts_and_nulls_were_left_out() -> None
 
 @pytest.mark.parametrize(
     "around",
-    ["<think>\nIs it {this}?\n</think>\n\n%s", "<think></think>%s", "```JSON\n%s\n```",
-     " <think>a</think> ```Json\n%s\n``` "],
+    [
+        "<think>\nIs it {this}?\n</think>\n\n%s", "<think></think>%s", "```JSON\n%s\n```",
+        " <think>a</think> ```Json\n%s\n``` ", "<think>a</think><think>b</think>%s",
+        "Is it {this}?\n</think>\n%s", "Here is the plan: %s", "%s I hope that helps.",
+        "Sure:\n```json\n%s\n```", "```json\n%s```", "```json\n%s", "~~~jsonc\n%s\n~~~",
+        "\ufeff%s",
+    ],
 )  # fmt: skip
-def test_thoughts_before_it_and_the_case_of_a_fence_do_not_matter(around: str) -> None:
-    assert parsed(around % plan_of()).plan == Plan("continue")
+def test_what_stands_around_the_one_object_does_not_matter(around: str) -> None:
+    assert parsed(around.replace("%s", plan_of())).plan == Plan("continue")
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["<think>a</think> So: %s", "I <think>a</think>%s", "%s<think>a</think>",
-     "<think>a</think><think>b</think>%s"],
-)  # fmt: skip
-def test_prose_around_it_is_refused_still(text: str) -> None:
-    """Spec: "a single JSON object per step (no surrounding prose)"."""
-    assert refused(text % plan_of()).kind == PARSE_ERROR
+def test_a_comma_a_line_break_and_a_backslash_too_many_are_overlooked() -> None:
+    text = plan_of("fail", reason="x").replace('"x"', '"a\n\\d+",')
+    assert parsed(text).plan.reason == "a\n\\d+"
 
 
 @pytest.mark.parametrize(
@@ -393,14 +393,9 @@ def test_a_long_reason_is_shortened() -> None:
 
 DEEP = 100_000
 HOSTILE = {
-    "prose before": f"Here is the plan: {plan_of()}",
-    "prose after": f"{plan_of()} I hope that helps.",
-    "prose around a fence": f"Sure:\n```json\n{plan_of()}\n```",
+    "braces beside it": f"The plan {{a}}: {plan_of()}",
     "two objects": plan_of() + plan_of("fail"),
     "two fences": f"```json\n{plan_of()}\n```\n```json\n{plan_of()}\n```",
-    "a fence that ends on the last line": f"```json\n{plan_of()}```",
-    "an open fence": f"```json\n{plan_of()}",
-    "another language": f"```python\n{plan_of()}\n```",
     "an array": f"[{plan_of()}]",
     "a string": json.dumps(plan_of()),
     "null": "null",
@@ -418,7 +413,6 @@ HOSTILE = {
     "a lone surrogate": plan_of("fail", reason="x").replace('"x"', '"\\ud800"'),
     "a lone surrogate as a key": plan_of().replace("{", '{"\\udfff": 1, '),
     "a raw surrogate": plan_of("fail", reason="x").replace('"x"', '"\udc80"'),
-    "a byte order mark": "\ufeff" + plan_of(),
 }
 
 
