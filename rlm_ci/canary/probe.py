@@ -95,6 +95,8 @@ class Canary:
         self._written: list[str] = []
         self._copies: dict[str, ChangedCopy] = {}
         self._replies: dict[str, ValidatorAnswer | None] = {}
+        #: Tests that cannot fail when new tests are beside them.
+        self._beside_new: list[FailedProbe] = []
         #: Doubts that are not certain.
         self._told: list[FailedProbe] = []
 
@@ -103,9 +105,7 @@ class Canary:
         if not self._tests.targets:
             return CanaryResult((), self._line(), {})
         doubts = self._unexcused(self._audible(self._first()))
-        left = self._settled(self._again(doubts)) + self._told
-        if self._has_new and not left:
-            left = self._beside_new()
+        left = self._settled(self._again(doubts)) + self._told or self._beside_new
         changed = {
             doubt.subject.path: self._copies[doubt.copy].texts[doubt.subject.path] for doubt in left
         }
@@ -124,7 +124,7 @@ class Canary:
     # ── the copies ──
 
     def _first(self) -> list[FailedProbe]:
-        """The wrong results of the three copies."""
+        """The wrong results of the three copies; new tests run with the last if all is right."""
         doubts: list[FailedProbe] = []
         for number in range(len(COPIES)):
             wanted = {
@@ -132,28 +132,47 @@ class Canary:
                 for at, target in enumerate(self._tests.targets)
             }
             copy = self._tests.changed(wanted, str(number + 1))
-            reply = self._ask(copy)
+            beside: list[FailedProbe] = []
+            reply = None
+            if self._has_new and number == len(COPIES) - 1:
+                reply = self._ask(copy, with_new=True)
+                beside = self._doubts(copy, reply) if reply else []
+            if reply is None or beside:
+                reply = self._ask(copy)
             if reply is not None:
                 self._judge_whole(copy, reply)
-                doubts += self._doubts(copy, reply)
+                more = self._doubts(copy, reply)
+                doubts += more
+                keys = {doubt.subject.key for doubt in more}
+                self._beside_new = [
+                    doubt
+                    for doubt in beside
+                    if doubt.what == PASSES and doubt.subject.key not in keys
+                ]
             if self._is_scarce and any(doubt.subject.was_red for doubt in doubts):
                 break  # the time is for these
         return doubts
 
     def _form(self, number: int, at: int, target: TargetTest) -> str:
-        """The form of a test in a copy; where time is scarce, what was red fails at first."""
+        """The form of a test in a copy.
+
+        What was red must fail in the first one where time is scarce, else beside new tests.
+        """
         shift = self._turn + at
-        shift = shift % 2 if self._is_scarce and target.was_red else shift
+        if target.was_red and (self._is_scarce or self._has_new):
+            shift = shift % 2 + (not self._is_scarce)
         return COPIES[(number + shift) % len(COPIES)]
 
-    def _ask(self, copy: ChangedCopy, *, at_start: bool = False) -> ValidatorAnswer | None:
+    def _ask(
+        self, copy: ChangedCopy, *, at_start: bool = False, with_new: bool = False
+    ) -> ValidatorAnswer | None:
         """How the validator ends on a copy; None where it has no test, or no time is left."""
         self._copies[copy.label] = copy
         if not copy.made:
             return None
-        label = f"{copy.label}-start" if at_start else copy.label
+        label = f"{copy.label}{'-start' * at_start}{'-with-new-tests' * with_new}"
         if label not in self._replies:
-            reply = self._run(label, copy.texts, at_start=at_start)
+            reply = self._run(label, copy.texts, at_start=at_start, with_new=with_new)
             if reply is None or reply.stopped:
                 self._stopped = (
                     (reply.stopped if reply else "") or self._stopped or "no time was left"
@@ -402,21 +421,6 @@ class Canary:
                 certain = any(re.search(f"{word}(?!{ON_BRANCH})", text) for word in tokens)
                 left.append(doubt.replace(is_told=not certain))
         return left
-
-    def _beside_new(self) -> list[FailedProbe]:
-        """The tests that cannot fail when new tests are beside them."""
-        wanted = dict.fromkeys((target.key for target in self._tests.targets), STOPPED)
-        copy = self._copies["new"] = self._tests.changed(wanted, "new", plain=True)
-        reply = self._run("with-new-tests", copy.texts, with_new=True)
-        if reply is None or reply.stopped:
-            return []
-        results = self._results(copy, reply)
-        return [
-            FailedProbe(target, copy.label, copy.made[target.key].form, PASSES, shown)
-            for target in self._tests.targets
-            for what, shown in [results.get(target.key, ("", ""))]
-            if what == PASSES
-        ]
 
     def _reversed(self) -> set[tuple[str, str]]:
         """The tests that failed as they must, and about which no doubt is left."""

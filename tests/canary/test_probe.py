@@ -69,11 +69,13 @@ class Project:
         result: str,
         tests: str = TESTS,
         report: Callable[[ValidatorAnswer], ValidatorAnswer] = lambda told: told,
+        *,
         start: str = START,
         runs: int = 100,
+        new: Callable[[ValidatorAnswer], ValidatorAnswer] | None = None,
     ) -> None:
         self.result = result
-        self.start, self.runs = start, runs
+        self.start, self.runs, self.new = start, runs, new
         self.tests = tests
         self.report = report
         self.labels: list[str] = []
@@ -87,7 +89,9 @@ class Project:
         with_new: bool = False,
     ) -> ValidatorAnswer | None:
         self.labels.append(label)
-        assert with_new == (label == "with-new-tests")
+        if with_new and self.new:
+            return self.report(self.new(self.ran(self.result, texts["test_a.py"])))
+        assert with_new == label.endswith("-with-new-tests")
         if len(self.labels) > self.runs:
             return None
         told = self.ran(self.start if at_start else self.result, texts.get("test_a.py", self.tests))
@@ -124,7 +128,14 @@ class Project:
         verdict = self.report(self.ran(self.result, self.tests))
         contents = {"test_a.py": self.tests.encode()}
         return Canary(
-            contents, first, verdict, self, secret=secret, share=share, slowness=lambda: "slow"
+            contents,
+            first,
+            verdict,
+            self,
+            secret=secret,
+            share=share,
+            has_new=self.new is not None,
+            slowness=lambda: "slow",
         ).probe()
 
 
@@ -168,6 +179,16 @@ def green(told: ValidatorAnswer) -> ValidatorAnswer:
 def test_a_runner_that_always_says_yes_is_found() -> None:
     probed = Project(START, report=green).probe()
     assert "test_tax passes" in "\n".join(one.message for one in probed.findings)
+    assert probed.findings[0].severity is Severity.HIGH
+
+
+@pytest.mark.parametrize("secret", secrets())
+def test_new_tests_that_keep_others_from_failing_are_found(secret: str) -> None:
+    project = Project(FIXED, new=lambda answer: answer)
+    assert project.probe(secret).findings == ()
+    assert project.labels == ["1", "2", "3-with-new-tests"]
+    probed = Project(FIXED, new=green).probe(secret)
+    assert "test_tax passes" in probed.findings[0].message
     assert probed.findings[0].severity is Severity.HIGH
 
 

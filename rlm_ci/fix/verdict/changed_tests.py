@@ -124,7 +124,7 @@ class ChangedTestRuns:
 
     def _slowness(self) -> str:
         """How slow the tests became, if there was time enough for them as they were; else ""."""
-        if self._first * (len(COPIES) + 1) > self._most:
+        if self._first * len(COPIES) > self._most:
             return ""
         return (
             f"a run of the validator takes {self._slowest:.1f} s, and took {self._first:.1f} s "
