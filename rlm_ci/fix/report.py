@@ -73,8 +73,8 @@ class ApplyResult(Value):
 class FixDetails(Value):
     """What a report says of a loop besides its options and its end.
 
-    ``files`` is how many the result changes. ``canary`` and ``tests`` say in a line what the
-    canary found, and what became of edits to tests.
+    ``files`` is how many the result changes. ``canary``, ``plain_run`` and ``tests`` say in a line
+    what the canary found, what came of a run as the user has it, and of edits to tests.
     """
 
     iterations: int
@@ -82,6 +82,7 @@ class FixDetails(Value):
     home: ApplyResult = ApplyResult()
     patch: str | None = None
     canary: str = ""
+    plain_run: str = ""
     tests: str = ""
     omitted: tuple[tuple[str, str], ...] = ()
     #: What the agent said last, and the changed files with their numbers of lines.
@@ -225,7 +226,7 @@ def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
         told.append(f"the {objector} asks for a revision")
     if passed := len(ended.judged.held_by(gate.PASSED)):
         told.append(f"{count(passed, 'gate')} passed")
-    told += [one for one in (account.canary, account.tests) if one]
+    told += [one for one in (account.canary, account.plain_run, account.tests) if one]
     if options.allowed:
         told.append(f"allowed: {', '.join(options.allowed)}")
     rules = {one.rule for one in ended.tampering}

@@ -360,6 +360,7 @@ class FixRun(Attempt):
             home=home,
             patch=f"rlm/{PATCH}" if patch else None,
             canary=steps.verdicts.canary,
+            plain_run=steps.verdicts.plain_run,
             tests=_edits(steps, tree, left),
             omitted=workspace.snapshot.omitted,
             said=_last_words(self._state.entries),

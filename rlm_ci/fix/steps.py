@@ -154,6 +154,9 @@ class FixSteps:
     def probe(self) -> tuple[Finding, ...]:
         return rules.accepted(self.verdicts.probe(), self._options.allow)
 
+    def plain(self) -> tuple[Finding, ...]:
+        return rules.accepted(self.verdicts.plain(), self._options.allow)
+
     def gated(self, iteration: int, judged: ValidationResult) -> ValidationResult:
         """What the gates say of a result that has passed until here; ``judged`` without gates."""
         verdicts, turns = self.verdicts, self._roles.turns

@@ -20,6 +20,7 @@ OF_TESTS = frozenset(("tests-shrunk", "check-silenced", "dependency", "build-fil
 RULES = {
     "disarmed": Severity.HIGH,
     "environment": Severity.MEDIUM,
+    "only-in-copy": Severity.HIGH,
     "unprobed-test": Severity.MEDIUM,
     "decisive-edit": Severity.MEDIUM,
     "tests-shrunk": Severity.HIGH,

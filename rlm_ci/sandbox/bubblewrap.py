@@ -93,13 +93,14 @@ class Bubblewrap:
     ) -> process.StreamResult:
         """Run ``job``; when this returns, its namespace is gone and all in it dead."""
         mounts = ordered(job.mounts)
-        environment = job.environment(HOME)
+        environment = job.environment(job.home)
         require_program(job, mounts, environment["PATH"])
         head = job.keep // 5
         with ExitStack() as stack, _Gate(job.limits) as gate, kernel_files.devices() as devices:
             uid, gid = os.getuid() or _USER, os.getgid() or _USER
-            passwd = _in_memory(stack, f"sandbox:x:{uid}:{gid}::{HOME}:/bin/sh\n".encode())
-            group = _in_memory(stack, f"sandbox:x:{gid}:\n".encode())
+            user, machine_name = _names(job, uid)
+            passwd = _in_memory(stack, f"{user}:x:{uid}:{gid}::{job.home}:/bin/sh\n".encode())
+            group = _in_memory(stack, f"{user}:x:{gid}:\n".encode())
             info, its_info = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             stack.callback(os.close, info)
             stack.callback(os.close, its_info)
@@ -110,8 +111,9 @@ class Bubblewrap:
                 *("--json-status-fd", "6", "--uid", str(uid), "--gid", str(gid)),
                 *(("--seccomp", "8") if others else ()),
                 *_namespaces(job),
+                *("--hostname", machine_name),
                 *_system(job, devices),
-                *_etc(job, stack, others),
+                *_etc(job, machine_name, stack, others),
                 *_inherited(job, others),
                 *("--perms", "0444", "--file", "4", "/etc/passwd"),
                 *("--perms", "0444", "--file", "5", "/etc/group"),
@@ -146,9 +148,21 @@ class Bubblewrap:
         return ended
 
 
+def _names(job: SandboxJob, uid: int) -> tuple[str, str]:
+    """The names of the user and of the machine inside."""
+    if job.home == HOME:
+        return "sandbox", "sandbox"
+    from pwd import getpwuid
+
+    user = "user"
+    with suppress(KeyError):
+        user = getpwuid(uid).pw_name
+    return user, os.uname().nodename
+
+
 def _namespaces(job: SandboxJob) -> Iterator[str]:
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent")
-    yield from ("--new-session", "--cap-drop", "ALL", "--hostname", "sandbox")
+    yield from ("--new-session", "--cap-drop", "ALL")
     if job.network:
         yield "--share-net"
 
@@ -166,15 +180,19 @@ def _system(job: SandboxJob, devices: tuple[str, ...]) -> Iterator[str]:
     yield from ("--dev", "/dev", *devices)
     yield from ("--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
     yield from ("--size", str(job.limits.scratch), "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108
-    yield from ("--dir", HOME, "--symlink", "../tmp", "/var/tmp")  # noqa: S108
+    yield from ("--symlink", "../tmp", "/var/tmp")  # noqa: S108
+    if job.home == HOME:
+        yield from ("--dir", HOME)
+    else:
+        yield from ("--size", str(job.limits.scratch), "--perms", "0700", "--tmpfs", job.home)
 
 
-def _etc(job: SandboxJob, stack: ExitStack, others: list[int]) -> Iterator[str]:
+def _etc(job: SandboxJob, machine_name: str, stack: ExitStack, others: list[int]) -> Iterator[str]:
     """What of /etc a job sees; ``others`` are the descriptors from 8 on.
 
     Small files are copied: a mount takes ten times as long.
     """
-    for name, content in {**_LOOKUP, "hosts": _hosts(network=job.network)}.items():
+    for name, content in {**_LOOKUP, "hosts": _hosts(machine_name, network=job.network)}.items():
         yield from ("--perms", "0444", "--file", str(8 + len(others)), f"/etc/{name}")
         others.append(_in_memory(stack, content))
     is_roomy = os.sysconf("SC_OPEN_MAX") >= _ROOMY
@@ -193,9 +211,9 @@ def _etc(job: SandboxJob, stack: ExitStack, others: list[int]) -> Iterator[str]:
             yield from ("--ro-bind", os.path.realpath(place), place)
 
 
-def _hosts(*, network: bool) -> bytes:
+def _hosts(machine_name: str, *, network: bool) -> bytes:
     """The names that a job can always look up, with the machine's own where it has a network."""
-    lines = [b"127.0.0.1 localhost sandbox"]
+    lines = [f"127.0.0.1 localhost {machine_name}".encode()]
     with suppress(OSError), open("/proc/net/if_inet6", "rb") as addresses:
         if _LOOPBACK_6 in addresses.read() or not network:
             lines.append(b"::1 localhost ip6-localhost ip6-loopback")

@@ -90,6 +90,7 @@ class SandboxJob(Value):
     TMPDIR, which have defaults. Of its output, at most ``keep`` bytes are kept, a fifth of them
     from the beginning, and as many of its standard error with ``errors_apart``. ``inherited`` are
     open descriptors that the command gets, each by the variable that holds its number inside.
+    With another ``home``, the names of user and machine are those outside.
     """
 
     argv: tuple[str, ...]
@@ -102,10 +103,11 @@ class SandboxJob(Value):
     keep: int = 5 << 20
     errors_apart: bool = False
     inherited: Mapping[str, int] = {}
+    home: str = HOME
 
     def environment(self, home: str) -> dict[str, str]:
         """All of the command's environment, where ``home`` is its scratch folder."""
-        elsewhere = {} if home == HOME else {"TMPDIR": os.path.dirname(home)}
+        elsewhere = {} if home == self.home else {"TMPDIR": os.path.dirname(home)}
         return {"HOME": home, "PATH": PATH, **elsewhere, **self.env}
 
 

@@ -6,8 +6,16 @@ import os
 import sys
 
 from rlm_ci.errors import UnavailableError
-from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, toolchain_mounts, toolchain_variables
-from rlm_ci.sandbox.toolchains import project_environment
+from rlm_ci.sandbox import (
+    HOME,
+    JobLimits,
+    Mount,
+    SandboxJob,
+    toolchain_mounts,
+    toolchain_variables,
+)
+from rlm_ci.sandbox.job import is_below
+from rlm_ci.sandbox.toolchains import is_of_system, project_environment
 from rlm_ci.system import files
 from rlm_ci.system.command_line import finder
 from rlm_ci.values import Value
@@ -89,7 +97,8 @@ class Launch(Value):
     ``files`` are absolute paths outside of the tree that it may read; ``hidden`` are names at the
     top of the tree that it sees empty; ``read_only`` closes the tree; ``timeout`` is in seconds.
     ``on_output`` gets its standard output as it comes, in the place of the terminal; its standard
-    error is apart then.
+    error is apart then. A ``plain`` one sees the names of the user, the machine and
+    HOME as outside, and none of our variables.
     """
 
     argv: tuple[str, ...]
@@ -101,6 +110,7 @@ class Launch(Value):
     hidden: tuple[str, ...] = ()
     read_only: bool = False
     on_output: Callable[[bytes], object] | None = None
+    plain: bool = False
 
 
 class ReplaySandbox:
@@ -137,6 +147,9 @@ class SandboxedCommands:
         self._on_output = on_output
         tools, self._tools = tool_environment(environ, repository)
         self.env = {**{name: environ[name] for name in _PASSED if name in environ}, **tools}
+        home = os.path.abspath(environ.get("HOME") or "/")
+        is_apart = home != "/" and not is_of_system(home) and files.below(repository, home) is None
+        self._plain_home = home if is_apart else HOME
         #: The Python environment that commands use, where it is not part of the repository.
         self.environment = active_environment(self.env, repository)
         environments = (self.environment,) if self.environment else ()
@@ -206,6 +219,19 @@ class SandboxedCommands:
                 keep=keep,
                 errors_apart=launch.on_output is not None,
             )
+            job = self._plain(job) if launch.plain else job
             ended = self.sandbox.run(job, on_output=launch.on_output or self._on_output)
         self.workspace.reopen(copy)
         return ended
+
+    def _plain(self, job: SandboxJob) -> SandboxJob:
+        """A job with the user's home folder, an empty one, in the place of ours."""
+        home = self._plain_home
+        mounts = tuple(
+            one.replace(target=home + one.target.removeprefix(HOME))
+            if is_below(one.target, HOME)
+            else one
+            for one in job.mounts
+        )
+        env = {name: value for name, value in job.env.items() if name not in _SET}
+        return job.replace(mounts=mounts, env=env, home=home)

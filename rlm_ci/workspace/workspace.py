@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import tempfile
 from contextlib import suppress
 from copy import copy as duplicate
@@ -49,6 +50,8 @@ _PATCH = (
 #: with a blank. Within a patch, no other line begins like this.
 _SPACED = re.compile(rb"^diff --git a/(.{0,4096} /.{0,4096}) b/\1$", re.MULTILINE)
 _STATUS = ("--raw", "--numstat", "--no-renames")
+#: Bytes of ignored files beside a result.
+_IMAGED = 1 << 30
 #: Files that a status names.
 _MOST_LINES = 100
 #: How git's letters read in a status.
@@ -208,6 +211,22 @@ class Workspace:
         self._fill(copy, tree)
         return copy
 
+    def image(self, tree: str) -> Checkout:
+        """As ``fresh``, beside what git ignores in the user's work tree, as far as it fits."""
+        copy = self.fresh(tree)
+        left = _IMAGED
+        for path in self.snapshot.ignored:
+            source, target = (os.path.join(one, path) for one in (self._repository.root, copy.path))
+            with suppress(OSError, shutil.Error), files.folder_of(copy.path, path, make=True):
+                if (size := _size(source)) > left:
+                    continue
+                left -= size
+                if os.path.isdir(source) and not os.path.islink(source):
+                    shutil.copytree(source, target, symlinks=True)
+                elif not os.path.lexists(target):
+                    shutil.copy2(source, target, follow_symlinks=False)
+        return copy
+
     def restored(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
         """The id of ``tree`` with the paths that are protected as ``base`` has them."""
         changed = differing(self.entries(base), self.entries(tree))
@@ -306,6 +325,14 @@ class Workspace:
         if self._repository.git_dir:
             beside[".git"] = None if self._isolated else f"gitdir: {self._shown_git}\n"
         copy.fill(tree, beside)
+
+
+def _size(path: str) -> int:
+    """The bytes of a file, or of all files in a folder."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        return 0 if not os.path.isfile(path) else os.path.getsize(path)
+    found = (os.path.join(top, name) for top, _, names in os.walk(path) for name in names)
+    return sum(os.lstat(one).st_size for one in found)
 
 
 def _shown(rows: bytes) -> str:

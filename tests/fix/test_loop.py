@@ -78,6 +78,10 @@ class Tree:
         self.judgements.append("probe")
         return DISARMED if "disarmed" in self.text else ()
 
+    def plain(self) -> tuple[Finding, ...]:
+        self.judgements.append("plain")
+        return ()
+
     def gated(self, _iteration: int, judged: ValidationResult) -> ValidationResult:
         return judged
 
@@ -103,7 +107,7 @@ def end(tree: Tree, limits: FixLimits = FOREVER) -> tuple[str, int]:
 def test_it_ends_when_the_validator_passes() -> None:
     tree = Tree(["a", "goal", "never"])
     assert end(tree) == ("passed", 0)
-    assert tree.judgements == ["0", "1", "2", "final", "probe"]
+    assert tree.judgements == ["0", "1", "2", "final", "probe", "plain"]
     assert tree.notes == [(1, False, 0), (2, True, 0)]
     assert tree.script == ["never"]
 

@@ -102,16 +102,18 @@ class ValidatorRuns:
         *,
         seconds: float = float("inf"),
         hide: bool = False,
+        plain: bool = False,
         keep: int = KEEP,
     ) -> ValidatorRun:
         """How a command ends in a fresh copy of ``tree``, once it has all that it needs.
 
         It spends little where most tests fail. ``hide`` runs pytest's tests without its environment
-        variables. ``keep`` bytes of its output are kept.
+        variables, ``plain`` as the user runs it. ``keep`` bytes of its output are kept.
         """
 
         def produce() -> Mapping[str, Any]:
-            copy = self._commands.workspace.fresh(tree)
+            space = self._commands.workspace
+            copy = space.image(tree) if plain else space.fresh(tree)
             prepared: dict[str, Any] = {}
             began = tree
             if self.setup:
@@ -119,7 +121,9 @@ class ValidatorRuns:
                 prepared = {"setup": record_of(ended)}
                 self.prepared = ended
             timeout = min(self._timeout(), seconds)
-            record = self._reported(argv, timeout, copy=copy, short=True, hide=hide, keep=keep)
+            record = self._reported(
+                argv, timeout, copy=copy, short=not plain, hide=hide, plain=plain, keep=keep
+            )
             if record["returncode"] in validator.SHELL_CODES:
                 here, there = (
                     set(dependency_folders(one)) for one in (self._commands.root, copy.path)
@@ -197,6 +201,7 @@ class ValidatorRuns:
         copy: Checkout | None = None,
         short: bool = False,
         hide: bool = False,
+        plain: bool = False,
         keep: int = KEEP,
     ) -> dict[str, Any]:
         """The record of a command, with the outcomes from our pytest plugin.
@@ -209,14 +214,15 @@ class ValidatorRuns:
         env: dict[str, str] = {}
         extra: tuple[Mount, ...] = ()
         with files.scratch("rlm-ci-") as folder:
-            if self.reporter:
+            if self.reporter and not plain:
                 plugin = self.reporter == PLUGIN
                 env = test_reports.environment(
                     folder, root, commands.env, plugin=plugin, short=short, hide=hide
                 )
                 extra = test_reports.mounts(folder) if commands.sandbox.isolated and plugin else ()
             argv = test_selection.unstopped(argv) if short else argv
-            ended = commands.run(Launch(argv, timeout, env=env), copy, extra=extra, keep=keep)
+            launch = Launch(argv, timeout, env=env, plain=plain)
+            ended = commands.run(launch, copy, extra=extra, keep=keep)
             return record_of(ended) | {"reported": test_reports.collect(folder), "root": root}
 
     def _rewrote(self, before: str, after: str) -> tuple[str, ...]:

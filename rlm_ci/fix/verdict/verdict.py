@@ -14,6 +14,7 @@ from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
+from rlm_ci.fix.verdict.plain_run import PlainRun
 from rlm_ci.fix.verdict.planting import raising, unreadable
 from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRun, ValidatorRuns
 from rlm_ci.guard import guard, inline_tests
@@ -86,10 +87,11 @@ class ResultJudge:
         self._added: frozenset[str] = frozenset()
         #: Whether the last verdict was taken with the new tests: it fails without them.
         self._with_new = False
-        #: One line on whether the tests can still fail.
-        self.canary = ""
+        #: One line on whether the tests can still fail, and one on the run without our plugin.
+        self.canary = self.plain_run = ""
         #: The tree that was asked last, and what was found.
         self._probed: tuple[tuple[str, str], tuple[Finding, ...]] = (("", ""), ())
+        self._plain: tuple[tuple[str, str], tuple[Finding, ...]] = (("", ""), ())
 
     @property
     def protection(self) -> Protection:
@@ -471,6 +473,17 @@ class ResultJudge:
             return False
         self._context.on_step(f"iteration {self.iteration}: without {first_of(paths, 'file')}")
         return self._passes(f"without-{name}-{self.iteration}", tree)
+
+    def plain(self) -> tuple[Finding, ...]:
+        """Whether the result holds as the user runs the validator."""
+        if self._validator is None:
+            return ()
+        tree, landed = self.fresh(), self.result(self._space.settled_tree())
+        if self._plain[0] != (tree, landed):
+            run = PlainRun(self._context, self._runs, self._validator, self.iteration)
+            found = run.judged(landed, tree, self._base, self._first.outcomes)
+            self._plain, self.plain_run = ((tree, landed), found), run.line
+        return self._plain[1]
 
 
 def _put_back(

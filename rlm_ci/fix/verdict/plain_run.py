@@ -1,0 +1,98 @@
+"""A last run of the validator as the user has it: beside what git ignores, without our plugin."""
+
+from __future__ import annotations
+
+from rlm_ci.report.findings import Finding, Severity
+from rlm_ci.text.printable import first_of
+from rlm_ci.validators.outcomes import FAILED, OutcomeIndex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlm_ci.fix.options import FixContext
+    from rlm_ci.fix.verdict.validator_run import ValidatorRun, ValidatorRuns
+    from rlm_ci.system.process import StreamResult
+    from rlm_ci.validators.outcomes import TestOutcome, TestOutcomes
+    from rlm_ci.validators.validator import Validator, Verdict
+
+#: What holds only where rlm-ci runs it.
+ONLY_IN_COPY = "tamper/only-in-copy"
+
+
+class PlainRun:
+    """The run for one result. ``line`` says what came of it, once it is ``judged``."""
+
+    def __init__(
+        self, context: FixContext, runs: ValidatorRuns, validator: Validator, iteration: int
+    ) -> None:
+        self._context = context
+        self._runs = runs
+        self._validator = validator
+        self._iteration = iteration
+        self._ran: ValidatorRun | None = None
+        self.line = ""
+
+    def judged(
+        self, result: str, tree: str, start: str, first: TestOutcomes
+    ) -> tuple[Finding, ...]:
+        """What speaks against ``result``, the tree to be applied.
+
+        One that fails is tried once more on ``tree``, which the last verdict was taken on. What
+        fails at the ``start`` of the run, too, but not in the ``first`` run, is not its fault.
+        """
+        if not self._context.options.isolated:
+            self.line = "no plain run: there is no sandbox for it"
+            return ()
+        verdict = self._verdict("plain", result)
+        if not verdict.passed and not self._is_cut:
+            verdict = self._verdict("plain-again", tree)
+        if verdict.passed:
+            self.line = "a plain run passes, too"
+            return ()
+        if self._is_cut:
+            self.line = f"a plain run did not end: {verdict.reason}"
+            return (self._finding(Severity.MEDIUM, self.line),)
+        failed = self._failed()
+        self._verdict("plain-start", start)
+        before, known = OutcomeIndex(self._failed()), OutcomeIndex(first.tests)
+        if failed and all(
+            any(before.of(one.place, one.name))
+            and all(was.state != FAILED for was in known.of(one.place, one.name))
+            for one in failed
+        ):
+            self.line = f"a plain run fails as before: {first_of(_names(failed), 'test')}"
+            return (self._finding(Severity.MEDIUM, self.line),)
+        named = f": {first_of(_names(failed), 'test')}" if failed else f": {verdict.reason}"
+        self.line = "a plain run fails"
+        what = f"the validator passes in the sandbox's copy, and fails as you run it{named}"
+        return (self._finding(Severity.HIGH, what),)
+
+    @property
+    def _is_cut(self) -> bool:
+        """Whether the last run did not end by itself."""
+        return self._ran is not None and bool(self._ran.ended.reason)
+
+    def _verdict(self, name: str, tree: str) -> Verdict:
+        self._context.on_step(f"iteration {self._iteration}: validator, as you run it")
+        place = f"validator-{self._iteration}-{name}"
+
+        def run(argv: tuple[str, ...]) -> StreamResult:
+            self._ran = self._runs.in_fresh(place, argv, tree, plain=True)
+            return self._ran.ended
+
+        return self._validator.judge(run, self._context.path_of("rlm", f"{place}.log"))
+
+    def _failed(self) -> list[TestOutcome]:
+        tests = self._ran.outcomes.tests if self._ran else ()
+        return [one for one in tests if one.state == FAILED]
+
+    def _finding(self, severity: Severity, what: str) -> Finding:
+        log = f"rlm/validator-{self._iteration}-plain.log"
+        hint = (
+            f"look for code that asks where it runs, and for what git ignores; {log} in the run's"
+            f" folder has the output; --allow {ONLY_IN_COPY} accepts it"
+        )
+        return Finding(ONLY_IN_COPY, severity, what, hint=hint, domain="tamper")
+
+
+def _names(tests: list[TestOutcome]) -> list[str]:
+    return [one.name for one in tests]
