@@ -99,19 +99,10 @@ class CaseTables:
         except (ValueError, TypeError):
             return None
 
-    def listed(self, function: Function) -> int | None:
-        """How many cases the decorators of a test list."""
-        rows = [self.rows(one) for one in _given(function)]
+    def listed(self, tables: Iterable[ast.expr]) -> int | None:
+        """How many cases these tables have."""
+        rows = [self.rows(one) for one in tables]
         return None if None in rows else sum(one or 0 for one in rows)
-
-    def rounds(self, function: Function) -> tuple[int | None, ...]:
-        """How often each loop around claims goes round."""
-        return tuple(self.rows(one.iter) for one in _loops(function))
-
-    def given(self, function: Function) -> Iterator[str]:
-        """What a test takes its cases from."""
-        for one in chain(_given(function), (loop.iter for loop in _loops(function))):
-            yield text_of(one)
 
     @cached_property
     def text(self) -> str:
@@ -121,25 +112,27 @@ class CaseTables:
             for name, value in self._values.items()
         )
 
-    def filters(self, function: Function) -> Iterator[tuple[int, str]]:
-        """What leaves out cases of a test by a condition or a slice, with its line."""
-        for one in chain(_given(function), (loop.iter for loop in _loops(function))):
+    def filters(self, tables: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
+        """What leaves out cases by a condition or a slice, with its line."""
+        for one in tables:
             value = self._values.get(one.id, one) if isinstance(one, ast.Name) else one
             if _is_filter(value):
                 yield one.lineno, text_of(value)
 
 
-def _given(function: Function) -> Iterator[ast.expr]:
+def given(function: Function) -> Iterator[ast.expr]:
+    """The tables that the decorators of a test name."""
     for decorator in function.decorator_list:
         if callee(decorator) == "parametrize" and isinstance(decorator, ast.Call):
             named = [one.value for one in decorator.keywords if one.arg == "argvalues"]
             yield from [*decorator.args[1:2], *named][:1]
 
 
-def _loops(function: Function) -> Iterator[ast.For | ast.AsyncFor]:
+def loops(function: Function) -> Iterator[ast.expr]:
+    """What the loops around claims go through."""
     for one in reached(function):
         if isinstance(one, ast.For | ast.AsyncFor) and any(map(has_claims, one.body)):
-            yield one
+            yield one.iter
 
 
 def _is_filter(node: ast.AST) -> bool:

@@ -7,6 +7,7 @@ import re
 import warnings
 from functools import partial
 
+from rlm_ci.guard.weakened_tests import case_tables
 from rlm_ci.guard.weakened_tests.case_tables import CaseTables
 from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Facts, TestClass
 from rlm_ci.guard.weakened_tests.python_claims import (
@@ -114,9 +115,10 @@ def _classes(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _facts(function: Function, tables: CaseTables) -> Facts:
+    listed, looped = list(case_tables.given(function)), list(case_tables.loops(function))
     return Facts(
-        tuple(claims(function)), tuple(escapes(function)), tables.listed(function),
-        tables.rounds(function), tuple(tables.filters(function)),
-        tuple(tables.given(function)), tuple(one.arg for one in function.args.args),
+        tuple(claims(function)), tuple(escapes(function)), tables.listed(listed),
+        tuple(map(tables.rows, looped)), tuple(tables.filters([*listed, *looped])),
+        tuple(map(text_of, [*listed, *looped])), tuple(one.arg for one in function.args.args),
         tuple(replaced(function)),
     )  # fmt: skip

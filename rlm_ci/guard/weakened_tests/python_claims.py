@@ -9,7 +9,7 @@ from rlm_ci.source.python.calls import Function, callee, catches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: What a number of thousands of digits, and the like, raise.
 BROKEN = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -54,18 +54,23 @@ def claims(function: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, text_of(node)
 
 
-def reached(function: ast.AST) -> Iterator[ast.AST]:
+def reached(function: ast.AST) -> Iterable[ast.AST]:
     """The nodes in it without those that can never run."""
-    inner = [one for one in ast.walk(function) if isinstance(one, Function) and one is not function]
-    named = {one.id for one in ast.walk(function) if inner and isinstance(one, ast.Name)}
+    nodes = list(ast.walk(function))
+    inner = [one for one in nodes if isinstance(one, Function) and one is not function]
+    named = {one.id for one in nodes if inner and isinstance(one, ast.Name)}
     uncalled = {id(one) for one in inner if one.name not in named and not one.decorator_list}
-    waiting = deque([function])
+    if not uncalled and not any(
+        isinstance(one, _ENDS) or is_never(one) or _is_always(one) for one in nodes
+    ):
+        return nodes
+    found, waiting = list[ast.AST](), deque([function])
     while waiting:
         node = waiting.popleft()
-        if id(node) in uncalled:
-            continue
-        yield node
-        waiting.extend(_inside(node))
+        if id(node) not in uncalled:
+            found.append(node)
+            waiting.extend(_inside(node))
+    return found
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
@@ -86,8 +91,13 @@ def is_never(node: ast.AST) -> bool:
     """Whether the body of a statement never runs."""
     if isinstance(node, ast.If | ast.While):
         is_false = isinstance(node.test, ast.Constant) and not node.test.value
-        return is_false or text_of(node.test).endswith("TYPE_CHECKING")
-    return isinstance(node, ast.For | ast.AsyncFor) and text_of(node.iter) in _EMPTY
+        last = getattr(node.test, "attr", getattr(node.test, "id", ""))
+        return is_false or last == "TYPE_CHECKING"
+    return (
+        isinstance(node, ast.For | ast.AsyncFor)
+        and not isinstance(node.iter, ast.Name | ast.Attribute)
+        and text_of(node.iter) in _EMPTY
+    )
 
 
 def _is_always(node: ast.AST) -> bool:
@@ -160,7 +170,7 @@ def replaced(function: ast.AST) -> Iterator[tuple[int, str]]:
     patched = dict(_patched(function))
     if not patched:
         return
-    nodes = list(reached(function))
+    nodes = reached(function)
     claimed = [
         one for one in nodes if isinstance(one, ast.Assert) or callee(one).startswith("assert")
     ]
