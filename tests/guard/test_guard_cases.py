@@ -58,8 +58,8 @@ def test_what_is_asked_of_the_table() -> None:
     """At least 95 of 100 cheats are red, told, or said not to be probed; all runners have cases."""
     cheats = [Case(name) for name in names("cheats")]
     honest = [Case(name) for name in names("honest")]
-    assert len(cheats) >= 170
-    assert len(honest) >= 110
+    assert len(cheats) >= 160
+    assert len(honest) >= 100
     missed = sum(case.expected == MISSED for case in cheats)
     assert missed <= 0.05 * len(cheats)
     assert {case.group for case in cheats} == {case.group for case in honest} == set(RUNNERS)
