@@ -40,7 +40,7 @@ _MORE = re.compile(
     r"|no_implicit_\w+|extra_checks)$"
 )
 #: The section of ruff that its rules stand in, or stood in front of.
-_RUFF = re.compile(r"^(tool\.ruff\.)lint\.|^lint\.(?=(?:extend-)?(?:select|ignore)$)")
+_RUFF = re.compile(r"^(tool\.ruff\.)lint\.|^lint\.(?=(?:extend-)?select )")
 _WORDS = re.compile(r"[^\s,\[\]\"']+")
 #: Where rules are switched off one by one, in files of JavaScript's tools.
 _RULE_OFF = re.compile(r"[\"']([\w@/-]{2,80})[\"']\s{0,4}:\s{0,4}\[?\s{0,4}(?:[\"']off[\"']|0\b)")
@@ -122,7 +122,8 @@ def _silent(path: str, text: str) -> list[str]:
 
 def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     """What was looked at, and is not: rules that were selected, switches that were on."""
-    after = {what for one in changes for what in _heeded(one.path, one.after or "")}
+    heeded = [what for one in changes for what in _heeded(one.path, one.after or "")]
+    after = {*heeded, *(_RUFF.sub(r"\1", what) for what in heeded)}
     for change in changes:
         if change.after is None and not after:  # the tool is gone, or set up elsewhere
             continue
@@ -177,5 +178,4 @@ def _settings(path: str, text: str) -> dict[str, str]:
 @lru_cache(maxsize=64)
 def _read(path: str, text: str) -> dict[str, str] | None:
     found = config_sections.settings(path, text.encode("utf-8", "surrogateescape"))
-    tools = {name: value for name, value in (found or {}).items() if _TOOLS.search(name)}
-    return found and {_RUFF.sub(r"\1", name): value for name, value in tools.items()}
+    return found and {name: value for name, value in found.items() if _TOOLS.search(name)}
