@@ -120,6 +120,8 @@ _NO_COMMAND = re.compile(
 
 
 _IS_SCRIPT = re.compile(r"(?:^|/)(?:package\.json|Makefile|tox\.ini|noxfile\.py)$")
+#: A command of tox in TOML, which is a list of lists.
+_LISTED = r"\bcommands\s*=\s*\[[^=]*?[\"'](?:[\w./-]*/)?{}[\"']"
 
 
 class TestCommand(Value):
@@ -171,6 +173,8 @@ def _gone(
     """The runners that scripts start no more, if no other tool is started in their place."""
     was, now = ({_RUNNERS[one.runner].name: one for one in side} for side in (before, after))
     lost = [was[name] for name in was.keys() - now.keys() if _IS_SCRIPT.search(was[name].path)]
+    tables = "\n".join(one.after or "" for one in changes if one.path.endswith(".toml"))
+    lost = [one for one in lost if not re.search(_LISTED.format(re.escape(one.words[0])), tables)]
     if lost:
         texts = [[one.before or "" for one in changes], [one.after or "" for one in changes]]
         old, new = ({tool for text in side for tool in tools(text)} for side in texts)
