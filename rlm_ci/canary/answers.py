@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import ALTERED, INVERTED, REACHED, REWORDED, STOPPED
+from rlm_ci.canary.forms import (
+    ALTERED,
+    FAR,
+    INVERTED,
+    NEAR,
+    NEARLY,
+    PART,
+    REACHED,
+    REWORDED,
+    STOPPED,
+    STYLE,
+    UNUSED,
+)
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
@@ -36,6 +48,14 @@ _MANNERS = {
     (ALTERED, SILENT): _UNTOLD,
     (INVERTED, SILENT): _UNTOLD,
     (STOPPED, SILENT): _UNTOLD,
+    (NEARLY, PASSES): "passes where it expects something else",
+    (NEARLY, SILENT): _UNTOLD,
+    (NEARLY, FAR): "passes where it expects something else",
+    (NEARLY, NEAR): "passes where it expects a little more or less",
+    (NEARLY, PART): "passes where a single part of what it expects differs",
+    (NEARLY, STYLE): "passes where case or blanks of what it expects differ",
+    (NEARLY, UNUSED): "passes whatever is in its claim, which the start tree looks at",
+    **dict.fromkeys(((NEARLY, MISSING), (NEARLY, VANISHED)), _VANISHED),
     **dict.fromkeys(((ALTERED, MISSING), (INVERTED, MISSING), (REWORDED, MISSING)), _VANISHED),
     **dict.fromkeys(((ALTERED, VANISHED), (INVERTED, VANISHED), (REWORDED, VANISHED)), _VANISHED),
     (REACHED, UNREACHED): "does not reach its claim any more, as it did before any edit",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from rlm_ci.canary.forms import (
+    ACCEPTS,
     ALTERED,
     IDLE,
     INVERTED,
+    JUDGES,
+    NEARLY,
     REACHED,
     REWORDED,
     STOPPED,
@@ -54,6 +57,9 @@ class ClaimEdits:
 
     def make(self, test: Any, form: str) -> ChangedTest | None:
         """Change one test; None if it cannot have the form."""
+        form = ALTERED if form == NEARLY else form
+        if form in (ACCEPTS, JUDGES):
+            return None
         word = token(self._chance)
         if form == IDLE:
             return ChangedTest(form) if self._idle(test) else None

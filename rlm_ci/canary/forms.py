@@ -19,10 +19,17 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
 
 #: Another expected literal, at random. Without a literal: inverted.
 ALTERED = "altered"
+#: ALTERED in every way that the claims must refuse, also by a little.
+NEARLY = "nearly"
+#: The test fails with the words of those alterations of NEARLY that its claims accept.
+ACCEPTS = "accepts"
+#: The same test for the start tree: it fails with the words of the alterations that it judges.
+JUDGES = "judges"
 #: The claims are reversed, each in a way chosen at random. Without a claim: STOPPED, at its end.
 INVERTED = "inverted"
 #: The same claims, taken apart, with other constants in between.
@@ -35,6 +42,13 @@ REACHED = "reached"
 ON_BRANCH = "if"
 #: The test returns at once, because it is not in the sample.
 IDLE = "idle"
+
+
+#: What follows from an alteration that a claim accepts: a lie, for a value far away; for a near one
+#: a lie unless the start tree judges that its values are as tolerant; for a single part of a value,
+#: or of what a helper gets, a lie if the start tree judges that it refuses it. Another case or
+#: blank is told, and what a helper does not use if it did at the start.
+FAR, NEAR, PART, STYLE, UNUSED = "far", "near", "part", "style", "unused"
 
 
 class UnparsableError(ValueError):
@@ -53,10 +67,14 @@ class FoundTest(Value):
 
 
 class ChangedTest(Value):
-    """The real form of a changed test; its failure prints one of ``tokens``, if there are any."""
+    """The real form of a changed test; its failure prints one of ``tokens``, if there are any.
+
+    ``kinds``: the kinds of the alterations in the forms ACCEPTS and JUDGES, by their words.
+    """
 
     form: str
     tokens: tuple[str, ...] = ()
+    kinds: Mapping[str, str] = {}
 
 
 class ChangedText(Value):
@@ -72,5 +90,5 @@ def token(chance: Random) -> str:
 
 
 def halves(word: str, *, on_branch: bool) -> tuple[str, str]:
-    """A token in two pieces, as ``REACHED`` requires: runners quote the lines around a failure."""
+    """A token in two pieces, as some forms require: runners quote the lines around a failure."""
     return word[:6], f"{word[6:]}{ON_BRANCH if on_branch else ''}"

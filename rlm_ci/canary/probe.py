@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from rlm_ci.canary import answers
+from rlm_ci.canary import acceptance, answers
 from rlm_ci.canary.answers import (
     FAILS,
     MISSING,
@@ -26,7 +26,15 @@ from rlm_ci.canary.answers import (
     FailedProbe,
 )
 from rlm_ci.canary.copies import TestCopies
-from rlm_ci.canary.forms import ALTERED, INVERTED, ON_BRANCH, REACHED, REWORDED, STOPPED
+from rlm_ci.canary.forms import (
+    ALTERED,
+    INVERTED,
+    NEARLY,
+    ON_BRANCH,
+    REACHED,
+    REWORDED,
+    STOPPED,
+)
 from rlm_ci.text.printable import count, printable
 from rlm_ci.validators.outcomes import FAILED, PASSED, OutcomeIndex
 
@@ -105,7 +113,9 @@ class Canary:
         if not self._tests.targets:
             return CanaryResult((), self._line(), {})
         doubts = self._unexcused(self._audible(self._first()))
-        left = self._settled(self._again(doubts)) + self._told or self._beside_new
+        stable = self._again(doubts)
+        left = self._settled(stable) + self._accepted(doubts, stable)
+        left = left + self._told or self._beside_new
         changed = {
             doubt.subject.path: self._copies[doubt.copy].texts[doubt.subject.path] for doubt in left
         }
@@ -161,7 +171,8 @@ class Canary:
         shift = self._turn + at
         if target.was_red and (self._is_scarce or self._has_new):
             shift = shift % 2 + (not self._is_scarce)
-        return COPIES[(number + shift) % len(COPIES)]
+        form = COPIES[(number + shift) % len(COPIES)]
+        return NEARLY if form == ALTERED and target.was_red else form
 
     def _ask(
         self, copy: ChangedCopy, *, at_start: bool = False, with_new: bool = False
@@ -304,7 +315,9 @@ class Canary:
         """The doubts that are left when only their tests are changed, more simply."""
         stable: list[FailedProbe] = []
         for number, batch in enumerate(_batches(doubts), 1):
-            wanted = {key: doubt.form for key, doubt in batch.items()}
+            wanted = {
+                key: ALTERED if doubt.form == NEARLY else doubt.form for key, doubt in batch.items()
+            }
             copy = self._tests.changed(wanted, f"again-{number}", plain=True)
             reply = self._ask(copy)
             if reply is None:
@@ -312,6 +325,21 @@ class Canary:
             else:
                 stable += self._doubts(copy, reply)
         return stable
+
+    def _accepted(
+        self, doubts: Iterable[FailedProbe], stable: Iterable[FailedProbe]
+    ) -> list[FailedProbe]:
+        """The doubts on tests that refuse what is far away, and accept what is near."""
+        known = {doubt.subject.key for doubt in (*stable, *self._told)}
+        near = [
+            doubt
+            for doubt in doubts
+            if doubt.form == NEARLY
+            if doubt.what in (PASSES, SILENT) and doubt.subject.key not in known
+        ]
+        left, excused = acceptance.judged(near, self._tests, self._ask)
+        self._excused |= excused
+        return left
 
     def _leave(self, doubts: Iterable[FailedProbe]) -> None:
         """No time is left to be certain of these doubts."""
@@ -424,7 +452,7 @@ class Canary:
 
     def _reversed(self) -> set[tuple[str, str]]:
         """The tests that failed as they must, and about which no doubt is left."""
-        failed = {ALTERED, INVERTED, STOPPED}
+        failed = {ALTERED, NEARLY, INVERTED, STOPPED}
         keys = {key for key, forms in self._answered.items() if forms & failed}
         return keys - self._unprobed - self._excused - self._disputed
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rlm_ci.canary.forms import halves, token
+from rlm_ci.canary.forms import JUDGES, halves, token
 from rlm_ci.canary.javascript import literals
+from rlm_ci.canary.javascript.alterations import expression as expression_of
 from rlm_ci.canary.javascript.claims import (
     ASSERT,
     BODY,
@@ -25,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
 
+    from rlm_ci.canary.javascript.alterations import AlteredClaim
     from rlm_ci.canary.javascript.claims import JavaScriptClaim
     from rlm_ci.canary.javascript.syntax import JavaScriptSource, SyntaxNode
 
@@ -52,7 +54,7 @@ class ClaimForms:
         if claim.kind == REQUEST and (other := literals.altered(self._source, claim, self._chance)):
             return other
         reversed_ = self._negated(claim, word)
-        expression = self._source.text(_expression(claim), reversed_ or ())
+        expression = self._source.text(expression_of(claim), reversed_ or ())
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
         if reversed_ is None:
             held = token(self._chance)
@@ -64,7 +66,7 @@ class ClaimForms:
 
     def reached(self, claim: JavaScriptClaim, word: str) -> Edit:
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
-        expression = self._source.text(_expression(claim))
+        expression = self._source.text(expression_of(claim))
         start, end = halves(word, on_branch=self._is_on_branch(claim.whole))
         failing = thrown(f'{start}" + "{end}')
         return self._edit(claim, self._placed(claim, f"{failing} {wait}{expression};"))
@@ -81,6 +83,33 @@ class ClaimForms:
             node = above
         return False
 
+    def altered(self, altered: AlteredClaim, name: str, form: str) -> tuple[Edit, dict[str, str]]:
+        """Note in the array ``name`` what is accepted, or judged, and the kinds by their words."""
+        claim, kinds, steps = altered.claim, {}, []
+        names = {node: token(self._chance) for node in altered.bound}
+        for one in altered.alterations:
+            word = token(self._chance)
+            kinds[word] = one.kind
+            start, end = halves(word, on_branch=False)
+            noted = f'(globalThis.{name} ??= []).push("{start}" + "{end}");'
+            if form == JUDGES:
+                same, other = one.judged or ("", "")
+                noted = f'{noted} console.log("{start}" + "{end}");'
+                if same:
+                    steps.append(
+                        f"try {{ {same}; try {{ {other}; }} catch {{ {noted} }} }} catch {{}}"
+                    )
+                continue
+            known = [Edit(node.start, node.end, new) for node, new in names.items()]
+            text = self._source.text(expression_of(claim), [*known, *one.edits])
+            steps.append(f"try {{ {text}; {noted} }} catch {{}}")
+        bound = [f"const {new} = {self._source.text(node)};" for node, new in names.items()]
+        ends = " return;" if claim.site == RETURNED else ""
+        steps = [*(bound if form != JUDGES else []), *steps]
+        # The body of an arrow has to stay an expression.
+        placed = claim.replace(site=INNER) if claim.site == BODY else claim
+        return self._edit(claim, self._placed(placed, " ".join(steps) + ends)), kinds
+
     def reworded(self, claim: JavaScriptClaim) -> list[Edit]:
         """The same claim, with names for what it compares and constants in between."""
         if claim.kind == SNAPSHOT:
@@ -94,7 +123,7 @@ class ClaimForms:
             value = self._source.text(node, self._rewritten((node,)))
             parts += [f"const {name} = {value};", self.constant()]
             edits.append(Edit(node.start, node.end, name))
-        expression = self._source.text(_expression(claim), edits)
+        expression = self._source.text(expression_of(claim), edits)
         back = "" if claim.site == STATEMENT else "return "
         steps = " ".join([*(parts or [self.constant()]), f"{back}{expression};"])
         return [self._edit(claim, f"{{ {steps} }}")]
@@ -181,10 +210,6 @@ def is_changeable(source: JavaScriptSource, claim: JavaScriptClaim) -> bool:
     if claim.site == INNER:
         return not any(one.kind == "yield_expression" for one in claim.whole.below(SCOPES))
     return True
-
-
-def _expression(claim: JavaScriptClaim) -> SyntaxNode:
-    return claim.whole.inner()[0] if claim.site in (STATEMENT, RETURNED) else claim.whole
 
 
 def _takes_value(claim: JavaScriptClaim) -> bool:

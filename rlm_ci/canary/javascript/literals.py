@@ -43,6 +43,12 @@ _EXPECTED = {
     ), 1),
     REQUEST: {"expect": 0},
 }  # fmt: skip
+#: Other matchers of jest and vitest, whose arguments are no expected values.
+_BUILT_IN = frozenset({
+    "toBeTruthy", "toBeFalsy", "toBeNull", "toBeUndefined", "toBeDefined", "toBeNaN",
+    "toBeInstanceOf", "toBeTypeOf", "toHaveBeenCalled", "toBeCalled", "toHaveReturned",
+    "toBeGreaterThan", "toBeGreaterThanOrEqual", "toBeLessThan", "toBeLessThanOrEqual", "toSatisfy",
+})  # fmt: skip
 _SIMPLE = frozenset({
     "string", "template_string", "number", "true", "false", "null", "undefined", "regex",
 })  # fmt: skip
@@ -57,24 +63,39 @@ def altered(
     source: JavaScriptSource, claim: JavaScriptClaim, chance: Random
 ) -> tuple[Edit, str] | None:
     """An edit that changes one expected literal, and the word that the failure prints."""
-    known = _EXPECTED.get(claim.kind, {})
-    if "not" in claim.names() or claim.method not in known:
-        return None
-    at = known[claim.method]
-    given = claim.given if claim.kind == REQUEST else claim.given[at : at + 1]
-    if claim.method in ("throws", "rejects"):  # a text would be the message
-        given = tuple(one for one in given if one.kind in ("object", "regex"))
-    elif claim.kind in (ASSERT, TAP) and not literals(source, given):
-        given = claim.given[:1] if "qual" in claim.method else ()
-    found = literals(source, given)
+    found = literals(source, expected(source, claim))
     if not found:
         return None
     node = chance.choice(found)
+    text, word = another(source, node, chance)
+    return Edit(node.start, node.end, text), word
+
+
+def is_known(claim: JavaScriptClaim) -> bool:
+    return claim.method in _EXPECTED.get(claim.kind, {}) or claim.method in _BUILT_IN
+
+
+def expected(source: JavaScriptSource, claim: JavaScriptClaim) -> tuple[SyntaxNode, ...]:
+    """The arguments with what a claim expects; none if another value may be right, too."""
+    known = _EXPECTED.get(claim.kind, {})
+    if "not" in claim.names() or claim.method not in known:
+        return ()
+    at = known[claim.method]
+    given = claim.given if claim.kind == REQUEST else claim.given[at : at + 1]
+    if claim.method in ("throws", "rejects"):  # a text would be the message
+        return tuple(one for one in given if one.kind in ("object", "regex"))
+    if claim.kind in (ASSERT, TAP) and not literals(source, given):
+        return claim.given[:1] if "qual" in claim.method else ()
+    return given
+
+
+def another(source: JavaScriptSource, node: SyntaxNode, chance: Random) -> tuple[str, str]:
+    """Another literal, far from it, and the word that a failure prints of it."""
     word = token(chance)
     if node.kind == "number":
         text = source.text(node)
         word = str(chance.randrange(10**7, 10**8)) + "n" * text.endswith("n")
-        return Edit(node.start, node.end, word), word.rstrip("n")
+        return word, word.rstrip("n")
     shapes = {
         "regex": "/{}/",
         "array": '["{}"]',
@@ -84,7 +105,7 @@ def altered(
     shape = shapes.get(node.kind, '"{}"')
     if node.kind == "template_string":
         word += "\n" * source.text(node).count("\n")
-    return Edit(node.start, node.end, shape.format(word)), word.strip()
+    return shape.format(word), word.strip()
 
 
 def literals(source: JavaScriptSource, nodes: tuple[SyntaxNode, ...]) -> list[SyntaxNode]:

@@ -11,6 +11,7 @@ import re
 from rlm_ci.canary import forms
 from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError, token
 from rlm_ci.canary.javascript import literals
+from rlm_ci.canary.javascript.alterations import Alterations
 from rlm_ci.canary.javascript.claims import TAP
 from rlm_ci.canary.javascript.forms import ClaimForms, is_changeable, thrown
 from rlm_ci.canary.javascript.syntax import DIALECTS, SCOPES, JavaScriptSource, SyntaxNode
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from random import Random
 
+    from rlm_ci.canary.javascript.alterations import AlteredClaim
     from rlm_ci.canary.javascript.claims import JavaScriptClaim
 
 ENDINGS = tuple(DIALECTS)
@@ -92,6 +94,12 @@ class _Changes:
         if form == forms.STOPPED:
             self._begin(test.function, thrown(word))
             return ChangedTest(form, (word,))
+        if form in (forms.NEARLY, forms.ACCEPTS, forms.JUDGES):
+            if altered := Alterations(self._source, self._chance).of(test, claims):
+                return self._altered(test, altered, form, word)
+            form = forms.ALTERED if form == forms.NEARLY else form
+        if form in (forms.ACCEPTS, forms.JUDGES):
+            return ChangedTest(form)
         if form == forms.ALTERED:
             found = [literals.altered(self._source, one, self._chance) for one in claims]
             if any(found):
@@ -99,12 +107,29 @@ class _Changes:
                 return ChangedTest(form, tuple(one[1] for one in found if one))
             form = forms.INVERTED
         if not claims:
-            self._end(test, word)
+            self._end(test, f'new Error("{word}")')
             return ChangedTest(forms.STOPPED if form == forms.INVERTED else form, (word,))
         if form == forms.REACHED:
             self._edits += [self._forms.reached(one, word) for one in claims]
             return ChangedTest(form, (word,))
         return ChangedTest(form, (word, *self._invert(claims, word)))
+
+    def _altered(
+        self, test: JavaScriptTest, altered: list[AlteredClaim], form: str, word: str
+    ) -> ChangedTest:
+        """The test fails with what it accepts, or unless it accepts anything."""
+        name, kinds = token(self._chance), {}
+        for one in altered:
+            edit, more = self._forms.altered(one, name, form)
+            self._edits.append(edit)
+            kinds.update(more)
+        if form == forms.NEARLY:
+            self._end(test, f'new Error("{word}")', unless=f"globalThis.{name}")
+            return ChangedTest(form, (word,))
+        start, end = forms.halves(word, on_branch=False)
+        words = f'["{start}" + "{end}", ...(globalThis.{name} ?? [])].join(" ")'
+        self._end(test, f"new Error({words})")
+        return ChangedTest(form, (word, *kinds), kinds)
 
     def _invert(self, claims: list[JavaScriptClaim], word: str) -> list[str]:
         """Reverse claims; returns what their failures print besides ``word``."""
@@ -137,31 +162,32 @@ class _Changes:
             self._insert(body.start, f"{{ {statement} return ")
             self._insert(body.end, "; }")
 
-    def _end(self, test: JavaScriptTest, word: str) -> None:
-        """Make a test without claims fail at its end, on every path."""
+    def _end(self, test: JavaScriptTest, error: str, unless: str = "") -> None:
+        """Make a test fail at its end, on every path, unless an expression is true."""
         function = test.function
         body = _body(function)
         done = self._callback(test)
+        failing = f"if (!{unless}) throw {error};" if unless else f"throw {error};"
         if done and body.kind == "statement_block":
             inner = token(self._chance)
-            failing = f'() => {inner}(new Error("{word}"))'
-            copied = f"({inner} => Object.assign({failing}, {inner}))({done})"
+            given = f"{unless} ? null : {error}" if unless else error
+            copied = f"({inner} => Object.assign(() => {inner}({given}), {inner}))({done})"
             self._insert(body.start + 1, f" {done} = {copied};")
         elif body.kind == "statement_block":
             returns = any(one.kind == "return_statement" for one in body.below(SCOPES))
             if returns:
                 self._insert(body.start + 1, " try {")
-            close = f"}} finally {{ {thrown(word)} }} " if returns else f"; {thrown(word)} "
+            close = f"}} finally {{ {failing} }} " if returns else f"; {failing} "
             self._insert(body.end - 1, close)
         elif function.has("async"):
             self._insert(body.start, "{ await ")
-            self._insert(body.end, f"; {thrown(word)} }}")
+            self._insert(body.end, f"; {failing} }}")
         else:
             value, fail = token(self._chance), token(self._chance)
             self._insert(body.start, f"{{ const {value} = ")
             self._insert(
                 body.end,
-                f"; const {fail} = () => {{ {thrown(word)} }}; return {value} && "
+                f"; const {fail} = () => {{ {failing} }}; return {value} && "
                 f'typeof {value}.then === "function" ? {value}.then({fail}) : {fail}(); }}',
             )
 

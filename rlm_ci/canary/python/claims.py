@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from rlm_ci.canary.python.source import COMPOUND
 from rlm_ci.source.python.calls import Function, callee, catches
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ASSERT, CALL, BLOCK, GUARD = "assert", "call", "block", "guard"
+#: A call that may judge by itself: by its name, or as the end of a test without other claims.
+HELPER = "helper"
+_HELPERS = re.compile(
+    r"_*(?:assert|check|expect|verify|ensure|validate|require|must|should|same|equal|compare)",
+    re.IGNORECASE,
+)
 #: Whether a failure of a statement fails the test: always; only if a checking block around it lets
 #: it pass; not for sure, because the code around it may catch the failure.
 OPEN, CHECKED, SHUT = 0, 1, 2
@@ -65,6 +72,18 @@ def claims_of(test: Function) -> PythonClaims:
         return direct
     inside = tuple(claim for inner in _inner(test) for claim in _claims(inner))
     return PythonClaims(inside, nested=True) if inside else direct
+
+
+def helpers_of(test: Function, claims: PythonClaims) -> list[PythonClaim]:
+    """The calls of a test that may judge by themselves, its claims apart."""
+    known = {id(claim.node) for claim in claims.found}
+    last = test.body[-1] if not claims.found else None
+    return [
+        PythonClaim(node, HELPER, shield)
+        for node, shield in statements(test)
+        if shield < SHUT and id(node) not in known and (call := call_of(node)) is not None
+        if node is last or _HELPERS.match(callee(call))
+    ]
 
 
 def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:

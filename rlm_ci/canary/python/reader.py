@@ -7,8 +7,16 @@ import re
 
 from rlm_ci.canary import forms
 from rlm_ci.canary.forms import ChangedTest, ChangedText, FoundTest, UnparsableError
-from rlm_ci.canary.python.claims import BLOCK, CALL, SHUT, PythonClaim, claims_of, statements
-from rlm_ci.canary.python.literals import literals
+from rlm_ci.canary.python.alterations import HELPERS, ClaimQuestions
+from rlm_ci.canary.python.claims import (
+    BLOCK,
+    HELPER,
+    SHUT,
+    PythonClaim,
+    claims_of,
+    helpers_of,
+    statements,
+)
 from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, first_of, scopes
 from rlm_ci.canary.python.writing import ClaimWriter
 from rlm_ci.canary.splicing import Edit
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from random import Random
 
+    from rlm_ci.canary.python.alterations import ClaimQuestion
     from rlm_ci.source.python.calls import Function
 
 
@@ -148,12 +157,15 @@ class _Change:
         self._test = test
         self._claims = claims_of(test)
         self._token = forms.token(chance)
+        self._chance = chance
         self._blank = source.blank_lines(test.end_lineno or 0)
         self._writer = ClaimWriter(source, chance, self._token, plain=plain)
 
     def made(self, form: str) -> tuple[ChangedTest, list[Edit]]:
-        if form == forms.ALTERED:
-            form, edits = self._altered()
+        if form in (forms.ACCEPTS, forms.JUDGES):
+            return self._asked(form)
+        if form in (forms.ALTERED, forms.NEARLY):
+            form, edits = self._altered(form)
         elif form == forms.INVERTED:
             edits = self._reversed()
         elif form == forms.REWORDED:
@@ -177,29 +189,62 @@ class _Change:
         self._writer.spare = len(self._blank) - sum(claim.kind == BLOCK for claim in claims)
         return [edit for claim in claims for edit in self._writer.reversed(claim)]
 
-    def _altered(self) -> tuple[str, list[Edit]]:
+    def _altered(self, form: str) -> tuple[str, list[Edit]]:
         """The real form of the changed test, and the edits."""
         claims, writer = self._claims, self._writer
-        able = [claim for claim in claims.found if self._alterable(claim)]
-        if not able:
+        asked = self._questions(form)
+        if not asked:
             return forms.INVERTED, self._reversed()
         writer.spare = len(self._blank) - 1
-        if claims.nested or not all(self._source.alone(claim.node) for claim in able):
+        if claims.nested or not all(self._source.alone(claim.node) for claim, _ in asked):
             edits = []
-            alterable = set(map(id, able))
-            for claim in claims.reversible:
-                if id(claim) in alterable:
-                    edits += writer.altered(claim, goes_on=False)
-                else:
+            questions = {id(claim): them for claim, them in asked}
+            for claim in (*claims.reversible, *(one for one, _ in asked if one.kind == HELPER)):
+                if them := questions.get(id(claim)):
+                    edits += writer.altered(claim, them, goes_on=False)
+                elif claim.kind != HELPER:
                     edits += writer.reversed(claim)
-            return forms.ALTERED, edits
-        edits = [edit for claim in able for edit in writer.altered(claim, goes_on=True)]
-        return forms.ALTERED, [*edits, *self._ending()]
+            return form, edits
+        edits = [edit for one in asked for edit in writer.altered(*one, goes_on=True)]
+        return form, [*edits, *self._ending()]
 
-    def _alterable(self, claim: PythonClaim) -> bool:
-        # A call needs a block around it for its message.
-        able = claim.kind != CALL or self._source.alone(claim.node)
-        return able and claim.shield < SHUT and bool(literals(claim))
+    def _questions(
+        self, form: str, helpers: str = ""
+    ) -> list[tuple[PythonClaim, list[ClaimQuestion]]]:
+        """The claims that can be altered, with their questions."""
+        is_nearly = form != forms.ALTERED
+        questions = ClaimQuestions(self._source, self._chance, helpers, is_nearly=is_nearly)
+        found = list(self._claims.found)
+        if is_nearly:
+            found += helpers_of(self._test, self._claims)
+        asked = []
+        for claim in found:
+            is_alone = self._source.alone(claim.node)
+            them = questions.of(claim) if claim.shield < SHUT else []
+            if not is_alone and form in (forms.ALTERED, forms.NEARLY):
+                them = [one for one in them if all(it.is_safe for it in one.alterations)]
+            if them:
+                asked.append((claim, them))
+        return asked
+
+    def _asked(self, form: str) -> tuple[ChangedTest, list[Edit]]:
+        """A test that fails with the words of what it accepts, or judges."""
+        helpers, is_judged = forms.token(self._chance), form == forms.JUDGES
+        edits, kinds, every = [], {}, []
+        for claim, them in self._questions(form, helpers):
+            steps, more = self._writer.asked(them, helpers, at_start=is_judged)
+            edits.append(self._source.replaced(claim.node, "; ".join(steps) or "pass"))
+            kinds.update(more)
+            # At the start, the test may fail before its claim.
+            every += steps if is_judged else []
+        if not edits:
+            return ChangedTest(form), []
+        start, end = forms.halves(self._token, on_branch=False)
+        words = f"{helpers} = {{'words': ['{start}' '{end}']}}; exec({HELPERS!r}, {helpers})"
+        edits.append(self._opening("; ".join((words, *every))))
+        failing = f'raise AssertionError(" ".join({helpers}["words"]))'
+        made = ChangedTest(form, (self._token, *kinds), kinds)
+        return made, [*edits, *self._ending(failing)]
 
     def _opening(self, statement: str) -> Edit:
         body = self._test.body
@@ -210,10 +255,10 @@ class _Change:
             body = body[1:]
         return self._writer.before(body[0], statement)
 
-    def _ending(self) -> list[Edit]:
+    def _ending(self, failing: str = "") -> list[Edit]:
         returns = [node for node, _ in statements(self._test) if isinstance(node, ast.Return)]
-        edits = [self._writer.returned(node) for node in returns]
+        edits = [self._writer.returned(node, failing or self._writer.fail) for node in returns]
         last = self._test.body[-1]
         if not isinstance(last, ast.Return):
-            edits.append(self._writer.after(last, self._writer.failing()))
+            edits.append(self._writer.after(last, failing or self._writer.failing()))
         return edits

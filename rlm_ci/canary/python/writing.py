@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from rlm_ci.canary.forms import halves, token
+from rlm_ci.canary.python.alterations import OPERATORS
 from rlm_ci.canary.python.claims import PythonClaim, call_of, kind_of, meaning, raising
-from rlm_ci.canary.python.literals import another, equal, literals
+from rlm_ci.canary.python.literals import equal
 from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, lines
 from rlm_ci.canary.splicing import Edit, encoded
 from rlm_ci.source.python.calls import callee
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-_OPERATORS = {
-    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
-    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
-}  # fmt: skip
+    from rlm_ci.canary.python.alterations import ClaimQuestion
+
 #: A claim that skips its test has not failed; one line, as no line may move.
 _NOT_SKIPPED = "Exception if __import__('sys').exc_info()[0].__name__ != 'SkipTest' else ()"
 
@@ -72,17 +71,79 @@ class ClaimWriter:
             return self._block(node)
         return [self._source.replaced(node, self._denied_call(node))]
 
-    def altered(self, claim: PythonClaim, *, goes_on: bool) -> list[Edit]:
-        """Expect another literal. ``goes_on``: the test passes if that is true, else continues."""
-        node = claim.node
-        chosen = self._chance.choice(literals(claim))
-        edit = self._source.replaced(chosen, another(chosen, self._chance))
-        claimed = node.test if isinstance(node, ast.Assert) else call_of(node)
-        if claimed and (isinstance(node, ast.Assert) or self._meaning(claimed)):
-            new = self._expected(node, self._truth(claimed, edit), goes_on=goes_on)
-        else:
-            new = self._tried(node, self._source.text(node, [edit]), goes_on=goes_on)
-        return [self._source.replaced(node, new)]
+    def altered(
+        self, claim: PythonClaim, questions: Sequence[ClaimQuestion], *, goes_on: bool
+    ) -> list[Edit]:
+        """Ask what must not be true: if it is, the test passes, else it ``goes_on``, or fails."""
+        bound, asked, raising_ = [], [], []
+        for question in questions:
+            names = [token(self._chance) for _ in question.operands]
+            safe = [one.condition(names) for one in question.alterations if one.is_safe]
+            unsafe = [one.condition(names) for one in question.alterations if not one.is_safe]
+            used = self._bound(question, names, [*safe, *unsafe])
+            either = " or ".join(f"({one})" for one in safe)
+            if unsafe and used:
+                bound.append(used)
+                asked += [either] if either else []
+            elif either:
+                asked.append(f"{used} and ({either})" if used else either)
+            raising_ += unsafe
+        node, truth = (
+            claim.node,
+            " or ".join(f"({one})" if len(asked) > 1 else one for one in asked),
+        )
+        if not raising_:
+            return [self._source.replaced(node, self._expected(node, truth, goes_on=goes_on))]
+        if len(raising_) == 1 and not bound and not asked:
+            return [
+                self._source.replaced(
+                    node, self._tried(node, f"assert {raising_[0]}", goes_on=goes_on)
+                )
+            ]
+        ends = "return" if goes_on else "pass"
+        more = [f"if ({truth}): {ends}"] if asked else []
+        for one in raising_:
+            more += [f"try: assert {one}", f"except {_NOT_SKIPPED}: pass", f"else: {ends}"]
+        if not goes_on:
+            more.append(self.fail)
+        first = "; ".join(bound) or more.pop(0)
+        return [self._source.replaced(node, first + self._lines(node, *more))]
+
+    def asked(
+        self, questions: Sequence[ClaimQuestion], helpers: str, *, at_start: bool
+    ) -> tuple[list[str], dict[str, str]]:
+        """Statements that note the words of alterations that are accepted, or judged; the kinds."""
+        steps, kinds = [], {}
+        for question in questions:
+            names = [token(self._chance) for _ in question.operands]
+            noted = []
+            for one in question.alterations:
+                word = token(self._chance)
+                kinds[word] = one.kind
+                condition = one.judged if at_start else one.condition(names)
+                if not condition or "await " in condition:
+                    continue
+                asks = f"({condition})"
+                if not at_start:
+                    asks = f'{helpers}["accepts"](lambda: ({condition}))'
+                start, end = halves(word, on_branch=False)  # runners quote the text of a test
+                noted.append(f'{asks} and {helpers}["note"]("{start}" "{end}")')
+            if not at_start:
+                steps += [used] if (used := self._bound(question, names, noted)) else []
+            steps += noted
+        return steps, kinds
+
+    def _bound(
+        self, question: ClaimQuestion, names: Sequence[str], conditions: Sequence[str]
+    ) -> str:
+        """A true expression that gives operands their names, if a condition has these."""
+        pairs = zip(names, question.operands, strict=True)
+        used = [
+            f"{name} := ({self._source.text(one)})"
+            for name, one in pairs
+            if any(name in condition for condition in conditions)
+        ]
+        return f"[{', '.join(used)}]" if used else ""
 
     def reworded(self, claim: PythonClaim) -> list[Edit]:
         node = claim.node
@@ -115,10 +176,10 @@ class ClaimWriter:
         end = self._source.line_end(end)
         return Edit(end, end, self._lines(node, statement))
 
-    def returned(self, node: ast.Return) -> Edit:
+    def returned(self, node: ast.Return, failing: str) -> Edit:
         """A failure in place of a return."""
         value = f"({self._source.text(node.value)}); " if node.value else ""
-        return self._source.replaced(node, value + self.fail)
+        return self._source.replaced(node, value + failing)
 
     def _lines(self, node: ast.stmt, *statements: str) -> str:
         """More lines, indented as a node."""
@@ -142,7 +203,7 @@ class ClaimWriter:
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             one, other = token(self._chance), token(self._chance)
             left, right = self._source.text(test.left), self._source.text(test.comparators[0])
-            operator = _OPERATORS[type(test.ops[0])]
+            operator = OPERATORS[type(test.ops[0])]
             ways.append(
                 f"{one} = ({left}); {self.decoy()}; {other} = ({right});"
                 f" assert not ({one} {operator} {other}{PAD}), {said}"
@@ -254,7 +315,7 @@ class ClaimWriter:
                 left, right = self._same(test.left), self._same(test.comparators[0])
                 return (
                     f"{one} = ({left}); {self.decoy()}; {other} = ({right});"
-                    f" assert ({one} {_OPERATORS[type(operator)]} {other}{PAD}), {said};"
+                    f" assert ({one} {OPERATORS[type(operator)]} {other}{PAD}), {said};"
                     f" del {one}, {other}"
                 )
         text = self._source.text(test)

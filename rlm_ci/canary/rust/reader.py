@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves, text_of
 from rlm_ci.canary.forms import (
+    ACCEPTS,
     ALTERED,
     IDLE,
+    JUDGES,
+    NEARLY,
     REACHED,
     REWORDED,
     STOPPED,
@@ -74,6 +77,9 @@ class _Changes(ClaimEdits):
         if test.panics is None or form == REWORDED:
             return super().make(test, form)
         if form == IDLE and not self._idle(test):
+            return None
+        form = ALTERED if form == NEARLY else form
+        if form in (ACCEPTS, JUDGES):
             return None
         word = token(self._chance)
         altered = form in (ALTERED, REACHED)

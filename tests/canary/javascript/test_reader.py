@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.canary.forms import ALTERED, IDLE, INVERTED, REACHED, REWORDED, STOPPED, UnparsableError
+from rlm_ci.canary.forms import (
+    ALTERED,
+    IDLE,
+    INVERTED,
+    NEARLY,
+    REACHED,
+    REWORDED,
+    STOPPED,
+    UnparsableError,
+)
 from rlm_ci.canary.javascript import reader
 from testing import node_packages
 
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.canary.forms import ChangedTest
 
-FORMS = (ALTERED, INVERTED, REWORDED, STOPPED, REACHED, IDLE)
+FORMS = (ALTERED, INVERTED, REWORDED, STOPPED, REACHED, IDLE, NEARLY)
 #: What is under test; a wrong one where WRONG is set.
 CALC = """\
 const wrong = Boolean(process.env.WRONG)

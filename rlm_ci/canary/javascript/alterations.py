@@ -1,0 +1,320 @@
+"""What a claim in JavaScript must refuse: other values than the expected one, far and near.
+
+Every alteration of a claim is tried, and none may be accepted: so no draw decides. What a claim is
+about is evaluated once.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.canary.forms import FAR, NEAR, PART, STYLE, token
+from rlm_ci.canary.javascript import literals
+from rlm_ci.canary.javascript.claims import (
+    ASSERT,
+    BODY,
+    CHAI,
+    EXPECT,
+    OTHER,
+    RETURNED,
+    STATEMENT,
+    JavaScriptClaim,
+)
+from rlm_ci.canary.javascript.syntax import FUNCTIONS, SyntaxNode
+from rlm_ci.canary.splicing import Edit
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from random import Random
+
+    from rlm_ci.canary.javascript.syntax import JavaScriptSource
+    from rlm_ci.canary.javascript.tests import JavaScriptTest
+
+#: Methods that compare exactly, and those that bound a number from below or above.
+_EXACT = frozenset({
+    "toBe", "toEqual", "toStrictEqual", "toMatchObject", "toHaveLength", "toHaveBeenCalledTimes",
+    "toBeCalledTimes", "toHaveBeenCalledWith", "toHaveBeenLastCalledWith", "toBeCalledWith",
+    "lastCalledWith", "toHaveReturnedWith", "toHaveValue", "toHaveAttribute", "toHaveProperty",
+    "equal", "equals", "eq", "eql", "eqls", "lengthOf", "length", "property",
+    "strictEqual", "deepEqual", "deepStrictEqual",
+})  # fmt: skip
+_BELOW = frozenset({
+    "toBeLessThan", "toBeLessThanOrEqual", "below", "lt", "lessThan", "most", "lte", "<", "<=",
+    "isBelow", "isAtMost",
+})  # fmt: skip
+_ABOVE = frozenset({
+    "toBeGreaterThan", "toBeGreaterThanOrEqual", "above", "gt", "greaterThan", "least", "gte",
+    ">", ">=", "isAbove", "isAtLeast",
+})  # fmt: skip
+_TRUE = frozenset({"ok", "isTrue", "isOk", "toBeTruthy", "true"})
+_EQUAL = frozenset({"==", "==="})
+_ASKED = frozenset({"startsWith", "endsWith", "includes"})
+#: Names of calls that may judge by themselves.
+_HELPERS = re.compile(
+    r"(?:assert|check|expect|verify|ensure|validate|require|must|should|same|equal|compare)",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_PLAIN = re.compile(r"(['\"`])([^'\"`\\\r\n$]+)\1")
+_MOST = 24
+
+
+class JavaScriptAlteration(Value):
+    """Edits of a claim; ``judged`` are two calls, the first of which the start tree accepts."""
+
+    kind: str
+    edits: tuple[Edit, ...]
+    judged: tuple[str, str] | None = None
+
+
+class AlteredClaim(Value):
+    """A claim with what it is about, to be evaluated once, and its alterations."""
+
+    claim: JavaScriptClaim
+    bound: tuple[SyntaxNode, ...]
+    alterations: tuple[JavaScriptAlteration, ...]
+
+
+class Alterations:
+    def __init__(self, source: JavaScriptSource, chance: Random) -> None:
+        self._source, self._chance = source, chance
+
+    def of(self, test: JavaScriptTest, claims: Sequence[JavaScriptClaim]) -> list[AlteredClaim]:
+        """The claims of a test that can be altered, and its calls that may judge by themselves."""
+        found = [self._claim(one) for one in claims if _is_plain(one)]
+        found += [self._helper(one) for one in _helpers(self._source, test)]
+        return [one for one in found if one is not None and one.alterations]
+
+    def _claim(self, claim: JavaScriptClaim) -> AlteredClaim | None:
+        if claim.kind == EXPECT and not literals.is_known(claim):
+            return self._own(claim)
+        far = literals.altered(self._source, claim, self._chance)
+        made = [JavaScriptAlteration(FAR, (far[0],))] if far else []
+        given = literals.expected(self._source, claim)
+        if claim.method in _EXACT and not any(
+            below.kind in ("call_expression", "new_expression")
+            for one in given
+            for below in _all(one)
+        ):
+            near = list(self._near(given, is_part=claim.method == "toMatchObject"))
+            made += self._chance.sample(near, min(_MOST, len(near)))
+        sides = claim.subject if claim.kind in (EXPECT, CHAI) else claim.given[:1]
+        if claim.method in _BELOW | _ABOVE:
+            at = 0 if claim.kind in (EXPECT, CHAI) else 1
+            made += self._impossible(claim.given[at : at + 1], is_above=claim.method in _ABOVE)
+        elif claim.method in _TRUE or [self._source.text(one) for one in given] == ["true"]:
+            conditions = [one for side in sides for one in self._conditions(side)]
+            if conditions:
+                places = [edit for one in conditions for edit in one.edits]
+                operands = [one for side in sides for one in _operands(side, places)]
+                return AlteredClaim(claim, tuple(operands), (*conditions, *made[:1]))
+        edited = {(edit.start, edit.end) for one in made for edit in one.edits}
+        bound = tuple(
+            one
+            for one in (*claim.subject[:1], *(claim.given if claim.kind == ASSERT else ()))
+            if not any(one.start <= start and end <= one.end for start, end in edited)
+            and one.kind not in (*FUNCTIONS, "string", "number", "spread_element")
+        )
+        return AlteredClaim(claim, bound, tuple(made))
+
+    # ── values ──
+
+    def _near(
+        self, given: Sequence[SyntaxNode], *, is_part: bool
+    ) -> Iterator[JavaScriptAlteration]:
+        for node in literals.literals(self._source, tuple(given)):
+            text = self._source.text(node)
+            for kind, new in (
+                *((NEAR, one) for one in self._numbers(node, text)),
+                *self._texts(text),
+            ):
+                yield JavaScriptAlteration(kind, (Edit(node.start, node.end, new),))
+        for node in (below for one in given for below in _all(one)):
+            for new in self._sizes(node, is_part=is_part):
+                yield JavaScriptAlteration(NEAR, (Edit(node.start, node.end, new),))
+
+    def _numbers(self, node: SyntaxNode, text: str) -> list[str]:
+        if node.kind != "number" or not _NUMBER.fullmatch(text):
+            return []
+        steps = self._chance.randrange(1, 4), -self._chance.randrange(1, 4)
+        made = [f"({int(text) + one})" for one in steps] if "." not in text else []
+        return made or [repr(float(text) + steps[0]), repr(float(text) * 1.01 + 0.001)]
+
+    def _texts(self, text: str) -> Iterator[tuple[str, str]]:
+        if not (found := _PLAIN.fullmatch(text)):
+            return
+        quote, inner = found.groups()
+        places = [at for at, one in enumerate(inner) if one.isascii() and one.isalnum()]
+        if places:
+            at = self._chance.choice(places)
+            letters = "bcdfghjkmpqsvwxz" if inner[at].islower() else "BCDFGHJKMPQSVWXZ"
+            letter = self._chance.choice([one for one in letters if one != inner[at]])
+            yield NEAR, f"{quote}{inner[:at]}{letter}{inner[at + 1 :]}{quote}"
+        if inner.isascii() and inner.swapcase() != inner:
+            yield STYLE, f"{quote}{inner.swapcase()}{quote}"
+        yield STYLE, f"{quote}{inner} {quote}"
+
+    def _sizes(self, node: SyntaxNode, *, is_part: bool) -> Iterator[str]:
+        """An array or object without one of its elements, and with one more."""
+        inner = node.inner()
+        if node.kind not in ("array", "object") or any(
+            one.kind == "spread_element" for one in inner
+        ):
+            return
+        texts = [self._source.text(one) for one in inner]
+        start, end = ("[", "]") if node.kind == "array" else ("{", "}")
+        word = token(self._chance)
+        more = f'"{word}"' if node.kind == "array" else f"{word}: 1"
+        yield f"{start}{', '.join([*texts, more])}{end}"
+        for at, text in enumerate(texts):
+            if not is_part and "undefined" not in text:
+                yield f"{start}{', '.join(texts[:at] + texts[at + 1 :])}{end}"
+
+    def _impossible(
+        self, nodes: Sequence[SyntaxNode], *, is_above: bool
+    ) -> list[JavaScriptAlteration]:
+        number = f"{'' if is_above else '-'}{self._chance.randrange(10**30, 10**36)}"
+        return [
+            JavaScriptAlteration(FAR, (Edit(one.start, one.end, f"({number})"),))
+            for one in nodes
+            if one.kind == "number" and not self._source.text(one).endswith("n")
+        ]
+
+    def _conditions(self, node: SyntaxNode) -> list[JavaScriptAlteration]:
+        """What a condition must refuse: ``a === 3``, ``a < 3``, ``a.startsWith("b")``."""
+        if node.kind == "parenthesized_expression":
+            return [one for inner in node.inner() for one in self._conditions(inner)]
+        if node.kind == "call_expression":
+            _, links = self._source.chain(node)
+            if len(links) < 2 or links[-2].name not in _ASKED:
+                return []
+            return [
+                JavaScriptAlteration(FAR, (Edit(one.start, one.end, f'"{token(self._chance)}"'),))
+                for one in links[-1].given[:1]
+                if one.kind == "string"
+            ]
+        left, right = node.part("left"), node.part("right")
+        sign = node.part("operator")
+        if node.kind != "binary_expression" or not (left and right and sign):
+            return []
+        operator = self._source.text(sign)
+        if operator == "&&":
+            return [*self._conditions(left), *self._conditions(right)]
+        if operator in _BELOW and (distance := self._distance(left)):
+            return distance
+        if operator in _BELOW | _ABOVE:
+            is_above = operator in _ABOVE
+            return [
+                *self._impossible((right,), is_above=is_above),
+                *self._impossible((left,), is_above=not is_above),
+            ]
+        side = right if literals.literals(self._source, (right,)) else left
+        return list(self._near((side,), is_part=False)) if operator in _EQUAL else []
+
+    def _distance(self, node: SyntaxNode) -> list[JavaScriptAlteration]:
+        """``Math.abs(a - b)``: far more than what it is compared with."""
+        if node.kind != "call_expression" or not self._source.text(node).startswith("Math.abs("):
+            return []
+        given = self._source.chain(node)[1][-1].given
+        return [
+            JavaScriptAlteration(
+                FAR, (Edit(one.end, one.end, f" - {self._chance.randrange(10**30)}"),)
+            )
+            for one in given[:1]
+            if one.kind == "binary_expression" and one.has("-")
+        ]
+
+    # ── own matchers and helpers ──
+
+    def _own(self, claim: JavaScriptClaim) -> AlteredClaim | None:
+        """A matcher of the repository: the start judges it with the expected value as subject."""
+        subject = claim.subject[:1]
+        if not subject or claim.is_promise or "not" in claim.names():
+            return None
+        made = self._judged(claim, claim.given, subject)
+        return AlteredClaim(claim, subject, tuple(made))
+
+    def _helper(self, claim: JavaScriptClaim) -> AlteredClaim | None:
+        operands = tuple(
+            one
+            for one in claim.given
+            if one.kind not in (*FUNCTIONS, "spread_element")
+            and not literals.literals(self._source, (one,))
+        )
+        if not operands:
+            return None
+        return AlteredClaim(claim, operands, tuple(self._judged(claim, claim.given, operands)))
+
+    def _judged(
+        self, claim: JavaScriptClaim, given: Sequence[SyntaxNode], operands: Sequence[SyntaxNode]
+    ) -> Iterator[JavaScriptAlteration]:
+        whole = expression(claim)
+        for node in literals.literals(self._source, tuple(given))[:_MOST]:
+            text = self._source.text(node)
+            near = [*self._numbers(node, text), *(one for _, one in self._texts(text))]
+            far = literals.another(self._source, node, self._chance)[0]
+            same = [Edit(one.start, one.end, f"({text})") for one in operands]
+            for new in (far, *near):
+                edit = Edit(node.start, node.end, new)
+                calls = self._source.text(whole, same), self._source.text(whole, [*same, edit])
+                yield JavaScriptAlteration(PART, (edit,), calls)
+
+
+def _operands(node: SyntaxNode, places: Sequence[Edit]) -> Iterator[SyntaxNode]:
+    """The largest parts of a condition that nothing alters, and that do more than name a value."""
+    if all(edit.end < node.start or node.end < edit.start for edit in places):
+        if node.kind in ("call_expression", "await_expression", "member_expression"):
+            yield node
+        return
+    for one in node.inner():
+        if node.kind != "arguments" or one.kind not in FUNCTIONS:
+            yield from _operands(one, places)
+
+
+def expression(claim: JavaScriptClaim) -> SyntaxNode:
+    return claim.whole.inner()[0] if claim.site in (STATEMENT, RETURNED) else claim.whole
+
+
+def _all(node: SyntaxNode) -> Iterator[SyntaxNode]:
+    yield node
+    yield from node.below()
+
+
+def _is_plain(claim: JavaScriptClaim) -> bool:
+    """Whether a claim throws where it fails, and can be asked several times in its place."""
+    names = claim.names()
+    is_open = claim.is_promise and not claim.is_awaited
+    known = claim.kind in (EXPECT, CHAI, ASSERT)
+    return known and not is_open and not names & {"not", "soft", "poll", "element", "eventually"}
+
+
+def _helpers(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptClaim]:
+    """Calls in a test that may judge by themselves: by their names, or at the end of one."""
+    body = test.function.part("body")
+    if body is None:
+        return []
+    if body.kind == "call_expression":
+        nodes = [(body, body, BODY)]
+    else:
+        nodes = [
+            (one, one.inner()[0], STATEMENT)
+            for one in body.inner()
+            if one.kind == "expression_statement" and one.inner()[0].kind == "call_expression"
+        ]
+    claimed = [(one.whole.start, one.whole.end) for one in test.claims]
+    found = []
+    for whole, call, site in nodes:
+        root, links = source.chain(call)
+        name = next((one.name for one in reversed(links) if one.name), source.text(root))
+        is_last = not test.claims and whole is nodes[-1][0]
+        is_free = not any(start < whole.end and whole.start < end for start, end in claimed)
+        if links and is_free and (is_last or _HELPERS.match(name)):
+            found.append(
+                JavaScriptClaim(
+                    whole, site, OTHER, name, links, (), links[-1].given,
+                    is_awaited=False, is_promise=False,
+                )
+            )  # fmt: skip
+    return found
