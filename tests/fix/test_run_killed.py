@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from testing.loopback_model.server import Asked
 
 #: Records in the journal of calls of a run that is not disturbed (see ``calm``).
-RECORDS = 32
+RECORDS = 36
 
 
 @pytest.fixture(scope="module")
