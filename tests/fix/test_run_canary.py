@@ -79,7 +79,7 @@ def test_tests_that_their_runner_does_not_name_are_probed(stage: Stage) -> None:
     agent = f"open('calc.py', 'w').write({MENDED!r})\n"
     code, _, said = fixed(stage, agent, validator="python -m unittest")
     assert code == 0
-    assert "canary: 2 claims reversed ✓" in said
+    assert "canary: 2 claims reversed; a plain run passes, too ✓" in said
 
 
 @pytest.mark.full
@@ -91,7 +91,7 @@ def test_tests_that_cannot_fail_any_more_are_no_fix(stage: Stage) -> None:
     assert run.rules == {"tamper/disarmed", "tamper/comparison"}
     assert stage.source() == BUG
     changed = run.text("rlm/canary-1/test_calc.py")
-    assert re.search(r"add\(1, 2\) == \(?\d+", changed)
+    assert re.search(r":= \(add\(1, 2\)\)", changed)
     loader.validate(run.report, "report.schema.json", "report")
 
 

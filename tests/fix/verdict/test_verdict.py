@@ -303,7 +303,7 @@ def test_a_fix_of_code_costs_no_run_more(stage: Stage) -> None:
     ended, run = stage.fixed(*agent)
     assert ended.code == 0, ended
     assert [one["place"] for one in run.facts("validator")].count("validator-1-final") == 1
-    assert len(run.facts("validator")) == 3
+    assert len(run.facts("validator")) == 4
     assert decisive(run) == []
 
 
