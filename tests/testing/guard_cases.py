@@ -170,11 +170,12 @@ class Result:
         findings = [one for one in report["findings"] if one["domain"] == "tamper"]
         self.high = {one["rule"] for one in findings if one["severity"] == "high"}
         self.told = {one["rule"] for one in findings}
-        places = [place for one in findings for place in one["evidence"]]
-        #: Whether a finding names a changed file; of source also the line.
+        #: Whether a finding names a changed file, of source also the line, or the test.
         self.names_a_change = any(
-            place["path"] in case.after and (place["line_start"] or _is_data(place["path"]))
-            for place in places
+            one["rule"] == "tamper/disarmed"
+            or (place["path"] in case.after and (place["line_start"] or _is_data(place["path"])))
+            for one in findings
+            for place in one["evidence"]
         )
         part = next(one for one in report["parts"] if one["id"] == "rlm")
         self.canary: str = part["metrics"].get("canary") or ""
