@@ -39,7 +39,6 @@ OTHER = f"ctx:sha256:{'ab' * 32}#chunk:c000001"
 FINE = json.dumps(going_on())
 #: Answers that are no plan.
 HOSTILE: dict[str, Callable[[], Line]] = {
-    "prose around": lambda: f"Here it is:\n{FINE}\nGood luck!",
     "two objects": lambda: f"{FINE}\n{FINE}",
     "nan": lambda: FINE.replace("1", "NaN"),
     "a key twice": lambda: FINE.replace("{", '{"intent": "final", '),

@@ -140,9 +140,10 @@ def test_a_package_of_a_workspace_is_the_one_in_the_copy(stage: Stage, lint: str
 
 @pytest.mark.full
 def test_a_package_that_is_loaded_by_its_place_in_the_work_tree_is_found(stage: Stage) -> None:
-    stage.repo.write("libs/money/index.js", NODE["libs/money/index.js"])
-    place = stage.repo.path / "libs/money"
-    stage.repo.write("app.test.js", NODE_TEST.replace("@acme/money", str(place))).commit()
+    for path, text in NODE.items():
+        stage.repo.write(path, text)
+    package = stage.repo.path / "libs/money"
+    stage.repo.write("app.test.js", NODE_TEST.replace("@acme/money", str(package))).commit()
     refused(stage, "libs/money/index.js", "sed -i 's/, 0)/, 7)/' libs/money/index.js",
             "node --check libs/money/index.js && node --test")  # fmt: skip
 

@@ -158,7 +158,8 @@ RUNNERS = {
                  {"test_a.py": "import unittest\nclass Case(unittest.TestCase):\n"
                   "    def test_one(self): pass\n    def test_two(self): assert 0\n"}),
     "node": ("node --test --test-reporter=tap", "one",
-             {"a.test.js": "const t = require('node:test');\nt('one', () => {});\n"
+             {"package.json": "{}",
+              "a.test.js": "const t = require('node:test');\nt('one', () => {});\n"
               "t('two', () => { throw 1 });\n"}),
     "go": ("go test ./...", "TestOne",
            {"go.mod": "module x\n", "a_test.go": 'package x\nimport "testing"\n'
