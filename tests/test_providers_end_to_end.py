@@ -1,0 +1,138 @@
+"""Each provider of docs/models.md, by the rules of its endpoint: a fix, a review, two questions."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.ask_stage import LOG, Asking, final
+from testing.fix_stage import MEND, MENDED, call, done
+from testing.loopback_model.dialects import dialects
+from testing.loopback_model.fixture import llm
+from testing.loopback_model.histories import HISTORIES
+from testing.loopback_model.replies import Answer
+from testing.repl_stage import repl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from testing.loopback_model.replies import Reply
+    from testing.loopback_model.server import Asked, ModelServer
+    from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
+
+__all__ = ["llm"]
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(sys.platform == "win32", reason="no sandbox, no flock"),
+]
+
+ROOT = Path(__file__).parents[1]
+_ROW = re.compile(r"^\| (?:`\w+`, )?`(\w+):[A-Z]+` \|", re.MULTILINE)
+#: GitHub's models are asked by Copilot's own program: tests/models/test_copilot.py.
+PROVIDERS = [
+    name for name in _ROW.findall((ROOT / "docs/models.md").read_text()) if name != "github"
+]
+LOCAL = {"lmstudio", "ollama", "vllm"}  # no key
+#: Rules about the history that a provider or what people run there has.
+RULES = {"gemini": "gemini", "mistral": "mistral", "lmstudio": "llamacpp", "openrouter": "deepseek"}
+MEND_STEPS = (call("read", path="calc.py"), MEND, done("Summary: a sum is a sum."))
+CODE = (repl("print(len(context))"), repl("FINAL('It is a log.')"))
+
+
+class Provider:
+    """A model of ``name``: it does what ``verb`` wants, and refuses what the provider refuses."""
+
+    def __init__(self, name: str, verb: str) -> None:
+        self.verb = verb
+        self.dialect = dialects().get(name, dialects()["openai"])
+        self.is_too_long = False
+
+    def __call__(self, request: Asked) -> Reply:
+        if self.is_too_long:
+            assert self.dialect.long is not None
+            return self.dialect.long
+        if "tools" in request.body and self.dialect.tools:
+            return self.dialect.tools
+        if "response_format" in request.body and self.dialect.schema:
+            return self.dialect.schema
+        return self.answer(request)
+
+    def answer(self, request: Asked) -> Reply:
+        steps = sum(message["role"] == "assistant" for message in request.messages)
+        if self.verb == "fix" and "This is iteration" in json.dumps(request.messages):
+            return _written(MEND_STEPS[steps], is_native="tools" in request.body)
+        if self.verb == "repl":
+            return CODE[steps]
+        return json.dumps(final("It is a log.") if self.verb == "ask" else {"findings": []})
+
+
+def _written(step: Answer, *, is_native: bool) -> Reply:
+    """A call as such, or as the text that a model without tools is asked for."""
+    [tool] = step.calls
+    fields = {"tool": tool.name, "arguments": json.loads(tool.arguments)}
+    return step if is_native else json.dumps(fields)
+
+
+VERBS: dict[str, tuple[str, ...]] = {
+    "fix": ("rlm", "make it add", "--validator", "grep -q 'a + b' calc.py"),
+    "review": ("review", "--base", "HEAD~1"),
+    "ask": ("rlm", "What is it?", "--context", LOG),
+    "repl": ("rlm", "What is it?", "--context", LOG, "--environment", "repl"),
+}
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli, llm: ModelServer) -> Iterator[Asking]:
+    found = Asking(repo, cli, llm)
+    yield found
+    found.clean()
+
+
+def end_of(stage: Asking, name: str, verb: str) -> Ended:
+    """Ask the provider for what the verb does; OPENAI_BASE_URL stands in for its address."""
+    settings: dict[str, str | None] = {
+        "RLM_CI_MODEL": None,
+        "RLM_CI_MODELS_PROVIDER": name,
+        "OPENAI_API_VERSION": "2026-01-01" if name == "azure" else None,
+    }
+    if name == "azure":
+        settings["OPENAI_BASE_URL"] = stage.llm.origin
+    if name in LOCAL:
+        stage.llm.key = ""
+        settings["OPENAI_API_KEY"] = None
+    return stage.cli(*VERBS[verb], "--model", "m-1", env=settings)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_it_does_what_is_asked(stage: Asking, name: str, verb: str) -> None:
+    if rule := RULES.get(name):
+        stage.llm.history = HISTORIES[rule]
+    stage.llm.script(Provider(name, verb))
+    ended = end_of(stage, name, verb)
+    assert ended.code == 0, ended
+    if verb == "fix":
+        assert stage.source() == MENDED
+    elif verb != "review":
+        assert "It is a log." in ended.stdout, ended
+    assert stage.llm.completions
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("name", [name for name, row in dialects().items() if row.long])
+def test_a_prompt_that_is_too_long_has_its_end(stage: Asking, name: str, verb: str) -> None:
+    provider = Provider(name, verb)
+    provider.is_too_long = True
+    stage.llm.script(provider)
+    before = stage.source()
+    ended = end_of(stage, name, verb)
+    assert ended.code == 8, ended
+    assert "too long for the model" in ended.stdout + ended.stderr, ended
+    assert stage.source() == before
