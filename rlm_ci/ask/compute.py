@@ -99,7 +99,7 @@ class ComputedQuestion:
                 redact=self._redactor.text,
                 files=RunFiles(self._folder, self._original),
                 open=self._sessions.open,
-                left=lambda: self._gateway.calls_left(self._options.max_tokens),
+                left=self._gateway.calls_left,
                 scratch=scratch,
                 longest=self._redactor.longest,
                 on_step=self._on_step,

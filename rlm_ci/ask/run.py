@@ -228,9 +228,7 @@ class AskRun(Attempt):
         )
         window = VisibleContext(context, redact, self._run.redactor.longest)
         subcalls = Subcalls(access, window, options.goal[:_QUESTION])
-        planner = Planner(
-            access, window.flaw, lambda: gateway.calls_left(options.max_completion_tokens)
-        )
+        planner = Planner(access, window.flaw, gateway.calls_left)
         metadata = ContextMetadata.of(context)
 
         def plan(iteration: int, steps: Sequence[Iteration]) -> AcceptedPlan:

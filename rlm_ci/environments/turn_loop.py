@@ -108,8 +108,6 @@ class LoopEnd(Value):
     exhausted: bool = False
 
 
-#: Tokens of an answer that is of use.
-MIN_TOKENS = 256
 #: Calls of one answer that are carried out.
 CALLS_LIMIT = 32
 #: Bytes of a call's arguments that are looked at.
@@ -199,7 +197,6 @@ class TurnLoop:
             messages=history.messages(),
             tools=self._actions.tools if self._answers.native else (),
             max_tokens=self._cap,
-            min_tokens=MIN_TOKENS,
         )
 
     def run(self, history: Conversation, place: str) -> LoopEnd:

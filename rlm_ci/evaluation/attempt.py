@@ -236,7 +236,7 @@ class EpisodeAttempt(RunAttempt):
             redact=self._run.redactor.text,
             files=RunFiles(self._run.path, os.path.dirname(replay) if replay else None),
             open=sessions.open,
-            left=lambda: gateway.calls_left(options.max_completion_tokens),
+            left=gateway.calls_left,
             scratch=held.enter_context(files.scratch("rlm-ci-repl-")),
             longest=self._run.redactor.longest,
             batch=self._record.batch,

@@ -26,8 +26,7 @@ class ModelRequest(Value):
     """One question. ``max_tokens`` limits the answer, hidden reasoning included.
 
     Do not change ``messages`` and ``tools`` afterwards. ``seconds`` limits the time of all
-    attempts together. With ``min_tokens`` an answer may get fewer tokens, down to these, where a
-    budget leaves no more.
+    attempts together.
     """
 
     model: str
@@ -37,12 +36,11 @@ class ModelRequest(Value):
     temperature: float | None = None
     response_format: Message | None = None
     seconds: float | None = None
-    min_tokens: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """What the answer depends on, as JSON has it: no limit of the run."""
         record = super().to_dict()
-        del record["seconds"], record["min_tokens"]
+        del record["seconds"]
         return {**record, "messages": list(self.messages), "tools": list(self.tools)}
 
     def prompt_bytes(self) -> int:

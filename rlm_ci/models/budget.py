@@ -1,12 +1,11 @@
 """The budgets of a run, one account for all its threads.
 
 Before a call the ledger reserves the most that it can use; afterwards it charges what it did
-use. A call without room waits while others may give some back, and is refused otherwise.
+use. A call without room waits while others may give some back. Where a budget leaves less than a
+whole answer costs, the answer may have fewer tokens, down to ``SHORTEST``; then it is refused.
 
-Only the endpoint can count a prompt's tokens, so there are two figures. The ``worst`` is a token
-a byte: no tokenizer makes more. The expected one follows earlier counts; it may be wrong, so it
-decides only for a call that is alone at the end of a budget. At most one call can overspend, by
-what its prompt exceeds the estimate.
+Only the endpoint can count a prompt's tokens. A prompt that begins like one that it has counted
+has as many tokens, and at most one a byte of the rest: no tokenizer makes more.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import time
 from bisect import bisect_left
 from decimal import Decimal
 from fractions import Fraction
+from hashlib import sha256
 from math import ceil
 
 from rlm_ci.errors import LimitError
@@ -25,7 +25,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
     from rlm_ci.models import ModelRequest
@@ -39,12 +39,8 @@ _ZERO: Final = Decimal(0)
 _MARGIN: Final = Fraction(6, 5)
 #: Tokens a byte of English; other texts have more, so no forecast has less.
 _USUAL: Final = Fraction(1, 4)
-#: The setting that says how much of a budget an answer is reserved.
-_CAP: Final = "models.max_completion_tokens"
-_CAP_VARIABLE: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
-#: Tokens of the shortest answer that is proposed, and the step between two proposals.
-_SHORTEST: Final = 500
-_STEP: Final = 100
+#: Tokens of the shortest answer that is of use.
+SHORTEST: Final = 256
 
 
 class BudgetUse(Value):
@@ -77,12 +73,10 @@ _NOTHING: Final = BudgetUse()
 
 
 class Reservation(Value):
-    """Room for one call: ``most`` is the expected use, ``worst`` an upper bound."""
+    """Room for one call, which uses ``most`` at most."""
 
-    model: str
-    prompt_bytes: int
+    request: ModelRequest
     most: BudgetUse
-    worst: BudgetUse
     price: Price | None
 
 
@@ -112,7 +106,7 @@ class Charge(Value):
 class Forecast(Value):
     """What calls will use, about and at most; no ``usd`` where the price is not known.
 
-    There is room for the first ``fitting`` of them, by the expected use.
+    There is room for the first ``fitting`` of them if each before uses what is expected.
     """
 
     tokens: int
@@ -122,30 +116,33 @@ class Forecast(Value):
     fitting: int
 
 
-class _Counted:
-    """What an endpoint's counts show about prompts to one model."""
+class _PromptCounts:
+    """What an endpoint has counted of prompts to one model."""
 
     def __init__(self) -> None:
-        self.ratio: Fraction | None = None  # tokens a byte, the largest
-        self.largest = 0  # bytes of the largest prompt that was counted
-        self.added = 0  # tokens beyond one a byte: what the endpoint adds to a prompt
+        self._prompts: dict[bytes, tuple[int, int]] = {}  # bytes and tokens, by their digest
+        self._added = 0  # tokens beyond one a byte: what the endpoint adds to a prompt
 
-    def worst(self, size: int) -> int:
-        return size + self.added
+    def most(self, request: ModelRequest) -> int:
+        """The most tokens that the prompt of ``request`` can have."""
+        size = request.prompt_bytes()
+        counted = (self._prompts[one] for one in _digests(request) if one in self._prompts)
+        bounds = [size + self._added, *(tokens + size - before for before, tokens in counted)]
+        return min(bounds)
 
-    def most(self, size: int) -> int:
-        """The expected tokens; bytes beyond the largest known prompt count as a token each."""
-        if self.ratio is None:
-            return self.worst(size)
-        known = min(size, self.largest)
-        return min(
-            self.worst(size), self.added - (-known * self.ratio * _MARGIN // 1) + size - known
-        )
+    def learn(self, request: ModelRequest, tokens: int) -> None:
+        size = request.prompt_bytes()
+        self._added = max(self._added, tokens - size)
+        *_, whole = _digests(request)
+        self._prompts[whole] = size, tokens
 
-    def learn(self, size: int, tokens: int) -> None:
-        self.added = max(self.added, tokens - size)
-        self.ratio = max(self.ratio or Fraction(0), Fraction(tokens - self.added, size))
-        self.largest = max(self.largest, size)
+
+def _digests(request: ModelRequest) -> Iterator[bytes]:
+    """The digests of the beginnings of a prompt: up to each of its messages."""
+    digest = sha256()
+    for piece in ((request.tools, request.response_format), *request.messages):
+        digest.update(repr(piece).encode("utf-8", "surrogatepass"))
+        yield digest.digest()
 
 
 class Ledger:
@@ -177,9 +174,9 @@ class Ledger:
         self._changed = threading.Condition()
         self._spent = spent
         self._open: dict[int, Reservation] = {}  # by identity; of the calls under way
-        self._counted: dict[str, _Counted] = {}  # by model; of those that have answered once
+        self._counted: dict[str, _PromptCounts] = {}  # by model; of those that have answered once
         self._ratio = Fraction(0)  # tokens a byte of a prompt, the largest that was noted
-        self._surprise = ""  # the last call that exceeded its estimate
+        self._surprise = ""  # the last call that exceeded what was reserved
         self._exceeds_cap: LimitError | None = None
 
     @property
@@ -207,28 +204,29 @@ class Ledger:
             raise prices.unknown(model)
 
     def note(self, request: ModelRequest, usage: TokenUsage | None) -> None:
-        """Learn for forecasts what an endpoint counts, also in calls of an earlier process."""
-        if usage is not None and not usage.estimated:
-            ratio = Fraction(usage.prompt_tokens, request.prompt_bytes())
-            with self._changed:
+        """Learn what an endpoint counts, also in calls of an earlier process."""
+        with self._changed:
+            counts = self._counted.setdefault(request.model, _PromptCounts())
+            if usage is not None and not usage.estimated:
+                ratio = Fraction(usage.prompt_tokens, request.prompt_bytes())
                 self._ratio = max(self._ratio, ratio)
+                counts.learn(request, usage.prompt_tokens)
 
     def foresee(self, calls: Sequence[PlannedCall]) -> Forecast:
-        """What calls will use, with whole answers: about, by what was noted, and at most."""
+        """What calls will use, with long answers: about, by what was noted, and at most."""
 
         def used(model: str, prompt: int, answer: int) -> BudgetUse:
-            price = self._price(model)
-            usd = _ZERO if price is None else price.most(prompt, answer)
-            return BudgetUse(1, prompt, answer, usd)
+            return _most(prompt, answer, self._price(model))
 
         with self._changed:
             known = max(self._ratio, _USUAL) if self._ratio else Fraction(1)
             ratio = min(known * _MARGIN, Fraction(1))
             total, most, fitting = _NOTHING, _NOTHING, 0
             for model, size, answer in calls:
+                largest = used(model, size, answer)
+                fitting += self._exceeded(self._spent + total + largest) is None
                 total += used(model, ceil(size * ratio), answer)
-                most += used(model, size, answer)
-                fitting += self._exceeded(self._spent + total) is None
+                most += largest
         is_priced = all(self._price(model) is not None for model, _, _ in calls)
         return Forecast(
             total.tokens,
@@ -244,25 +242,22 @@ class Ledger:
         Raises LimitError when there will be none, and as ``require_price``.
         """
         self.require_price(request.model)
-        size, price = request.prompt_bytes(), self._price(request.model)
+        price = self._price(request.model)
         with self._changed:
             while True:
                 self.require_time()
                 if self._exceeds_cap is not None:
                     raise self._exceeds_cap
-                most, worst = self._needs(request, size, price)
-                if self._has_room(request.model, most, worst):
-                    made = Reservation(request.model, size, most, worst, price)
-                    self._open[id(made)] = made
-                    return made
-                never = self._exceeded(self._spent + most)
-                if never is not None:
-                    least = request.min_tokens
-                    fitting = 0 if least is None else self._fitting(most, price, least)
-                    if not fitting:
-                        raise self._refusal(never, most, price)
-                    request = request.replace(max_tokens=fitting)
-                    continue
+                counts = self._counted.get(request.model) or _PromptCounts()
+                prompt = counts.most(request)
+                fitting = self._fitting(prompt, price, request.max_tokens)
+                most = _most(prompt, fitting or min(SHORTEST, request.max_tokens), price)
+                if not fitting:
+                    raise self._refusal(self._exceeded(self._spent + most) or "", most)
+                if self._has_room(request.model, most):
+                    reserved = Reservation(request, most, price)
+                    self._open[id(reserved)] = reserved
+                    return reserved
                 self._changed.wait(self.seconds_left())
 
     def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
@@ -282,10 +277,9 @@ class Ledger:
             self._give_back(reservation)
             used = usage.prompt_tokens, usage.completion_tokens, cost, usage.cached_tokens
             self._spent += BudgetUse(1, *used)
-            counted = self._counted.setdefault(reservation.model, _Counted())
             if not usage.estimated:
-                counted.learn(reservation.prompt_bytes, usage.prompt_tokens)
                 self._judge(reservation, usage)
+            self.note(reservation.request, usage)
             self._changed.notify_all()
         return Charge(usage, None if price is None else cost, more)
 
@@ -315,43 +309,26 @@ class Ledger:
         if self._open.pop(id(reservation), None) is None:
             raise ValueError("a reservation is given back once")
 
-    def _needs(
-        self, request: ModelRequest, size: int, price: Price | None
-    ) -> tuple[BudgetUse, BudgetUse]:
-        """The expected use of a call, and its upper bound."""
-        counted = self._counted.get(request.model) or _Counted()
-
-        def spent(prompt: int) -> BudgetUse:
-            usd = _ZERO if price is None else price.most(prompt, request.max_tokens)
-            return BudgetUse(1, prompt, request.max_tokens, usd)
-
-        most, worst = counted.most(size), counted.worst(size)
-        needed = spent(most)
-        return needed, needed if most == worst else spent(worst)
-
-    def _has_room(self, model: str, most: BudgetUse, worst: BudgetUse) -> bool:
-        if not self._open:
-            return self._exceeded(self._spent + most) is None
+    def _has_room(self, model: str, most: BudgetUse) -> bool:
         # The first call shows how much an endpoint adds to a prompt: no other runs beside it.
         is_first = model not in self._counted
         others = self._open.values()
-        if is_first and self._limits_tokens() and model in {one.model for one in others}:
+        if is_first and self._limits_tokens() and model in {one.request.model for one in others}:
             return False
-        total = sum((one.worst for one in others), self._spent + worst)
-        return self._exceeded(total) is None
+        return self._exceeded(sum((one.most for one in others), self._spent + most)) is None
 
     def _limits_tokens(self) -> bool:
         return (self.budget_usd, self.max_tokens) != (None, None)
 
     def _judge(self, reservation: Reservation, usage: TokenUsage) -> None:
-        """Note a prompt that exceeded its estimate, and an answer that exceeded its cap."""
-        model, most = printable(reservation.model), reservation.most
+        """Note a prompt of more tokens than it can have, and an answer that exceeded its cap."""
+        model, most = printable(reservation.request.model), reservation.most
         if usage.prompt_tokens > most.prompt_tokens:
             self._surprise = (
                 f"a prompt came to {usage.prompt_tokens:,} tokens where no more than "
-                f"{most.prompt_tokens:,} were expected (model {model})"
+                f"{most.prompt_tokens:,} were possible (model {model})"
             )
-        cap, wrote = reservation.most.completion_tokens, usage.completion_tokens
+        cap, wrote = most.completion_tokens, usage.completion_tokens
         budget = "budget_usd" if self.budget_usd is not None else "max_tokens"
         if wrote > cap and self._limits_tokens():
             # Nothing bounds the next call either.
@@ -371,7 +348,7 @@ class Ledger:
                 return budget
         return None
 
-    def _refusal(self, budget: str, most: BudgetUse, price: Price | None = None) -> LimitError:
+    def _refusal(self, budget: str, most: BudgetUse) -> LimitError:
         limit = getattr(self, budget)
         what = f"the budget of {_told(budget, limit)} "
         if budget not in ("max_tokens", "budget_usd"):
@@ -382,27 +359,25 @@ class Ledger:
         else:
             what += (
                 f"has no room for another call: {_told(budget, used)} used, up to "
-                f"{_told(budget, _amounts(most)[budget])} more needed, for a prompt of "
-                f"{most.prompt_tokens:,} tokens and an answer of {most.completion_tokens:,} "
-                f"({_CAP})"
+                f"{_told(budget, _amounts(most)[budget])} more needed, for a prompt of at most "
+                f"{most.prompt_tokens:,} tokens and an answer of {most.completion_tokens:,}"
             )
-            shorter = 0 if self._spent.calls else self._fitting(most, price, _SHORTEST)
-            if shorter := shorter // _STEP * _STEP:
-                what += f"; answers of {shorter:,} fit ({_CAP_VARIABLE}={shorter})"
         hint = f"raise --{budget.replace('_', '-')}, and start again"
         return LimitError(what, budget=budget, where=budget, hint=hint)
 
-    def _fitting(self, most: BudgetUse, price: Price | None, least: int) -> int:
-        """The longest answer for which there is room beside this prompt; 0 if below ``least``."""
-        prompt = most.prompt_tokens
+    def _fitting(self, prompt: int, price: Price | None, longest: int) -> int:
+        """The longest answer for which there is room beside a prompt; 0 if it is of no use."""
 
         def is_too_long(answer: int) -> bool:
-            usd = _ZERO if price is None else price.most(prompt, answer)
-            return self._exceeded(self._spent + BudgetUse(1, prompt, answer, usd)) is not None
+            return self._exceeded(self._spent + _most(prompt, answer, price)) is not None
 
-        answers = range(least, most.completion_tokens + 1)
+        answers = range(min(SHORTEST, longest), longest + 1)
         fitting = bisect_left(answers, x=1, key=is_too_long)
         return answers[fitting - 1] if fitting else 0
+
+
+def _most(prompt: int, answer: int, price: Price | None) -> BudgetUse:
+    return BudgetUse(1, prompt, answer, _ZERO if price is None else price.most(prompt, answer))
 
 
 def _amounts(use: BudgetUse) -> dict[str, int | Decimal]:

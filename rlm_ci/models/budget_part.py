@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.models import ModelRequest, TokenUsage
     from rlm_ci.models.budget import BudgetUse, Charge, Reservation
-    from rlm_ci.models.prices import Price
 
 
 class PartLedger(Ledger):
@@ -55,7 +54,7 @@ class PartLedger(Ledger):
         super().release(self._pairs.pop(id(reservation)))
         self._whole.release(reservation)
 
-    def _refusal(self, budget: str, most: BudgetUse, price: Price | None = None) -> LimitError:
+    def _refusal(self, budget: str, most: BudgetUse) -> LimitError:
         if budget not in self._told:
-            return super()._refusal(budget, most, price)
+            return super()._refusal(budget, most)
         return LimitError(self._told[budget], budget=budget)

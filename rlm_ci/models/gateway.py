@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.models import recorded
-from rlm_ci.models.budget import Ledger
+from rlm_ci.models.budget import SHORTEST, Ledger
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.providers import GITHUB
 from rlm_ci.models.record.record import AbsentModel
@@ -120,11 +120,10 @@ class Gateway:
         part.ledger = ledger
         return part
 
-    def calls_left(self, cap: int) -> int | None:
+    def calls_left(self) -> int | None:
         """How many more calls like those so far the budgets allow, one after the other.
 
-        Each must have room for an answer of ``cap`` tokens. None where no budget limits them, and
-        where the next one will be refused anyway.
+        None where no budget limits them, and where the next one will be refused anyway.
         """
         ledger, spent = self.ledger, self.ledger.spent
         ends = [] if ledger.max_calls is None else [ledger.max_calls - spent.calls]
@@ -132,11 +131,11 @@ class Gateway:
             prompt = spent.prompt_tokens // spent.calls
             if ledger.max_tokens is not None:
                 left = Decimal(ledger.max_tokens - spent.tokens)
-                ends.append(_times(left, Decimal(spent.tokens) / spent.calls, prompt + cap))
+                ends.append(_times(left, Decimal(spent.tokens) / spent.calls, prompt + SHORTEST))
             price = self.price(self.model)
             if ledger.budget_usd is not None and price is not None:
                 left = ledger.budget_usd - spent.usd
-                ends.append(_times(left, spent.usd / spent.calls, price.most(prompt, cap)))
+                ends.append(_times(left, spent.usd / spent.calls, price.most(prompt, SHORTEST)))
         fewest = min(ends, default=0)
         return fewest if fewest > 0 else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -38,6 +39,8 @@ OPENAI = "openai"
 #: Through Copilot: GitHub Models, which had this name, closed on 30 July 2026.
 GITHUB = "github"
 _AZURE = "azure"
+#: What the names of OpenAI's fine-tuned models begin with.
+_TUNED = "ft"
 PROVIDERS: Mapping[str, Provider] = {
     OPENAI: Provider("https://api.openai.com/v1", ("OPENAI_API_KEY",)),
     "anthropic": Provider("https://api.anthropic.com/v1", ("ANTHROPIC_API_KEY",), lacks=(SCHEMAS,)),
@@ -55,6 +58,11 @@ PROVIDERS: Mapping[str, Provider] = {
     "together": Provider("https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
     "vllm": Provider("http://127.0.0.1:8000/v1", ("VLLM_API_KEY",), local=True),
 }
+
+NAME_HINT = (
+    f"PROVIDER:NAME, with one of {', '.join(PROVIDERS)}; or NAME for OpenAI, and {OPENAI}:NAME if "
+    "the name has a colon"
+)
 
 
 class Endpoint(Value):
@@ -78,15 +86,31 @@ class Endpoint(Value):
         Raises ConfigError for a model of another provider: a run has one endpoint.
         """
         named, _, rest = model.partition(":")
-        if not self.provider or named not in PROVIDERS or not rest:
+        provider = self.provider or ("" if self.base_url else OPENAI)
+        if not self.provider and provider:
+            require_provider(model, "model")
+        if not provider or named not in PROVIDERS or not rest:
             return model
-        if named != self.provider:
+        if named != provider:
             raise ConfigError(
-                f"the model {model[:80]!r} is at another provider than this run: {self.provider}",
+                f"the model {model[:80]!r} is at another provider than this run: {provider}",
                 where="model",
                 hint="all models of a run are asked at one provider",
             )
         return rest
+
+
+def require_provider(model: str, where: str) -> None:
+    """Raise ConfigError where ``model`` begins with a provider that nobody knows."""
+    named, colon, rest = model.partition(":")
+    if colon and not (rest and (named in PROVIDERS or named == _TUNED)):
+        raise ConfigError(
+            f"no provider is called {printable(named)[:80]!r}"
+            if rest
+            else f"no name of a model: {printable(model)[:80]!r}",
+            where=where,
+            hint=NAME_HINT,
+        )
 
 
 def choose(
@@ -101,8 +125,11 @@ def choose(
 
     A ``provider`` that is set, or the model's prefix, names it. With an address by hand a prefix is
     a part of the name, as for ``mistral:7b`` of a local server. A provider that a config file names
-    (``from_file``) gets its own key only: it must not direct the key of another one.
+    (``from_file``) gets its own key only: it must not direct the key of another one. Raises
+    ConfigError for an unknown prefix.
     """
+    if not (provider or given.base_url):
+        require_provider(model, "model")
     prefix, _, rest = model.partition(":")
     name = provider or (prefix if rest and not given.base_url and prefix in PROVIDERS else "")
     if not name:

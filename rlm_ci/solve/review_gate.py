@@ -149,4 +149,4 @@ class _GateModel:
         return self._gateway.complete(request, f"{self._label}/{place}")
 
     def calls_left(self) -> int | None:
-        return self._gateway.calls_left(self._most)
+        return self._gateway.calls_left()

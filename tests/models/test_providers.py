@@ -74,6 +74,20 @@ def test_where_and_by_which_key(
     assert (endpoint.base_url, endpoint.api_key, endpoint.lack) == found
 
 
+@pytest.mark.parametrize("environ", [OPENAI_KEY, {}])
+@pytest.mark.parametrize("model", ["gorq:m", "Groq:m", "openrouter/llama:free", ":m", "gorq:"])
+def test_an_unknown_provider_is_an_error_and_never_openai(
+    model: str, environ: dict[str, str]
+) -> None:
+    with pytest.raises(ConfigError, match=r"no (provider is called|name of a model)") as caught:
+        endpoint_of(settings(model, environ))
+    assert "groq" in caught.value.hint
+    assert endpoint_of(settings(model, {**environ, **HAND})).own_name(model) == model
+    for other in (model, "mistral:large"):  # of a sub-call
+        with pytest.raises(ConfigError):
+            endpoint_of(settings("gpt-x", OPENAI_KEY)).own_name(other)
+
+
 def test_azure_needs_its_version_and_keeps_it_to_itself() -> None:
     azure = {**HAND, "RLM_CI_MODELS_PROVIDER": "azure", "AZURE_OPENAI_API_KEY": "k"}
     assert "OPENAI_API_VERSION" in endpoint_of(settings("mine", azure)).lack

@@ -30,7 +30,14 @@ from rlm_ci.judge.config_file import TABLE
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
 from rlm_ci.judge.run_name import REPORT_NAME
-from rlm_ci.models.providers import GITHUB, MODEL_NAME, OPENAI, PROVIDERS
+from rlm_ci.models.providers import (
+    GITHUB,
+    MODEL_NAME,
+    NAME_HINT,
+    OPENAI,
+    PROVIDERS,
+    require_provider,
+)
 from rlm_ci.report.wording import join
 from rlm_ci.resources import loader
 from rlm_ci.review.analyzers.from_repository import AUTO
@@ -316,21 +323,13 @@ def _full_name(model: str) -> str:
     """The name of a model as the configuration has it; "" for none. Raises ConfigError."""
     if not model:
         return ""
-    named, colon, rest = model.partition(":")
     if model == GITHUB:
         return f"{GITHUB}:auto"
-    what = ""
-    if not MODEL_NAME.fullmatch(model) or (named in PROVIDERS and not rest):
-        what = f"no name of a model: {printable(model)[:80]!r}"
-    elif colon and named not in PROVIDERS:
-        what = f"no provider is called {printable(named)[:80]!r}"
-    if what:
+    if not MODEL_NAME.fullmatch(model) or model in PROVIDERS:
         raise ConfigError(
-            what,
-            where="--model",
-            hint=f"PROVIDER:NAME, with one of {', '.join(PROVIDERS)}; or NAME for OpenAI, and "
-            f"{OPENAI}:NAME if the name has a colon",
+            f"no name of a model: {printable(model)[:80]!r}", where="--model", hint=NAME_HINT
         )
+    require_provider(model, "--model")
     return model
 
 

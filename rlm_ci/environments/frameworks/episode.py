@@ -11,7 +11,7 @@ import json
 from rlm_ci.environments import tool_calls
 from rlm_ci.environments.answer_formats import JsonCalls
 from rlm_ci.environments.tool_calls import ToolCall
-from rlm_ci.environments.turn_loop import MIN_TOKENS, Actions, LoopEnd, LoopWatcher
+from rlm_ci.environments.turn_loop import Actions, LoopEnd, LoopWatcher
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, encodable, printable
 
@@ -110,7 +110,6 @@ class FrameworkEpisode:
             messages=tuple(_encodable(self._with_extras(message)) for message in messages),
             tools=tools,
             max_tokens=self._cap,
-            min_tokens=MIN_TOKENS,
         )
         try:
             self._answered = self._complete(request, f"{self._place}/turn-{self._turn}")

@@ -15,7 +15,6 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.environments.mcp import configuration
 from rlm_ci.environments.mcp.tools import PREFIX as MCP
 from rlm_ci.environments.names import environment_of
-from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import OK, ConfigError, DamagedError, LimitError, RemoteError
 from rlm_ci.evaluation.bench import benchmark, confidence, prepare, summary, text
 from rlm_ci.evaluation.bench.benchmark import WINDOW, BenchOptions, BenchServices
@@ -319,10 +318,7 @@ class BenchJob(PipelineJob):
     def _ask(self, prompt: str, model: str | None = None) -> Reply:
         messages = ({"role": "user", "content": prompt},)
         most = self.settings.models.max_completion_tokens
-        # Near the end of a budget, a shorter answer is better than none.
-        request = ModelRequest(
-            model or self._gateway.model, messages, most, min_tokens=min(MIN_TOKENS, most)
-        )
+        request = ModelRequest(model or self._gateway.model, messages, most)
         # Each at a place of its own: a repeat is asked again.
         said = self._gateway.complete(request, f"{self._attempt}/{next(self._numbers)}")
         usage = said.usage

@@ -13,7 +13,6 @@ from rlm_ci.environments.mcp.tools import McpEnvironment
 from rlm_ci.environments.names import CODING, GENERIC, environment_of
 from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.rewards import RLMRewardProfile
-from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.evaluation import chat
 from rlm_ci.evaluation.episodes.node import EpisodeSetup
@@ -233,7 +232,6 @@ class Setups:
             model=self._options.sub_model or self._options.model,
             messages=({"role": "user", "content": prompt},),
             max_tokens=self._options.max_completion_tokens,
-            min_tokens=MIN_TOKENS,
         )
         return self._complete(request, f"{node.place}/{place}").text
 

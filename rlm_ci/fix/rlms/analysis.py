@@ -250,8 +250,7 @@ class Analysis:
             return session
 
         def left() -> int | None:
-            most = shared.max_completion_tokens
-            known = (one.calls_left(most) for one in (shared.gateway, share.turns, share.calls))
+            known = (one.calls_left() for one in (shared.gateway, share.turns, share.calls))
             return min((one for one in known if one is not None), default=None)
 
         return ReplServices(

@@ -179,14 +179,15 @@ class OpenAIModel(Closing):
             return
         if limit.wait is None or limit.wait > self._patience.longest:
             refused = EndpointRefusedError(
-                "", status=HTTPStatus.TOO_MANY_REQUESTS, retry_after=limit.wait, limit=limit
-            )
+                limit.words, status=HTTPStatus.TOO_MANY_REQUESTS, retry_after=limit.wait,
+                limit=limit,
+            )  # fmt: skip
             raise self._told(refused, request, 1, deadline)
         self._sleep(min(limit.wait, max(0.0, deadline - self._clock())))
 
     def _say_wait(self, refused: EndpointRefusedError, wait: float) -> None:
-        if refused.limit is not None and refused.limit.window:
-            self._say(f"{refused.limit} is reached: waiting {duration(wait)}")
+        if refused.limit is not None:
+            self._say(f"{refused.limit}: waiting {duration(wait)}")
 
     def _ask(
         self, request: ModelRequest, body: Mapping[str, Any], deadline: float, once: str

@@ -147,9 +147,7 @@ def _limited(refused: EndpointRefusedError) -> tuple[str, str]:
     after, limit = refused.retry_after, refused.limit
     later = "later" if after is None or after < 1 else f"in {duration(after)}"
     hint = f"what was done is kept: resume the run {later}"
-    if limit is None or not limit.window:
-        return "too many requests (429)", hint
-    if limit.window == rate_limits.DAY:
+    if limit is not None and limit.window == rate_limits.DAY:
         later = "tomorrow" if after is None else later
         hint = f"what was done is kept: resume the run {later}, or start one with another model"
-    return f"{limit} is reached (429)", hint
+    return f"{limit or rate_limits.RateLimit()} (429)", hint

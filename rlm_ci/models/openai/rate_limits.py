@@ -27,7 +27,9 @@ _WINDOWS: Final = {
 _TOKENS: Final = re.compile(r"tokens? per|\bTP[DM]\b|token_count", re.IGNORECASE)
 _MOST: Final = re.compile(r"\blimit(?: of|:)? (\d[\d,]{0,12})(?![\d,]*\d)", re.IGNORECASE)
 _WAIT: Final = re.compile(
-    r"(?:again|retry|wait)(?: in| after)? ((?:\d+(?:\.\d+)? ?(?:ms|[hms])[a-z]* ?)+)", re.IGNORECASE
+    r"(?:again|retry|wait|resets?|available|after)\b[^\d.]{0,30}"
+    r"((?:\d+(?:\.\d+)? ?(?:ms|[hms])[a-z]*,? ?(?:and )?)+)",
+    re.IGNORECASE,
 )
 _PIECE: Final = re.compile(r"(\d+(?:\.\d+)?) ?(ms|[hms])", re.IGNORECASE)
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
@@ -39,17 +41,21 @@ class RateLimit(Value):
     """What a refusal tells of a limit.
 
     ``window`` is ``minute``, ``day``, or "" if it is not named; ``most`` are the ``unit`` that fit
-    in it; ``wait`` are the seconds until there is room. None where it is not told.
+    in it; ``wait`` are the seconds until there is room. None where it is not told. ``words`` are
+    the endpoint's.
     """
 
     window: str = ""
     most: int | None = None
     unit: str = "requests"
     wait: float | None = None
+    words: str = ""
 
     def __str__(self) -> str:
+        if not self.window:
+            return "too many requests"
         amount = "" if self.most is None else f" of {self.most:,}"
-        return f"the limit{amount} {self.unit}{f' a {self.window}' if self.window else ''}"
+        return f"the limit{amount} {self.unit} a {self.window} is reached"
 
 
 def read(error: object, message: str, told: float | None) -> RateLimit:
@@ -73,7 +79,8 @@ def read(error: object, message: str, told: float | None) -> RateLimit:
         wait = next(filter(None, map(_duration, (_worded(message), *delays))), None)
     if wait is not None and not 0 <= wait <= _LONGEST:
         wait = None
-    return RateLimit(window, most, "tokens" if _TOKENS.search(said) else "requests", wait)
+    unit = "tokens" if _TOKENS.search(said) else "requests"
+    return RateLimit(window, most, unit, wait, message)
 
 
 class RateLimits:

@@ -184,8 +184,7 @@ class RepositoryAttempt(RunAttempt):
         return self._all.more.get("max_minutes", minutes)
 
     def _budget(self, options: RepositoryOptions, gateway: Gateway | None) -> Budget:
-        cap = options.max_completion_tokens
-        left = None if gateway is None else partial(self._calls_left, gateway, cap)
+        left = None if gateway is None else partial(self._calls_left, gateway)
         return Budget(
             max_depth=options.max_depth,
             minutes=None if self._all.replay else self._minutes(),
@@ -193,10 +192,10 @@ class RepositoryAttempt(RunAttempt):
             calls_left=left,
         )
 
-    def _calls_left(self, gateway: Gateway, cap: int) -> int | None:
+    def _calls_left(self, gateway: Gateway) -> int | None:
         """Asked before each node that needs a model. Raises Paused."""
         self._run.heed()
-        return gateway.calls_left(cap)
+        return gateway.calls_left()
 
     def _constraints(self, options: RepositoryOptions) -> Constraints:
         return Constraints(
@@ -308,7 +307,7 @@ class _NodeModel:
         return self._gateway.complete(request, f"{self._node}/{place}")
 
     def calls_left(self) -> int | None:
-        return self._gateway.calls_left(self._max_tokens)
+        return self._gateway.calls_left()
 
 
 def _refuse(name: str, _text: str | Iterable[str]) -> str:

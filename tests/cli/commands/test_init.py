@@ -514,7 +514,6 @@ def test_the_workflows_key_and_the_next_steps_are_those_of_the_model(
         ("${{ secrets.X }}", "no name of a model"),
         ("m: x", "no name of a model"),
         ("gorq:m", "no provider is called 'gorq'"),
-        ("ft:m", "no provider is called 'ft'"),
     ],
 )
 def test_no_name_of_a_model(

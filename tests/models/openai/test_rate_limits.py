@@ -11,13 +11,13 @@ from rlm_ci.errors import RemoteError
 from rlm_ci.models.openai import rate_limits
 from rlm_ci.models.providers import SCHEMAS, TOOLS
 from testing.loopback_model.dialects import dialects
+from testing.loopback_model.replies import Raw
 from testing.model_clients import SHORT, TOOL, Client, question
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from testing.loopback_model.replies import Raw
     from testing.loopback_model.server import ModelServer
 
 PATIENCE = SHORT.replace(total=600, longest=60)
@@ -43,8 +43,9 @@ def test_a_limit_of_a_minute_is_waited_for_as_told(
     assert model.complete(question()).text == "then"
     assert len(slept) == 5
     assert all(6 < one < 8 for one in slept)
-    if name not in ("azure", "mistral"):  # which do not say what kind of limit it was
-        assert "a minute is reached: waiting " in told[0]
+    # Two do not say what kind of limit it was.
+    is_named = name not in ("azure", "mistral")
+    assert f"{'a minute is reached' if is_named else 'too many requests'}: waiting " in told[0]
 
 
 @pytest.mark.parametrize("name", rows("day"))
@@ -74,6 +75,20 @@ def test_a_day_that_moves_on_is_waited_for(client: Client, llm: ModelServer) -> 
     llm.script([type(reply)(429, {"error": {"message": words}}), "then"])
     model = client(llm, patience=PATIENCE, sleep=slept.append)
     assert (model.complete(question()).text, slept) == ("then", [8.64])
+
+
+def test_a_wait_that_is_too_long_is_told_in_the_endpoints_words_each_time(
+    client: Client, llm: ModelServer
+) -> None:
+    said = "You are out of requests. Come back when your plan has room, in about an hour."
+    llm.script([Raw(429, {"error": {"message": said}}, {"Retry-After": "3600"})])
+    model = client(llm, patience=PATIENCE, sleep=lambda _seconds: None)
+    for _ in range(2):  # the endpoint hears the first one alone
+        with pytest.raises(RemoteError) as caught:
+            model.complete(question())
+        assert caught.value.what == f"too many requests (429): {said}"
+        assert "what was done is kept: resume the run in " in caught.value.hint
+    assert len(llm.asked) == 1
 
 
 def test_a_question_waits_for_the_limit_that_another_met(client: Client, llm: ModelServer) -> None:
@@ -126,6 +141,11 @@ def test_what_a_provider_lacks_is_not_asked_for(
         ("Rate limit of 10 per 60s exceeded. Please wait 46 seconds before retrying.", (10, 46.0)),
         ("try again in 1m26.4s", (None, 86.4)),
         ("try again in 750ms.", (None, 0.75)),
+        ("Please try again in approximately 20 seconds.", (None, 20.0)),
+        ("Quota resets in 2 minutes and 5 seconds", (None, 125.0)),
+        ("You can retry your request after 90 seconds", (None, 90.0)),
+        ("Credits are available again in: 3h", (None, 10800.0)),
+        ("retry 5 times, 20 seconds are not told", (None, None)),
         ("Please retry in 45.578569677s.", (None, 45.578569677)),
         ("wait " + "9" * 400 + "s", (None, None)),
         ("limit: 99999999999999999999", (None, None)),

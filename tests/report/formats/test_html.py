@@ -17,7 +17,7 @@ from rlm_ci.text import neutralise
 from rlm_ci.text.printable import printable
 from testing import reports
 from testing.browser import chromium
-from testing.markup_judges import Page, is_ours
+from testing.markup_judges import Page, github_html, is_ours
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -200,10 +200,12 @@ def test_what_no_browser_would_open_is_counted_and_said() -> None:
         (Usage(0, 0, 3, 4, None, ("calls",)), "7 tokens"),
     ],
 )
-def test_the_page_says_what_the_models_cost_with_and_without_a_cache(
+def test_page_and_comment_say_what_the_models_cost_with_and_without_a_cache(
     usage: Usage, told: str
 ) -> None:
-    page = Page(render(Report(reports.subject(), Severity.HIGH, (), usage=usage), "html"))
+    report = Report(reports.subject(), Severity.HIGH, (), usage=usage)
     assert wording.spent(usage) == told
-    rows = [one.text() for one in page.root.all("dd")]
+    rows = [one.text() for one in Page(render(report, "html")).root.all("dd")]
     assert (told in rows) is bool(told)
+    footer = github_html(render(report, "markdown")).root.text().rpartition(" · fails at ")[2]
+    assert (f" · models: {told}" in footer) is bool(told)

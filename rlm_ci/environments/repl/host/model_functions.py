@@ -18,7 +18,6 @@ from rlm_ci.environments.delegation import ChildResult, ChildTask
 from rlm_ci.environments.repl.host.query_log import QueryLog
 from rlm_ci.environments.symbolic.artifacts import digest
 from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED
-from rlm_ci.environments.turn_loop import MIN_TOKENS
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError
 from rlm_ci.models import ModelRequest, prices
 from rlm_ci.system.ordered_threads import in_order
@@ -168,7 +167,7 @@ class ModelFunctions:
     def _ask(self, question: _Question) -> QueryReply:
         services, most = self._services, self._options.max_tokens
         messages = ({"role": "user", "content": question.prompt},)
-        request = ModelRequest(question.model, messages, most, min_tokens=MIN_TOKENS)
+        request = ModelRequest(question.model, messages, most)
         try:
             completion = services.complete(request, question.place)
         except (RemoteError, ConfigError) as error:

@@ -39,6 +39,8 @@ MAP = "map"
 #: Bytes of a prompt around the text, and of a token of an answer, for the forecast.
 _LABEL = 300
 _TOKEN = 4
+#: Tokens of a plan, about.
+_PLAN = 1_024
 #: How often the progress of a map is told.
 _TOLD = 4
 
@@ -131,7 +133,8 @@ class MapRun:
 
     def _fitting(self, found: Sequence[MapPart]) -> int:
         """For how many of the parts there is room beside the rest of the map, and two plans."""
-        plan = self._access.model, self._limits.prompt_bytes, self._access.max_tokens
+        answer = min(_PLAN, self._access.max_tokens)
+        plan = self._access.model, self._limits.prompt_bytes, answer
         first = [plan, plan, *self._tree(len(found))]
         fitting = self._access.foresee([*first, *self._calls(found)]).fitting
         return max(0, fitting - len(first))

@@ -238,7 +238,7 @@ class _Attempt:
 
 def _hint(completion: Completion) -> str:
     if completion.finish_reason == "length":
-        return f"start a new run with a higher {_CAP}"
+        return f"start a new run with a larger budget, or with a higher {_CAP}"
     return "rlm-ci resume asks again; or take a model that keeps to JSON"
 
 
