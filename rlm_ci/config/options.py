@@ -90,8 +90,9 @@ RLMS: tuple[Setting, ...] = (
     Setting("loop.rlms.request_keyword", "word by which a role or a commit's trailer asks for an "
             "analysis", "RLMS_REQUEST", metavar="WORD"),
     Setting("loop.rlms.context", "the context of a role: files that the goal names or that have "
-            "changed since the run began (changed), or all", "changed", "choice",
-            choices=("changed", "all")),
+            "changed since the run began (changed); these, and those that the last failures name, "
+            "or the repository's own sources while there are none (relevant); or all", "relevant",
+            "choice", choices=("relevant", "changed", "all")),
     Setting("loop.rlms.auto.max_lines", "number of lines above which a context is large", 2500,
             "integer", minimum=1),
     Setting("loop.rlms.auto.max_estimated_tokens", "number of tokens above which a context is "

@@ -89,7 +89,8 @@ def run(arguments: Arguments) -> int:
     }
     if settings.doctor.environment or settings.doctor.fix:
         sections["episodes"] = tuple(_episodes(settings))
-    if settings.doctor.rlms:
+    is_dead = any(fact.problem for fact in sections["model"])
+    if settings.doctor.rlms and not is_dead:  # it would only meet the same
         sections["analysis"] = tuple(_analysis(settings))
     problems = [fact for facts in sections.values() for fact in facts if fact.problem]
     if settings.format == "json":

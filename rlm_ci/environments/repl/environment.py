@@ -15,7 +15,7 @@ from rlm_ci.environments.repl.answers import TOOL, ReplAnswers
 from rlm_ci.environments.repl.host.context_functions import ContextFunctions
 from rlm_ci.environments.repl.host.masked_source import masked_source
 from rlm_ci.environments.repl.host.model_functions import ModelFunctions
-from rlm_ci.environments.repl.host.options import ERRORS
+from rlm_ci.environments.repl.host.options import ERRORS, REFUSALS
 from rlm_ci.environments.repl.host.query_log import is_log
 from rlm_ci.environments.rewards import FINAL, RLMRewardProfile
 from rlm_ci.environments.symbolic.artifacts import FILES
@@ -40,6 +40,7 @@ EXECUTION = "execution"
 #: Rewards a question to a model in a block, up to so many.
 _QUERY, _QUERIES = 0.1, 5
 _VARIABLES = 30
+_FAILED = f"{ERRORS} blocks in a row failed"
 #: The calls that are left are named if they are no more than these.
 FEW_CALLS = 200
 _PARTIAL = 'FINAL(answer["content"])'
@@ -93,7 +94,7 @@ class ReplEnvironment(Closing):
         self._blocks = 0
         #: Seconds that the block has left for functions of the context: they take the host's time.
         self._reading = 0.0
-        self._errors = 0
+        self._errors = self._refusals = 0
         self._answer: str | None = None
         #: The files with the prompts of all questions so far.
         self.prompts: list[str] = []
@@ -112,14 +113,17 @@ class ReplEnvironment(Closing):
         judge = None if self._delegation.depth else self._services.flaw
         if answer is not None and judge and (flaw := judge(answer)):
             error, answer = f"The answer is not accepted: {flaw}", None
+            self._refusals += 1
         reward = told["reward"] + self._rewards.python(succeeded=not error, has_stderr=False)
         reward += _QUERY * min(told["asked"], _QUERIES)
         if answer is not None:
             return Observation(answer, final=True, reward=FINAL, details=self._details(told))
         self._errors = self._errors + 1 if error else 0
-        if self._errors == ERRORS:
+        if self._errors == ERRORS or self._refusals == REFUSALS:
             last = printable(error.strip().rsplit("\n", 1)[-1])[:300]
-            text = f"{ERRORS} blocks in a row failed; the last: {last}"
+            is_refused = self._refusals == REFUSALS
+            what = f"{REFUSALS} answers were refused" if is_refused else _FAILED
+            text = f"{what}; the last: {last}"
             return Observation(
                 text, final=True, blocked=True, reward=reward, failed=True,
                 details=self._details(told),

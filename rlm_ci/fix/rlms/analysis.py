@@ -22,7 +22,7 @@ from rlm_ci.environments.repl.host.run_files import RunFiles
 from rlm_ci.environments.repl.pool import Sessions
 from rlm_ci.environments.repl.session import SessionLimits
 from rlm_ci.environments.turn_loop import LoopWatcher
-from rlm_ci.errors import ConfigError, LimitError, RemoteError, UnavailableError
+from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError, UnavailableError
 from rlm_ci.fix.rlms import answer as answers
 from rlm_ci.fix.rlms.share import LIMITS, AnalysisShare
 from rlm_ci.system import files
@@ -71,7 +71,8 @@ class AnalysisTask(Value):
 class AnalysisEnd(Value):
     """What came of an analysis; without an ``answer``, ``code`` and ``error`` say why.
 
-    ``stats`` are its figures, ``trace`` its blocks, ``signals`` the words of its context.
+    ``stats`` are its figures, ``trace`` its blocks, ``signals`` the words of its context; ``cause``
+    is what ended it before its model had answered.
     """
 
     answer: CheckedAnswer | None
@@ -83,6 +84,7 @@ class AnalysisEnd(Value):
     files: tuple[str, ...]
     omitted: Mapping[str, int]
     at: str
+    cause: RlmCiError | None = None
 
 
 class AnalysisContext(Value):
@@ -128,14 +130,15 @@ class Analysis:
             shared.gateway, shared.record, shared.clock, self._options, folder=folder, began=began
         )
         code, error = "", ""
+        cause: RlmCiError | None = None
         try:
             code, error = self._carry_out(share, began)
         except LimitError as limit:
             code, error = LIMIT, limit.what
         except RemoteError as remote:
-            code, error = NO_MODEL, str(remote)
+            code, error, cause = NO_MODEL, str(remote), remote
         except (ConfigError, UnavailableError) as wrong:
-            code, error = SETTINGS, str(wrong)
+            code, error, cause = SETTINGS, str(wrong), wrong
         ended, _ = shared.clock.tick(f"{folder}/end")
         stats = {
             "steps": self._turns,
@@ -145,7 +148,7 @@ class Analysis:
         }
         return AnalysisEnd(
             None if code else self._answer, code, error, stats, self._watcher.blocks,
-            self._signals, self._names, self._omitted, at,
+            self._signals, self._names, self._omitted, at, cause,
         )  # fmt: skip
 
     def _carry_out(self, share: AnalysisShare, began: float) -> tuple[str, str]:

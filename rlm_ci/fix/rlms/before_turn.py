@@ -100,7 +100,7 @@ class Analyses:
         """
         whose = RoleContext(self._run.id, role, brief.iteration)
         tree = self._all.workspace.tree()
-        paths = self._paths(tree)
+        paths = self._paths(tree, brief)
         requested = self._requests.made(said)
         decision = self._decide(whose, tree, paths, requested=requested)
         if not decision.run or not decision.figures.files:
@@ -124,11 +124,11 @@ class Analyses:
 
     # ── the decision ──
 
-    def _paths(self, tree: str) -> list[str]:
+    def _paths(self, tree: str, brief: RoleBrief) -> list[str]:
         copy = self._all.workspace
         entries = copy.entries(tree)
         changed = differing(copy.entries(copy.snapshot.tree), entries)
-        return context_files(entries, changed, self._goal, self._all.options.context)
+        return context_files(entries, changed, brief, self._all.options.context)
 
     def _decide(
         self, whose: RoleContext, tree: str, paths: list[str], *, requested: bool

@@ -144,6 +144,8 @@ def _judged(ended: AnalysisEnd, decided: str, model: str | None, sandbox: str) -
     work = f"{count(stats['steps'], 'step')}, {count(stats['subcalls'], 'sub-call')}"
     lines = [("decision", decided), ("analysis", f"{work}, sandbox {sandbox}; {asked}")]
     answer = ended.answer
+    if ended.cause is not None:
+        return AnalysisTrial((lines[0],), ended.cause)
     if answer is None:
         told = f"the analysis failed: {ended.error}"
         hint = "try another model, or raise the limit that it names"

@@ -6,71 +6,132 @@ import json
 import os
 from tempfile import TemporaryDirectory
 
-from rlm_ci.fix.rlms.measure import context_files, measure
+from rlm_ci.fix.rlms.measure import ALL, CHANGED, RELEVANT, context_files, measure
 from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.fix.rlms.requests import Requests
+from rlm_ci.fix.rlms.results import figures_of
 from rlm_ci.fix.rlms.trigger import SWITCHES, decide
+from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.text.printable import count
+from rlm_ci.values import Value
 from rlm_ci.workspace import snapshot
 from rlm_ci.workspace.private_git import PrivateGit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
 
     from rlm_ci.fix.rlms.trigger import ContextFigures, Decision
     from rlm_ci.pipelines.job import PipelineJob
 
 
-def decisions(job: PipelineJob, goal: str, labels: Collection[str]) -> dict[str, Decision]:
-    """The decision for each role of ``job``, whose settings are complete.
+class Decisions(Value):
+    """The decision for each role; ``setting`` is what differs from the settings of the run."""
 
-    Raises ConfigError for settings that cannot work, or a work tree that cannot be read.
+    roles: Mapping[str, Decision]
+    setting: str = ""
+
+    @property
+    def figures(self) -> ContextFigures:
+        """Those of the context, which are the same for all."""
+        return next(iter(self.roles.values())).figures
+
+
+def decisions(job: PipelineJob, goal: str, labels: Collection[str]) -> list[Decisions]:
+    """The decisions of ``job``, whose settings are complete, then those of other settings.
+
+    Of other settings, those are told that change something. Raises ConfigError for settings that
+    cannot work, or a work tree that cannot be read.
     """
     options = RlmsOptions.of(job.settings.values, job.settings.sources)
-    figures = _measured(job, options, goal)
     requested = Requests.of(options.request_keyword, job.repository, labels).made("")
-    return {
-        role: decide(options, switch, figures, requested=requested)
-        for role, switch in SWITCHES[job.settings.loop.roles].items()
-    }
+    figures = _measured(job, goal)
+
+    def decided(options: RlmsOptions, setting: str = "") -> Decisions:
+        roles = {
+            role: decide(options, switch, figures[options.context], requested=requested)
+            for role, switch in SWITCHES[job.settings.loop.roles].items()
+        }
+        return Decisions(roles, setting)
+
+    others: list[tuple[str, Any, str]] = [
+        ("enabled", True, "true"),
+        ("policy.force_on", True, "true"),
+    ]
+    others += [("context", one, f'"{one}"') for one in figures]
+    found = [decided(options)]
+    needed = ""
+    for name, value, written in others:
+        other = options.replace(**{"enabled": True, name.rpartition(".")[2]: value})
+        one = decided(other, f"{needed}loop.rlms.{name} = {written}")
+        if all(one.roles != other.roles for other in found):
+            found.append(one)
+        needed = "" if options.enabled else "loop.rlms.enabled = true and "
+    return found
 
 
-def _measured(job: PipelineJob, options: RlmsOptions, goal: str) -> ContextFigures:
-    """The figures of the snapshot that a run would take: nothing has changed since."""
+def _measured(job: PipelineJob, goal: str) -> dict[str, ContextFigures]:
+    """The figures of the snapshot that a run would take, by the setting: nothing has changed."""
     with TemporaryDirectory(prefix="rlm-ci-") as folder:
         private = PrivateGit(os.path.join(folder, "git"), job.settings.environ)
         taken = snapshot.take(private, job.repository, snapshot.SnapshotLimits(), job.skipped)
         git = private.objects
         entries = git.tree(taken.tree)
-        paths = context_files(entries, (), goal, options.context)
-        return measure(paths, entries, git.sizes, lambda oids: git.read(*oids))
+        known: dict[str, tuple[int, int, int]] = {}
+        brief = RoleBrief(goal, 1)
+        return {
+            one: measure(
+                context_files(entries, (), brief, one), entries, git.sizes,
+                lambda oids: git.read(*oids), known,
+            )
+            for one in (RELEVANT, CHANGED, ALL)
+        }  # fmt: skip
 
 
-def as_json(found: dict[str, Decision]) -> str:
-    rows = [
+def as_json(found: Sequence[Decisions]) -> str:
+    own, *others = found
+    more = [{"setting": one.setting, "decisions": _rows(one)} for one in others]
+    return json.dumps({"decisions": _rows(own), "with": more}, indent=2) + "\n"
+
+
+def _rows(found: Decisions) -> list[dict[str, Any]]:
+    return [
         {
             "role": role,
             "iteration": 1,
             "decision": "run" if one.run else "skip",
             "reason": one.reason,
-            "figures": {
-                "lines": one.figures.lines,
-                "estimated_tokens": one.figures.estimated_tokens,
-                "files": one.figures.files,
-            },
+            "figures": figures_of(one.figures),
         }
-        for role, one in found.items()
+        for role, one in found.roles.items()
     ]
-    return json.dumps({"decisions": rows}, indent=2) + "\n"
 
 
-def as_text(found: dict[str, Decision]) -> str:
-    """A line for each role, and one with the figures, which are the same for all."""
-    figures = next(iter(found.values())).figures
-    size = (
+def as_text(found: Sequence[Decisions]) -> str:
+    """A line for the context and for each role, then one for each other setting."""
+    own, *others = found
+    rows = [f"Context: {_size(own.figures)}"]
+    rows += [f"{role}: {_told(one)}" for role, one in own.roles.items()]
+    for other in others:
+        changed: dict[str, list[str]] = {}
+        for role, one in other.roles.items():
+            if one.run != own.roles[role].run:
+                changed.setdefault(_told(one), []).append(role)
+        told = [f"{', '.join(roles)}: {how}" for how, roles in changed.items()]
+        told = told or ["the same roles"]
+        if other.figures != own.figures:
+            told.insert(0, _size(other.figures))
+        rows.append(f"With {other.setting}: {'; '.join(told)}")
+    return "\n".join(rows) + "\n"
+
+
+def _told(decision: Decision) -> str:
+    return f"{'run' if decision.run else 'skip'} ({decision.reason})"
+
+
+def _size(figures: ContextFigures) -> str:
+    return (
         f"{count(figures.files, 'file')}, {count(figures.lines, 'line')}, about"
         f" {count(figures.estimated_tokens, 'token')}"
     )
-    rows = [f"{role}: {'run' if one.run else 'skip'} ({one.reason})" for role, one in found.items()]
-    return "\n".join([f"Context: {size}", *rows]) + "\n"

@@ -20,8 +20,7 @@ _MOST = {"max_depth": 8, "max_steps": 10_000, "max_subcalls": 100_000, "timeout_
 class RlmsOptions(Value):
     """When an analysis runs, and within which limits; ``roles`` are the switches that are on.
 
-    ``context`` is what is measured and analysed: files that the goal names or that have changed
-    (``changed``), or all.
+    ``context`` is what is measured and analysed: see ``measure.context_files``.
     """
 
     enabled: bool

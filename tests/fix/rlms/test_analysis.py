@@ -67,11 +67,12 @@ def ended(
 def test_no_failure_of_an_analysis_keeps_the_loop_from_its_goal(stage: Stage) -> None:
     """Each analysis fails in another way; no role is offered anything, and nothing is invented."""
     nonsense: list[Reply] = [repl("FINAL('The bug is in calc.py:2.')")]
+    sound = repl("print(len(context))")  # before an answer that is not
     turns: dict[str, Sequence[Reply]] = {
         "planner": [refusal(400, "No.")],
         "implementer": [repl("1 / 0")],
         "tester": nonsense,
-        "reviewer": [answer(finding("missing.py", 9999))],
+        "reviewer": [f"{sound}\n{answer(finding('missing.py', 9999))}"],
     }
     run = ended(stage, turns)
     found = results(run)
@@ -82,6 +83,10 @@ def test_no_failure_of_an_analysis_keeps_the_loop_from_its_goal(stage: Stage) ->
         "tester": "invalid_worker_output",
         "reviewer": "invalid_worker_output",
     }
+    steps = {role: one["metrics"]["steps"] for role, one in found.items()}
+    assert steps == {"planner": 1, "implementer": 5, "tester": 3, "reviewer": 3}, (
+        "asked again twice"
+    )
     assert "ZeroDivisionError" in found["implementer"]["error"]
     assert "missing.py:9999: the context has no such file" in found["reviewer"]["error"]
     for one in found.values():
@@ -97,6 +102,24 @@ def test_no_failure_of_an_analysis_keeps_the_loop_from_its_goal(stage: Stage) ->
     assert "An analysis for you" not in run.text("rlm/iteration-1/1-planner-prompt.md")
     metrics = run.report["parts"][0]["metrics"]
     assert (metrics["analyses"], metrics["failed_analyses"].count("iteration 1")) == (None, 4)
+
+
+@pytest.mark.full
+def test_with_its_defaults_it_reads_what_the_failures_name_and_then_what_has_changed(
+    stage: Stage,
+) -> None:
+    stage.llm.script(cast({"": [answer(finding("test_calc.py", 1))]}, FIX))
+    large = {"RLM_CI_LOOP_RLMS_ENABLED": "true", "RLM_CI_LOOP_RLMS_AUTO_MAX_LINES": "1"}
+    done, run = stage.fixed("--no-apply", "--roles", "superloop", goal="Make it work", env=large)
+    assert (done.code, run.final) == (0, "passed"), done
+    found = results(run)
+    assert {role: one["reason"] for role, one in found.items()} == dict.fromkeys(
+        ROLES, "hybrid_auto"
+    )
+    assert found["planner"]["ok"]
+    assert "test_calc.py" in found["planner"]["files"]
+    assert "calc.py" in found["reviewer"]["files"]
+    assert stage.cli("replay", run.id, "--check").code == 0
 
 
 @pytest.mark.full

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is 
     ("said", "told"),
     [
         (answer(finding("shop/till.py", 5)), "1 of 1 held, first shop/till.py:5"),
-        (refusal(400, "No such model."), "model_invocation_failed"),
+        (refusal(400, "No such model."), "the request was refused (400): No such model."),
     ],
 )
 def test_a_model_that_is_set_up_is_asked(cli: Cli, llm: ModelServer, said: str, told: str) -> None:
@@ -34,5 +34,7 @@ def test_a_model_that_is_set_up_is_asked(cli: Cli, llm: ModelServer, said: str, 
     ended = cli("doctor", "--rlms", env=env)
     assert told in ended.stdout, ended
     assert "scripted" not in ended.stdout
-    assert ended.code == (0 if told.startswith("1 of 1") else 4)
+    is_well = told.startswith("1 of 1")
+    assert ended.code == (0 if is_well else 4)
+    assert ended.stdout.count("hint:") == (0 if is_well else 1)
     assert llm.completions

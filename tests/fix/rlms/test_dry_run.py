@@ -43,8 +43,49 @@ def test_a_dry_run_shows_the_decisions_and_begins_no_run(cli: Cli, repo: GitRepo
     ]
     ended = cli("rlm", "mend big.txt", "--dry-run", cwd=repo.path)
     context = "Context: 1 file, 2,500 lines, about 8,125 tokens\n"
-    assert ended.stdout == f"{context}single: skip (disabled)\n"
+    assert ended.stdout.startswith(f"{context}single: skip (disabled)\nWith loop.rlms.enabled")
     assert not (repo.path / ".runs").exists()
+
+
+def test_it_says_what_other_settings_would_change(cli: Cli, repo: GitRepo) -> None:
+    repo.write("README.md", "A line\n" * 10).write("big.py", "x = 1\n" * 3000)
+    repo.write("vendor/c.py", "y = 2\n" * 9).commit()
+    env = {"RLM_CI_LOOP_RLMS_ENABLED": "true"}
+
+    def told(goal: str, **more: str) -> list[str]:
+        ended = cli("rlm", goal, "--dry-run", cwd=repo.path, env={**env, **more})
+        assert (ended.code, ended.stderr) == (0, "")
+        return ended.stdout.splitlines()
+
+    own = "1 file, 3,000 lines, about 4,500 tokens"
+    assert told("Make the tests pass") == [
+        f"Context: {own}",
+        "single: run (hybrid_auto)",
+        "With loop.rlms.policy.force_on = true: the same roles",
+        (
+            'With loop.rlms.context = "changed": 0 files, 0 lines, about 0 tokens; '
+            "single: skip (hybrid_not_met)"
+        ),
+        'With loop.rlms.context = "all": 3 files, 3,019 lines, about 4,531 tokens; the same roles',
+    ]
+    small = "1 file, 10 lines, about 18 tokens"
+    assert told("Say more in README.md", RLM_CI_LOOP_RLMS_MODE="auto") == [
+        f"Context: {small}",
+        "single: skip (auto_not_met)",
+        "With loop.rlms.policy.force_on = true: single: run (force_on)",
+        (
+            'With loop.rlms.context = "all": 3 files, 3,019 lines, about 4,531 tokens; '
+            "single: run (auto_threshold)"
+        ),
+    ]
+    env["RLM_CI_LOOP_RLMS_ENABLED"] = "false"
+    assert told("Make the tests pass")[1:3] == [
+        "single: skip (disabled)", "With loop.rlms.enabled = true: single: run (hybrid_auto)",
+    ]  # fmt: skip
+    ended = cli("rlm", "Make it", "--dry-run", "--format", "json", cwd=repo.path, env=env)
+    other = ended.json()["with"][0]
+    assert other["setting"] == "loop.rlms.enabled = true"
+    assert other["decisions"][0]["decision"] == "run"
 
 
 def test_a_label_of_the_pull_request_asks_for_an_analysis(cli: Cli, repo: GitRepo) -> None:

@@ -11,6 +11,7 @@ from rlm_ci.fix.rlms.measure import context_files, measure, named
 from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.fix.rlms.requests import Requests
 from rlm_ci.fix.rlms.trigger import SWITCHES, ContextFigures, decide
+from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.fix.roles import MODES
 from rlm_ci.git.objects import TreeEntry
 
@@ -127,14 +128,37 @@ def test_a_goal_names_files_by_path_or_by_a_name_that_only_one_has() -> None:
     assert named(goal, paths) == {"a.py", "src/b.py", "d/x.py", "Makefile"}
 
 
+def test_while_nothing_is_named_a_role_is_about_to_read_the_own_sources() -> None:
+    paths = ["README.md", "docs/a.md", "lib/a.rs", "package-lock.json", "src/a.py",
+             "tests/test_a.py", "vendor/b.py", "web/jquery.min.js"]  # fmt: skip
+    entries = {path: TreeEntry("100644", "blob", path) for path in paths}
+
+    def read(goal: str = "Make it work.", feedback: str = "", *changed: str) -> list[str]:
+        return context_files(entries, changed, RoleBrief(goal, 1, feedback=feedback), "relevant")
+
+    assert read() == ["lib/a.rs", "src/a.py", "tests/test_a.py"]
+    assert read("Say more in README.md.") == ["README.md"]
+    assert read(feedback="tests/test_a.py::test_one - assert 1 == 2") == ["tests/test_a.py"]
+    traceback = '  File "/tmp/copy/src/a.py", line 3, in add'
+    assert read(feedback=traceback) == ["src/a.py"]
+    assert read("Make it work.", traceback, "docs/a.md") == ["docs/a.md", "src/a.py"]
+    assert read(feedback="nothing of ours: /usr/lib/python3/a.py") == read()
+    for path in ("lib/a.rs", "src/a.py", "tests/test_a.py"):
+        del entries[path]
+    assert read() == ["README.md", "docs/a.md", "package-lock.json"], "no code: what there is"
+
+
 def test_nothing_is_cut_before_it_is_measured() -> None:
     blobs = {"1": b"one\ntwo", "2": b"", "3": b"\0binary\n", "4": b"x\n" * 3000}
     entries = {f"f{oid}": TreeEntry("100644", "blob", oid) for oid in blobs}
     entries["link"] = TreeEntry("120000", "blob", "1")
     entries["gone"] = TreeEntry("100644", "blob", "5")
-    paths = context_files(entries, (), "", "all")
+    paths = context_files(entries, (), RoleBrief("", 1), "all")
     assert paths == ["f1", "f2", "f3", "f4", "gone"]
-    assert context_files(entries, ["f4", "link", "deleted"], "f1", "changed") == ["f1", "f4"]
+    brief = RoleBrief("f1", 1, feedback="f2:3: it fails")
+    changed = ["f4", "link", "deleted"]
+    assert context_files(entries, changed, brief, "changed") == ["f1", "f4"]
+    assert context_files(entries, changed, brief, "relevant") == ["f1", "f2", "f4"]
     sizes = {oid: len(data) for oid, data in blobs.items()}
     found = measure(
         paths,

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from rlm_ci.environments.turn_loop import Complete
     from rlm_ci.runs import Fact
 
-#: Blocks in a row that may fail, and the turns of a child.
+#: Blocks in a row that may fail, answers that may be refused, and the turns of a child.
 ERRORS = 5
+REFUSALS = 3
 CHILD_TURNS = 30
 
 
