@@ -145,6 +145,7 @@ def _read_resources(python: Path, cwd: Path, *prelude: str) -> dict[str, Any]:
 # -- what is built ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) -> None:
     held = {name: data for name, data in _contents(wheel).items() if ".dist-info/" not in name}
     wanted = {f"rlm_ci/{name}": path for name, path in _files(ROOT / "rlm_ci").items()}

@@ -283,9 +283,16 @@ def test_a_client_without_a_channel_for_questions_calls_again(
     assert asked == ["Really?"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "dot"),
-    [("mcp", "_"), ("Claude Code", "_"), ("codex-mcp-client", "_"), ("codex-orchestrator", ".")],
+    [
+        ("codex-orchestrator", "."),
+        ("mcp", "_"),
+        ("Claude Code", "_"),
+        ("codex-mcp-client", "_"),
+        ("Claude", "_"),
+    ],
 )
 def test_names_are_plain_unless_a_client_wants_dots(repo: GitRepo, name: str, dot: str) -> None:
     with McpClient(repo.path, stderr=subprocess.PIPE) as client:

@@ -57,7 +57,7 @@ def test_tests_of_colour_pass_and_what_they_print_is_read(stage: Stage, box: str
     assert "test_calc.py" in str(said.messages)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("box", ["auto", "none"])
 def test_it_has_no_variable_that_the_user_has_not(stage: Stage, box: str) -> None:
     unnamed = {"PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "7", "PYTEST_ADDOPTS": "-k add",

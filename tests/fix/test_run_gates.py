@@ -69,6 +69,7 @@ def evidence(run: Outcome) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.full
 def test_what_fails_goes_to_the_agent_and_a_person_has_the_last_word(stage: Stage) -> None:
     staged(stage)
     ended, run = stage.fixed(*WORDS)

@@ -106,6 +106,7 @@ def refused(stage: Stage, changed: str, agent: str, validator: str) -> None:
     assert "planted" not in stage.only().text("rlm/result.patch")
 
 
+@pytest.mark.full
 def test_a_validator_that_imports_the_work_tree_is_found(stage: Stage) -> None:
     stage.repo.write("src/shop/__init__.py", MENDED).write("check.py", TEST_SHOP)
     stage.repo.write(".gitignore", ".runs/\n__pycache__/\n").commit()

@@ -150,6 +150,7 @@ def test_first_push_later_push_and_deletion(
     assert "Clean" not in said
 
 
+@pytest.mark.full
 def test_several_refs_are_each_judged(
     hooked: GitRepo, path: dict[str, str], tmp_path: Path
 ) -> None:
@@ -221,6 +222,7 @@ def test_what_others_brought_is_not_held_against_a_merge_or_a_rebase(
     assert "topic: 1 file (limit 25), 1 line (limit 1,200)" in said
 
 
+@pytest.mark.full
 def test_a_repository_that_git_knows_by_its_variables_alone(
     hooked: GitRepo, path: dict[str, str], tmp_path: Path
 ) -> None:
@@ -263,6 +265,7 @@ def test_a_repository_that_git_knows_by_its_variables_alone(
             hooked.run(*both, "config", "core.worktree", str(place))
 
 
+@pytest.mark.full
 def test_where_git_dir_names_a_file(repo: GitRepo, path: dict[str, str], tmp_path: Path) -> None:
     """`git submodule foreach` sets GIT_DIR=.git, and there and in a work tree .git is a file."""
     library = GitRepo(tmp_path / "library").write("a.py", "a\n")

@@ -81,6 +81,7 @@ def test_the_manifest_is_valid() -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@pytest.mark.full
 def test_a_range_is_judged_and_that_nothing_is_staged_is_said(
     repo: GitRepo, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rlm_ci.overview import attach
 from rlm_ci.report.findings import Report, Severity, Subject
 from testing import change_sets
@@ -21,6 +23,7 @@ def report() -> Report:
     return Report(Subject(), Severity.HIGH, ())
 
 
+@pytest.mark.full
 def test_check_and_pr_say_what_changes_and_hooks_do_not(cli: Cli, repo: GitRepo) -> None:
     base = repo.write("a.py", "def f(): ...\ndef g():\n    f()\n").commit()
     repo.write("a.py", f"def g(key='{SECRET}'):\n    f()\n").commit()

@@ -192,8 +192,8 @@ RUNNERS = {
 @pytest.mark.parametrize(
     "runner",
     [
-        one if one in ("pytest", "unittest") else pytest.param(one, marks=pytest.mark.full)
-        for one in RUNNERS
+        runner if runner == "unittest" else pytest.param(runner, marks=pytest.mark.full)
+        for runner in RUNNERS
     ],
 )
 def test_a_real_runner_runs_what_is_named_and_nothing_else(tmp_path: Path, runner: str) -> None:

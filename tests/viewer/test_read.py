@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is one of Linux")
 
 
+@pytest.mark.full
 def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     llm.script(fix_stage.TWO_TURNS)
     stage = fix_stage.Stage(repo, cli, llm)

@@ -273,8 +273,8 @@ def test_another_literal_is_never_equal(value: object, seed: int) -> None:
 
 def library(pattern: str) -> list[Path]:
     """Tests that others wrote: those of Python itself, if they are installed, or else ours."""
-    theirs = Path(sysconfig.get_path("stdlib")) / "test"
-    return sorted(theirs.glob(pattern)) or sorted(Path(__file__).parents[2].glob("*/test_*.py"))
+    theirs = sorted((Path(sysconfig.get_path("stdlib")) / "test").glob(pattern))
+    return theirs or sorted(Path(__file__).parents[2].glob(pattern.replace("test_", "*/test_")))
 
 
 @pytest.mark.parametrize(

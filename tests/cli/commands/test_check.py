@@ -287,6 +287,7 @@ def test_without_git_it_is_unavailable(cli: Cli, repo: GitRepo, tmp_path: Path) 
 # -- events -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_every_event_by_flag_and_by_the_runner(cli: Cli, repo: GitRepo, tmp_path: Path) -> None:
     history = small_change(repo)
     for case, (name, payload) in events.every_event(history.base, history.head).items():

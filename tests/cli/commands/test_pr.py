@@ -226,6 +226,7 @@ def test_a_folder_that_cannot_be_written_is_9(
     assert "link" in ended.stderr
 
 
+@pytest.mark.full
 def test_a_link_of_the_change_leads_no_report_out(
     cli: Cli, feature: tuple[GitRepo, str, str], tmp_path: Path
 ) -> None:
@@ -378,6 +379,7 @@ def test_a_schedule_carries_no_change(
 # -- templates ----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_template_of_the_base_is_obeyed_and_one_of_the_head_is_not(
     cli: Cli, repo: GitRepo, tmp_path: Path
 ) -> None:

@@ -98,6 +98,7 @@ def test_github_is_down(job: Job) -> None:
 BARE = "import sys; sys.modules['github'] = None; from rlm_ci.__main__ import main; main()"
 
 
+@pytest.mark.full
 def test_without_the_extra_pr_warns_and_publish_ends(job: Job) -> None:
     def bare(*args: str) -> subprocess.CompletedProcess[str]:
         env = {k: v for k, v in {**os.environ, **job.environment()}.items() if v is not None}

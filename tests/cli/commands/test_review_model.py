@@ -223,6 +223,7 @@ def test_a_model_that_is_asked_for_must_be_in_reach_and_one_of_the_settings_need
     assert (dry.code, dry.stdout) == (0, "No model is used: the review costs nothing\n")
 
 
+@pytest.mark.full
 def test_a_change_is_read_in_prompts_and_a_dry_run_says_what_they_cost(
     stage: Stage, llm: ModelServer
 ) -> None:

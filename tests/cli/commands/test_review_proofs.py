@@ -131,10 +131,8 @@ REPAIRS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "case", [case if case == "knows none" else pytest.param(case, marks=pytest.mark.full)
-             for case in REPAIRS]
-)  # fmt: skip
+@pytest.mark.full
+@pytest.mark.parametrize("case", REPAIRS)
 def test_each_repair_says_why_it_is_one_and_why_not(
     stage: Stage, llm: ModelServer, case: str
 ) -> None:
@@ -173,10 +171,8 @@ ASKED_FOR = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", [case if case == "below" else pytest.param(case, marks=pytest.mark.full)
-             for case in ASKED_FOR]
-)  # fmt: skip
+@pytest.mark.full
+@pytest.mark.parametrize("case", ASKED_FOR)
 def test_a_repair_is_asked_for_from_a_severity_and_a_suggestion_is_always_tried(
     stage: Stage, llm: ModelServer, case: str
 ) -> None:
@@ -255,6 +251,7 @@ PLACES = {
 }
 
 
+@pytest.mark.full
 def test_a_run_tells_whether_the_change_has_made_what_a_claim_says_of_other_lines(
     stage: Stage, llm: ModelServer
 ) -> None:
@@ -308,7 +305,7 @@ LINE = "assert average([]) == 0"
 PART = "An empty list divides by zero."
 BOTH = f"{PART} All carts are lost, and nobody is told."
 DEFAULTS = script(f"{IMPORT}assert average.__doc__ == 'x'\n")
-QUICK = ("shows less", "says more", "names another line")
+QUICK = "shows less"
 #: The reproduction, what the judge adds to "fault"; the level, severity and message.
 JUDGEMENTS = {
     "as claimed": (SHOWS, {"line": LINE, "severity": "high"}, "proven", "high", BOTH),
@@ -329,7 +326,7 @@ JUDGEMENTS = {
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.full) if case not in QUICK
+    "case", [pytest.param(case, marks=pytest.mark.full) if case != QUICK
              else case for case in JUDGEMENTS]
 )  # fmt: skip
 def test_a_proof_shows_its_claim_and_no_more(stage: Stage, llm: ModelServer, case: str) -> None:
@@ -362,7 +359,7 @@ SECOND_TRIES = {
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=pytest.mark.full) if at in (1, 2) else case
+    "case", [pytest.param(case, marks=pytest.mark.full) if at else case
              for at, case in enumerate(SECOND_TRIES)]
 )  # fmt: skip
 def test_a_reproduction_that_passes_at_head_does_not_refute_by_itself(
@@ -396,9 +393,8 @@ def test_a_reproduction_that_passes_at_head_does_not_refute_by_itself(
     assert "assert average([2, 4]) == 3" in comment
 
 
-@pytest.mark.parametrize("tries", [
-    [REPLACES, SHOWS], pytest.param([REPLACES], marks=pytest.mark.full),
-])  # fmt: skip
+@pytest.mark.full
+@pytest.mark.parametrize("tries", [[REPLACES, SHOWS], [REPLACES]])
 def test_a_test_that_replaces_what_the_claim_is_about_shows_nothing(
     stage: Stage, llm: ModelServer, tries: list[dict[str, Any]]
 ) -> None:
@@ -424,9 +420,8 @@ def test_an_argument_refutes_nothing_that_ran_and_that_no_judge_calls_wrong(
     assert proof["reproduction"] == SHOWS["content"]
 
 
-@pytest.mark.parametrize(
-    "calls", [2, *(pytest.param(number, marks=pytest.mark.full) for number in (0, 1, 3, 4))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("calls", range(5))
 def test_a_budget_that_ends_early_loses_nothing_that_ran(
     stage: Stage, llm: ModelServer, calls: int
 ) -> None:

@@ -51,7 +51,7 @@ def test_searches_then_reads_then_subcalls(tmp_path: Path, context: Context) -> 
     assert "the gate reports" not in json.dumps(state), "rlm/state.json does not inline large text"
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_killed_anywhere_it_ends_in_the_same_bytes(
     tmp_path: Path, context: Context, concurrency: int

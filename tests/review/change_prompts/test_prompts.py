@@ -283,6 +283,7 @@ def test_a_method_that_many_types_have_is_none_of_a_file_that_defines_one(repo: 
     assert ("scaffold.py", "|", 2) not in found
 
 
+@pytest.mark.full
 def test_documents_beyond_their_share_are_unread_unless_the_change_is_one_of_documents(
     repo: GitRepo,
 ) -> None:

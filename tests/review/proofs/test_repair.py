@@ -164,6 +164,7 @@ def test_without_pytest_the_runner_of_python_judges_if_it_finds_tests(
         assert expected in tried.reason
 
 
+@pytest.mark.full
 def test_a_validator_that_was_killed_midway_judges_nothing(shop: ProofPlace) -> None:
     """Tests that it did not reach would look newly failed once it does."""
     killed = Command.parse(f"sh -c '{PYTEST.text}; kill -9 $$'")
