@@ -138,6 +138,15 @@ EXPORT = $(BIN)/uv export --no-config --quiet --frozen --no-header --no-emit-pro
 
 lock: setup
 	$(BIN)/uv lock --no-config --upgrade
+	@$(MAKE) --no-print-directory export
+
+# The newest prices and contexts of models, from the package index.
+prices: setup
+	$(BIN)/python docs/price_table.py
+	$(BIN)/uv lock --no-config --upgrade-package genai-prices
+	@$(MAKE) --no-print-directory export
+
+export:
 	$(EXPORT) --no-dev --extra github --extra review --output-file requirements.lock
 	$(EXPORT) --no-dev --extra github --extra copilot --extra review --output-file requirements-models.lock
 	$(EXPORT) --no-dev --group build --output-file requirements-build.lock

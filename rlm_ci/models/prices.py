@@ -1,16 +1,27 @@
-"""The price of a model's tokens in USD: from the settings, or from the package genai-prices."""
+"""The price of a model's tokens in USD, and how many it reads.
+
+A price is that of the settings, else that of ``price_table.json``, which ``docs/price_table.py``
+writes, else that of the package genai-prices, which knows more providers and ways to write a name.
+"""
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal, InvalidOperation
+from functools import cache
+from pathlib import Path
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.models.providers import OPENAI, PROVIDERS
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+#: With the day on which it was compared with its source.
+TABLE = Path(__file__).with_name("price_table.json")
 
 _MILLION = 1_000_000
 _ZERO = Decimal(0)
@@ -49,10 +60,10 @@ class Price(Value):
 
 
 class Prices:
-    """Prices by the model's name: ``overrides`` first, then the table.
+    """Prices by the model's name: ``overrides`` first, then the tables.
 
     ``overrides`` is ``{NAME: {"input_per_million", "output_per_million"}}``, with an optional
-    ``cached_per_million``; ``base_url`` tells the table the provider. Raises ConfigError for an
+    ``cached_per_million``; ``base_url`` tells the tables the provider. Raises ConfigError for an
     invalid price.
     """
 
@@ -67,7 +78,7 @@ class Prices:
     def of(self, model: str) -> Price | None:
         """The price of ``model``, or None."""
         if model not in self._known:
-            self._known[model] = _from_table(model, self._base_url)
+            self._known[model] = _looked_up(model, self._base_url)
         return self._known[model]
 
 
@@ -111,19 +122,39 @@ def _override(name: str, figures: Mapping[str, object]) -> Price:
 
 
 def context_window(model: str, base_url: str) -> int | None:
-    """The tokens that ``model`` can read, where the table knows."""
+    """The tokens that ``model`` can read, where a table knows."""
+    row = _row(model, base_url)
+    if row is not None and row["context"]:
+        return int(row["context"])
     found = _entry(model, base_url)
     window = None if found is None else found.model.context_window
     return window if isinstance(window, int) and window > 0 else None
 
 
-def _from_table(model: str, base_url: str) -> Price | None:
+def _looked_up(model: str, base_url: str) -> Price | None:
+    row = _row(model, base_url)
+    if row is not None:
+        return Price(tuple(Rate(above, *map(Decimal, rest)) for above, *rest in row["rates"]))
     found = _entry(model, base_url)
     return None if found is None else _from_figures(found.model_price)
 
 
+def _row(model: str, base_url: str) -> Any:
+    """What our table has of a model at its provider; at another gateway, by the name alone."""
+    table = _table()["providers"]
+    address = base_url.rstrip("/") or PROVIDERS[OPENAI].base_url
+    provider = next((name for name, row in PROVIDERS.items() if row.base_url == address), "")
+    places = [table.get(provider, {})] if provider else table.values()
+    return next((models[model] for models in places if model in models), None)
+
+
+@cache
+def _table() -> Any:
+    return json.loads(TABLE.read_text("utf-8"))
+
+
 def _entry(model: str, base_url: str) -> Any:
-    """What the table has of a model; None where it does not know it."""
+    """What the package's table has of a model; None where it does not know it."""
     try:
         from genai_prices import Usage, calc_price
     except ImportError:
