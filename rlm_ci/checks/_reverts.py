@@ -8,12 +8,15 @@ from rlm_ci.errors import RlmCiError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.git.repository import Repository
 
 #: What ``git revert`` writes into the message.
 _SAYS = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
+#: What a button of GitHub writes: the title of the pull request.
+_TITLE = re.compile(r"^Revert \"(.{8,200})\"(?: \(#\d+\))?$", re.MULTILINE)
 #: Commits whose messages are read, and bytes of them.
 _COMMITS, _LIMIT = 50, 1 << 20
 
@@ -34,7 +37,8 @@ def taken_back(
             "rev-list", "--no-commit-header", f"--max-count={_COMMITS}", "--format=%B", head,
             "--not", base, limit=_LIMIT,
         )  # fmt: skip
-        for commit in _SAYS.findall(said.decode("utf-8", "replace")):
+        text = said.decode("utf-8", "replace")
+        for commit in [*_SAYS.findall(text), *_titled(repository, _TITLE.findall(text), base)]:
             if repository.resolve(f"{commit}^")[0] is not None:
                 specs = [f"{commit}^:{path}" for path in contents]
                 before = repository.read_small(specs, most)
@@ -43,3 +47,10 @@ def taken_back(
     except RlmCiError:  # as in a partial clone
         return frozenset()
     return frozenset(found) if not found.isdisjoint(product) else frozenset()
+
+
+def _titled(repository: Repository, titles: Iterable[str], base: str) -> Iterator[str]:
+    """The last commits with these titles."""
+    for title in titles:
+        options = ("--fixed-strings", f"--grep={title}", "--max-count=1")
+        yield from repository.run("rev-list", *options, base, limit=_LIMIT).decode().split()

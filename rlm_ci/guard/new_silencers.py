@@ -29,6 +29,9 @@ _MAY_SILENCE = (
 #: Where a comment begins, and a line that is nothing else.
 _COMMENT = r"(?:^|(?<=\s))(?:#(?!!?\[)|//|/\*)|#!?\["
 _ONLY_COMMENT = r"\s*(?:#(?!!?\[)|//|/\*|\*)"
+#: What a test of types says of a line that must not pass, and where such tests are.
+_EXPECTED = "@ts-expect-error"
+_OF_TYPES = re.compile(r"\.(?:test|spec)-d\.|(?:^|/)(?:dts?-tests?|type-?tests?|test-d)/")
 #: Words that say why, set off by a sign.
 _REASON = (
     r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=[^\W_])"
@@ -68,7 +71,8 @@ class _Side(Row):
         for one in reversed(self.own[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
             if not re.match(_ONLY_COMMENT, one):
                 break
-            found.append(one.strip())
+            if not one.lstrip().startswith("///"):  # what Rust documents is the code
+                found.append(one.strip())
         return " ".join(reversed(found))
 
 
@@ -80,11 +84,14 @@ class _Line(Row):
     silencers: Sequence[Silencer]
 
 
-def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], list[Weakening]]:
+def found(
+    changes: Iterable[TextChange], heeded: tuple[str, ...] = ()
+) -> tuple[list[Weakening], list[Weakening]]:
     """One weakening for each file and comment; and notes of the comments that say why.
 
     One that moved is not new, nor is one that names another rule at the same code, or one rule
-    where all were silenced.
+    where all were silenced. ``heeded``: how comments begin, or rules, that tools did not report
+    anywhere before; what is left out of that has a reason.
     """
     sides = [(one.path, *_sides(one)) for one in dict.fromkeys(changes)]
     gone = _Gone()
@@ -105,12 +112,11 @@ def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], list[Weakenin
     for path, before, after, line in new:
         if line.silencers and path not in known:
             known[path] = {_words(_code(one)) for one in before.own if one}
-        if line.silencers and _is_explained(after, line, known[path]):
-            explained += [
-                Weakening(EXPLAINED, one.what[:100], path, one.line) for one in line.silencers
-            ]
-        else:
-            for one in line.silencers:
+        has_reason = bool(line.silencers) and _is_explained(after, line, known[path])
+        for one in line.silencers:
+            if has_reason or _is_heeded(one, heeded):
+                explained.append(Weakening(EXPLAINED, one.what[:100], path, one.line))
+            elif not (one.what == _EXPECTED and _OF_TYPES.search(path)):
                 told.setdefault((path, one.what), []).append(one.line)
     return [
         Weakening(
@@ -120,6 +126,12 @@ def found(changes: Iterable[TextChange]) -> tuple[list[Weakening], list[Weakenin
         )
         for (path, what), lines in told.items()
     ], explained  # fmt: skip
+
+
+def _is_heeded(one: Silencer, heeded: Iterable[str]) -> bool:
+    """Whether nothing had to be silenced before: its tool, or its rule, was off for all."""
+    rule = one.what.removeprefix(one.kind).strip(" :=[]()")
+    return any(one.kind == new or (rule and rule.startswith(new)) for new in heeded)
 
 
 class _Gone:
@@ -221,7 +233,8 @@ def _is_explained(after: _Side, line: _Line, known: Collection[frozenset[str]]) 
     start = re.search(_COMMENT, text)
     if _says_why(text[start.start() :] if start else text):
         return True
-    return _code(text) != "" and line.code in known and _says_why(after.above(line.number))
+    is_known = (_code(text) != "" and line.code in known) or re.match(r"\s*#!?\[", text)
+    return bool(is_known) and _says_why(after.above(line.number))
 
 
 def _says_why(comment: str) -> bool:

@@ -74,6 +74,12 @@ _DEFINED = (
 )
 #: Texts of code that are names of something, such as a key: they have a sign or capitals inside.
 _KEYS = r"[\"'`]([A-Za-z_]\w*(?:[a-z][A-Z]|[a-z\d][._/-]|[A-Z\d]_)[\w./-]{4,}\w)[\"'`]"
+#: Short keys, and parameters and fields on a line of their own: gone if no code says them.
+_SHORT = (
+    r"([\"'`])([a-z]{3,20})\1"
+    r"|^[ \t]+(?:pub |readonly |public |private )?([A-Za-z]\w{3,60})\??: ?[^\n=;{]{1,120}?"
+    r"(?: = [^\n]{1,80})?[,;]?$"
+)
 #: What code says when it refuses something; tests quote it.
 _REFUSED = (
     r"(?:\braise [\w.]{1,80}|\bthrow new \w{1,80}|\berrors\.New|\bErrorf|\bpanic!?|\bbail!)"
@@ -129,14 +135,15 @@ def compared(
     for one in changes:
         kinds.setdefault(kind_of(one.path), []).append(one)
     code, tests = kinds.get(CODE, []), kinds.get(TEST, [])
-    tests += [one for one in code if one.path.endswith(".rs") and _has_tests(one)]
+    product = [one for one in code if not (one.path.endswith(".rs") and _has_tests(one))]
+    tests += [one for one in code if one not in product]
     found: list[Weakening] = []
     result = ComparedTests()
     old, new = (TreeSide(changes, rest, old=is_old) for is_old in (True, False))
     if tests:
         changed = CodeChange(code_changed, cache(lambda: _gone(code)), rest, (old, new))
         result = compare.compare(tests, changed)
-        result = result.replace(weakenings=_not_default(result.weakenings, new))
+        result = result.replace(weakenings=_not_default(result.weakenings, new, product))
     found += collected.narrowed(changes, old, new)
     found += doctests.left_out(one for one in (*code, *tests) if one.path.endswith(".rs"))
     notes = list(result.notes)
@@ -145,9 +152,6 @@ def compared(
         found += weaker
         notes += expected
     written = (one for one in (*code, *tests) if ".min." not in one.path)
-    silenced, explained = new_silencers.found(written)
-    found += silenced
-    notes += explained
     settings, runs = kinds.get(SETTINGS, []), kinds.get(CI, [])
     hurried = [one for one in tests if _has(one.after or "", _MAY_WAIT)]
     if settings or runs or hurried:
@@ -160,12 +164,17 @@ def compared(
         found += exit_codes.loosened([*settings, *runs])
         found += test_commands.narrowed([*settings, *runs], new)
         found += pytest_runs.loosened([*settings, *runs], new)
+    heeded: tuple[str, ...] = ()
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 
+        heeded = silenced_rules.tightened(settings)
         found += silenced_rules.switched_off(settings)
         unread = silenced_rules.not_read(settings)
         result = result.replace(not_read=(*result.not_read, *unread))
+    silenced, explained = new_silencers.found(written, heeded)
+    found += silenced
+    notes += explained
     if runs:
         from rlm_ci.guard.loosened import ci_jobs, ci_matrix
 
@@ -175,13 +184,22 @@ def compared(
     return result.replace(weakenings=(*result.weakenings, *found), notes=tuple(notes))
 
 
-def _not_default(weakenings: tuple[Weakening, ...], tree: TreeSide) -> tuple[Weakening, ...]:
-    """Without tests that are left out only where a feature is off that is on by default."""
+def _not_default(
+    weakenings: tuple[Weakening, ...], tree: TreeSide, code: Sequence[TextChange]
+) -> tuple[Weakening, ...]:
+    """Without tests that are left out only where a feature is off that is on by default, or that
+    the code that they test asks for by now, too.
+    """
     gated = [one for one in weakenings if one.path.endswith(".rs") and "feature=" in one.message]
     if gated:
         from rlm_ci.guard.collected import cargo
 
-        gated = [one for one in gated if cargo.is_default(one.message, one.path, tree)]
+        asked = cargo.gated(code)
+        gated = [
+            one
+            for one in gated
+            if cargo.is_default(one.message, one.path, tree) or cargo.is_gated(one.message, asked)
+        ]
     return tuple(one for one in weakenings if one not in gated)
 
 
@@ -200,11 +218,14 @@ def _gone(code: Iterable[TextChange]) -> frozenset[str]:
 
     Keys and messages are there as words of a test, too.
     """
-    before, after = set[str](), set[str]()
+    before, after, short, words = set[str](), set[str](), set[str](), set[str]()
     for one in code:
         before |= _names(one.before or "")
         after |= _names(one.after or "")
-    return frozenset(before - after)
+        found = re.finditer(_SHORT, one.before or "", re.MULTILINE)
+        short |= {f'"{key[2]}' if key[2] else key[3] for key in found}
+        words |= set(re.findall(r"\w+", one.after or ""))
+    return frozenset((before - after) | {key for key in short if key.lstrip('"') not in words})
 
 
 def _names(text: str) -> set[str]:

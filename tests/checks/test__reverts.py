@@ -24,13 +24,16 @@ MORE = f"{TESTS}\n\ndef test_nothing():\n    assert due([]) == 0\n"
         ("due = sum\n", "Revert it\n\nThis reverts commit {}.", 0),
         ("due = max\n", "Revert it\n\nThis reverts commit {}.", 1),  # the code is another
         (None, "Revert it\n\nThis reverts commit {}.", 1),  # nor is it taken back
+        ("due = sum\n", 'Revert "Take the least" (#2)\n\nReverts #1', 0),
+        ("due = sum\n", 'Revert "Take the other" (#2)\n\nReverts #1', 1),
         ("due = sum\n", "Take it back", 1),
         ("due = sum\n", f"This reverts commit {'0' * 40}.", 1),
     ],
 )
 def test_a_revert(repo: GitRepo, code: str | None, message: str, weakened: int) -> None:
     repo.write_all({"till.py": "due = sum\n", "tests/test_till.py": TESTS}).commit()
-    repo.write_all({"till.py": "due = min\n", "tests/test_till.py": MORE}).commit()
+    repo.write_all({"till.py": "due = min\n", "tests/test_till.py": MORE})
+    repo.commit("Take the least (#1)")
     fix = repo.sha()
     repo.write("tests/test_till.py", TESTS)
     if code:

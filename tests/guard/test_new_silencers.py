@@ -35,6 +35,12 @@ def test_a_comment_that_silences_a_tool_is_told_once_a_file() -> None:
     assert silenced(TextChange(RUST, "", rust)) == ["silences a tool: #[allow(dead_code)]"]
 
 
+def test_a_line_that_a_test_of_types_forbids_is_no_silence() -> None:
+    line = "// @ts-expect-error\nf(1)\n"
+    assert silenced(TextChange("dts-test/f.test-d.ts", "", line)) == []
+    assert silenced(TextChange("src/f.ts", "", line)) == ["silences a tool: @ts-expect-error"]
+
+
 def test_one_that_moved_to_another_file_is_not_new() -> None:
     line = "import os  # noqa\n"
     assert silenced(TextChange(PY, line, ""), TextChange("b.py", None, line)) == []
@@ -104,12 +110,21 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "eslint": (JS, "", "f() // eslint-disable-line no-eval -- it is our own text\n"),
     "typescript": ("a.ts", "", "// @ts-expect-error the types lack it\nf()\n"),
     "typescript, of a type": ("a.ts", "", "// @ts-expect-error {a: null} is no option\nf()\n"),
+    "above, for a whole file of rust": (
+        RUST, "", "// the text has a test in it\n#![allow(dead_code)]\n",
+    ),
+    "above, for code of rust": (
+        RUST, "", "// no system calls this\n#[allow(dead_code)]\nfn a() {}\n",
+    ),
     "above, with it": (PY, "x = a\n", "# a is taken for a union here\nx = a  # type: ignore\n"),
 }  # fmt: skip
 #: The same with none.
 UNEXPLAINED: dict[str, tuple[str, str, str]] = {
     "another tool": (PY, "", "x = 1  # type: ignore[misc]  # pragma: no cover\n"),
     "two rules of rust": (RUST, "", "#[allow(dead_code, unused_mut)]\nfn a() {}\n"),
+    "documented code of rust": (
+        RUST, "", "/// Adds both numbers up.\n#[allow(dead_code)]\nfn a() {}\n",
+    ),
     "two rules of bandit": (PY, "", "x = 1  # nosec B101 B102\n"),
     "above, long since": (PY, "# a is a union\nx = a\n", "# a is a union\nx = a  # noqa\n"),
     "above code that is new": (PY, "", "# add both numbers up\nx = a  # type: ignore\n"),

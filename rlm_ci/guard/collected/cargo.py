@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from functools import lru_cache
 
 from rlm_ci.guard.protected import config_sections
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from rlm_ci.guard.collected.tree_side import TreeSide
+    from rlm_ci.guard.weakening import TextChange
 
 _MANIFEST = "Cargo.toml"
 _FEATURE = re.compile(r"\bfeature\s*=\s*\"([^\"]+)\"")
@@ -49,6 +52,22 @@ def is_default(text: str, path: str, tree: TreeSide) -> bool:
     return (
         bool(needed and manifest) and "not(" not in text and {*needed} <= _defaults(manifest or {})
     )
+
+
+def gated(code: Iterable[TextChange]) -> frozenset[str]:
+    """The features that code of Rust asks for more often than before."""
+    asked = Counter[str]()
+    for one in code:
+        if one.path.endswith(".rs"):
+            asked.update(_FEATURE.findall(one.after or ""))
+            asked.subtract(_FEATURE.findall(one.before or ""))
+    return frozenset(+asked)
+
+
+def is_gated(text: str, features: frozenset[str]) -> bool:
+    """Whether an attribute only asks for some of these features."""
+    needed = _FEATURE.findall(text)
+    return bool(needed) and "not(" not in text and features.issuperset(needed)
 
 
 def _defaults(manifest: dict[str, Any]) -> set[str]:

@@ -45,6 +45,13 @@ _ALL_CODE = re.compile(
 )
 
 
+#: What a job does that keeps pull requests in order, or hands on what others made.
+_CHORE = re.compile(
+    r"(?i)\b(?:auto-?)?(?:label(?:er)?|close|stale|comment|greet|welcome|assign|lock"
+    r"|push|publish|release|deploy|sync|backport)\b"
+)
+
+
 class _Job(Value):
     id: str
     name: str
@@ -119,11 +126,18 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
             continue
         kept = {job.id: job.name for job in _jobs(one.after or "")}
         for job in _jobs(one.before or ""):
-            if _filled(job.name) in now:
+            if _filled(job.name) in now or _is_chore(job, one.before or ""):
                 continue
             became = f"has the name {kept[job.id]!r} now" if job.id in kept else "is gone"
             message = f"the job {job.name!r} {became}: a required check may stand for it"
             yield Weakening(CI_WEAKENED, message, one.path, job.line, "old")
+
+
+def _is_chore(job: _Job, text: str) -> bool:
+    """Whether a job has the name of what tidies pull requests up, and runs no tool that judges."""
+    lines = text.split("\n")[job.line :]
+    after = next((at for at, one in enumerate(lines) if re.match(r" {0,2}[^\s#]", one)), len(lines))
+    return _CHORE.search(f"{job.id} {job.name}") is not None and not tools("\n".join(lines[:after]))
 
 
 def _filled(name: str) -> str:

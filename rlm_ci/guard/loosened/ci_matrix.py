@@ -58,6 +58,8 @@ def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
             gained = [one for one in now if (name, one) not in before]
             lost = [one for one in was if one not in known]
             lost = [one for one in lost if _counts(name, one, known, tree)]
+            if re.search(r"(?i)\bgo(?:lang)?\b", name) and _moved(was, now):
+                continue
             if len(lost) > len(gained):
                 shown = ", ".join(dict.fromkeys(lost))
                 message = f"CI no longer tests {name}: {shown[:120]}"
@@ -84,6 +86,15 @@ def _counts(name: str, value: str, known: Iterable[str], tree: TreeSide) -> bool
     if not version or not _VERSIONED.search(name):
         return False
     return not any(_number(version) < least for least in _minima(tree))
+
+
+def _moved(was: Iterable[str], now: Iterable[str]) -> bool:
+    """Whether only the oldest versions went as a newer one came: Go supports the last two."""
+    old, new = (
+        [_number(one) for one in map(_VERSION.fullmatch, side) if one] for side in (was, now)
+    )
+    is_newer = bool(old and new) and max(new) > max(old)
+    return is_newer and all(one in new for one in old if one >= min(new))
 
 
 def _minima(tree: TreeSide) -> Iterator[tuple[int, int]]:

@@ -30,6 +30,12 @@ _MAY_FAIL = re.compile(
     r"|<(?:testFailureIgnore|maven\.test\.failure\.ignore)>\s*true|\bignoreFailures\s*=\s*true",
     re.MULTILINE,
 )
+#: A step that uploads, and judges nothing.
+_HANDS_ON = re.compile(
+    r"^\s*(?:- )?(?:uses:\s*\S*(?:codecov|coveralls|upload|cache|comment)"
+    r"|run:\s*[\"']?(?:\S*/)?(?:codecov|coveralls|git|gh|echo)\b)",
+    re.MULTILINE,
+)
 #: Settings of runners by which fewer tests run, or none need to.
 _FEWER = re.compile(
     r"\b(?:passWithNoTests|allowOnly|dangerouslyIgnoreUnhandledErrors)[\"']?\s*:\s*true\b"
@@ -60,7 +66,7 @@ def loosened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     """What fails more silently than before, or never runs."""
     for find, rule, what in (
         (_by(_NEVER), CI_WEAKENED, "never runs"),
-        (_by(_MAY_FAIL), RUN, "may fail"),
+        (_may_fail, RUN, "may fail"),
         (_by(_FEWER), RUN, "leaves tests out"),
         (_shrugs, RUN, "may fail"),
     ):
@@ -86,6 +92,21 @@ def _by(pattern: re.Pattern[str]) -> Find:
         return [text.count("\n", 0, one.start()) + 1 for one in pattern.finditer(text)]
 
     return lines
+
+
+def _may_fail(path: str, text: str) -> list[int]:
+    """Where a failure is not seen, but of a step that only hands on what others measured."""
+    lines, found = text.split("\n"), _by(_MAY_FAIL)(path, text)
+    if not path.endswith((".yml", ".yaml")):
+        return found
+    return [number for number in found if not _HANDS_ON.search(_step(lines, number))]
+
+
+def _step(lines: Sequence[str], number: int) -> str:
+    """The step that has a line (1-based); "" if none has."""
+    start = next((at for at in range(number, 0, -1) if re.match(r"\s*- ", lines[at - 1])), 1)
+    step = [lines[start - 1], *_block(lines, start)]
+    return "\n".join(step) if number < start + len(step) else ""
 
 
 def _shrugs(path: str, text: str) -> list[int]:
@@ -115,9 +136,8 @@ def _loses(path: str, lines: Sequence[str], number: int) -> bool:
         return False
     if not path.endswith((".yml", ".yaml")):
         return not any("pipefail" in line for line in lines)
-    step = next((at for at in range(number, 0, -1) if re.match(r"\s*- ", lines[at - 1])), 1)
-    whole = [lines[step - 1], *_block(lines, step)]
-    return not _PIPEFAIL.search("\n".join(whole)) and not _DEFAULT_SHELL.search("\n".join(lines))
+    is_safe = _PIPEFAIL.search(_step(lines, number)) or _DEFAULT_SHELL.search("\n".join(lines))
+    return not is_safe
 
 
 def _block(lines: Sequence[str], number: int) -> Iterator[str]:

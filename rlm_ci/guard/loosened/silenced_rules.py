@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from functools import lru_cache
+from operator import attrgetter
 
 from rlm_ci.guard.lint_silencing import SILENCED
 from rlm_ci.guard.protected import config_sections
@@ -39,6 +40,8 @@ _MORE = re.compile(
     r"(?:^|\.)(?:strict|strict_\w+|check_untyped_defs|disallow_\w+|warn_\w+|branch"
     r"|no_implicit_\w+|extra_checks)$"
 )
+#: What begins a comment that silences the tools with such switches.
+_COMMENTS = {"mypy": "# type: ignore", "pyright": "# pyright: ignore", "ty": "# ty: ignore"}
 #: The section of ruff that its rules stand in, or stood in front of.
 _RUFF = re.compile(r"^(tool\.ruff\.)lint\.|^lint\.(?=(?:extend-)?select )")
 _WORDS = re.compile(r"[^\s,\[\]\"']+")
@@ -47,6 +50,8 @@ _RULE_OFF = re.compile(r"[\"']([\w@/-]{2,80})[\"']\s{0,4}:\s{0,4}\[?\s{0,4}(?:[\
 _RULED = re.compile(
     r"(?:^|/)(?:\.eslintrc[\w.]*|eslint\.config\.\w+|\.oxlintrc\.json|biome\.jsonc?)$"
 )
+#: A plugin whose rules have its name in front.
+_PLUGIN = re.compile(r"\beslint-plugin-([\w-]{2,60})")
 _STRICT = re.compile(r"\"(strict\w*|noImplicit\w+|noUnused\w+|noUnchecked\w+)\"\s{0,4}:\s{0,4}true")
 _TSCONFIG = re.compile(r"(?:^|/)tsconfig[\w.]*\.json$")
 #: Files that are all of one tool, and sectioned ones.
@@ -87,6 +92,27 @@ def switched_off(changes: Sequence[TextChange]) -> Iterator[Weakening]:
             shown = ", ".join(one[:100] for one in found[:_NAMED])
             yield Weakening(SILENCED, f"switches off: {shown}{more}", change.path)
     yield from _no_more(changes)
+
+
+def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
+    """Rules that were off for all, or not selected, and the comments of tools that look at more."""
+    silent, heeded = (
+        [
+            {what for one in changes for what in read(one.path, text(one) or "")}
+            for text in (attrgetter("before"), attrgetter("after"))
+        ]
+        for read in (_silent, _heeded)
+    )
+    more = [*(silent[0] - silent[1]), *(heeded[1] - heeded[0])]
+    rules = {_last(what) for what in more if not what.endswith(" ") and " " in what}
+    tools = {_tool(what) for what in more if what.endswith(" ") or " " not in what}
+    plugins = Counter[str]()
+    for one in changes:
+        if _RULED.search(one.path):
+            plugins.update({f"{name}/" for name in _PLUGIN.findall(one.after or "")})
+            plugins.subtract({f"{name}/": 2 for name in _PLUGIN.findall(one.before or "")})
+    rules |= set(+plugins)
+    return tuple(rules - {""} | {_COMMENTS[tool] for tool in tools & _COMMENTS.keys()})
 
 
 def not_read(changes: Sequence[TextChange]) -> Iterator[tuple[str, str]]:

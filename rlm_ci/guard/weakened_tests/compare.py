@@ -26,6 +26,7 @@ from rlm_ci.guard.weakened_tests.strength import (
     NOTHING,
     PRESENCE,
     conditions,
+    is_check,
     shape,
     strength,
 )
@@ -211,9 +212,10 @@ class _Comparing:
         for path, test in self.lost:
             told = telling(test.words) - {test.last_name, f'"{test.name}'}
             values = frozenset(filter(is_literal, told))
-            if any(_is_in(told, values, gain, words, one) for one, words, gain in takers):
+            is_merged = any(_is_in(told, values, gain, words, one) for one, words, gain in takers)
+            if is_merged or self._is_inherited(path, test):
                 self._note(MERGED, path, test, "old")
-            elif self.code.changed and not self.code.gone().isdisjoint(test.words):
+            elif self.code.changed and not self.code.gone().isdisjoint(rewritten.names(test)):
                 self._note(OBSOLETE, path, test, "old")
                 obsolete[path] += 1
             else:
@@ -236,14 +238,30 @@ class _Comparing:
                 what = f"{test.name[:_SHOWN]} is gone"
                 self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
 
+    def _is_inherited(self, path: str, test: Case) -> bool:
+        """Whether the class of a test has it from a base class by now."""
+        owner = self.new[path].classes.get(test.name.rpartition(".")[0])
+        bases = {base.rpartition(".")[2] for base in owner.bases} if owner else set()
+        return bool(bases) and any(
+            case.last_name == test.last_name and case.name.split(".")[-2] in bases
+            for case in self._now()
+            if "." in case.name
+        )
+
     def _written_anew(self, gone: Collection[tuple[str, Case]]) -> frozenset[int]:
-        """Pair the tests that were written anew together with the code; their ids."""
-        if not (gone and self.added and self.code.changed):
+        """Pair the tests that were written anew together with the code; their ids.
+
+        Without it, those that claim as much in their place are no more than noted.
+        """
+        if not (gone and self.added):
             return frozenset()
         paired = {id(test): id(kept) for _, test, _, kept in self.pairs}
         found = rewritten.successors(gone, self.added, (self.old, self.new), paired)
+        if not self.code.changed:
+            found = [one for one in found if rewritten.claims_as_much(one[1], one[2])]
         for path, test, new in found:
-            self.pairs.append((path, test, path, new))
+            if self.code.changed:
+                self.pairs.append((path, test, path, new))
             self._note(RENAMED, path, new)
         taken = {id(new) for *_, new in found}
         self.added = [place for place in self.added if id(place[1]) not in taken]
@@ -336,7 +354,7 @@ class _Comparing:
         near = {said: _nearest(said, gained) for _, said in lost}
         parts.sort(key=lambda one: (-one[1], -near[one[0]]))
         text = min(parts, key=lambda one: (near[one[0]], -one[1]))[0][:_SHOWN]
-        helped = any(_is_checking(word) for word in more)
+        helped = any(is_check(word, path, new.text) for word in more)
         helped = helped or any(one.facts.claims for one in self._named(new) if one.name in more)
         helped = helped or (new.facts.cases or 0) > (old.facts.cases or 0)
         if not helped:
@@ -350,9 +368,8 @@ class _Comparing:
                 if now < asked:
                     return f"asks for less than: {said[:_SHOWN]}"
         less = Counter(old.words) - Counter(new.words)
-        if not any(
-            word in less and is_literal(word) for _, said in lost for word in words_of(said)
-        ):
+        values = (said for _, said in lost if strength(said) > PRESENCE)
+        if not any(word in less and is_literal(word) for said in values for word in words_of(said)):
             return ""
         if self.code.changed:
             self._note(EXPECTED, path, new)
@@ -477,7 +494,8 @@ class _Comparing:
                     continue
                 key = (earlier[one.owner], "") if one.owner else ("", one.text)
                 known[key] -= 1
-                if known[key] >= 0:
+                old = self.old[path].skips
+                if known[key] >= 0 or rewritten.is_gate_as_wide(one, old, file.skips):
                     continue
                 told = f"{one.owner}: {one.text}" if one.owner else one.text
                 if one.has_reason:
@@ -578,7 +596,3 @@ def _takes_another(old: Case, new: Case) -> bool:
 def _is_about(claim: str, test: Case) -> bool:
     """Whether the test still has something that a claim names."""
     return not telling(words_of(claim)).isdisjoint(test.words)
-
-
-def _is_checking(name: str) -> bool:
-    return name.lstrip("_").lower().startswith(("check", "verify", "expect_", "ensure"))

@@ -73,16 +73,18 @@ def _of_go(text: str, file: str) -> int | None:
     """The rows of all tables that the test goes through."""
     found = []
     for name in dict.fromkeys(_GO_WHOLE.findall(text)):
-        for source in (text, file):
-            if table := re.search(_GO_TABLE.format(name), source):
-                kind = _STRUCT.match(source, table.end())
-                at = kind.end() if kind else table.end()
-                if source[table.end() :].lstrip("*").startswith("struct"):
-                    at = end(source, at)
-                    at += len(source[at:]) - len(source[at:].lstrip())
-                if source[at : at + 1] == "{":
-                    found.append(_elements(source, at))
-                break
+        pattern = re.compile(_GO_TABLE.format(name))
+        tables = [(text, table.end()) for table in pattern.finditer(text)]
+        if not tables and (outside := pattern.search(file)):
+            tables = [(file, outside.end())]
+        for source, start in tables:
+            kind = _STRUCT.match(source, start)
+            at = kind.end() if kind else start
+            if source[start:].lstrip("*").startswith("struct"):
+                at = end(source, at)
+                at += len(source[at:]) - len(source[at:].lstrip())
+            if source[at : at + 1] == "{":
+                found.append(_elements(source, at))
     return sum(found) if found else None
 
 

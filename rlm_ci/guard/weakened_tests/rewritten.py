@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
+from operator import le
 
 from rlm_ci.guard.weakened_tests import listed_cases
 from rlm_ci.guard.weakened_tests.cases import telling, words_of
+from rlm_ci.guard.weakened_tests.strength import strength
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rlm_ci.guard.weakened_tests.cases import Case, CaseFile
+    from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Skip
 
     Placed = tuple[str, Case]
 
@@ -103,3 +105,40 @@ def subtest(test: Case, line: int) -> Counter[str]:
     if start < 0 or listed_cases.end(test.text, start + 5) <= len(text):
         return Counter()
     return words_of(test.text[start : listed_cases.end(test.text, start + 5)])
+
+
+def claims_as_much(old: Case, new: Case) -> bool:
+    """Whether a test has as many claims as another, each as strong, and is no shorter."""
+    was, now = (
+        sorted((strength(said) for _, said in case.facts.claims), reverse=True)
+        for case in (old, new)
+    )
+    return old.size <= new.size and all(map(le, was, now)) and len(was) <= len(now)
+
+
+def names(test: Case) -> set[str]:
+    """The words of a test, and what the names of its classes say that they test."""
+    return {*test.words, *(part.removeprefix("Test") for part in test.name.split(".")[:-1])}
+
+
+def is_gate_as_wide(gate: Skip, before: Iterable[Skip], after: Sequence[Skip]) -> bool:
+    """Whether a ``cfg`` of Rust for no single test asks for no more than one that it replaced."""
+    texts = {skip.text for skip in after}
+    return "cfg(" in gate.text and any(
+        all(map(set.issubset, _asked(gate.text), _asked(skip.text)))
+        for skip in before
+        if not skip.owner and "cfg(" in skip.text and skip.text not in texts
+    )
+
+
+def _asked(gate: str) -> tuple[set[str], set[str]]:
+    """What a ``cfg`` of Rust asks for, but for alternatives; and what it rules out."""
+    asked, depth = (set[str](), set[str]()), list[str]()
+    for part in re.findall(r"\w+\(|\)|[\w=\"-]+", gate):
+        if part == ")":
+            depth = depth[:-1]
+        elif part[-1] == "(":
+            depth.append(part)
+        elif "not(" in depth or "any(" not in depth:
+            asked["not(" in depth].add(part)
+    return asked

@@ -338,7 +338,7 @@ _SCRIPT = _Language(
                r"|(?:not)?(?:[dD]eepEqual|[tT]hrows(?:Async)?)|rejects|resolves)\("),
     re.compile(r"\bfunction\*? ?(\w{1,200})\(|^(?:export )?let (\w{1,200})(?::[^=]{1,200})?="
                r"(?=.{0,2000}(?:=>|\bfunction\b))"),
-    re.compile(r"\b(?:it|test|describe|context|suite|specify)\.only\b|\bf(?:it|describe)\("
+    re.compile(r"\b(?:it|test|describe|context|suite|specify)\.only\b(?=[(.`])|\bf(?:it|describe)\("
                r"|\{only:true"),
     caught=re.compile(""),
 )  # fmt: skip

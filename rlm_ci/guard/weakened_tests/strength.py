@@ -85,3 +85,12 @@ def conditions(claim: str) -> list[str]:
 def shape(claim: str) -> str:
     """A claim without its texts and numbers."""
     return re.sub(_NUMBER, "0", re.sub(_QUOTED.replace("+", "*"), '""', claim))
+
+
+def is_check(name: str, path: str, text: str) -> bool:
+    """Whether a function has the name of a check; in Go, it is called with the test in ``text``."""
+    is_named = name.lstrip("_").lower().startswith(("check", "verify", "expect_", "ensure"))
+    if is_named or not path.endswith(".go"):
+        return is_named
+    is_like = re.search(r"(?i)equal|match|panic|err|nil|assert|must|require|want", name)
+    return is_like is not None and re.search(rf"\b{name}\(t[,)]", text) is not None

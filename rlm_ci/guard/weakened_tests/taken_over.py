@@ -60,7 +60,9 @@ def is_implied(claim: str, text: str) -> bool:
         lost = lost.left
     if not isinstance(lost, ast.Name | ast.Attribute | ast.Subscript):
         return False
-    return re.search(rf"(?<![\w.]){re.escape(text_of(lost))}(?:\.|\[)", text) is not None
+    used = r"[.\[]" if isinstance(lost, ast.Name) else r"(?:[.\[),]|$)"
+    pattern = rf"(?m)(?<![\w.]){re.escape(text_of(lost))}{used}"
+    return re.search(pattern, text) is not None
 
 
 def _expression(claim: str) -> ast.expr | None:

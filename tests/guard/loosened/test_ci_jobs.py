@@ -39,6 +39,7 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "a newer action": ("checkout@v4", "checkout@v6", []),
     "another order of words": ("pytest -q", "pytest --quiet tests", []),
     "one tool for another": ("mypy", "pyright", []),
+    "one formatter for another": ("mypy", "mdformat", []),
     "two tools for two": ("ruff check .\n          mypy", "pyright\n          ruff format .", []),
     "a step less": ("      - name: Test\n        run: pytest -q\n", "", [WEAKENED]),
     "a tool less": ("          mypy\n", "", [WEAKENED]),
@@ -71,6 +72,20 @@ def test_a_key_of_the_matrix_may_have_another_name() -> None:
     before = CI.replace("All tests", "Tests on ${{ matrix.version }}")
     change = TextChange(PATH, before, before.replace("matrix.version", "matrix.node"))
     assert list(weakened([change])) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "is_told"),
+    [
+        ("label:\n    steps:\n      - uses: actions/labeler@v6\n", False),
+        ("size:\n    name: Label the PR size\n    steps:\n      - uses: a/size@v1\n", False),
+        ("label:\n    steps:\n      - run: pytest -q\n", True),
+        ("analyze:\n    steps:\n      - uses: a/size@v1\n", True),
+    ],
+)
+def test_a_job_that_only_tidies_up_judges_nothing(job: str, *, is_told: bool) -> None:
+    before = f"on: [pull_request]\njobs:\n  {job}"
+    assert bool(list(weakened([TextChange(PATH, before, None)]))) is is_told
 
 
 def test_each_job_of_a_workflow_that_is_gone_is_named() -> None:

@@ -43,6 +43,14 @@ CASES: dict[str, tuple[str, str, dict[str, str], str]] = {
     "a system": ("[ubuntu-24.04, windows-2025]", "[ubuntu-24.04]", {}, "os: windows-2025"),
     "a newer image": ("ubuntu-24.04, windows-2025", "ubuntu-26.04, windows-2025", {}, ""),
     "newer versions": ('"3.12", "3.13", "3.14"', '"3.13", "3.14", "3.15"', {}, ""),
+    "the oldest of Go for the newest": (
+        '- 1.24.x\n          # the last\n          - "1.25"', '- "1.25"\n          - "1.26"', {},
+        "",
+    ),
+    "the newest of Go": (
+        '- 1.24.x\n          # the last\n          - "1.25"', "- 1.23.x", {},
+        "go-version: 1.24.x, 1.25",
+    ),
     "shards": ("[1, 2, 3]", "[1, 2]", {}, ""),
     "another order": ('"3.12", "3.13", "3.14"', '"3.14", "3.13", "3.12"', {}, ""),
     "a list of several lines": (

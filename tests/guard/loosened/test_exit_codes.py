@@ -34,6 +34,16 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "never by a negation": ("  test:", "  test:\n    if: ${{ !true }}", [CI_WEAKENED]),
     "sometimes": ("  test:", "  test:\n    if: github.ref != 'false'", []),
     "may fail": ("run: pytest -q", "run: pytest -q\n        continue-on-error: true", [RUN]),
+    "an upload may fail": (
+        CI, f"{CI}      - uses: codecov/codecov-action@v5\n        continue-on-error: true\n", [],
+    ),
+    "a command of git may fail": (
+        CI, f"{CI}      - run: git push --delete x\n        continue-on-error: true\n", [],
+    ),
+    "all of a job may fail, behind an upload": (
+        CI, f"{CI}      - uses: codecov/codecov-action@v5\n  more:\n    continue-on-error: true\n",
+        [RUN],
+    ),
     "may fail by an expression": (
         "run: pytest -q", "run: pytest -q\n        continue-on-error: ${{ true }}", [RUN],
     ),

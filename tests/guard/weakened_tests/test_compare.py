@@ -85,6 +85,7 @@ HOSTILE: dict[str, tuple[dict[str, str], set[str]]] = {
     "js: deletes": ({"web/add.test.ts": swap(JS, JS.split("\n")[4] + "\n", "")},
                     {"test-removed"}),
     "js: skips": ({"web/add.test.ts": swap(JS, "it('adds'", "it.skip('adds'")}, {"test-skipped"}),
+    "js: hands only on": ({"web/add.test.ts": JS + "\nrun({ only: it.only })\n"}, set()),
     "js: only": ({"web/add.test.ts": swap(JS, "it('adds'", "it.only('adds'")}, {"test-focused"}),
     "js: x": ({"web/add.test.ts": swap(JS, "describe(", "xdescribe(")}, {"test-skipped"}),
     "js: weakens": ({"web/add.test.ts": swap(JS, "toBe(3)", "toBeDefined()")},

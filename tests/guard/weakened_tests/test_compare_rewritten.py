@@ -203,6 +203,8 @@ OPTION = """\
 		}
 	})
 """
+KEPT = "def test_a():\n    assert g() == 1\n"
+OWNED = "    def test_size(self):\n        assert f(self.size) == 1\n"
 SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
     "a case of a list, by a function beside": (PY, WRITES, LISTED, {}),
     "in a macro": (JS, EXTENDS, MACRO, {}),
@@ -226,6 +228,18 @@ SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
     "one value for a range": (
         JS, "test('a', t => {\n  t.true(n >= 0 && n <= 1);\n});\n",
         "test('a', t => {\n  t.is(n, 1);\n});\n", {},
+    ),
+    "an error by a helper of Go": (
+        GO, "func TestA(t *testing.T) {\n\tif r := f(); r == nil {\n\t\tt.Errorf(\"x\")\n\t}\n}\n",
+        'func TestA(t *testing.T) {\n\tPanicMatches(t, f, "x")\n}\n', {},
+    ),
+    "a test of a class from its base": (
+        PY, f"class Base:\n{OWNED}class TestA(Base):\n{OWNED}",
+        f"class Base:\n{OWNED}class TestA(Base):\n    size = 2\n", {},
+    ),
+    "that something is there, which is used": (
+        PY, "def test_a():\n    assert a.stats\n    stats = a.stats\n    assert stats.n == 1\n",
+        "def test_a():\n    stats = a.stats\n    assert stats.n == 1\n", {},
     ),
     "nothing, where something was": (
         PY, "def test_a():\n    assert f() == 'x'\n", "def test_a():\n    assert f() == ''\n", {},
@@ -259,6 +273,18 @@ LESS: dict[str, tuple[str, str, str, str]] = {
     "a helper that nobody calls": (
         JS, TIMED, TIMED.replace("  t.true(Math", "  // t.true(Math") + WITHIN,
         "respects the backoff no longer says: t.true(Math.abs(seen-expected)<offset,`took ${seen}`",
+    ),
+    "a helper of Go that checks nothing": (
+        GO, "func TestA(t *testing.T) {\n\tif r := f(); r == nil {\n\t\tt.Errorf(\"x\")\n\t}\n}\n",
+        'func TestA(t *testing.T) {\n\tshow(t, f, "x")\n}\n', "TestA no longer says: if r:=f()",
+    ),
+    "a test of a class that its base has not": (
+        PY, f"class Other:\n{OWNED}class TestA(Base):\n{OWNED}",
+        f"class Other:\n{OWNED}class TestA(Base):\n    size = 2\n", "TestA.test_size is gone",
+    ),
+    "that something is there, which is not used": (
+        PY, "def test_a():\n    assert a.stats\n    assert a.n == 1\n",
+        "def test_a():\n    assert a.n == 1\n", "test_a no longer says: assert a.stats",
     ),
     "one of two in one": (
         JS, "test('a', t => {\n  t.true(n >= 2 && n < 30);\n});\n",
@@ -304,6 +330,32 @@ def test_what_is_said_of_a_failure_is_no_claim(path: str, text: str) -> None:
     assert compare([TextChange(path, text, text.replace("one", "other"))]).weakenings == ()
     gone = text.replace("pytest.fail", "print").replace("t.Errorf", "t.Logf")
     assert len(compare([TextChange(path, text, gone)]).weakenings) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_told"),
+    [
+        ("assert future.result(1)", "assert future.result(5)", False),
+        ("assert future.result() == 1", "assert future.result() == 5", True),
+        ("assert f() == 'all'\n    assert g() == 1", "assert f() == 'all'", True),
+    ],
+)
+def test_the_argument_of_what_is_true_is_no_expected_value(
+    old: str, new: str, *, is_told: bool
+) -> None:
+    before = f"def test_a():\n    {old}\n"
+    change = TextChange(PY, before, before.replace(old, new))
+    assert bool(compare([change]).weakenings) is is_told
+
+
+def test_with_no_code_a_test_in_its_place_claims_as_much() -> None:
+    before = f"{KEPT}def test_list_of_all():\n    box = open(5)\n    assert box.list(6, 7) == 8\n"
+    new = "def test_every_row_of_the_list():\n    box = fill(5)\n    assert box.rows(6, 7) == 4\n"
+    more = TextChange(PY, before, f"{KEPT}{new}    assert box.rows(3) == 0\n")
+    assert compare([more]).weakenings == ()
+    less = new.replace("assert box.rows(6, 7) == 4", "box.rows(6, 7, box, fill, 4)")
+    (found,) = compare([TextChange(PY, before, f"{KEPT}{less}")]).weakenings
+    assert found.message == "test_list_of_all is gone"
 
 
 def test_a_subtest_goes_with_the_option_that_it_names() -> None:

@@ -42,6 +42,7 @@ CASES = {
     "none": (".js", "it('x', () => { for (const a of [1]) {} })", None),
     "rows of Go": (".go", GO, 2),
     "rows of a map": (".go", GO_MAP, 3),
+    "a name for two tables": (".go", f"{GO}{GO}", 4),
     "a slice of a table": (".go", GO.replace("range tests", "range tests[:1]"), None),
     "no table of Go": (".go", "func TestA(t *testing.T) {}", None),
     "rstest": (".rs", "#[rstest]\n#[case(1)]\n#[case::two(2)]\nfn a(#[case] b: u8) {}", 2),
