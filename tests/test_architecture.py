@@ -58,6 +58,7 @@ LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 #: One library, one file: whoever replaces it edits that one.
 HOMES = {
     "regex": "text/patterns.py",
+    "backports": "text/unpacking.py",
     "jinja2": "resources/loader.py",
     "jsonschema": "resources/loader.py",
     "unidiff": "git/patches.py",

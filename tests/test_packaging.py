@@ -175,8 +175,8 @@ def test_the_metadata(wheel: Path) -> None:
     required = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
     core = {canonicalize_name(r.name) for r in required if not r.marker}
     assert core == {"jinja2", "jsonschema", "markdown-it-py", "pathspec", "rich", "unidiff"}
-    extras = {"github", "models", "copilot", "fast", "monty", "repl", "syntax", "review", "wiki",
-        "site", "archive", "bench", "mcp", "dask", "all", *FRAMEWORKS}  # fmt: skip
+    extras = {"github", "models", "copilot", "fast", "zstd", "monty", "repl", "syntax", "review",
+        "wiki", "site", "archive", "bench", "mcp", "dask", "all", *FRAMEWORKS}  # fmt: skip
     assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 

@@ -85,8 +85,9 @@ def build(
     metrics: Mapping[str, Any],
     subject: Subject,
     usage: Usage,
+    notes: Sequence[str] = (),
 ) -> Report:
-    """The report: the answer with its evidence, or why there is none.
+    """The report: the answer with its evidence, or why there is none; ``notes`` on the context.
 
     A place outside of the work tree is no evidence: readers cannot look it up. A citation that
     does not hold is a finding of severity medium, a failure of the planner is high.
@@ -103,7 +104,7 @@ def build(
         )
     part = Part(
         PART,
-        _summary(final, cited, metrics),
+        _summary(final, cited, metrics, notes),
         {"status": final.status, **metrics},
         tuple(findings),
         state=INCOMPLETE if final.exit_code not in (OK, FINDINGS) else None,
@@ -122,7 +123,12 @@ def _is_in_worktree(place: Location) -> bool:
     return not os.path.isabs(place.path) and ".." not in place.path.split("/")
 
 
-def _summary(final: FinalState, cited: CitedAnswer | None, metrics: Mapping[str, Any]) -> str:
+def _summary(
+    final: FinalState,
+    cited: CitedAnswer | None,
+    metrics: Mapping[str, Any],
+    notes: Sequence[str],
+) -> str:
     parts = [final.reason]
     if final.status == PASSED and cited is not None:
         held = text_printable.count(cited.verified, "citation")
@@ -139,6 +145,7 @@ def _summary(final: FinalState, cited: CitedAnswer | None, metrics: Mapping[str,
         parts.append(f"{number} named a model that is not allowed")
     if final.status != PASSED and cited is not None:
         parts.append("the answer is what it had by then")
+    parts += notes
     if metrics.get("sandbox") == "none":
         parts.append("its code ran without a sandbox")
     return "; ".join(parts)

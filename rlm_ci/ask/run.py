@@ -282,6 +282,7 @@ class AskRun(Attempt):
             ),
             subject=Subject(head=options.head, worktree=self._commit is None),
             usage=self._usage(),
+            notes=context.notes,
         )
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import lru_cache
+from io import BytesIO
 from itertools import accumulate
 
 from rlm_ci.change.change_set import require
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.system import files
 from rlm_ci.text.printable import encodable, printable
+from rlm_ci.text.unpacking import DecodedText, UnpackLimit, UnreadableTextError
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -41,15 +43,46 @@ def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None
     if place.line_start is None:
         return None
     lines = _lines(content)
-    end = place.line_end or place.line_start
-    if not 1 <= place.line_start <= end <= len(lines):
-        one = place.line_start == end
-        asked = f"line {end} is" if one else f"lines {place.line_start}-{end} are"
-        return f"{asked} not in the file, which has {len(lines)}"
-    said = "\n".join(lines[place.line_start - 1 : end])
-    if place.quote is not None and encodable(said) != encodable(place.quote):
+    start, end = place.line_start, place.line_end or place.line_start
+    why = _line_flaw(place.quote, start, end, lines[max(0, start - 1) : end], len(lines))
+    if why is not None and (text := _decoded_lines(content, start, end)) is not None:
+        return _line_flaw(place.quote, start, end, *text)
+    return why
+
+
+def _line_flaw(
+    quote: str | None, start: int, end: int, lines: Sequence[str], number: int
+) -> str | None:
+    """Why ``lines``, those from ``start`` to ``end`` of ``number``, are not the quote's."""
+    if not 1 <= start <= end <= number:
+        which = f"line {end} is" if start == end else f"lines {start}-{end} are"
+        return f"{which} not in the file, which has {number}"
+    if quote is not None and encodable("\n".join(lines)) != encodable(quote):
         return "these lines do not have the quote"
     return None
+
+
+def _decoded_lines(content: bytes, first: int, last: int) -> tuple[list[str], int] | None:
+    """Lines of a file as a context reads it, and the number of all; None if it is plain UTF-8."""
+    lines: list[str] = []
+    number = 0
+    parts: list[bytes] = []
+    try:
+        text = DecodedText(BytesIO(content), UnpackLimit())
+        for block in text.blocks():
+            parts.append(block)
+            if b"\n" in block:
+                *ended, begun = b"".join(parts).split(b"\n")
+                inside = ended[max(0, first - number - 1) : max(0, last - number)]
+                lines += (line.decode().rstrip("\r") for line in inside)
+                number += len(ended)
+                parts = [begun]
+    except UnreadableTextError:
+        return None
+    if begun := b"".join(parts):
+        number += 1
+        lines += [begun.decode().rstrip("\r")] if first <= number <= last else []
+    return (lines, number) if text.read_as else None
 
 
 @lru_cache(maxsize=16)

@@ -265,6 +265,9 @@ SYMBOLIC: tuple[Setting, ...] = (
     Setting("context.source", "the long text to ask about: a file, a folder, a glob, - for "
             "standard input, or a context object", env=("RLM_CONTEXT_PATH",),
             flag="--context", metavar="PATH", file=False),
+    Setting("context.encoding", "how the files of a context are read: by their BOM and bytes "
+            "(auto), without decoding (bytes), or in an encoding such as shift_jis", "auto",
+            flag="--context-encoding", metavar="NAME"),
     Setting("symbolic.environment", "how a question is answered: by plans that look into the text "
             "(symbolic), or by code that reads all of it (repl)", "symbolic", "choice",
             choices=("symbolic", "repl"), flag="--environment", metavar="NAME"),

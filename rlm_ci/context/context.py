@@ -30,7 +30,7 @@ from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Self
 
     from rlm_ci.context.builder.digests import ContextDigests
@@ -74,6 +74,9 @@ class Context(Closing):
         self.overlap_bytes = known.layout.overlap
         self.files = known.files
         self.omitted = known.omitted
+        self.decoded = known.decoded
+        #: What a reader must know of the source; a run replaces it by what its record has.
+        self.notes = notes(known.omitted, known.decoded)
         self._pointers = Pointers(known.object_id, known.layout)
         self.resolve = self._pointers.resolve
         self.pointer = self._pointers.to_chunk
@@ -306,6 +309,16 @@ class Context(Closing):
             return (), False
         more = last + 1 < len(self.files) and self.files[last + 1].start < end
         return self.lines(start, min(end, self.files[last].end)), more
+
+
+def notes(omitted: Mapping[str, int], decoded: Mapping[str, int]) -> tuple[str, ...]:
+    """What the text does not have of its source, and what of it was decoded."""
+    rows = (("left out", "", omitted), ("decoded", "from ", decoded))
+    return tuple(
+        f"{name}: " + "; ".join(f"{number:,} {word}{printable(kind)}"
+                                for kind, number in numbers.items())
+        for name, word, numbers in rows if numbers
+    )  # fmt: skip
 
 
 def _encoded(query: str) -> bytes:

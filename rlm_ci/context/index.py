@@ -34,6 +34,7 @@ class IndexHeader(Value):
     layout: ChunkLayout
     files: Pieces
     omitted: Mapping[str, int] = {}
+    decoded: Mapping[str, int] = {}
 
 
 class ContextIndex(Value):
@@ -62,6 +63,8 @@ class ContextIndex(Value):
             yield FILES_END
         if head.omitted:
             yield f',\n    "omitted": {dumps(head.omitted)}'
+        if head.decoded:
+            yield f',\n    "decoded": {dumps(head.decoded)}'
         yield (
             f'\n  }},\n  "chunking": {{"target_bytes": {layout.target}, '
             f'"overlap_bytes": {layout.overlap}, "strategy": "{STRATEGY}"}},{chunk_table.BEGIN}'
@@ -78,7 +81,8 @@ def _piece_record(piece: SourceFile) -> str:
         from base64 import b64encode
 
         whole = f', "path_b64": "{b64encode(os.fsencode(piece.path)).decode()}"'
+    read_as = f', "read_as": {dumps(piece.read_as)}' if piece.read_as else ""
     return (
         f'      {{"path": {dumps(path)}{whole}, "start": {piece.start}, "end": {piece.end}, '
-        f'"blob": {dumps(piece.blob)}}}'
+        f'"blob": {dumps(piece.blob)}{read_as}}}'
     )

@@ -219,8 +219,8 @@ class _Reader:
         if flaw is not None:
             raise self._damage(flaw)
         pieces = self.pieces(source.get("files", []), size, Pieces())
-        omitted = self._omitted(source.get("omitted", {}))
-        return IndexHeader(object_id, created_at, layout, pieces, omitted)
+        numbers = (self._numbers(source.get(name, {}), name) for name in ("omitted", "decoded"))
+        return IndexHeader(object_id, created_at, layout, pieces, *numbers)
 
     def digests(self, chunks: list[Any], layout: ChunkLayout) -> bytes:
         """The hashes of the chunks; their bounds must be those of the layout."""
@@ -283,7 +283,10 @@ class _Reader:
                     f"{name[:-1]} ({printable(path[:200])}) has bytes {start}-{stop}, which do not "
                     f"follow {end} or leave the source"
                 )
-            known.add(path, start, stop, blob)
+            read_as = record.get("read_as", "")
+            self._require(type(read_as) is str and len(read_as) <= _REASONS,
+                          f"{name}read_as is not a short text")  # fmt: skip
+            known.add(path, start, stop, blob, read_as)
             end = stop
         return known
 
@@ -295,12 +298,12 @@ class _Reader:
         except (ValueError, TypeError):
             raise self._wrong(f"{name}path_b64 is not base64") from None
 
-    def _omitted(self, record: Any) -> dict[str, int]:
+    def _numbers(self, record: Any, name: str) -> dict[str, int]:
         fine = type(record) is dict and len(record) <= _REASONS and all(
             len(why) <= _REASONS and type(number) is int and number >= 0
             for why, number in record.items()
         )  # fmt: skip
-        self._require(fine, "source.omitted does not count reasons")
+        self._require(fine, f"source.{name} does not count reasons")
         return dict(record)
 
     def _fields(self, record: Any, name: str, types: Mapping[str, type]) -> list[Any]:

@@ -12,6 +12,7 @@ from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.pipelines.attempt import NoContextError
 from rlm_ci.system import files
+from rlm_ci.text.encodings import BYTES
 from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
@@ -63,7 +64,12 @@ class RunContext:
                 return {"object_id": None, "why": str(error)}
             source = self._work.settings.context.source
             adopted = bool(source) and source != STDIN and is_object(os.path.abspath(source))
-            return {"object_id": kept.object_id, "stamp": kept.stamp(), "adopted": adopted}
+            return {
+                "object_id": kept.object_id,
+                "stamp": kept.stamp(),
+                "adopted": adopted,
+                "notes": list(kept.notes),
+            }
 
         known = self._record.fact("context", "start", {}, produce)
         self.is_adopted = known.get("adopted", False)
@@ -71,6 +77,13 @@ class RunContext:
             raise NoContextError(known["why"])
         if kept is not None:
             return kept
+        context = self._again(folder, known)
+        # A run from before there were notes has none in its prompts.
+        context.notes = tuple(known.get("notes", ()))
+        return context
+
+    def _again(self, folder: str, known: Mapping[str, Any]) -> Context:
+        """The context that the record knows. Raises DamagedError for another one."""
         if self._work.replay:
             theirs = os.path.join(os.path.dirname(self._work.replay), "rlm", "context")
             context = build(theirs, folder, adopt=True)
@@ -105,6 +118,7 @@ class RunContext:
             without=self._work.skipped,
             required=True,
             adopt=True,
+            encoding=settings.context.encoding if source else BYTES,
             environ=settings.environ,
         )
 

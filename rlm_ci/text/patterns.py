@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from regex import Match
 
-#: Seconds that one line may take.
+#: Seconds that one line may take, and more for each of its characters.
 SECONDS = 10.0
+PER_CHARACTER = 1 / (2 << 20)
 #: Characters of an expression, with those that its repeats write out when it is compiled.
 _WRITTEN_OUT = 200_000
 _REPEAT = re.compile(r"\{([\s0-9]+)")
@@ -56,7 +57,8 @@ class LinePattern:
     def matches(self, line: str) -> Iterator[Match[str]]:
         """Raises PatternError when the time is over, or the memory is full."""
         try:
-            for match in self._compiled.finditer(line, timeout=self._left()):
+            longest = SECONDS + PER_CHARACTER * len(line)
+            for match in self._compiled.finditer(line, timeout=min(self._left(), longest)):
                 yield match
                 self._left()
         except TimeoutError:
@@ -71,7 +73,7 @@ class LinePattern:
         left = self._end - monotonic()
         if left <= 0:
             raise TimeoutError
-        return min(left, SECONDS)
+        return left
 
 
 def _repeats(text: str) -> int:

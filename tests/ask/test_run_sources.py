@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,12 @@ from testing.ask_stage import (  # fmt: skip
     final,
     going_on,
     log,
+    prompt_of,
     read,
     require_state,
     span,
 )
+from testing.repl_stage import Coder, repl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,11 +59,45 @@ def test_a_folder_is_its_files_one_after_the_other(stage: Asking) -> None:
     stage.repo.write("logs/b.log", "second\n" * 9).write("logs/a.log", "first\nand more\n")
     stage.repo.write("logs/c.bin", b"\0\1\2").commit()
     _, run = glanced(stage, "logs")
+    assert "- left out: 1 binary\n" in stage.prompts()[0]
+    assert run.report["parts"][0]["summary"].endswith("; left out: 1 binary")
     assert source(run) == b"first\nand more\n" + b"second\n" * 9
     assert answer(run) == "It begins so [logs/a.log:1-2, logs/b.log:1]."
     assert len(run.report["documents"][0]["evidence"]) == 2
     checked = stage.cli("verify", run.id)
     assert checked.code == 0, checked
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("environment", ["symbolic", "repl"])
+def test_an_encoded_log_has_its_errors(stage: Asking, environment: str) -> None:
+    """A count that says 0, and holds, is the worst answer: UTF-16 of PowerShell, and packed."""
+    text = "all is well\r\n" * 999 + "ERROR disk full é\r\n"
+    stage.repo.write("logs/ps.log", text.encode("utf-16"))
+    stage.repo.write("logs/old.log.gz", gzip.compress(text.encode()))
+    stage.repo.write("logs/shot.bin", b"\0\1").commit()
+    notes = "left out: 1 binary; decoded: 1 from gzip; 1 from utf-16-le"
+    if environment == "symbolic":
+        counts = [{"pattern": "ERROR", "by": "file", "reason": "count"}]
+        reads = [read(span(12_990, 13_000), 10)]
+        said = f"Two [count:0:1], {span(12_990, 13_000)}"
+        stage.llm.script(Script(going_on(counts=counts, reads=reads), final(said)))
+    else:
+        look = repl("print(context.count('ERROR'), read('bytes:12990-13000'))")
+        end = repl("FINAL(f'{context.count(\"ERROR\")} [bytes:12990-13000]')")
+        stage.llm.script(Coder(look, end))
+    ended, run = stage.ask("--environment", environment, context="logs")
+    assert ended.code == 0, ended
+    assert notes in run.report["parts"][0]["summary"]
+    (place,) = run.report["documents"][0]["evidence"]
+    assert (place["path"], place["line_start"]) == ("logs/old.log.gz", 1000)
+    assert place["blob"] == stage.repo.sha("HEAD:logs/old.log.gz")
+    assert "1 from utf-16-le" in prompt_of(stage.llm.completions[0])
+    assert "2" in run.report["documents"][0]["text"]
+    checked = stage.cli("verify", run.id)
+    assert (checked.code, "✗" in checked.stdout) == (0, False), checked
+    again = stage.cli("replay", run.id, "--check")
+    assert again.code == 0, again
 
 
 @pytest.mark.full
@@ -186,7 +223,7 @@ def test_bytes_that_are_no_text_are_kept(stage: Asking) -> None:
         final(f"There [{span(at, at + 6)}]"),
     )
     stage.llm.script(script)
-    ended, run = stage.ask(context="odd.txt")
+    ended, run = stage.ask("--context-encoding", "bytes", context="odd.txt")
     assert ended.code == 0, ended
     assert source(run) == data
     turn = run.state["symbolic_iterations"][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from testing.repositories.git_repo import EMPTY_TREE, GitRepo
 
 TEXT = "one\ntwo\r\nthree\ncaf\udce9"
 DATA = TEXT.encode("utf-8", "surrogateescape")
+TEXT_OF_LOG = "first\r\ncafé\r\nend"
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,24 @@ def test_what_holds(place: Location, why: str | None) -> None:
     found = evidence.flaw(place, DATA, "b" * 40)
     assert (found is None) == (why is None), found
     assert why is None or why in str(found)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [TEXT_OF_LOG.encode("utf-16"), TEXT_OF_LOG.encode("utf-32-be"), TEXT_OF_LOG.encode("cp1252"),
+     gzip.compress(TEXT_OF_LOG.encode("utf-16-le")), b"\xef\xbb\xbf" + TEXT_OF_LOG.encode()],
+)  # fmt: skip
+def test_lines_of_a_file_may_be_those_of_its_text(data: bytes) -> None:
+    """As a context has them: decoded by the bytes, and unpacked."""
+    for place, why in (
+        (Location("a", 2, 3, quote="café\nend"), None),
+        (Location("a", 1, 1, quote="first"), None),
+        (Location("a", 2, 2, quote="cafe"), "do not have the quote"),
+        (Location("a", 3, 4), "lines 3-4 are not in the file, which has 3"),
+    ):
+        flaw = evidence.flaw(place, data, None)
+        assert (flaw is None) == (why is None), flaw
+        assert why is None or why in str(flaw)
 
 
 def test_nothing_holds_where_there_is_no_file() -> None:

@@ -15,6 +15,7 @@ from rlm_ci.context.context import READ_LIMIT, Context, FileLines, PointerError
 from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.text.encodings import BYTES
 from testing.contexts import SOURCES, change_index, cuts, made, scratch, slow_chunks, slow_search
 
 TEXT = "one é two 漢字 three 😀 four\n" * 40
@@ -313,7 +314,7 @@ def test_a_span_maps_back_to_paths_and_lines(
         top.mkdir()
         for number, data in enumerate(contents):
             (top / f"{number}.txt").write_bytes(data)
-        with build.build(str(top), f"{folder}/object", root=str(top)) as context:
+        with build.build(str(top), f"{folder}/object", root=str(top), encoding=BYTES) as context:
             places = context.lines(start, start + length)
             source = context.raw(0, context.byte_length)
     expected = []

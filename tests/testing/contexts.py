@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from rlm_ci.context.builder import build
+from rlm_ci.text.encodings import BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,13 +40,14 @@ def scratch() -> TemporaryDirectory[str]:
 
 
 def made(folder: Path, source: bytes, target: int = 65536, overlap: int = 4096) -> Context:
-    """The object of some bytes, in a new folder below ``folder``."""
+    """The object of some bytes, as they are, in a new folder below ``folder``."""
     number = len(list(folder.iterdir()))
     path = folder / f"{number}.txt"
     path.write_bytes(source)
     return build.build(
-        str(path), str(folder / f"{number}.context"), target_bytes=target, overlap_bytes=overlap
-    )
+        str(path), str(folder / f"{number}.context"), target_bytes=target, overlap_bytes=overlap,
+        encoding=BYTES,
+    )  # fmt: skip
 
 
 def names(context: Context) -> list[str]:

@@ -8,6 +8,7 @@ from rlm_ci.context.line_numbers import told
 from rlm_ci.environments.symbolic.iteration import merged
 from rlm_ci.report.findings import Location
 from rlm_ci.text.printable import count
+from rlm_ci.text.unpacking import SET
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -205,7 +206,8 @@ class CitedLines:
         place, piece = lines.place, lines.piece
         number = place.line_end - place.line_start + 1
         low, high = max(piece.start, lines.start), min(piece.end, lines.end)
-        if number > QUOTED_LINES or high - low > QUOTED_BYTES:
+        # Whoever checks a quote does not know a setting.
+        if number > QUOTED_LINES or high - low > QUOTED_BYTES or piece.read_as.endswith(SET):
             return None
         # A longer line has its end outside of this.
         first = max(piece.start, low - QUOTED_BYTES)

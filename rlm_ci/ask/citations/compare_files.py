@@ -15,6 +15,7 @@ from rlm_ci.context.context import READ_LIMIT
 from rlm_ci.context.line_numbers import LineCounter
 from rlm_ci.errors import RlmCiError, StorageError
 from rlm_ci.system import files
+from rlm_ci.text.unpacking import decoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,22 +71,30 @@ class FileComparison:
         lines = LineOffsets.of(self._context, piece)
         expected = _content(lines, self._context.raw, first, last)
         is_there = False
-        for numbering, read in self._copies(piece.path):
+        for numbering, read in self._copies(piece):
             is_there = True
             if _content(numbering, read, first, last) == expected:
                 return None
         return OTHER if is_there else None
 
-    def _copies(self, path: str) -> Iterator[tuple[LineOffsets, Read]]:
+    def _copies(self, piece: SourceFile) -> Iterator[tuple[LineOffsets, Read]]:
+        """The copies of a file in the repository, read as that of the context was."""
+        for size, read in self._stored(piece.path):
+            if not piece.read_as:
+                yield _numbered(size, read)
+            elif (text := decoded(read(0, min(size, _BLOB)), _BLOB)) is not None:
+                yield _numbered(len(text), _reader(text))
+
+    def _stored(self, path: str) -> Iterator[tuple[int, Read]]:
         with _worktree(os.path.join(self._repository.root, path), self._repository.root) as found:
             if found is not None:
-                yield _numbered(*found)
+                yield found
         if self._repository.git_dir is None or "\n" in path:
             return
         specs = [f":0:{path}", *([f"{self._commit}:{path}"] if self._commit else [])]
         for content in map(self._blob, specs):
             if content is not None:
-                yield _numbered(len(content), _reader(content))
+                yield len(content), _reader(content)
 
     def _blob(self, spec: str) -> bytes | None:
         """The content in git; None if there is none, or too much, or git fails."""

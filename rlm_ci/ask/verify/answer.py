@@ -99,7 +99,7 @@ class _AnswerChecker:
             self._compare_file(self._cited)
         self._compare_end(final, intent, is_answered=is_answered)
         if final.status in (PASSED, FAILED, *LIMITS):
-            self._compare_report(final, state)
+            self._compare_report(final, state, answers.notes)
 
     # ── from the record ──
 
@@ -144,12 +144,15 @@ class _AnswerChecker:
         ):
             self._problem(f"{ask_report.ANSWER}: it is not what the planner answered")
 
-    def _compare_report(self, final: FinalState, state: Mapping[str, Any]) -> None:
+    def _compare_report(
+        self, final: FinalState, state: Mapping[str, Any], notes: Sequence[str]
+    ) -> None:
         report, cited = self._report, self._cited
         metrics = ask_report.metrics(state["model"], self._context, state["symbolic_iterations"])
         made = ask_report.build(
-            AskEnd(final), cited, metrics=metrics, subject=report.subject, usage=report.usage
-        ).to_dict()
+            AskEnd(final), cited, metrics=metrics, subject=report.subject, usage=report.usage,
+            notes=notes,
+        ).to_dict()  # fmt: skip
         written = report.to_dict()
         if cited is not None:
             pieces = [(encodable(text), is_place) for text, is_place in cited.pieces()]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "calls.jsonl"
 TERMS = "terms"
+CONTEXT = "context"
 #: The refuted places of an answer.
 STANDING = "standing"
 _PLAN = re.compile(r"plan/([0-9]{1,9})/([0-9]{1,9})")
@@ -38,8 +39,8 @@ class RecordedAnswers:
     each; ``terms`` are the options of the run, None if they are missing. ``files`` are the
     digests of a question's files, by its place and their names; ``results`` are those of
     counts, and the forecasts of maps; ``refuted`` are the places of the answer that do not hold in
-    the repository, with the reasons. ``blocks`` are those of code, by place; ``keys`` the hashes
-    of what was asked at a place.
+    the repository, with the reasons; ``notes`` are those on the context. ``blocks`` are those of
+    code, by place; ``keys`` the hashes of what was asked at a place.
     """
 
     def __init__(self) -> None:
@@ -48,6 +49,7 @@ class RecordedAnswers:
         self.terms: Mapping[str, Any] | None = None
         self.files: dict[str, Mapping[str, Any]] = {}
         self.refuted: Mapping[str, str] = {}
+        self.notes: tuple[str, ...] = ()
         self.results: dict[str, Mapping[str, Any]] = {}
         self.blocks: dict[str, Mapping[str, Any]] = {}
         self.keys: dict[str, set[str]] = {}
@@ -78,6 +80,8 @@ class RecordedAnswers:
     def _note(self, kind: str, place: str, value: Mapping[str, Any], key: str) -> None:
         if kind == TERMS:
             self.terms = value
+        elif kind == CONTEXT:
+            self.notes = tuple(value.get("notes", ()))
         elif kind == STANDING:
             self.refuted = value["refuted"]
         elif kind in (COUNT, MAP):

@@ -8,7 +8,7 @@ from bisect import bisect_right
 
 from rlm_ci import errors
 from rlm_ci.config.core_options import COMMON
-from rlm_ci.config.options import CONTEXT, LOOP
+from rlm_ci.config.options import CONTEXT, LOOP, SYMBOLIC
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
 from rlm_ci.context.context import Context, PointerError
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "build, search and read a long text as an object on disk"
 USAGE = (
-    "build SOURCE [--out DIR] [--link] | search OBJECT QUERY... [--top-k N] | "
+    "build SOURCE [--out DIR] [--link] [--context-encoding NAME] | "
+    "search OBJECT QUERY... [--top-k N] | "
     "read OBJECT POINTER [--bytes N] | info OBJECT [--verify]"
 )
 TAKES = ("an action", 0, sys.maxsize)
@@ -56,6 +57,7 @@ _ROWS: dict[str, tuple[Setting, ...]] = {
         _own("link", "use a hard link instead of a copy if possible; a later change to the "
              "file damages the object", "--link", default=False,
              kind="boolean"),
+        *(row for row in SYMBOLIC if row.key == "context.encoding"),
     ),
     "search": (
         _own("top_k", "maximum hits of a query (default: 20, or RLM_SEARCH_TOP_K)", "--top-k",
@@ -117,6 +119,7 @@ def _build(given: Sequence[str], settings: Settings) -> str:
         link=settings.link,
         root=root,
         without=[os.path.join(root, name) for name in (settings.runs_dir, settings.out_dir)],
+        encoding=settings.context.encoding,
         environ=settings.environ,
     ) as context:
         if settings.format == "json":
@@ -262,7 +265,8 @@ def _facts(context: Context) -> dict[str, Any]:
     names = ("object_id", "created_at", "byte_length", "chunk_count", "target_bytes",
              "overlap_bytes")  # fmt: skip
     facts = {name: getattr(context, name) for name in names}
-    return {**facts, "files": len(context.files), "omitted": context.omitted}
+    numbers = {"omitted": context.omitted, "decoded": context.decoded}
+    return {**facts, "files": len(context.files), **numbers}
 
 
 def _text(context: Context) -> str:
@@ -276,9 +280,7 @@ def _text(context: Context) -> str:
     ]
     if context.files:
         rows_of.append(("files", f"{len(context.files):,}"))
-    if context.omitted:
-        reasons = (f"{number:,} {printable(why)}" for why, number in context.omitted.items())
-        rows_of.append(("left out", ", ".join(reasons)))
+    rows_of += [(name, text) for name, _, text in (one.partition(": ") for one in context.notes)]
     if context.chunk_count:
         rows_of.append(("first chunk", context.pointer(0)))
     return "".join(_row(*row) for row in rows_of)

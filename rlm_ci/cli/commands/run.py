@@ -29,7 +29,7 @@ EXITS = {
     errors.FINDINGS: "the episode ended without that",
     errors.LIMIT: "the steps or another budget are used up",
 }
-_CONTEXT = tuple(row for row in SYMBOLIC if row.key == "context.source")
+_CONTEXT = tuple(row for row in SYMBOLIC if row.key in ("context.source", "context.encoding"))
 _CODE = tuple(row for row in LOOP if row.key in ("loop.validator", "loop.apply"))
 ROWS = (*COMMON, *EPISODE, *_CONTEXT, *_CODE, *SANDBOX, *OUT_DIR, *MODEL, *BUDGET)
 

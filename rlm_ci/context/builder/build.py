@@ -20,6 +20,7 @@ from rlm_ci.context.pointers import MAX_CHUNKS, ChunkLayout, Pointers, chunk_id
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
 from rlm_ci.system.atomic_folder import beside
+from rlm_ci.text.encodings import AUTO, BYTES, is_encoding
 from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
@@ -53,6 +54,7 @@ def build(
     without: Sequence[str] = (),
     required: bool = False,
     adopt: bool = False,
+    encoding: str = AUTO,
     environ: Mapping[str, str] | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Context:
@@ -62,17 +64,21 @@ def build(
     commit. With ``adopt``, a source that is an object is verified, and shared or copied. With
     ``link`` the object shares the file if possible: a later change of it damages the object. Names
     of files are relative to ``root``, if they are in it. The folders ``without``, and objects, are
-    left out; ``environ`` is for git. ``required`` refuses an empty source.
+    left out; ``environ`` is for git. ``required`` refuses an empty source. With ``encoding`` AUTO,
+    texts are unpacked and decoded by what their bytes show; with BYTES they stay as they are.
 
-    Raises ConfigError (EmptyError for an empty source), DamagedError, StorageError, and what git
-    raises.
+    Raises ConfigError (EmptyError for an empty source), UnavailableError, DamagedError,
+    StorageError, and what git raises.
     """
     if adopt and isinstance(source, str) and "\0" not in source and is_object(source):
         return _adopt(source, folder, required=required)
     cut = ChunkLayout(0, target_bytes, overlap_bytes)
     _require_possible(cut)
     most = cut.target + cut.step * (MAX_CHUNKS - 1)
-    bring, digits = _plan(source, root, environ or {}, most, without=without, link=link)
+    _require_encoding(encoding)
+    bring, digits = _plan(
+        source, root, environ or {}, most, without=without, link=link, encoding=encoding
+    )
     with beside(folder) as temporary:
         path = os.path.join(temporary, index.SOURCE)
         gathered = bring(path)
@@ -112,14 +118,15 @@ def _plan(
     *,
     without: Sequence[str],
     link: bool,
+    encoding: str,
 ) -> tuple[Callable[[str], Gathered], int]:
     """A function that writes the source to a path, and the digits of blob ids."""
     if isinstance(source, sources.SourceListing):
-        return lambda path: gather.from_listing(source, path, most), source.blob_digits
+        return lambda path: gather.from_listing(source, path, most, encoding), source.blob_digits
     if isinstance(source, CommitFiles):
-        return lambda path: gather.from_commit(source, path, most), source.blob_digits
+        return lambda path: gather.from_commit(source, path, most, encoding), source.blob_digits
     if not isinstance(source, str):
-        return lambda path: gather.from_stream(source, path, most), 40
+        return lambda path: gather.from_stream(source, path, most, encoding), 40
     if "\0" in source:
         raise ConfigError("a path has no NUL", where="source", hint="name a file or a folder")
     if sources.is_glob(source):
@@ -129,8 +136,19 @@ def _plan(
     else:
         digits = sources.blob_digits(os.path.dirname(os.path.realpath(source)), environ)
         name = sources.name_of(source, root)
-        return lambda path: gather.from_file(source, name, path, most, link=link), digits
-    return lambda path: gather.from_listing(listing, path, most), listing.blob_digits
+        return lambda path: gather.from_file(
+            source, name, path, most, link=link, encoding=encoding, blob_digits=digits
+        ), digits
+    return lambda path: gather.from_listing(listing, path, most, encoding), listing.blob_digits
+
+
+def _require_encoding(name: str) -> None:
+    if not is_encoding(name):
+        raise ConfigError(
+            f"Python has no encoding {name[:80]!r}",
+            where="context.encoding",
+            hint=f"take {AUTO}, {BYTES}, or a name such as utf-16, latin-1, shift_jis",
+        )
 
 
 def _require_possible(layout: ChunkLayout) -> None:
@@ -176,7 +194,7 @@ def _hashed(
         raise gather.changed(gathered.files[0].path if gathered.files else path)
     pieces = gathered.files.known_by(found.blobs)
     object_id = f"sha256:{found.whole}"
-    head = IndexHeader(object_id, created_at, layout, pieces, gathered.omitted)
+    head = IndexHeader(object_id, created_at, layout, pieces, gathered.omitted, gathered.decoded)
     return ContextIndex(head, found.chunks)
 
 

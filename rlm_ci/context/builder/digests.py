@@ -19,6 +19,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from rlm_ci.context.builder.file_table import Pieces
     from rlm_ci.context.pointers import ChunkLayout
@@ -34,6 +35,11 @@ _SMALL = 4 << 10
 _LARGE = 2 << 20
 #: Hex digits of a blob id, and what makes it: git knows two formats of objects.
 _BLOB_HASHES = {40: sha1, 64: sha256}
+
+
+def blob_hash(digits: int, size: int) -> Any:
+    """The beginning of the hash of a blob of git with ``size`` bytes."""
+    return _BLOB_HASHES[digits](b"blob %d\0" % size, usedforsecurity=False)
 
 
 class ContextDigests(Value):
@@ -65,7 +71,7 @@ class _Work:
         self._descriptor = descriptor
         self._layout = layout
         self._pieces = pieces
-        self._blob_hash = _BLOB_HASHES[blob_digits]
+        self._digits = blob_digits
         self._whole = sha256()
         self._chunks = bytearray(32 * layout.count)
         self._blobs = BlobIds(len(pieces))
@@ -173,10 +179,12 @@ class _Work:
         def job(buffer: bytearray) -> None:
             for index in indices:
                 start, end = self._pieces.starts[index], self._pieces.ends[index]
+                if index in self._pieces.read_as:  # the blob is that of other bytes
+                    self._blobs[index] = bytes.fromhex(self._pieces.blobs[index] or "")
+                    continue
                 if end - start > BLOB_LIMIT:
                     continue
-                header = b"blob %d\0" % (end - start)
-                made = self._blob_hash(header, usedforsecurity=False)
+                made = blob_hash(self._digits, end - start)
                 self._feed(made.update, start, end, buffer)
                 self._blobs[index] = made.digest()
 

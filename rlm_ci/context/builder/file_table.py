@@ -20,12 +20,14 @@ class SourceFile(Row):
     """A file of the source: bytes ``start`` to ``end`` of it, and its id as a blob of git.
 
     ``path`` carries surrogateescape; ``blob`` is None for a file that is too large for one.
+    ``read_as`` names the compression and the encoding of its bytes; "" if they are the text.
     """
 
     path: str
     start: int
     end: int
     blob: str | None
+    read_as: str = ""
 
 
 class BlobIds:
@@ -68,8 +70,14 @@ class Pieces(Sequence[SourceFile]):
         self.starts = array("Q")
         self.ends = array("Q")
         self.blobs = BlobIds()
+        #: The few that were decoded, by number.
+        self.read_as: dict[int, str] = {}
 
-    def add(self, path: str, start: int, end: int, blob: str | None = None) -> None:
+    def add(
+        self, path: str, start: int, end: int, blob: str | None = None, read_as: str = ""
+    ) -> None:
+        if read_as:
+            self.read_as[len(self)] = read_as
         self._paths += path.encode("utf-8", "surrogateescape")
         self._path_ends.append(len(self._paths))
         self.starts.append(start)
@@ -83,6 +91,7 @@ class Pieces(Sequence[SourceFile]):
         found = Pieces()
         found._paths, found._path_ends = self._paths, self._path_ends
         found.starts, found.ends, found.blobs = self.starts, self.ends, blobs
+        found.read_as = self.read_as
         return found
 
     def __len__(self) -> int:
@@ -106,7 +115,8 @@ class Pieces(Sequence[SourceFile]):
     def _piece(self, at: int) -> SourceFile:
         begin = self._path_ends[at - 1] if at else 0
         path = self._paths[begin : self._path_ends[at]].decode("utf-8", "surrogateescape")
-        return SourceFile.of((path, self.starts[at], self.ends[at], self.blobs[at]))
+        read_as = self.read_as.get(at, "")
+        return SourceFile.of((path, self.starts[at], self.ends[at], self.blobs[at], read_as))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pieces):

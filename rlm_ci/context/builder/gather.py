@@ -6,14 +6,18 @@ Memory does not grow with the source. A source that changes meanwhile is refused
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections import Counter
 
+from rlm_ci.context.builder.digests import BLOB_LIMIT, blob_hash
 from rlm_ci.context.builder.file_table import Pieces
 from rlm_ci.context.builder.sources import open_listed, unreadable
-from rlm_ci.errors import ConfigError
-from rlm_ci.system import files
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.system import files, installation
+from rlm_ci.text.encodings import AUTO, BYTES
 from rlm_ci.text.printable import printable
+from rlm_ci.text.unpacking import NO_ZSTD, ZSTD, DecodedText, UnpackLimit, UnreadableTextError
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -27,8 +31,6 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 20
 #: Bytes of one call that copies inside of the kernel.
 _SHARE = 1 << 30
-#: A text has no zero byte among its first ones, as for git.
-_SNIFFED = 8000
 #: The file system cannot share: copy instead.
 _UNSHARED = frozenset((
     errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EMLINK,
@@ -37,11 +39,15 @@ _UNSHARED = frozenset((
 
 
 class Gathered(Value):
-    """The size of a source, its files (without blobs), and the numbers of omitted files."""
+    """The size of a source, its files, the numbers of omitted ones and of those in an encoding.
+
+    Only files that were decoded have blobs: those of their bytes before.
+    """
 
     size: int
     files: Pieces
     omitted: Mapping[str, int] = {}
+    decoded: Mapping[str, int] = {}
 
 
 class Target:
@@ -80,6 +86,15 @@ class Target:
             raise files.storage_error(error, self.path) from None
         self.size += len(data)
 
+    def rewind(self, size: int) -> None:
+        """Remove what is behind ``size``."""
+        try:
+            os.ftruncate(self._descriptor, size)
+            os.lseek(self._descriptor, size, os.SEEK_SET)
+        except OSError as error:
+            raise files.storage_error(error, self.path) from None
+        self.size = size
+
     def copy(self, descriptor: int, size: int) -> None:
         """Add an open file of ``size`` bytes, copied by the kernel if possible."""
         self.require_room(size)
@@ -103,35 +118,83 @@ class Target:
             )
 
 
-def from_stream(stream: BinaryIO, path: str, most: int) -> Gathered:
+def from_stream(stream: BinaryIO, path: str, most: int, encoding: str = AUTO) -> Gathered:
     """All that comes from a stream. Raises ConfigError, StorageError."""
     with Target(path, most) as target:
-        while block := _next(stream):
-            target.add(block)
-    return Gathered(target.size, Pieces())
+        read_as = _decode(stream, target, encoding, "standard input")
+    return Gathered(target.size, Pieces(), {}, {read_as: 1} if read_as else {})
 
 
-def _next(stream: BinaryIO) -> bytes:
+def _decode(stream: BinaryIO, target: Target, encoding: str, name: str) -> str:
+    """Add the text of a stream; returns how it was read. Raises ConfigError."""
     try:
-        return stream.read(_BLOCK)
+        text = DecodedText(stream, UnpackLimit(), encoding, lenient=True)
+        for block in text.blocks():
+            target.add(block)
     except OSError as error:
-        raise unreadable(error, "standard input") from None
+        raise unreadable(error, name) from None
+    except UnreadableTextError as error:
+        is_missing = error.reason == NO_ZSTD
+        hint = installation.command(ZSTD) if is_missing else error.hint
+        kind = UnavailableError if is_missing else ConfigError
+        raise kind(f"the source cannot be read as text: {error}",
+                   where=printable(name), hint=hint) from None  # fmt: skip
+    return text.read_as
 
 
-def from_file(source: str, name: str, path: str, most: int, *, link: bool) -> Gathered:
-    """One file, text or not; a link is followed. Raises ConfigError, StorageError."""
+def from_file(
+    source: str, name: str, path: str, most: int, *, link: bool, encoding: str = AUTO,
+    blob_digits: int = 40,
+) -> Gathered:  # fmt: skip
+    """One file; a link is followed. Raises ConfigError, UnavailableError, StorageError."""
     real = os.path.realpath(source)
     try:
         descriptor = files.open_regular(real, os.O_RDONLY)
     except OSError as error:
         raise unreadable(error, source) from None
+    pieces, read_as, blob = Pieces(), "", None
     try:
-        size = share_or_copy(descriptor, real, path, most, link=link)
+        if encoding == BYTES or _is_plain(descriptor, encoding, source):
+            size = share_or_copy(descriptor, real, path, most, link=link)
+        else:
+            before = looks(descriptor)
+            with open(descriptor, "rb", buffering=0, closefd=False) as stream:
+                stream.seek(0)
+                with Target(path, most) as target:
+                    read_as = _decode(stream, target, encoding, source)
+            size, blob = target.size, _blob(descriptor, blob_digits)
+            if looks(descriptor) != before:
+                raise changed(real)
     finally:
         os.close(descriptor)
-    pieces = Pieces()
-    pieces.add(name, 0, size)
-    return Gathered(size, pieces)
+    pieces.add(name, 0, size, blob, read_as)
+    return Gathered(size, pieces, {}, {read_as: 1} if read_as else {})
+
+
+def _is_plain(descriptor: int, encoding: str, source: str) -> bool:
+    """Whether the bytes of a file are its text."""
+    try:
+        with open(descriptor, "rb", buffering=0, closefd=False) as stream:
+            text = DecodedText(stream, UnpackLimit(), encoding, lenient=True)
+            return all(not text.read_as for _ in text.blocks()) and not text.read_as
+    except UnreadableTextError:
+        return False
+    except OSError as error:
+        raise unreadable(error, source) from None
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _blob(descriptor: int, digits: int) -> str | None:
+    """The id of an open file as a blob of git; None if it is too large."""
+    size = os.fstat(descriptor).st_size
+    if size > BLOB_LIMIT:
+        return None
+    digest = blob_hash(digits, size)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    while block := os.read(descriptor, _BLOCK):
+        digest.update(block)
+    return str(digest.hexdigest())
 
 
 def share_or_copy(descriptor: int, real: str, path: str, most: int, *, link: bool) -> int:
@@ -179,88 +242,105 @@ def changed(path: str) -> ConfigError:
 # ── many files ──
 
 
-def from_listing(listing: SourceListing, path: str, most: int) -> Gathered:
+def from_listing(listing: SourceListing, path: str, most: int, encoding: str = AUTO) -> Gathered:
     """The texts of a listing, joined.
 
     A file without a final line break gets one, which belongs to no file. Raises ConfigError,
     StorageError.
     """
-    pieces = Pieces()
-    omitted: Counter[str] = Counter()
     with Target(path, most) as target:
-        joined = _Joined(target)
+        joined = _Joined(target, encoding, listing.blob_digits)
         for name, real in listing.files():
             opened = open_listed(real)
-            reason = opened if isinstance(opened, str) else joined.add(opened, real)
-            if reason:
-                omitted[reason] += 1
-            else:
-                pieces.add(name, joined.start, target.size)
-    if listing.own:
-        omitted["own"] = listing.own
-    return Gathered(target.size, pieces, dict(sorted(omitted.items())))
+            joined.add(name, opened if isinstance(opened, str) else joined.file(opened, real))
+    joined.omitted.update(dict(listing.omitted))
+    return joined.gathered()
 
 
-def from_commit(source: CommitFiles, path: str, most: int) -> Gathered:
+def from_commit(source: CommitFiles, path: str, most: int, encoding: str = AUTO) -> Gathered:
     """The texts of a commit, joined as those of a listing; no file of it is written.
 
     Raises ConfigError, StorageError, and what git raises.
     """
-    pieces = Pieces()
-    omitted: Counter[str] = Counter()
     with Target(path, most) as target:
-        joined = _Joined(target)
+        joined = _Joined(target, encoding, source.blob_digits)
         for name, data in source.files():
-            reason = data if isinstance(data, str) else joined.add_data(data)
-            if reason:
-                omitted[reason] += 1
-            else:
-                pieces.add(name, joined.start, target.size)
-    return Gathered(target.size, pieces, dict(sorted(omitted.items())))
+            joined.add(name, data if isinstance(data, str) else joined.data(data))
+    return joined.gathered()
 
 
 class _Joined:
-    """Adds texts to a target, each on a line of its own; ``start`` is that of the last."""
+    """Adds texts to a target, each on a line of its own."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, encoding: str, blob_digits: int) -> None:
         self._target = target
+        self._encoding = encoding
+        self._digits = blob_digits
+        self._limit = UnpackLimit()
+        self._pieces = Pieces()
         self._last = b"\n"
-        self.start = 0
+        self.omitted: Counter[str] = Counter()
+        self._decoded: Counter[str] = Counter()
 
-    def add(self, descriptor: int, real: str) -> str:
-        """Add an open file, and close it; returns why it is left out, or ""."""
+    def gathered(self) -> Gathered:
+        omitted = {why: number for why, number in sorted(self.omitted.items()) if number}
+        decoded = dict(sorted(self._decoded.items()))
+        return Gathered(self._target.size, self._pieces, omitted, decoded)
+
+    def add(self, name: str, text: tuple[int, str, str | None] | str) -> None:
+        """Enter the text that was written last, or count why it is left out."""
+        if isinstance(text, str):
+            self.omitted[text] += 1
+            return
+        start, read_as, blob = text
+        self._pieces.add(name, start, self._target.size, blob, read_as)
+        if read_as:
+            self._decoded[read_as] += 1
+
+    def file(self, descriptor: int, real: str) -> tuple[int, str, str | None] | str:
+        """Write an open file, and close it; returns its start, how it was read, and its blob.
+
+        Without a text it returns why in a word.
+        """
         try:
             before = looks(descriptor)
-            block = os.read(descriptor, min(_BLOCK, before[1] + 1))
-            if not self._begin(block):
-                return "binary"
-            while block:
-                self._extend(block)
-                block = os.read(descriptor, _BLOCK)
-            if looks(descriptor) != before or self._target.size - self.start != before[1]:
+            with open(descriptor, "rb", buffering=0, closefd=False) as stream:
+                text = self._write(stream)
+            if isinstance(text, str):
+                return text
+            start, read_as = text
+            size = self._target.size - start
+            if looks(descriptor) != before or (not read_as and size != before[1]):
                 raise changed(real)
+            return start, read_as, _blob(descriptor, self._digits) if read_as else None
         except OSError as error:
             raise unreadable(error, real) from None
         finally:
             os.close(descriptor)
-        return ""
 
-    def add_data(self, data: bytes) -> str:
-        """Add a whole text; returns why it is left out, or ""."""
-        if not self._begin(data):
-            return "binary"
-        self._extend(data)
-        return ""
+    def data(self, data: bytes) -> tuple[int, str, str | None] | str:
+        """As ``file``, for all bytes of one."""
+        text = self._write(io.BytesIO(data))
+        if isinstance(text, str):
+            return text
+        start, read_as = text
+        digest = blob_hash(self._digits, len(data))
+        digest.update(data)
+        return start, read_as, digest.hexdigest() if read_as else None
 
-    def _begin(self, block: bytes) -> bool:
-        """Begin a file whose first bytes are ``block``; False if it is no text."""
-        if b"\0" in block[:_SNIFFED]:
-            return False
-        if block and self._last != b"\n":
-            self._target.add(b"\n")
-        self.start = self._target.size
-        return True
-
-    def _extend(self, block: bytes) -> None:
-        self._target.add(block)
-        self._last = block[-1:] or self._last
+    def _write(self, stream: BinaryIO) -> tuple[int, str] | str:
+        before, last = self._target.size, self._last
+        try:
+            text = DecodedText(stream, self._limit, self._encoding)
+            start = before
+            for block in filter(None, text.blocks()):
+                if start == self._target.size == before and self._last != b"\n":
+                    self._target.add(b"\n")
+                    start += 1
+                self._target.add(block)
+                self._last = block[-1:]
+        except UnreadableTextError as error:
+            self._target.rewind(before)
+            self._last = last
+            return error.reason
+        return start, text.read_as

@@ -10,7 +10,7 @@ import os
 import stat
 from itertools import groupby
 
-from rlm_ci.context.own_files import OwnFiles
+from rlm_ci.context.own_files import OwnFiles, is_object
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
@@ -30,13 +30,14 @@ _WILD = "*?"
 class SourceListing(Value):
     """``names`` of files below the folder ``top``, in order, NUL after each.
 
-    ``prefix`` goes before each name in the index; ``own`` is the number of omitted own folders.
+    ``prefix`` goes before each name in the index; ``omitted`` are the numbers of what is not
+    listed, by reason.
     """
 
     names: bytes
     top: str
     prefix: str = ""
-    own: int = 0
+    omitted: tuple[tuple[str, int], ...] = ()
     #: Hex digits of an object id in the repository.
     blob_digits: int = 40
 
@@ -106,10 +107,11 @@ def list_folder(
     """
     repository = _repository(top, environ)
     own = OwnFiles(without)
-    names = b""
+    names, ignored = b"", 0
     if repository is not None:
         listed = (path for path in _listed(repository, top) if wanted(path))
         names = _sorted(path for path in listed if not own.holds(path, top))
+        ignored = sum(wanted(path) for path in _ignored(repository, top, own)) if names else 0
     if not names:
         names = _sorted(path for path in _walk(top, own) if wanted(path))
     prefix = name_of(top, root)
@@ -117,7 +119,8 @@ def list_folder(
         prefix = ""
     elif not prefix.endswith("/"):
         prefix += "/"
-    return SourceListing(names, top, prefix, own.met, _digits(repository))
+    omitted = (("ignored", ignored), ("own", own.met))
+    return SourceListing(names, top, prefix, omitted, _digits(repository))
 
 
 def blob_digits(folder: str, environ: Mapping[str, str]) -> int:
@@ -148,6 +151,18 @@ def _listed(repository: Repository, top: str) -> Iterator[str]:
     )
     # Another repository in the work tree ends with a slash.
     return (os.fsdecode(name) for name in _parted(listed) if not name.endswith(b"/"))
+
+
+def _ignored(repository: Repository, top: str, own: OwnFiles) -> Iterator[str]:
+    """The files that git ignores below a folder, and the folders, each as one."""
+    listed = repository.run(
+        "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory",
+        folder=os.path.abspath(top),
+    )  # fmt: skip
+    for path in map(os.fsdecode, _parted(listed)):
+        folder = os.path.join(top, path.rstrip("/"))
+        if not (own.is_ours(folder) or is_object(folder)) and not own.holds(path, top):
+            yield path
 
 
 def _walk(top: str, own: OwnFiles) -> Iterator[str]:

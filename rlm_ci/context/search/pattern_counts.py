@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from heapq import nsmallest
 
-from rlm_ci.text.patterns import SECONDS, LinePattern, PatternError
+from rlm_ci.text.patterns import PER_CHARACTER, SECONDS, LinePattern, PatternError
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
 
 CHUNK, FILE, GROUPS = "chunk", "file", "groups"
-#: Seconds of a count, on top of those of a slow line, per byte.
-_PER_BYTE = 1 / (2 << 20)
 _BLOCK = 1 << 20
-#: Bytes of a line, characters of what groups capture, and different values of these.
-_LINE = 4 << 20
+#: Bytes of a line, which memory holds, characters of what groups capture, and different values.
+_LINE = 256 << 20
 _VALUE = 200
 _VALUES = 200_000
 
@@ -75,7 +73,7 @@ def count(
     Raises PatternError for a wrong or slow expression, a line that is too long, and values of
     groups that are too long or too many; DamagedError, StorageError.
     """
-    seconds = SECONDS + _PER_BYTE * sum(end - start for start, end in spans)
+    seconds = SECONDS + PER_CHARACTER * sum(end - start for start, end in spans)
     compiled = LinePattern(pattern, fold=fold, seconds=seconds)
     by = by or (GROUPS if compiled.groups else CHUNK)
     if by == GROUPS and not compiled.groups:
@@ -182,11 +180,17 @@ def _lines(context: Context, start: int, end: int) -> Iterator[tuple[int, bytes]
     """The lines with any of the bytes from ``start`` to ``end``, whole, with their offsets."""
     for begin, stop in _stretches(context, start, end):
         at = _line_start(context, max(begin, start), begin)
-        read, rest = at, b""
+        read = at
+        parts: list[bytes] = []
         while read < stop and at < end:
-            rest += context.raw(read, min(read + _BLOCK, stop))
-            read = min(read + _BLOCK, stop)
-            *lines, rest = rest.split(b"\n")
+            block = context.raw(read, min(read + _BLOCK, stop))
+            read += len(block)
+            parts.append(block)
+            if b"\n" not in block:
+                if read - at > _LINE:
+                    raise _too_long(at)
+                continue
+            *lines, rest = b"".join(parts).split(b"\n")
             for line in lines:
                 if at >= end:
                     return
@@ -194,10 +198,9 @@ def _lines(context: Context, start: int, end: int) -> Iterator[tuple[int, bytes]
                     raise _too_long(at)
                 yield at, line
                 at += len(line) + 1
-            if len(rest) > _LINE:
-                raise _too_long(at)
-        if rest and at < end:
-            yield at, rest
+            parts = [rest]
+        if at < min(end, read):
+            yield at, b"".join(parts)
 
 
 def _stretches(context: Context, start: int, end: int) -> Iterator[Span]:
@@ -216,11 +219,16 @@ def _stretches(context: Context, start: int, end: int) -> Iterator[Span]:
 
 
 def _line_start(context: Context, byte: int, least: int) -> int:
-    first = max(least, byte - _LINE)
-    found = context.raw(first, byte).rfind(b"\n")
-    if found < 0 and first > least:
-        raise _too_long(first)
-    return first + found + 1
+    first = byte
+    while first > least:
+        begin = max(least, first - _BLOCK)
+        at = context.raw(begin, first).rfind(b"\n")
+        if at >= 0:
+            return begin + at + 1
+        first = begin
+        if byte - first > _LINE:
+            raise _too_long(first)
+    return first
 
 
 def _too_long(byte: int) -> PatternError:

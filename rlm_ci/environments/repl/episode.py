@@ -20,6 +20,7 @@ from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.resources import loader
 from rlm_ci.system import files
+from rlm_ci.text.encodings import BYTES
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
@@ -156,7 +157,7 @@ class ReplEpisodes:
         text = io.BytesIO(encodable(task.context).encode())
         place = os.path.join(self._services.scratch, *task.folder.split("/"))
         try:
-            with build(text, place) as context:
+            with build(text, place, encoding=BYTES) as context:
                 ended = self.run(task.task, context, delegation, task.folder, services=services)
         finally:
             with suppress(OSError):

@@ -11,6 +11,7 @@ from rlm_ci.environments.repl.host.model_functions import ReplTask
 from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
 from rlm_ci.evaluation import chat
 from rlm_ci.evaluation.episodes.node import EpisodeSetup
+from rlm_ci.text.encodings import BYTES
 from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
@@ -59,7 +60,7 @@ class ReplSetups:
         if context is None:
             text = io.BytesIO(encodable(task.context or task.task).encode())
             place = os.path.join(services.scratch, *folder.split("/"))
-            own = context = build(text, place)
+            own = context = build(text, place, encoding=BYTES)
         environment = self._episodes.environment(context, node.delegation, folder, services)
         opening = self._episodes.opening(task.task, context, node.delegation).messages()
         prompts = [(str(one["role"]), str(one["content"])) for one in opening]

@@ -251,6 +251,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "object_id": _maybe(str),
         "stamp?": _named(int),
         "adopted?": bool,
+        "notes?": [str],
         "why?": str,
     },
     "count": {

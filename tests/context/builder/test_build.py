@@ -19,6 +19,7 @@ from rlm_ci.context.builder.file_table import Pieces, SourceFile
 from rlm_ci.context.pointers import ChunkLayout
 from rlm_ci.context.search import stringzilla
 from rlm_ci.errors import ConfigError, DamagedError, StorageError
+from rlm_ci.text.encodings import BYTES
 from testing.contexts import SOURCES, built, cuts, made, names, nothing_left, scratch, slow_chunks
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ def test_a_large_file_has_no_blob(tmp_path: Path) -> None:
     path = tmp_path / "large"
     with path.open("wb") as stream:
         stream.truncate(BLOB_LIMIT + 1)
-    with build.build(str(path), str(tmp_path / "object"), target_bytes=1 << 22) as context:
+    with build.build(
+        str(path), str(tmp_path / "object"), target_bytes=1 << 22, encoding=BYTES
+    ) as context:
         assert [piece.blob for piece in context.files] == [None]
         context.verify()
 
@@ -195,7 +198,7 @@ def test_where_it_cannot_be_linked_a_file_is_copied(top: Path) -> None:
 
 def test_a_stream_becomes_an_object_without_files(out: str) -> None:
     data = os.urandom(3 << 20)
-    with build.build(io.BytesIO(data), out) as context:
+    with build.build(io.BytesIO(data), out, encoding=BYTES) as context:
         assert context.object_id == f"sha256:{sha256(data).hexdigest()}"
         assert not context.files
         assert context.lines(0, 100) == ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import socket
 import subprocess
@@ -10,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.context.builder import build
+from rlm_ci.context.builder import build, gather
+from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.text import unpacking
 from testing.contexts import built, names
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ def test_a_folder_in_git_is_what_git_lists(repo: GitRepo, out: str) -> None:
     (Path(repo.path) / "gone.txt").unlink()
     with built(Path(repo.path), out) as context:
         assert names(context) == [".gitignore", "a.txt", "a/z.txt", "b.txt", "new.txt"]
-        assert context.omitted == {"binary": 1, "link": 1, "missing": 1}
+        assert context.omitted == {"binary": 1, "ignored": 1, "link": 1, "missing": 1}
         assert context.raw(0, 99) == b"*.log\nalpha\nzulu\nbravo\nuntracked\n"
         assert context.files[1].blob == repo.sha("HEAD:a.txt")
     with built(Path(repo.path), f"{out}2", "a") as context:
@@ -208,3 +212,82 @@ def test_an_object_inside_of_its_source_is_no_part_of_it(top: Path) -> None:
     (top / "a.txt").write_text("a")
     with built(top, str(top / "object")) as context:
         assert names(context) == ["a.txt"]
+
+
+LOG = "first\r\nERROR disk full é\r\n"
+
+
+def test_a_folder_may_have_texts_of_many_kinds(repo: GitRepo, out: str) -> None:
+    """Each is found, or counted as left out; its blob is that of the file, not of the text."""
+    for name, data in {
+        "a.log": LOG.encode("utf-16"), "b.log": LOG.encode("utf-32-be"), "c.log": b"\xe9 ERROR",
+        "d.log.gz": gzip.compress(LOG.encode("utf-16-le")), "e.log": LOG.encode(), "f.log": b"",
+        "cut.gz": gzip.compress(LOG.encode() * 99)[:-5], "doc.pdf": b"%PDF-1.4\n",
+        "end.log": b"no end",
+    }.items():  # fmt: skip
+        repo.write(name, data)
+    repo.symlink("loop", ".").write(".gitignore", "/build/\n*.tmp\n").commit()
+    repo.write_all({"build/deep/x.log": "ERROR", "a.tmp": "ERROR", "build/y.log": "ERROR"})
+    with built(Path(repo.path), out) as context:
+        left_out, decoded = context.notes
+        assert left_out == "left out: 1 binary; 1 damaged; 2 ignored; 1 link"
+        kinds = ("gzip, utf-16-le", "utf-16-le", "utf-32-be", "windows-1252")
+        assert decoded == f"decoded: {'; '.join(f'1 from {kind}' for kind in kinds)}"
+        assert context.search(["error"])[0].total_hits == 5
+        for piece in context.files:
+            assert piece.blob == repo.sha(f"HEAD:{piece.path}")
+        read_as = {piece.path: piece.read_as for piece in context.files if piece.read_as}
+        assert read_as["d.log.gz"] == "gzip, utf-16-le"
+        gz = next(piece for piece in context.files if piece.path == "d.log.gz")
+        assert context.raw(gz.start, gz.end).decode() == LOG
+        assert context.lines(gz.start, gz.end)[0].line_end == 2
+        context.verify()
+    with built(Path(repo.path), f"{out}2", encoding="bytes") as context:
+        assert len(context.files) == 10
+        assert context.notes == ("left out: 2 ignored; 1 link",)
+
+
+def test_no_half_of_a_text_stays(top: Path, out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor has one file more than the limit of all."""
+    noise = os.urandom(1 << 20).hex().encode()
+    (top / "a.txt").write_bytes(b"alpha")
+    (top / "b.gz").write_bytes(gzip.compress(noise)[:-1])
+    (top / "c.gz").write_bytes(gzip.compress(b"gamma\n"))
+    (top / "d.gz").write_bytes(gzip.compress(noise))
+    monkeypatch.setattr(unpacking.UnpackLimit.__init__, "__defaults__", (5 << 20,))
+    (top / "e.gz").write_bytes(gzip.compress(noise))
+    with built(top, out) as context:
+        assert context.omitted == {"damaged": 1, "large": 1}
+        assert context.raw(0, 12) == b"alpha\ngamma\n"
+        assert names(context) == ["a.txt", "c.gz", "d.gz"]
+        context.verify()
+
+
+def test_a_named_source_that_is_no_text_is_refused(
+    top: Path, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (top / "a.pdf").write_bytes(b"%PDF-1.4\n")
+    for source in (str(top / "a.pdf"), io.BytesIO(b"%PDF-1.4\n")):
+        with pytest.raises(ConfigError, match="it is a PDF document") as raised:
+            build.build(source, out)
+        assert "pdftotext" in raised.value.hint
+    with pytest.raises(ConfigError, match="no encoding 'klingon'"):
+        build.build(str(top / "a.pdf"), out, encoding="klingon")
+    (top / "a.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    monkeypatch.setattr(gather, "DecodedText", _without_zstd)
+    with pytest.raises(UnavailableError, match="zstd data needs the extra") as missing:
+        build.build(str(top / "a.zst"), out)
+    assert "zstd" in missing.value.hint
+
+
+def _without_zstd(*_arguments: object, **_more: object) -> None:
+    raise unpacking.UnreadableTextError("zstd", "zstd data needs the extra zstd", "")
+
+
+def test_a_link_is_made_of_plain_text_alone(top: Path, out: str) -> None:
+    (top / "a.txt").write_bytes("é\n".encode())
+    (top / "b.txt").write_bytes(b"\xe9\n")
+    for name, links in (("a.txt", 2), ("b.txt", 1)):
+        with build.build(str(top / name), f"{out}{name}", link=True) as context:
+            assert context.raw(0, 9) == "é\n".encode()
+        assert (top / name).stat().st_nlink == links

@@ -155,3 +155,18 @@ def test_what_cannot_be_counted_exactly_is_refused(
 def test_an_empty_context_has_no_hits(tmp_path: Path) -> None:
     context = made(tmp_path, {"empty": b""})
     assert counted(context, "x").hits == 0
+
+
+def test_a_long_line_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, by any expression, and in a part of it; with lines before and behind."""
+    monkeypatch.setattr(pattern_counts, "_BLOCK", 1 << 16)
+    line = (b"x" * 1000 + b'{"status": 500},') * 5_000
+    context = made(tmp_path, {"a.json": b"500\n" + line + b"\n500", "b.txt": b"500"})
+    assert counted(context, "500").hits == 5_003
+    assert counted(context, '"status": 500').lines == 1
+    assert counted(context, r"^.*\}").hits == 1
+    assert counted(context, r"\},$").hits == 1
+    part = Scope("c000100-c000200")
+    ((start, end),) = part.spans(context)
+    inside = context.raw(start, end + 2).count(b"500")
+    assert counted(context, "500", part).hits == inside > 10

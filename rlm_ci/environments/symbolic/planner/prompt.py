@@ -58,6 +58,7 @@ class ContextMetadata(Value):
     target_bytes: int
     overlap_bytes: int
     atlas: FileMap = FileMap()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, context: Context) -> ContextMetadata:
@@ -68,6 +69,7 @@ class ContextMetadata(Value):
             context.target_bytes,
             context.overlap_bytes,
             FileMap.of(context),
+            context.notes,
         )
 
 
@@ -206,7 +208,7 @@ class PromptWriter:
         return {"folders": shown, "largest": rest}
 
 
-def _measures(context: ContextMetadata) -> Mapping[str, str]:
+def _measures(context: ContextMetadata) -> Mapping[str, Any]:
     number = context.atlas.count
     return {
         "object_id": printable(context.object_id),
@@ -215,6 +217,7 @@ def _measures(context: ContextMetadata) -> Mapping[str, str]:
         "target": count(context.target_bytes, "byte"),
         "overlap": count(context.overlap_bytes, "byte"),
         "files": count(number, "file") if number else "",
+        "notes": context.notes,
     }
 
 
