@@ -38,13 +38,16 @@ METHOD = (
     "and wrote each verdict with what it saw there; no person has judged them. What the comparison "
     "does not find is not counted here."
 )
-#: Measured once: with other commits than those that showed what to mend.
+#: Measured once, each with commits that had not shown what to mend.
 UNSEEN = (
-    "The comparison was mended on the commits below, so the table flatters it. Commits that had "
-    "not shown what to mend had more, by the same judge: 8 of 200 of Flask (4.0 %), 9 of the 200 "
-    "of httpx that come before those below (4.5 %), and 6 of the 200 of cobra before those (3.0 "
-    "%): 23 of 600 (3.8 %), which is what to expect elsewhere. `--skip 200` lists the earlier ones "
-    "of httpx and cobra as they are judged now."
+    "The comparison was mended on the commits below, so the table flatters it. Twelve repositories "
+    "that had shown nothing before were measured once, 200 commits each, four at a time, and what "
+    "they showed was mended after each four. Commits with a false alarm: tox 1, Viper 2, Vue 3, "
+    "clap 6; then textual 0, Zustand 2, Prometheus' client of Go 2, tokio 6; then black 18 (15 of "
+    "them for files that its tests read as text), fzf 1, Vite 7, Jiff 4: 52 of 2,400 (2.2 %), "
+    "which is what to expect elsewhere. At most 1 % for each repository is not reached. Of tox the "
+    "new comments for linters were counted as rightly told by their messages, and are not listed "
+    "as judged."
 )
 _COLUMNS = 6
 
@@ -89,7 +92,7 @@ def report(table: Sequence[str], listed: Sequence[tuple[str, ...]]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("clones", nargs="+", type=Path, help="a clone, bare or not")
+    parser.add_argument("clones", nargs="+", type=Path, help="a clone that is not bare")
     parser.add_argument("-n", "--commits", type=int, default=200)
     parser.add_argument("--skip", type=int, default=0, help="commits that are left out first")
     parser.add_argument("--print", action="store_true", help="only print the alarms")

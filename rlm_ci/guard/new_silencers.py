@@ -32,6 +32,8 @@ _ONLY_COMMENT = r"\s*(?:#(?!!?\[)|//|/\*|\*)"
 #: What a test of types says of a line that must not pass, and where such tests are.
 _EXPECTED = "@ts-expect-error"
 _OF_TYPES = re.compile(r"\.(?:test|spec)-d\.|(?:^|/)(?:dts?-tests?|type-?tests?|test-d)/")
+#: Files of tests that are read as text.
+_DATA = re.compile(r"(?:^|/)(?:testdata|__fixtures__|tests?/(?:.*/)?(?:data|fixtures))/")
 #: Words that say why, set off by a sign.
 _REASON = (
     r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=[^\W_])"
@@ -93,7 +95,9 @@ def found(
     where all were silenced. ``heeded``: how comments begin, or rules, that tools did not report
     anywhere before; what is left out of that has a reason.
     """
-    sides = [(one.path, *_sides(one)) for one in dict.fromkeys(changes)]
+    sides = [
+        (one.path, *_sides(one)) for one in dict.fromkeys(changes) if not _DATA.search(one.path)
+    ]
     gone = _Gone()
     for path, before, _ in sides:
         for line in before.silencers():

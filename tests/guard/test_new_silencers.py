@@ -41,6 +41,11 @@ def test_a_line_that_a_test_of_types_forbids_is_no_silence() -> None:
     assert silenced(TextChange("src/f.ts", "", line)) == ["silences a tool: @ts-expect-error"]
 
 
+def test_what_a_test_reads_as_text_silences_nothing() -> None:
+    assert silenced(TextChange("tests/data/cases/skip.py", "", "x = 1  # fmt: skip\n")) == []
+    assert silenced(TextChange("tests/cases.py", "", "x = 1  # fmt: skip\n")) != []
+
+
 def test_one_that_moved_to_another_file_is_not_new() -> None:
     line = "import os  # noqa\n"
     assert silenced(TextChange(PY, line, ""), TextChange("b.py", None, line)) == []

@@ -187,7 +187,13 @@ def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> F
         if one.text == "return" and one.block == following.block:
             escapes.append((one.line, "return"))
     claims = [
-        (one.line, _PROPERTY.sub(r"\1.\2).toBe(\3)", _MESSAGE.sub(r"\1()", one.text)))
+        (
+            one.line,
+            _POLL.sub(
+                r"expect(await \1)",
+                _PROPERTY.sub(r"\1.\2).toBe(\3)", _MESSAGE.sub(r"\1()", one.text)),
+            ),
+        )
         for one in statements
         if language.claim.search(one.text)
     ]
@@ -321,6 +327,10 @@ _WORDS = {
 }  # fmt: skip
 #: A claim on one property of an object.
 _PROPERTY = re.compile(r"^(.*expect\(\w[\w.]{0,99})\)\.toMatchObject\(\{(\w+):([^{},]+)\}\)$")
+#: A claim that is tried until it holds.
+_POLL = re.compile(
+    r"\bawait expect\.poll\((?:async ?)?\(\)=>(?:await )?(.*)\)(?=\.(?:not\.)?to[A-Z])"
+)
 _GRAMMARS = {**DIALECTS, ".go": ("Go",), ".rs": ("Rust",), ".java": ("Java",)}
 _CALLED = r"(?:it|test|specify)(?:\.\w{1,20}){0,3}(?:\((?:[^()]|\([^()]*\))*\))?"
 _NAMED = r"\((?:\"([^\"]{1,200})|'([^']{1,200})|`([^`]{1,200}))"
@@ -333,7 +343,7 @@ _SCRIPT = _Language(
                r"|^if ?\((?:false|0|!1|!true|process\.env|import\.meta\.env)"
                r"(?:(?!\b(?:it|test|describe)\b).){0,300}\b(?:it|test|describe)\b"
                r"(?!.*\b(?:it|test|describe)\b)"),
-    re.compile(r"\bexpect\w{0,20}\(|\bassert\b|\.should\b|\bt\.(?:is|not|like|unlike|true|false|truthy"
+    re.compile(r"\bexpect(?:\.poll|\w{0,20})\(|\bassert\b|\.should\b|\bt\.(?:is|not|like|unlike|true|false|truthy"
                r"|falsy|ok|notOk|equals?|same|match|regex|notRegex|snapshot|fail"
                r"|(?:not)?(?:[dD]eepEqual|[tT]hrows(?:Async)?)|rejects|resolves)\("),
     re.compile(r"\bfunction\*? ?(\w{1,200})\(|^(?:export )?let (\w{1,200})(?::[^=]{1,200})?="

@@ -241,6 +241,10 @@ SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
         PY, "def test_a():\n    assert a.stats\n    stats = a.stats\n    assert stats.n == 1\n",
         "def test_a():\n    stats = a.stats\n    assert stats.n == 1\n", {},
     ),
+    "what is tried until it holds": (
+        JS, "it('a', async () => {\n  expect(await page.text('b')).toBe('c')\n})\n",
+        "it('a', async () => {\n  await expect.poll(() => page.text('b')).toBe('c')\n})\n", {},
+    ),
     "nothing, where something was": (
         PY, "def test_a():\n    assert f() == 'x'\n", "def test_a():\n    assert f() == ''\n", {},
     ),
