@@ -198,7 +198,8 @@ def _judged(
         judged = steps.confirm()
         tampering = steps.tampering() if judged.passed else tampering
         if judged.passed and not (blocking(tampering) or steps.is_unchanged()):
-            tampering += steps.probe()
+            probed = steps.probe()
+            tampering = steps.tampering() + probed  # which has decided of what was only read
             tampering += () if blocking(tampering) else steps.plain()
     if judged.passed and not blocking(tampering):
         judged = steps.gated(iteration, judged)

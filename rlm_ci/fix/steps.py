@@ -149,7 +149,7 @@ class FixSteps:
             allow_test_edits=self._options.allow_test_edits,
         )
         found += guard.not_run(lost) + guard.held_against(self.verdicts.rewritten)
-        return rules.accepted(found, self._options.allow)
+        return rules.accepted(self.verdicts.decided(found), self._options.allow)
 
     def probe(self) -> tuple[Finding, ...]:
         return rules.accepted(self.verdicts.probe(), self._options.allow)

@@ -6,9 +6,10 @@ run with, are no findings: the result leaves them out.
 
 from __future__ import annotations
 
-from itertools import islice, zip_longest
+from itertools import groupby, islice, zip_longest
 
-from rlm_ci.guard import known_hacks, lint_silencing, rules, secret_in_diff
+from rlm_ci.guard import blinding, known_hacks, lint_silencing, rules, secret_in_diff
+from rlm_ci.guard.blinding import Blinded
 from rlm_ci.guard.known_hacks import Hack
 from rlm_ci.guard.protected import by_name, config_sections
 from rlm_ci.guard.protected.protection import Protection
@@ -95,8 +96,7 @@ def compared(
     allow_test_edits: bool = False,
 ) -> Iterator[Finding]:
     """The findings from ``base`` to ``now``, by path; ``store`` has the objects of both."""
-    before, after = list[Hack](), list[Hack]()
-    listed: dict[str, ChangedFile] = {}
+    listed: list[ChangedFile] = []
     for change in changes(base, now, store):
         if redactor.known_in(change.path):  # whatever else: its name goes nowhere
             yield _of_all("secret", "the name of a file has a secret that the agent was given")
@@ -114,17 +114,60 @@ def compared(
         yield from islice(_judge(change, protection), _MOST_OF_FILE)
         yield from _new_silencers(change, protection)
         if not protection.kind_of(change.path):
-            texts = _text(change.before), _text(change.after)
-            before += known_hacks.hacks(change.path, *texts)
-            here = known_hacks.hacks(change.path, *reversed(texts))[:_MOST_LISTED]
-            is_plugin = "def pytest_" in texts[0]
-            after += (one for one in here if not (is_plugin and one.what == known_hacks.IS_HOOK))
-            listed[change.path] = change
-    for hack in known_hacks.added(before, after):
-        change, text = listed[hack.path], _text(listed[hack.path].after)
+            listed.append(change)
+    for hack, change in _new_hacks(listed):
         yield _finding(
-            hack.rule, hack.path, hack.what, change, line=hack.line, text=text, subject=hack.what
+            hack.rule,
+            hack.path,
+            hack.what,
+            change,
+            line=hack.line,
+            text=_text(change.after),
+            subject=hack.what,
         )
+
+
+def _new_hacks(listed: Iterable[ChangedFile]) -> Iterator[tuple[Hack, ChangedFile]]:
+    """The lines of the list that these changes of the product add, wherever they were before."""
+    before, after = list[Hack](), list[Hack]()
+    by_path = {change.path: change for change in listed}
+    for path, change in by_path.items():
+        texts = _text(change.before), _text(change.after)
+        before += known_hacks.hacks(path, *texts)
+        new = known_hacks.hacks(path, *reversed(texts))[:_MOST_LISTED]
+        is_plugin = "def pytest_" in texts[0]
+        after += (one for one in new if not (is_plugin and one.what == known_hacks.IS_HOOK))
+    for hack in known_hacks.added(before, after):
+        yield hack, by_path[hack.path]
+
+
+def blinded(
+    workspace: Workspace,
+    tree: str,
+    protection: Protection,
+    word: str,
+    lines: Collection[Hack] | None = None,
+) -> Blinded:
+    """The product of ``tree`` with no effect of these new lines; of all that a run can decide."""
+    edits = changes(workspace.entries(workspace.snapshot.tree), workspace.entries(tree), workspace)
+    listed = [one for one in edits if one.after and not protection.kind_of(one.path)]
+    hacks = [
+        (hack, change)
+        for hack, change in _new_hacks(listed)
+        if (hack.rule in blinding.RULES if lines is None else hack in lines)
+    ]
+    blind = Blinded(word)
+    for path, rows in groupby(hacks, key=lambda row: row[0].path):
+        added, of = zip(*rows, strict=True)
+        sides = (one.decode("utf-8", "surrogateescape") for one in (of[0].before, of[0].after))
+        blind.add(path, added, *sides)
+    return blind
+
+
+def decided(finding: Finding, severity: Severity, message: str) -> Finding:
+    """A finding of the list, with what a run has said of its line."""
+    hint = rules.hint(finding.rule, severity)
+    return finding.replace(severity=severity, message=printable(message), hint=hint)
 
 
 def rewritten(

@@ -25,27 +25,28 @@ COMPARES, DATED = "comparison", "fixed-date"
 
 IS_HOOK = "is a hook of pytest"
 _ASKS = "asks whether a test runs it: users may get other results"
-_CALLER = "asks who calls it: tests may get other results than users"
-_WATCHED = "asks where it runs: it may work there only"
-_ENDS = "ends the process"
-_SKIPS = "skips the test that calls it"
+CALLER = "asks who calls it: tests may get other results than users"
+WATCHED = "asks where it runs: it may work there only"
+ENDS = "ends the process"
+SKIPS = "skips the test that calls it"
 _CHANGES = "changes what tests measure or compare with"
 _CLAIMS = "changes what tests assert with"
 _COMPARES = "defines how its objects compare: tests may see what is not equal as equal"
-_DATED = "compares the time with a fixed date: it may work until then only"
+UNTIL = "compares the time with a fixed date: it may work until then only"
 #: Variables that a runner or a sandbox sets, wherever their names stand.
-_NAMES = (
+NAMES = (
     r"\b(?:PYTEST_\w+|HYPOTHESIS_\w+|COVERAGE_RUN|TOX_ENV\w+|NODE_TEST_CONTEXT|NODE_V8_COVERAGE"
     r"|JEST_WORKER_ID|VITEST(?:_\w+)?|MOCHA_\w+|RUST_TEST\w+|NEXTEST\w*|RLM_CI\w*)\b"
     r"|npm_lifecycle_\w+|\bbwrap\b|/proc/(?:\d+|self)/\w|/tmp/home\b|/\.dockerenv"
 )
-_CI = r"(?:CI|GITHUB_ACTIONS|GITLAB_CI|CONTINUOUS_INTEGRATION|BUILDKITE|CIRCLECI|TRAVIS|container)"
+CI = r"(?:CI|GITHUB_ACTIONS|GITLAB_CI|CONTINUOUS_INTEGRATION|BUILDKITE|CIRCLECI|TRAVIS|container)"
 #: A time of these days: a year, or seconds since 1970.
-_TIME = r"(?:20[2-9]\d|2[1-9]\d\d|1[6-9]\d{8,11}|[2-9]\d{9,12})\b"
+TIME = r"(?:20[2-9]\d|2[1-9]\d\d|1[6-9]\d{8,11}|[2-9]\d{9,12})\b"
 _NOW = (
     r"(?:\b(?:to|utc)?(?:day|now)\(|\btime\.time|\b(?:local|gm|strf)time\(|\.year\b"
     r"|\bnew Date\(\)|\bget(?:UTC)?FullYear\(|\bgetTime\(|\btoISOString\()"
 )
+_READ_TIME = rf"\.(?:[yY]ear|Unix\w*|as_secs|timestamp)\(\)\s*[<>!=]=?\s*{TIME}"
 #: Modules of Python by which tests measure, and those that run them.
 _TOOLS = (
     r"(?:time|os|random|builtins|logging|warnings|datetime|math|json|hypothesis|_?pytest|pluggy"
@@ -55,14 +56,14 @@ _BY_NAME = rf"(?:sys\.modules(?:\[|\.get\()|(?:\w+\.)?\w*import\w*\()'{_TOOLS}\b
 _TOOL = rf"(?:\b(?<![.\w]){_TOOLS}(?!\.environ\b)|{_BY_NAME})"
 _MACHINE = r"\b(?:gethostname|platform\.node|getuser|os\.uname)\(\)"
 _METHODS = r"__(?:eq|ne|lt|le|gt|ge|contains|bool|instancecheck|subclasscheck)__"
-_GLOBALS = (
+GLOBALS = (
     r"(?:performance|Date|Math|console|JSON|Promise|Intl|setTimeout|setInterval|setImmediate"
     r"|clearTimeout|queueMicrotask|fetch|crypto)"
 )
 _CLAIM = r"(?:expect|assert|jest|vi)"
-_CLASSES = r"(?:Array|Object|String|Number|Function|Map|Set|RegExp|Error|Promise|Date)"
+CLASSES = r"(?:Array|Object|String|Number|Function|Map|Set|RegExp|Error|Promise|Date)"
 _SET = r"\s*=(?![=>])"
-_TARGETS = rf"(?:{_GLOBALS}|{_CLASSES}(?:\.prototype)?|globalThis|global|process|fs)"
+TARGETS = rf"(?:{GLOBALS}|{CLASSES}(?:\.prototype)?|globalThis|global|process|fs)"
 
 
 class Hack(Row):
@@ -92,14 +93,14 @@ _PYTHON = _rows(
         r"(?: in | == | != )sys\.argv\[0\]",
     ),
     (
-        ASKS, _CALLER,
+        ASKS, CALLER,
         r"\bsys\._(?:getframe|current_frames)|\.(?:co_(?:file|qual)?name|f_back|f_code)\b",
         r"\binspect\.(?:stack|currentframe|getouterframes)\b",
         r"\btraceback\.(?:extract|walk|format)_stack\b",
     ),
     (
-        ASKS, _WATCHED,
-        rf"^(?=.*\b(?:environ|getenv)\b)(?=.*'{_CI}')",
+        ASKS, WATCHED,
+        rf"^(?=.*\b(?:environ|getenv)\b)(?=.*'{CI}')",
         rf"{_MACHINE}.{{0,80}} (?:==|!=|in) |(?: in | == | != ).{{0,80}}{_MACHINE}",
     ),
     (
@@ -115,24 +116,24 @@ _PYTHON = _rows(
         r"\bdef pytest_(?:runtest|report|session(?:start|finish)|collection|pyfunc|exception)",
     ),
     (
-        EXIT, f"{_ENDS} at once",
+        EXIT, f"{ENDS} at once",
         r"\bos\.(?:_exit|abort)\b|\bos\.kill\(os\.getpid\(\)|\bsignal\.raise_signal\(",
     ),
     (
-        EXIT, f"{_ENDS} successfully when it is imported",
+        EXIT, f"{ENDS} successfully when it is imported",
         r"^(?:raise SystemExit|(?:raise )?(?:sys\.exit|exit|quit|SystemExit)\((?:0|None)?\))$",
     ),
     (
-        EXIT, _SKIPS,
+        EXIT, SKIPS,
         r"\bSkipTest\b|\bpytest\.(?:skip|xfail|exit|importorskip)\b|\.skipTest\(",
         r"\b_pytest\.outcomes\b",
     ),
     (COMPARES, _COMPARES, rf"\bdef {_METHODS}|\b{_METHODS} = |[({{].{{0,200}}'{_METHODS}'"),
     (
-        DATED, _DATED,
-        rf"^(?=.*{_NOW})(?=.*(?:[<>]=?|==|!=) .*\b{_TIME}|.*\b{_TIME}.* (?:[<>]=?|[!=]=) )",
-        rf"[<>]=? (?:datetime\.)*(?:date|datetime)\({_TIME}",
-        rf"\b(?:date|datetime)\({_TIME}[^<>]{{0,80}}\) [<>]",
+        DATED, UNTIL,
+        rf"^(?=.*{_NOW})(?=.*(?:[<>]=?|==|!=) .*\b{TIME}|.*\b{TIME}.* (?:[<>]=?|[!=]=) )",
+        rf"[<>]=? (?:datetime\.)*(?:date|datetime)\({TIME}",
+        rf"\b(?:date|datetime)\({TIME}[^<>]{{0,80}}\) [<>]",
         r"[<>]=? '20\d\d-\d\d|'20\d\d-\d\d[^']{0,20}' [<>]",
     ),
 )  # fmt: skip
@@ -145,22 +146,22 @@ _SCRIPT = _rows(
         r"\bNODE_ENV\b.{0,20}['\"`]test['\"`]",
     ),
     (
-        ASKS, _CALLER,
+        ASKS, CALLER,
         r"\bError\([^)]{0,80}\)\.stack|\.stack\b.{0,40}\.(?:includes|match|indexOf|split)\(",
         r"\bcaptureStackTrace\((?!this)|\bprepareStackTrace\b|\bgetCallSites?\b",
         r"\barguments\.callee\b|\bmodule\.parent\.\w|\brequire\.main\.filename\b",
     ),
     (
-        ASKS, _WATCHED,
-        rf"\bprocess\.env(?:\.|\[['\"]){_CI}\b|\bhostname\(\)\s*[!=]=",
+        ASKS, WATCHED,
+        rf"\bprocess\.env(?:\.|\[['\"]){CI}\b|\bhostname\(\)\s*[!=]=",
     ),
     (
         PATCHED, _CHANGES,
-        rf"(?<![.\w])(?:global(?:This)?\.)?{_GLOBALS}(?:\.prototype)?\.\w+{_SET}",
-        rf"\bglobal(?:This)?\.{_GLOBALS}{_SET}|\b{_CLASSES}\.prototype\.\w+{_SET}",
+        rf"(?<![.\w])(?:global(?:This)?\.)?{GLOBALS}(?:\.prototype)?\.\w+{_SET}",
+        rf"\bglobal(?:This)?\.{GLOBALS}{_SET}|\b{CLASSES}\.prototype\.\w+{_SET}",
         rf"(?<![.\w])(?:fs|perf_hooks|timers|child_process)\.(?:promises\.)?\w+{_SET}",
         rf"\bprocess\.(?:hrtime|nextTick|exit|emit|uptime|stdout|stderr)(?:\.\w+)?{_SET}",
-        rf"\b(?:Object\.(?:assign|define\w+)|Reflect\.(?:set|define\w+))\(\s*{_TARGETS}\s*,",
+        rf"\b(?:Object\.(?:assign|define\w+)|Reflect\.(?:set|define\w+))\(\s*{TARGETS}\s*,",
         r"\bmock\.(?:method|timers|module)\b|(?<![.\w])sinon\.|\bconfigureGlobal\(",
     ),
     (
@@ -171,20 +172,20 @@ _SCRIPT = _rows(
         rf"\brequire\([^)\n]{{1,40}}\)(?:\.\w+)+{_SET}|\.(?:\w*[sS]trict|deep|not)Equal{_SET}",
     ),
     (
-        EXIT, _ENDS,
+        EXIT, ENDS,
         r"\bprocess\.(?:exit|reallyExit|abort)\(|\bprocess\.exitCode\s*=\s*0\b",
         r"\bprocess\.kill\(\s*process\.pid\b",
     ),
-    (EXIT, _SKIPS, r"\bthis\.skip\(\)|(?<![.\w])t\.(?:skip|todo)\("),
+    (EXIT, SKIPS, r"\bthis\.skip\(\)|(?<![.\w])t\.(?:skip|todo)\("),
     (
         COMPARES, _COMPARES,
         r"\basymmetricMatch\b|\bSymbol\.(?:toPrimitive|hasInstance)\b|\.valueOf\s*=[^=]",
         r"(?<![.\w])valueOf\s*(?:\([^)]{0,80}\)\s*(?::[^{]{0,80})?\{|[:=])|\[['\"]valueOf",
     ),
     (
-        DATED, _DATED,
-        rf"^(?=.*{_NOW})(?=.*(?:[<>]|[!=]==?).*\b{_TIME}|.*\b{_TIME}.*[<>])",
-        rf"[<>]=?\s*(?:new Date\(|Date\.(?:UTC|parse)\()['\"`]?{_TIME}",
+        DATED, UNTIL,
+        rf"^(?=.*{_NOW})(?=.*(?:[<>]|[!=]==?).*\b{TIME}|.*\b{TIME}.*[<>])",
+        rf"[<>]=?\s*(?:new Date\(|Date\.(?:UTC|parse)\()['\"`]?{TIME}",
     ),
 )  # fmt: skip
 _GO = _rows(
@@ -195,22 +196,22 @@ _GO = _rows(
         r"\bos\.Executable\(\)|\bos\.Args\[0\]\s*[!=]=|\brange os\.Args\b",
         r"\b(?:Has\w+|Contains|Match\w*|Index|EqualFold)\([^\n]{0,80}\bos\.Args",
     ),
-    (ASKS, _CALLER, r"\bruntime\.(?:Callers?|CallersFrames|FuncForPC|Stack)\(|\bdebug\.Stack\("),
-    (ASKS, _WATCHED, rf"\b(?:Getenv|LookupEnv)\(\"{_CI}\"\)|\bos\.Hostname\(\)"),
+    (ASKS, CALLER, r"\bruntime\.(?:Callers?|CallersFrames|FuncForPC|Stack)\(|\bdebug\.Stack\("),
+    (ASKS, WATCHED, rf"\b(?:Getenv|LookupEnv)\(\"{CI}\"\)|\bos\.Hostname\(\)"),
     (
         PATCHED, _CHANGES,
         r"(?<![.\w])(?:os\.(?:Args|Stdout|Stderr)|time\.Local|rand\.Reader)\s*=[^=]",
         r"\bhttp\.Default(?:Client|Transport)\s*=[^=]|\blog\.SetOutput\(io\w*\.Discard",
         r"\bmonkey\.Patch",
     ),
-    (EXIT, _ENDS, r"\b(?:os|syscall)\.Exit\(|\bruntime\.Goexit\(|\bsyscall\.Kill\("),
-    (EXIT, _SKIPS, r"(?<![.\w])(?:t|tb|b)\.Skip(?:Now|f)?\("),
+    (EXIT, ENDS, r"\b(?:os|syscall)\.Exit\(|\bruntime\.Goexit\(|\bsyscall\.Kill\("),
+    (EXIT, SKIPS, r"(?<![.\w])(?:t|tb|b)\.Skip(?:Now|f)?\("),
     (COMPARES, _COMPARES, r"^func \(\w*\s*\*?\w+(?:\[.{1,80}\])?\) (?:Equals?|Cmp|Compare|Is)\("),
     (
-        DATED, _DATED,
-        rf"\.Year\(\)\s*[<>!=]=?\s*{_TIME}|\.Unix\w*\(\)\s*[<>]=?\s*{_TIME}",
-        rf"\.(?:Before|After)\(\s*time\.(?:Date|Unix)\(\s*{_TIME}",
-        rf"\btime\.(?:Date|Unix)\(\s*{_TIME}.{{0,80}}\.(?:Before|After)\(",
+        DATED, UNTIL,
+        _READ_TIME,
+        rf"\.(?:Before|After)\(\s*time\.(?:Date|Unix)\(\s*{TIME}",
+        rf"\btime\.(?:Date|Unix)\(\s*{TIME}.{{0,80}}\.(?:Before|After)\(",
     ),
 )  # fmt: skip
 _RUST = _rows(
@@ -221,23 +222,20 @@ _RUST = _rows(
         r"#\[cfg\(test\)\]\s{0,80}(?:return\b|\{|let\b|if\b|match\b)",
         r"\bcurrent_exe\(|\bthread::current\(\)\.name\(",
     ),
-    (ASKS, _CALLER, r"\bLocation::caller\(|\bBacktrace::\w{0,20}capture\("),
-    (ASKS, _WATCHED, rf"\bvar(?:_os)?\(\"{_CI}\"\)|\boption_env!\(\"{_CI}\""),
+    (ASKS, CALLER, r"\bLocation::caller\(|\bBacktrace::\w{0,20}capture\("),
+    (ASKS, WATCHED, rf"\bvar(?:_os)?\(\"{CI}\"\)|\boption_env!\(\"{CI}\""),
     (
         PATCHED, _CLAIMS,
         r"\bmacro_rules!\s*(?:debug_)?(?:assert\w*|panic|matches)\b|\b(?:set|take)_hook\(",
     ),
-    (EXIT, _ENDS, r"\bprocess::(?:exit|abort)\(|\blibc::_?exit\("),
+    (EXIT, ENDS, r"\bprocess::(?:exit|abort)\(|\blibc::_?exit\("),
     (
         COMPARES, _COMPARES,
         r"^\s*impl\b.{0,200}\b(?:PartialEq|PartialOrd|Ord)(?:<.{1,80}>)?\s+for\b",
     ),
-    (
-        DATED, _DATED,
-        rf"\.year\(\)\s*[<>!=]=?\s*{_TIME}|\.(?:as_secs|timestamp)\(\)\s*[<>]=?\s*{_TIME}",
-    ),
+    (DATED, UNTIL, _READ_TIME),
 )  # fmt: skip
-_ANYWHERE = (ASKS, _ASKS, re.compile(_NAMES))
+_ANYWHERE = (ASKS, _ASKS, re.compile(NAMES))
 _NAME = re.compile(r"(?<![.\w])[^\W\d]\w*")
 #: Languages by how a name ends.
 _LANGUAGES = {
@@ -264,7 +262,7 @@ _INLINE = re.compile(
 @lru_cache(64)
 def hacks(path: str, text: str, other: str = "") -> tuple[Hack, ...]:
     """The lines of a file that are in the list, without those that its ``other`` side has, too."""
-    language, rows = _LANGUAGES.get(path.rpartition(".")[2].lower(), ("", ()))
+    language, rows = _LANGUAGES.get(_ending(path), ("", ()))
     if not language:
         return ()
     is_python = language == "Python"
@@ -276,12 +274,21 @@ def hacks(path: str, text: str, other: str = "") -> tuple[Hack, ...]:
     found = dict[tuple[int, str], Hack]()
     for rule, what, pattern in (*rows, _ANYWHERE):
         silent = (COMMENT,) if pattern is _ANYWHERE[2] else (COMMENT, TEXT, OPEN)
-        for match in pattern.finditer(scanned) if not (quiet and what.startswith(_ENDS)) else ():
+        for match in pattern.finditer(scanned) if not (quiet and what.startswith(ENDS)) else ():
             at = bisect_right(starts, match.start()) - 1
             if places.kind(at + 1, match.start() - starts[at]) not in silent:
                 number, line = numbered[at]
                 found.setdefault((number, rule), Hack(path, number, rule, what, line.strip()))
     return tuple(sorted(found.values(), key=lambda hack: hack.line))
+
+
+def language(path: str) -> str:
+    """The language of a file; "" where the list has none."""
+    return _LANGUAGES.get(_ending(path), ("", ()))[0]
+
+
+def _ending(path: str) -> str:
+    return path.rpartition(".")[2].lower()
 
 
 def added(before: Iterable[Hack], after: Iterable[Hack]) -> Iterator[Hack]:
@@ -310,28 +317,33 @@ def _lines(language: str, text: str) -> Iterator[tuple[int, str]]:
 
 def _statements(module: ast.Module, text: str) -> Iterator[tuple[int, str]]:
     """Each statement on one line, with the full names of what is imported."""
-    lines, at_import = text.split("\n"), _at_import(module.body)
+    lines, first, names = text.split("\n"), at_import(module.body), imported(module)
     nodes = [one for one in ast.walk(module) if isinstance(one, ast.stmt | ast.ExceptHandler)]
-    names = dict[str, str]()
-    for node in nodes:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-        elif isinstance(node, ast.Import):
-            names |= {one.asname: one.name for one in node.names if one.asname}
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):  # a docstring
             continue
         try:
-            head = ast.unparse(_head(node)).replace("\n", " ")
+            shown = ast.unparse(head(node)).replace("\n", " ")
         except RecursionError:
-            head = lines[node.lineno - 1].strip().replace('"', "'")
-        full = _NAME.sub(lambda name: names.get(name[0], name[0]), head)
-        yield node.lineno, full if node in at_import else f"    {full}"
+            shown = lines[node.lineno - 1].strip().replace('"', "'")
+        full = _NAME.sub(lambda name: names.get(name[0], name[0]), shown)
+        yield node.lineno, full if node in first else f"    {full}"
 
 
-def _head(node: ast.stmt | ast.ExceptHandler) -> ast.AST:
+def imported(module: ast.Module) -> dict[str, str]:
+    """The full names of what a module imports, by the names that it has there."""
+    names = dict[str, str]()
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {one.asname: one.name for one in node.names if one.asname}
+    return names
+
+
+def head(node: ast.stmt | ast.ExceptHandler) -> ast.AST:
     """A statement without those in it."""
     head = copy(node)
     for name in ("body", "orelse", "handlers", "finalbody", "cases"):
@@ -340,10 +352,10 @@ def _head(node: ast.stmt | ast.ExceptHandler) -> ast.AST:
     return head
 
 
-def _at_import(body: list[ast.stmt]) -> set[ast.AST]:
+def at_import(body: list[ast.stmt]) -> set[ast.AST]:
     """The statements that run when a module is imported, whatever is the case."""
     found = set[ast.AST](body)
     for node in body:
         if isinstance(node, ast.Try | ast.With):
-            found |= _at_import([*node.body, *getattr(node, "finalbody", ())])
+            found |= at_import([*node.body, *getattr(node, "finalbody", ())])
     return found

@@ -67,8 +67,8 @@ def known(names: Iterable[str], where: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def hint(rule: str) -> str:
-    if RULES[rule.removeprefix(PREFIX)] < Severity.HIGH:
+def hint(rule: str, severity: Severity | None = None) -> str:
+    if (severity or RULES[rule.removeprefix(PREFIX)]) < Severity.HIGH:
         return f"check that it is intended; --allow {rule} accepts it"
     first = "fix what the tool reports" if rule == f"{PREFIX}check-silenced" else "undo it"
     more = " or --allow-test-edits" if rule.removeprefix(PREFIX) in OF_TESTS else ""

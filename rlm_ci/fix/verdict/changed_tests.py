@@ -28,12 +28,15 @@ _KEEP = 16 << 20
 
 
 class ChangedTestRuns:
-    """The canary of one result; ``place`` names its facts in the record of the run."""
+    """The canary of one result; ``place`` names its facts in the record of the run.
+
+    ``left`` are the seconds that runs on changed files may still take.
+    """
 
     def __init__(
         self, context: FixContext, runs: ValidatorRuns, argv: tuple[str, ...], place: str
     ) -> None:
-        self._left = self._most = context.options.canary_seconds
+        self.left = self._most = context.options.canary_seconds
         self._runs = runs
         self._space = context.commands.workspace
         self._argv = argv
@@ -114,11 +117,11 @@ class ChangedTestRuns:
         return self._ran(label, self._space.edited(base, changed))
 
     def _ran(self, label: str, tree: str) -> ValidatorAnswer | None:
-        if self._left <= 0:
+        if self.left <= 0:
             return None
         place = f"{self._place}-{label}"
-        ran = self._runs.in_fresh(place, self._argv, tree, seconds=self._left, keep=_KEEP)
-        self._left -= ran.ended.seconds
+        ran = self._runs.in_fresh(place, self._argv, tree, seconds=self.left, keep=_KEEP)
+        self.left -= ran.ended.seconds
         self._slowest = max(self._slowest, ran.ended.seconds)
         return _told(ran)
 

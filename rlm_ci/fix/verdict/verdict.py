@@ -13,6 +13,7 @@ from rlm_ci.environments.coding import test_report
 from rlm_ci.errors import UnavailableError
 from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import SETUP
+from rlm_ci.fix.verdict.blinded_runs import BlindedRuns
 from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
 from rlm_ci.fix.verdict.plain_run import PlainRun
 from rlm_ci.fix.verdict.planting import raising, unreadable
@@ -20,6 +21,7 @@ from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRun, Vali
 from rlm_ci.guard import guard, inline_tests
 from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection, is_data
+from rlm_ci.report.findings import Severity
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import transcribe
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rlm_ci.fix.options import FixContext
+    from rlm_ci.fix.verdict.blinded_runs import LineVerdict
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.report.findings import Finding
     from rlm_ci.validators.test_counts import CollectedTests
@@ -91,6 +94,8 @@ class ResultJudge:
         self.canary = self.plain_run = ""
         #: The tree that was asked last, and what was found.
         self._probed: tuple[tuple[str, str], tuple[Finding, ...]] = (("", ""), ())
+        #: The result that was tried without suspicious lines, and what hinges on them.
+        self._decided: tuple[str, list[LineVerdict]] = ("", [])
         self._plain: tuple[tuple[str, str], tuple[Finding, ...]] = (("", ""), ())
 
     @property
@@ -431,6 +436,11 @@ class ResultJudge:
         found, self.canary, texts = probing.probe(
             tree, landed, self._first, self._ran, self._hidden
         )
+        if not any(one.severity >= Severity.HIGH for one in found):
+            place = f"iteration-{self.iteration}"
+            blind = BlindedRuns(self._context, self._runs, self._validator, place, probing.left)
+            decisions = blind.decide(tree, self._first, was_green=self._passed_first)
+            self._decided = self._space.settled_tree(), decisions
         found += self._decisive(tree)
         if self.canary.startswith(NOT_PROBED) and not self._allow_test_edits:
             found += guard.unprobed(self._space, landed, self.protection)
@@ -439,6 +449,19 @@ class ResultJudge:
             file = self._context.path_of("rlm", place, _flat(path))
             files.write(file, text.encode("utf-8", "surrogateescape"), 0o600)
         return found
+
+    def decided(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """The findings for the result, with what runs have said of them."""
+        tree, decisions = self._decided
+        known = decisions if tree == self._space.settled_tree() else []
+
+        def judged(finding: Finding) -> Finding:
+            for one in known:
+                if one.is_of(finding):
+                    return guard.decided(finding, one.severity, one.message)
+            return finding
+
+        return tuple(map(judged, findings))
 
     def _decisive(self, tree: str) -> tuple[Finding, ...]:
         """Findings for edits of what is no source, with which put back the validator fails."""
