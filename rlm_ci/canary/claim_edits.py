@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
+from rlm_ci.canary import near
 from rlm_ci.canary.forms import (
     ACCEPTS,
     ALTERED,
+    FAR,
     IDLE,
     INVERTED,
     JUDGES,
+    NEAR,
     NEARLY,
+    PART,
     REACHED,
     REWORDED,
     STOPPED,
@@ -19,10 +25,11 @@ from rlm_ci.canary.forms import (
 )
 from rlm_ci.canary.splicing import Edit, spliced
 from rlm_ci.source.grammars import field, named
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from random import Random
     from typing import Any
 
@@ -33,6 +40,33 @@ _CASES = frozenset((
     "expression_case", "default_case", "type_case", "communication_case", "match_arm",
 ))  # fmt: skip
 COMPARES = frozenset(("==", "!=", "<", "<=", ">", ">="))
+
+
+_INTEGER = re.compile(r"([0-9]{1,30})((?:[iu][0-9a-z]+)?)")
+#: How far another small number is, which a tolerance by design refuses.
+_FAR = 40
+#: The most alterations of a question.
+_MOST = 24
+#: The largest integers of the types that a compiler may give to a literal.
+_LARGEST = [2 ** (bits - sign) - 1 for bits in (8, 16, 32, 64) for sign in (1, 0)]
+
+
+class ClaimAlteration(Value):
+    """A condition that a right result refuses, and ``judged``, by which the start tree judges it.
+
+    That is about no operand, unless the ``kind`` is NEAR.
+    """
+
+    kind: str
+    condition: str
+    judged: str = ""
+
+
+class TypedQuestion(Value):
+    """Texts of operands by the names that the conditions have for them."""
+
+    operands: Mapping[str, str]
+    alterations: tuple[ClaimAlteration, ...]
 
 
 class ClaimEdits:
@@ -57,10 +91,13 @@ class ClaimEdits:
 
     def make(self, test: Any, form: str) -> ChangedTest | None:
         """Change one test; None if it cannot have the form."""
-        form = ALTERED if form == NEARLY else form
-        if form in (ACCEPTS, JUDGES):
-            return None
         word = token(self._chance)
+        if form in (NEARLY, ACCEPTS, JUDGES):
+            if questions := self._questions(test):
+                return self._nearly(test, questions, form, word)
+            if form != NEARLY:
+                return None
+            form = ALTERED
         if form == IDLE:
             return ChangedTest(form) if self._idle(test) else None
         if form == REWORDED:
@@ -69,8 +106,8 @@ class ClaimEdits:
             return ChangedTest(form)
         if form == ALTERED:
             literals = self._literals(test.claims)
-            for claim, literal in literals:
-                self._alter(claim, literal, word)
+            for claim, places in literals:
+                self._alter(claim, places, word)
             if literals:
                 return ChangedTest(form, (word,))
             form = INVERTED
@@ -86,7 +123,30 @@ class ClaimEdits:
         """The literals that a claim expects; with another one it is false."""
         raise NotImplementedError
 
-    def _alter(self, claim: Any, literal: Any, word: str) -> None:
+    def _alter(self, claim: Any, literals: Sequence[Any], word: str) -> None:
+        raise NotImplementedError
+
+    def _questions(self, test: Any) -> list[tuple[Any, list[TypedQuestion]]]:
+        """What claims must refuse; no claim is within another one."""
+        raise NotImplementedError
+
+    def _noted(self, condition: str, action: str) -> str:
+        """A statement that does something under a condition."""
+        raise NotImplementedError
+
+    def _shown(self, test: Any, start: str, end: str) -> str:
+        """A statement that prints a token, whose text has it in two pieces."""
+        raise NotImplementedError
+
+    def _ask(self, claim: Any, asked: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
+        """Put statements that use the operands of questions in the place of a claim."""
+        raise NotImplementedError
+
+    def _conclude(self, test: Any, claims: Sequence[Any], word: str, flag: str) -> str:
+        """Make a test fail at its end, unless it ran the statement that is returned.
+
+        Without a ``flag`` it always fails.
+        """
         raise NotImplementedError
 
     def _constants(self) -> str:
@@ -122,13 +182,37 @@ class ClaimEdits:
             else:
                 self._reverse(claim, word)
 
-    def _literals(self, claims: Iterable[Any]) -> list[tuple[Any, Any]]:
-        """A literal of each claim that has any; none if no claim is sure to be reached."""
-        found = [
-            (claim, self._chance.choice(some))
-            for claim in claims
-            if (some := self._expected(claim))
-        ]
+    def _nearly(
+        self, test: Any, asked: list[tuple[Any, list[TypedQuestion]]], form: str, word: str
+    ) -> ChangedTest:
+        flag = token(self._chance) if form == NEARLY else ""
+        accept = self._conclude(test, [claim for claim, _ in asked], word, flag)
+        kinds: dict[str, str] = {}
+        for claim, questions in asked:
+            texts: list[tuple[TypedQuestion, list[str]]] = []
+            for question in questions:
+                steps = []
+                for alteration in question.alterations:
+                    mark = token(self._chance) if form != NEARLY else ""
+                    condition, shown = alteration.condition, accept
+                    if mark:
+                        kinds[mark] = alteration.kind
+                        shown = self._shown(test, *halves(mark, on_branch=False))
+                    if form == JUDGES:
+                        condition = alteration.judged
+                    if form == JUDGES and alteration.kind != NEAR and condition:
+                        self._begin(test, self._noted(condition, shown))
+                    elif condition:
+                        steps.append(self._noted(condition, shown))
+                texts += [(question, steps)] if steps else []
+            if texts:
+                self._ask(claim, texts)
+        tokens = (word,) if form == NEARLY else (word, *kinds)
+        return ChangedTest(form, tokens, kinds)
+
+    def _literals(self, claims: Iterable[Any]) -> list[tuple[Any, Sequence[Any]]]:
+        """The literals of each claim that has any; none if no claim is sure to be reached."""
+        found = [(claim, some) for claim in claims if (some := self._expected(claim))]
         certain = [one for one in found if one[0].certain]
         return certain[:1] if self._plain else found if certain else []
 
@@ -190,6 +274,63 @@ def leaves(condition: Node, *joins: str, negated: bool = False) -> Iterator[Node
             yield node
 
 
+def varied(
+    whole: Node,
+    places: Sequence[Node],
+    sizes: Iterable[tuple[Node, str]],
+    chance: Random,
+    parts: Collection[Node],
+) -> list[tuple[str, str]]:
+    """Texts of an expression with other literals, all at once or a single one, and their kinds.
+
+    ``parts`` are the literals that go through code of the repository, such as a constructor's.
+    """
+    if not places:
+        return []
+    texts = [(FAR, replaced(whole, {place: another(place, chance) for place in places}))]
+    close: list[tuple[str, str]] = []
+    for place in places:
+        text, is_part = text_of(place), place in parts
+        news = [(NEAR, new) for new in _close(place, chance)]
+        if place.type.endswith("string_literal"):
+            news += near.quoted(text, chance)
+        if is_part:
+            news.append((PART, another(place, chance)))
+        for kind, new in news:
+            weight = PART if is_part and kind == NEAR else kind
+            close.append((weight, replaced(whole, {place: new})))
+    for node, new in sizes:
+        close.append((PART if parts else NEAR, replaced(whole, {node: new})))
+    return texts + chance.sample(close, min(len(close), _MOST - 1))
+
+
+def replaced(whole: Node, texts: Mapping[Node, str]) -> str:
+    """The text of a node with others for some of those in it."""
+    start = whole.start_byte
+    edits = [
+        Edit(node.start_byte - start, node.end_byte - start, new) for node, new in texts.items()
+    ]
+    return spliced(whole.text or b"", edits)
+
+
+def _close(node: Node, chance: Random) -> list[str]:
+    """Numbers that differ from a literal by up to 3, and are of each type that it may have."""
+    text, (up, down) = text_of(node), near.steps(chance)
+    if node.type == "float_literal":
+        try:
+            value = float(text)
+        except ValueError:
+            return []
+        return [repr(value + up), repr(value * 1.01 + 0.001)]
+    literal = _INTEGER.fullmatch(text)
+    if node.type not in ("int_literal", "integer_literal") or literal is None:
+        return []
+    value, suffix = int(literal[1]), literal[2]
+    is_last = any(value - 1 <= largest < value + up for largest in _LARGEST)
+    steps = [*([] if is_last else [up]), *([max(down, -value)] if value else [])]
+    return [f"{value + step}{suffix}" for step in steps]
+
+
 def another(node: Node, chance: Random) -> str:
     """Another literal of the same kind, which fits wherever this one does."""
     text = text_of(node)
@@ -212,7 +353,7 @@ def _number(text: str, chance: Random, *, whole: bool) -> str:
     except (ValueError, OverflowError):  # a notation or a length that Python does not read
         value = -1
     if whole and value > 120:
-        return f"{chance.randrange(int(value) // 2, int(value))}{suffix}"
+        return f"{chance.randrange(int(value) // 2, int(value) * 3 // 4)}{suffix}"
     kind = "" if whole else ".0" if value == value // 1 else ".5"
-    made = chance.choice([one for one in range(1, 121) if float(f"{one}{kind}") != value])
+    made = chance.choice([one for one in range(1, 121) if abs(one - value) >= _FAR])
     return f"{made}{kind}{suffix}"

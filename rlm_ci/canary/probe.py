@@ -54,8 +54,10 @@ COPIES = (ALTERED, INVERTED, REWORDED)
 NOT_PROBED = "canary: not probed"
 _MOST = 20
 _NAME = 200
-#: So many tests that did not run are asked alone: there, no other failure can have ended the run.
+#: So many tests of a form that did not run are asked alone: no other failure ends that run.
 _ALONE = 3
+#: The forms of such tests, those first whose failure is the most certain.
+_MISSED = (REWORDED, ALTERED)
 _NO_TIME = "; no time was left to run it once more"
 
 
@@ -358,17 +360,20 @@ class Canary:
     def _vanished(self, doubts: Iterable[FailedProbe]) -> list[FailedProbe]:
         """Of tests that did not run, one that does with the same text on the start tree.
 
-        A few are asked alone, and no longer once one is certain.
+        A few of each form are asked alone, and no longer once one is certain.
         """
-        by_key: dict[tuple[str, str], FailedProbe] = {}
-        for doubt in sorted(doubts, key=lambda doubt: doubt.form != REWORDED):
-            by_key.setdefault(doubt.subject.key, doubt)
-        self._unprobed |= by_key.keys()
-        red = [doubt for doubt in by_key.values() if doubt.subject.was_red]
-        self._tests.chance("alone").shuffle(red)
-        red.sort(key=lambda doubt: doubt.form != REWORDED)
+        by_form: dict[str, dict[tuple[str, str], FailedProbe]] = {form: {} for form in _MISSED}
+        for doubt in doubts:
+            self._unprobed.add(doubt.subject.key)
+            if doubt.subject.was_red:
+                by_form.setdefault(doubt.form, {}).setdefault(doubt.subject.key, doubt)
         left: list[FailedProbe] = []
-        for number, doubt in enumerate(red[:_ALONE], 1):
+        asked: list[FailedProbe] = []
+        for by_key in by_form.values():
+            few = list(by_key.values())
+            self._tests.chance("alone").shuffle(few)
+            asked += few[:_ALONE]
+        for number, doubt in enumerate(asked, 1):
             key, label = doubt.subject.key, f"alone-{number}"
             copy = self._tests.alone([key], doubt.form, label)
             now = self._result(copy, key)

@@ -38,6 +38,20 @@ def old(space: Workspace, base: str, tree: str, *, edited: bool = False) -> dict
     return found
 
 
+def moved(space: Workspace, tree: str, changed: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The changed files, of those with code the code of ``tree`` with the changed tests."""
+    entries = space.entries(tree)
+    paths = [path for path in changed if path.endswith(ENDING) and path in entries]
+    known = space.contents(entries[path].oid for path in paths)
+    pairs = [(path, content) for path, content in zip(paths, known, strict=True) if content]
+    merged = {
+        path: text.encode("utf-8", "surrogateescape")
+        for path, content in pairs
+        if (text := inline_tests.restored(_text(changed[path]), _text(content))) is not None
+    }
+    return {**changed, **merged}
+
+
 def _changed(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> Iterable[str]:
     both = before.keys() & after.keys()
     return sorted(path for path in both if path.endswith(ENDING) and before[path] != after[path])

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from rlm_ci.canary.claim_edits import COMPARES, ClaimEdits, another, leaves, text_of
 from rlm_ci.canary.forms import IDLE, REWORDED, ChangedTest, ChangedText, FoundTest, token
+from rlm_ci.canary.go.alterations import expected, questions, scope_of
 from rlm_ci.canary.go.source import ASSERTION, CONDITION, GoSource, GoTest, below, departs
 from rlm_ci.canary.splicing import rooted
-from rlm_ci.source.grammars import field, named
+from rlm_ci.source.grammars import field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
+    from rlm_ci.canary.claim_edits import TypedQuestion
     from rlm_ci.canary.go.source import GoClaim
 
 ENDINGS = ("_test.go",)
@@ -43,21 +45,9 @@ _TAKEN = {
         "Greater", "GreaterOrEqual", "Less", "LessOrEqual",
     ), "interface{}"),
 }  # fmt: skip
-_BASIC = {"string", "byte", "rune", "float32", "float64"} | {
-    f"{sign}int{size}" for sign in ("", "u") for size in ("", "8", "16", "32", "64")
-}
-_NUMBERS = {"int_literal", "float_literal"}
-_LITERALS = _NUMBERS | {
-    "interpreted_string_literal", "raw_string_literal", "rune_literal", "true", "false",
-}  # fmt: skip
-#: Calls that are true if a literal in their arguments is the expected one.
-_EQUAL = {"DeepEqual", "Equal", "EqualFold", "Contains", "HasPrefix", "HasSuffix"}
 #: Expressions whose values always have a type.
 _TYPED = {"call_expression", "index_expression", "slice_expression", "type_assertion_expression"}
 _UNTYPED = {"real", "imag", "complex", "min", "max"}
-#: Assertions that compare with a literal, and those with the literal as last argument.
-_ASSERTED = {"Equal", "EqualValues", "Exactly", "Len", "EqualError", "DeepEqual"}
-_LAST = {"Len", "EqualError"}
 
 
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
@@ -108,7 +98,7 @@ class _Changes(ClaimEdits):
         self._begin(test, failing)
 
     def _expected(self, claim: GoClaim) -> list[Node]:
-        return _expected_of(claim)
+        return expected(claim)
 
     def _constants(self) -> str:
         return f'_ = {self._chance.randrange(1, 120)}; _ = "{token(self._chance)}";'
@@ -121,12 +111,47 @@ class _Changes(ClaimEdits):
         ways = ('{0}.Error("{1}")', '{0}.Errorf("%s", "{1}")', '{0}.Log("{1}"); {0}.Fail()')
         return str(self._pick(*ways)).format(reporter, word)
 
-    def _alter(self, claim: GoClaim, literal: Node, word: str) -> None:
-        self._exchange(literal, another(literal, self._chance))
+    def _alter(self, claim: GoClaim, literals: Sequence[Node], word: str) -> None:
+        for literal in literals:
+            self._exchange(literal, another(literal, self._chance))
         at, log = claim.site.start_byte, f'{claim.reporter}.Log("{word}");'
         if claim.body is not None:
             at, log = claim.body.start_byte + 1, f" {log}"
         self._insert(at, log)
+
+    def _questions(self, test: GoTest) -> list[tuple[GoClaim, list[TypedQuestion]]]:
+        return questions(test, self.source, self._chance)
+
+    def _noted(self, condition: str, action: str) -> str:
+        return f"if {condition} {{ {action} }};"
+
+    def _shown(self, test: GoTest, start: str, end: str) -> str:
+        return f'{test.reporter}.Log("{start}" + "{end}")'
+
+    def _ask(self, claim: GoClaim, asked: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
+        blocks = []
+        for question, steps in asked:
+            bound = ""
+            if question.operands:
+                names = ", ".join(question.operands)
+                bound = f"{names} := {', '.join(question.operands.values())};"
+            blocks.append(f"func() {{ {bound} {' '.join(steps)} }}();")
+        original = text_of(claim.node)
+        if claim.kind == CONDITION:
+            text = f"func() bool {{ {' '.join(blocks)} return false && ({original}) }}()"
+            self._exchange(claim.node, text)
+            return
+        self._exchange(claim.site, f"{' '.join(blocks)} if false {{ {text_of(claim.site)} }}")
+
+    def _conclude(self, test: GoTest, claims: Sequence[GoClaim], word: str, flag: str) -> str:
+        scopes = {scope_of(claim, test, self.source): claim.reporter for claim in claims}
+        for body, reporter in scopes.items():
+            failing = self._error(reporter, word)
+            unless = f"!{reporter}.Skipped()" + (f" && len({flag}) == 0" if flag else "")
+            text = f"{reporter}.Cleanup(func() {{ if {unless} {{ {failing} }} }});"
+            begin = f"{flag} := make(chan bool, 1); " if flag else ""
+            self._insert(body.start_byte + 1, f" {begin}{text}")
+        return f"select {{ case {flag} <- true: default: }}" if flag else ""
 
     def _reach(self, claim: GoClaim, start: str, end: str) -> None:
         failing = self._error if claim.passed else self._fatal
@@ -208,48 +233,3 @@ def _is_typed(node: Node, names: set[str]) -> bool:
     if node.type == "call_expression":
         return text_of(field(node, "function")) not in _UNTYPED
     return node.type in _TYPED or (node.type == "identifier" and text_of(node) in names)
-
-
-def _expected_of(claim: GoClaim) -> list[Node]:
-    """The literals that a claim expects: with another one it is false."""
-    if claim.kind == ASSERTION and claim.name in _ASSERTED:
-        return _first(claim.values[:2][:: -1 if claim.name in _LAST else 1])
-    if claim.kind != CONDITION or claim.name != "consequence":
-        return []
-    found: list[Node] = []
-    for node in leaves(claim.node, "||"):
-        sign = text_of(field(node, "operator"))
-        if node.type == "binary_expression" and sign == "!=":
-            found += _first((field(node, "right"), field(node, "left")))
-        elif node.type == "unary_expression" and sign == "!":
-            call = field(node, "operand")
-            if text_of(field(field(call, "function"), "field")) in _EQUAL:
-                found += _first(named(field(call, "arguments"))[::-1])
-    return found
-
-
-def _first(sides: Sequence[Node]) -> list[Node]:
-    return next((found for one in sides if (found := _literals_in(one))), [])
-
-
-def _literals_in(node: Node) -> list[Node]:
-    """The literals that an expression consists of; none if it has other parts."""
-    found: list[Node] = []
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
-        if node.type in _LITERALS:
-            found.append(node)
-        elif node.type == "unary_expression":
-            waiting += [one for one in named(node) if one.type in _NUMBERS]
-        elif node.type in ("parenthesized_expression", "literal_element", "literal_value"):
-            waiting += named(node)
-        elif node.type == "keyed_element":
-            waiting.append(named(node)[-1])  # never a key: two could be the same
-        elif node.type == "composite_literal":
-            waiting.append(field(node, "body"))
-        elif node.type == "type_conversion_expression":
-            waiting.append(field(node, "operand"))
-        elif node.type == "call_expression" and text_of(field(node, "function")) in _BASIC:
-            waiting += named(field(node, "arguments"))
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.canary import near
 from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.source.grammars import field, named, parts
 from rlm_ci.values import Value
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-#: Kinds of claims: an ``if`` that fails the test, a call of a library.
-CONDITION, ASSERTION = "condition", "assertion"
+#: Kinds of claims: an ``if`` that fails the test, a call of a library, one of another function.
+CONDITION, ASSERTION, HELPER = "condition", "assertion", "helper"
 _TEST = re.compile(r"(?:Test|Fuzz)(?![a-z])")
 _EXAMPLE = re.compile(r"Example(?![a-z])")
 _OUTPUT = re.compile(rb"(?i)/[/*]\s*((?:unordered )?output:)")
@@ -58,6 +59,8 @@ class GoTest:
         #: The place of the word that makes a comment the output of an example.
         self.output: tuple[int, int] | None = None
         self.claims: list[GoClaim] = []
+        #: Calls of functions that may fail the test.
+        self.helpers: list[GoClaim] = []
         #: Its variables, whose names no new constant may have.
         self.names: set[str] = set()
 
@@ -74,7 +77,7 @@ class GoSource:
         self.content = content
         self.tests: list[GoTest] = []
         self._libraries: dict[str, bool] = {}
-        self._testing, self._suites = "testing", ""
+        self.testing, self._suites = "testing", ""
         #: The tests that run a suite, by its type.
         self._runners: dict[str, str] = {}
         for _, node in parts(root):
@@ -89,7 +92,11 @@ class GoSource:
             if separator:
                 test.name = f"{self._runners.get(suite, '*')}::{name}"
             if test.reporter:
-                test.claims = list(self._claims(test)) or list(self._claims(test, passed=True))
+                claims = list(self._claims(test))
+                test.helpers = [claim for claim in claims if claim.kind == HELPER]
+                test.claims = [claim for claim in claims if claim.kind != HELPER] or [
+                    claim for claim in self._claims(test, passed=True) if claim.kind != HELPER
+                ]
                 test.names = self._names(test)
 
     def _import(self, node: Node) -> None:
@@ -98,15 +105,15 @@ class GoSource:
         last = re.sub(r"/v\d+$", "", path).rpartition("/")[2]
         name = last.partition(".")[0] if named is node else text_of(named)
         if path == "testing":
-            self._testing = name
+            self.testing = name
         elif path == "github.com/stretchr/testify/suite":
             self._suites = name
         elif _LIBRARY.fullmatch(path):
             self._libraries[name] = "/testify/" in path
 
-    def _reporters(self, node: Node) -> list[str]:
+    def reporters(self, node: Node) -> list[str]:
         """The parameters that can fail a test."""
-        kinds = {f"{self._testing}.{name}" for name in ("T", "TB", "B", "F")}
+        kinds = {f"{self.testing}.{name}" for name in ("T", "TB", "B", "F")}
         found = [
             text_of(child)
             for one in named(field(node, "parameters"))
@@ -127,7 +134,7 @@ class GoSource:
             return
         if _EXAMPLE.match(name) and not parameters:
             self._example(GoTest(name, node))
-        elif _TEST.match(name) and len(parameters) == 1 and (reporters := self._reporters(node)):
+        elif _TEST.match(name) and len(parameters) == 1 and (reporters := self.reporters(node)):
             test = GoTest(name, node, reporters[0])
             if not self._is_runner(test):
                 self.tests.append(test)
@@ -185,7 +192,7 @@ class GoSource:
             node, site, certain = waiting.pop()
             claim: GoClaim | None = None
             if node.type == "func_literal":
-                reporters.update(self._reporters(node))
+                reporters.update(self.reporters(node))
             elif node.type == "short_var_declaration":
                 self._bind(node, reporters, bound)
             elif node.type == "if_statement":
@@ -281,6 +288,8 @@ class GoSource:
             reporter, testify = bound[owner]
         elif owner in self._libraries and values and text_of(values[0]) in reporters:
             reporter, testify, values = given, self._libraries[owner], values[1:]
+        elif values and text_of(values[0]) == given and near.HELPER.match(name):
+            return GoClaim(HELPER, call, node, given, name=name, values=tuple(values[1:]))
         else:
             return None
         if not name[:1].isupper() or (owner not in self._libraries and name in _OF_SUITES):

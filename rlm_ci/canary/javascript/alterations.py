@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.canary.forms import FAR, NEAR, PART, STYLE, token
+from rlm_ci.canary import near
+from rlm_ci.canary.forms import FAR, NEAR, PART, token
 from rlm_ci.canary.javascript import literals
 from rlm_ci.canary.javascript.claims import (
     ASSERT,
@@ -51,13 +52,7 @@ _ABOVE = frozenset({
 _TRUE = frozenset({"ok", "isTrue", "isOk", "toBeTruthy", "true"})
 _EQUAL = frozenset({"==", "==="})
 _ASKED = frozenset({"startsWith", "endsWith", "includes"})
-#: Names of calls that may judge by themselves.
-_HELPERS = re.compile(
-    r"(?:assert|check|expect|verify|ensure|validate|require|must|should|same|equal|compare)",
-    re.IGNORECASE,
-)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_PLAIN = re.compile(r"(['\"`])([^'\"`\\\r\n$]+)\1")
 _MOST = 24
 
 
@@ -98,8 +93,8 @@ class Alterations:
             for one in given
             for below in _all(one)
         ):
-            near = list(self._near(given, is_part=claim.method == "toMatchObject"))
-            made += self._chance.sample(near, min(_MOST, len(near)))
+            close = list(self._near(given, is_part=claim.method == "toMatchObject"))
+            made += self._chance.sample(close, min(_MOST, len(close)))
         sides = claim.subject if claim.kind in (EXPECT, CHAI) else claim.given[:1]
         if claim.method in _BELOW | _ABOVE:
             at = 0 if claim.kind in (EXPECT, CHAI) else 1
@@ -128,7 +123,7 @@ class Alterations:
             text = self._source.text(node)
             for kind, new in (
                 *((NEAR, one) for one in self._numbers(node, text)),
-                *self._texts(text),
+                *near.quoted(text, self._chance),
             ):
                 yield JavaScriptAlteration(kind, (Edit(node.start, node.end, new),))
         for node in (below for one in given for below in _all(one)):
@@ -138,23 +133,9 @@ class Alterations:
     def _numbers(self, node: SyntaxNode, text: str) -> list[str]:
         if node.kind != "number" or not _NUMBER.fullmatch(text):
             return []
-        steps = self._chance.randrange(1, 4), -self._chance.randrange(1, 4)
+        steps = near.steps(self._chance)
         made = [f"({int(text) + one})" for one in steps] if "." not in text else []
         return made or [repr(float(text) + steps[0]), repr(float(text) * 1.01 + 0.001)]
-
-    def _texts(self, text: str) -> Iterator[tuple[str, str]]:
-        if not (found := _PLAIN.fullmatch(text)):
-            return
-        quote, inner = found.groups()
-        places = [at for at, one in enumerate(inner) if one.isascii() and one.isalnum()]
-        if places:
-            at = self._chance.choice(places)
-            letters = "bcdfghjkmpqsvwxz" if inner[at].islower() else "BCDFGHJKMPQSVWXZ"
-            letter = self._chance.choice([one for one in letters if one != inner[at]])
-            yield NEAR, f"{quote}{inner[:at]}{letter}{inner[at + 1 :]}{quote}"
-        if inner.isascii() and inner.swapcase() != inner:
-            yield STYLE, f"{quote}{inner.swapcase()}{quote}"
-        yield STYLE, f"{quote}{inner} {quote}"
 
     def _sizes(self, node: SyntaxNode, *, is_part: bool) -> Iterator[str]:
         """An array or object without one of its elements, and with one more."""
@@ -167,10 +148,11 @@ class Alterations:
         start, end = ("[", "]") if node.kind == "array" else ("{", "}")
         word = token(self._chance)
         more = f'"{word}"' if node.kind == "array" else f"{word}: 1"
-        yield f"{start}{', '.join([*texts, more])}{end}"
-        for at, text in enumerate(texts):
+        longer, *shorter = near.resized(texts, more)
+        yield f"{start}{', '.join(longer)}{end}"
+        for text, elements in zip(texts, shorter, strict=True):
             if not is_part and "undefined" not in text:
-                yield f"{start}{', '.join(texts[:at] + texts[at + 1 :])}{end}"
+                yield f"{start}{', '.join(elements)}{end}"
 
     def _impossible(
         self, nodes: Sequence[SyntaxNode], *, is_above: bool
@@ -253,10 +235,11 @@ class Alterations:
         whole = expression(claim)
         for node in literals.literals(self._source, tuple(given))[:_MOST]:
             text = self._source.text(node)
-            near = [*self._numbers(node, text), *(one for _, one in self._texts(text))]
+            close = self._numbers(node, text)
+            close += [one for _, one in near.quoted(text, self._chance)]
             far = literals.another(self._source, node, self._chance)[0]
             same = [Edit(one.start, one.end, f"({text})") for one in operands]
-            for new in (far, *near):
+            for new in (far, *close):
                 edit = Edit(node.start, node.end, new)
                 calls = self._source.text(whole, same), self._source.text(whole, [*same, edit])
                 yield JavaScriptAlteration(PART, (edit,), calls)
@@ -310,7 +293,7 @@ def _helpers(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptC
         name = next((one.name for one in reversed(links) if one.name), source.text(root))
         is_last = not test.claims and whole is nodes[-1][0]
         is_free = not any(start < whole.end and whole.start < end for start, end in claimed)
-        if links and is_free and (is_last or _HELPERS.match(name)):
+        if links and is_free and (is_last or near.HELPER.match(name)):
             found.append(
                 JavaScriptClaim(
                     whole, site, OTHER, name, links, (), links[-1].given,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from rlm_ci.canary import near as near_values
 from rlm_ci.canary.forms import token
 from rlm_ci.canary.python.source import PAD
 from rlm_ci.source.python.calls import callee
@@ -11,8 +12,6 @@ from rlm_ci.source.python.calls import callee
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from random import Random
-
-_BLANK = " "
 
 
 def far(node: ast.expr, chance: Random) -> str:
@@ -25,8 +24,7 @@ def far(node: ast.expr, chance: Random) -> str:
     if isinstance(value, bool):
         return str(not value)
     if isinstance(value, str | bytes):
-        # Bytes are written as the text of Latin 1 that has them.
-        known = value if isinstance(value, str) else value.decode("latin-1")
+        known = _known(value)
         cut = chance.randrange(len(known) + 1)
         start, end = chance.choice(((known[:cut], known[cut:]), ("", "")))
         new = start + token(chance) + end
@@ -46,19 +44,10 @@ def near(node: ast.expr, chance: Random) -> list[str]:
     if isinstance(value, bool | complex) or value != value:  # noqa: PLR0124 - nan
         return []
     if isinstance(value, int | float):
-        steps = [chance.randrange(1, 4), -chance.randrange(1, 4)]
-        made = [value + step for step in steps if value + step != value]
+        made = [value + step for step in near_values.steps(chance) if value + step != value]
         return [f"({one!r})" for one in (*made, *([value * 1.01] if value % 1 else []))]
-    known = value if isinstance(value, str) else value.decode("latin-1")
-    places = [at for at, letter in enumerate(known) if letter.isascii() and letter.isalnum()]
-    if not places:
-        return []
-    at = chance.choice(places)
-    letters = "bcdfghjkmpqsvwxz" if known[at].isalpha() else "23456789"
-    if known[at].isupper():
-        letters = letters.upper()
-    letter = chance.choice([one for one in letters if one != known[at]])
-    return [_text(value, known[:at] + letter + known[at + 1 :])]
+    letter = near_values.lettered(_known(value), chance)
+    return [_text(value, letter)] if letter else []
 
 
 def restyled(node: ast.expr, chance: Random) -> list[str]:
@@ -66,12 +55,12 @@ def restyled(node: ast.expr, chance: Random) -> list[str]:
     value = ast.literal_eval(node)
     if not isinstance(value, str | bytes):
         return []
-    known = value if isinstance(value, str) else value.decode("latin-1")
-    if not known.isascii() or not known:
-        return []
-    blank = known.replace(_BLANK, _BLANK * 2, 1) if _BLANK in known else known + _BLANK
-    made = (known.swapcase(), chance.choice((blank, _BLANK + known)))
-    return [_text(value, one) for one in made if one != known]
+    return [_text(value, style) for style in near_values.restyled(_known(value), chance)]
+
+
+def _known(value: str | bytes) -> str:
+    """Bytes as the text of Latin 1 that has them."""
+    return value if isinstance(value, str) else value.decode("latin-1")
 
 
 def _text(value: str | bytes, new: str) -> str:
@@ -153,8 +142,7 @@ def resized(container: ast.expr, texts: list[str], chance: Random) -> list[str]:
     """A container without one of its elements, whose texts are given, and with one more."""
     is_dict = isinstance(container, ast.Dict)
     more = f'"{token(chance)}": 1' if is_dict else f'"{token(chance)}"'
-    sizes = [texts[:at] + texts[at + 1 :] for at in range(len(texts))]
-    sizes.append([*texts, more])
+    sizes = near_values.resized(texts, more)
     if isinstance(container, ast.List):
         return [f"[{', '.join(one)}]" for one in sizes]
     if isinstance(container, ast.Tuple):

@@ -21,32 +21,26 @@ from rlm_ci.canary.forms import (
     FoundTest,
     token,
 )
+from rlm_ci.canary.rust.alterations import expected, questions
 from rlm_ci.canary.rust.source import COMPARED, CONDITION, HOLDS, MACRO, RustSource, RustSpan
 from rlm_ci.canary.splicing import rooted
 from rlm_ci.source.grammars import field, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from random import Random
 
     from tree_sitter import Node
 
+    from rlm_ci.canary.claim_edits import TypedQuestion
     from rlm_ci.canary.rust.source import RustClaim, RustTest
 
 ENDINGS = (".rs",)
-_NUMBERS = {"integer_literal", "float_literal"}
-_LITERALS = _NUMBERS | {
-    "boolean_literal", "char_literal", "string_literal", "raw_string_literal",
-}  # fmt: skip
-#: Methods whose result differs if the literal differs.
-_MADE_OF = {"to_string", "to_owned", "into", "to_vec"}
-_HOLDING = {
-    "parenthesized_expression", "reference_expression", "array_expression", "tuple_expression",
-    "field_initializer_list",
-}  # fmt: skip
 #: Expressions after which code may run, as the compiler sees it.
 _GOING_ON = {"if_expression", "match_expression", "for_expression", "while_expression", "block"}
+#: Macros after which no code can run.
+_ENDS = {"panic", "unreachable", "todo", "unimplemented"}
 
 
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
@@ -96,30 +90,66 @@ class _Changes(ClaimEdits):
         self._begin(test, f"if true {{ return{returned}; }}")
         return True
 
-    def _fail(self, test: RustTest, word: str, *, at_end: bool) -> None:
-        start = test.body.start_byte + 1
+    def _fail(self, test: RustTest, word: str, *, at_end: bool, when: str = "true") -> None:
+        start, gap = test.body.start_byte + 1, " "
         if at_end:
-            start = _end_of(test)
+            start, gap = _end_of(test)
             for node in _returns(test.body):
-                self._enclose(node, f"{{ {self._panic(word)} ", " }")
-        self._insert(start, f" {self._panic(word)} ")
+                self._enclose(node, f"{{ {self._panic(word, when)} ", " }")
+        self._insert(start, f"{gap}{self._panic(word, when)} ")
 
     def _replace(self, start: int, end: int, text: str) -> None:
-        lines = self.source.content.count(b"\n", start, end)
+        lines = self.source.content.count(b"\n", start, end) - text.count("\n")
         super()._replace(start, end, text + "\n" * lines)
 
     def _constants(self) -> str:
         return f'let _ = ({self._chance.randrange(1, 120)}, "{token(self._chance)}");'
 
-    def _panic(self, word: str) -> str:
-        return f'if true {{ panic!("{word}"); }}'
+    def _panic(self, word: str, when: str = "true") -> str:
+        return f'if {when} {{ panic!("{word}"); }}'
 
     def _expected(self, claim: RustClaim) -> list[RustSpan]:
-        return _expected_of(claim)
+        return expected(claim)
 
-    def _alter(self, claim: RustClaim, literal: RustSpan, word: str) -> None:
-        self._replace(literal.start, literal.end, another(literal.node, self._chance))
+    def _alter(self, claim: RustClaim, literals: Sequence[RustSpan], word: str) -> None:
+        for literal in literals:
+            self._replace(literal.start, literal.end, another(literal.node, self._chance))
         self._say(claim, word)
+
+    def _questions(self, test: RustTest) -> list[tuple[RustClaim, list[TypedQuestion]]]:
+        return questions(test, self.source, self._chance)
+
+    def _noted(self, condition: str, action: str) -> str:
+        return f"if {condition} {{ {action} }}"
+
+    def _shown(self, _test: RustTest, start: str, end: str) -> str:
+        return f'::std::println!("{{}}{{}}", "{start}", "{end}");'
+
+    def _ask(self, claim: RustClaim, asked: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
+        blocks = []
+        for question, steps in asked:
+            block = " ".join(steps)
+            if question.operands:
+                values = " ".join(f"&({value})," for value in question.operands.values())
+                names = " ".join(f"{name}," for name in question.operands)
+                block = f"match ({values}) {{ ({names}) => {{ {block} }} }}"
+            blocks.append(block)
+        if claim.rest >= 0:  # its message may be the only use of a variable
+            message = self.source.content[claim.rest : claim.node.end_byte - 1].decode()
+            blocks.append(f"if false {{ panic!({message}); }}")
+        self._replace(claim.node.start_byte, claim.node.end_byte, f"{{ {' '.join(blocks)} }}")
+
+    def _conclude(self, test: RustTest, _claims: Sequence[RustClaim], word: str, flag: str) -> str:
+        if not flag:
+            self._fail(test, word, at_end=True)
+            return ""
+        name, atomic = flag.upper(), "::std::sync::atomic"
+        is_unset = f"!{name}.load({atomic}::Ordering::SeqCst)"
+        self._fail(test, word, at_end=True, when=is_unset)
+        self._begin(
+            test, f"static {name}: {atomic}::AtomicBool = {atomic}::AtomicBool::new(false);"
+        )
+        return f"{name}.store(true, {atomic}::Ordering::SeqCst);"
 
     def _say(self, claim: RustClaim, word: str) -> None:
         """Make a macro print the token; the old message stays, so that its variables are used."""
@@ -209,17 +239,21 @@ def _returned(function: Node) -> str | None:
     return " Ok(())" if "Result" in text_of(kind) or last == ["Ok(())"] else None
 
 
-def _end_of(test: RustTest) -> int:
-    """The place for a last statement, before the value of a function."""
+def _end_of(test: RustTest) -> tuple[int, str]:
+    """The place for a last statement, before the value of a function, and what goes before it."""
     inside = [one for one in named(test.body) if one.type != "label"]
     if not inside:
-        return test.body.start_byte + 1
+        return test.body.start_byte + 1, " "
     last = inside[-1]
-    ends = last.type == "expression_statement" and text_of(last).endswith((";", "}"))
-    returns = field(test.node, "return_type") != test.node
-    if ends and not returns and named(last)[0].type in _GOING_ON:
-        return last.end_byte
-    return last.start_byte
+    is_statement = last.type == "expression_statement"
+    inner = named(last)[0] if is_statement else last
+    is_macro = inner.type == "macro_invocation" and text_of(field(inner, "macro")) not in _ENDS
+    if field(test.node, "return_type") == test.node and text_of(last).endswith((";", "}", ")")):
+        if is_statement and (is_macro or inner.type in _GOING_ON):
+            return last.end_byte, " "
+        if is_macro:
+            return last.end_byte, "; "
+    return last.start_byte, " "
 
 
 def _returns(body: Node) -> Iterator[Node]:
@@ -243,50 +277,3 @@ def _leaves_of(
         compares = node.type == "binary_expression" and text_of(operator) in COMPARES
         if not node.type.startswith("let_"):
             yield RustSpan(node, value.shift), sides if compares else None
-
-
-def _expected_of(claim: RustClaim) -> list[RustSpan]:
-    """The literals that a claim expects: with another one it is false."""
-    if claim.kind == COMPARED and claim.name == "assert_eq":
-        return _first([claim.values[1].node, claim.values[0].node], claim.values[0].shift)
-    found: list[RustSpan] = []
-    for node in leaves(claim.values[0].node, "&&") if claim.kind == HOLDS else ():
-        if node.type == "binary_expression" and text_of(field(node, "operator")) == "==":
-            found += _first([field(node, "right"), field(node, "left")], claim.values[0].shift)
-    return found
-
-
-def _first(sides: list[Node], shift: int) -> list[RustSpan]:
-    for one in sides:
-        if found := [RustSpan(node, shift) for node in _literals_in(one)]:
-            return found
-    return []
-
-
-def _literals_in(node: Node) -> list[Node]:
-    """The literals that an expression consists of; none if it has other parts."""
-    found: list[Node] = []
-    waiting = [node]
-    while waiting:
-        node = waiting.pop()
-        if node.type in _LITERALS and not text_of(node).startswith(("b", "c")):
-            found.append(node)
-        elif node.type == "unary_expression" and text_of(node).startswith("-"):
-            waiting += [one for one in named(node) if one.type in _NUMBERS]
-        elif node.type == "array_expression" and field(node, "length") != node:
-            continue  # [value; count]
-        elif node.type in _HOLDING:
-            waiting += named(node)
-        elif node.type == "struct_expression":
-            waiting.append(field(node, "body"))
-        elif node.type == "field_initializer":
-            waiting.append(field(node, "value"))
-        elif node.type == "call_expression":
-            called = field(node, "function")
-            name = text_of(called).rpartition("::")[2]
-            made = called.type == "field_expression" and text_of(field(called, "field")) in _MADE_OF
-            if made:
-                waiting.append(field(called, "value"))
-            elif name[:1].isupper() or text_of(called) == "String::from":  # a constructor: no code
-                waiting += named(field(node, "arguments"))
-    return found

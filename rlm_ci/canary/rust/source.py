@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.canary import near
 from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.source.grammars import field, named, parse, parts
 from rlm_ci.values import Value
@@ -61,6 +62,8 @@ class RustTest:
         self.name = f"{name}::*" if has_cases else name
         self.node, self.attributes, self.body = node, attributes, field(node, "body")
         self.claims: list[RustClaim] = []
+        #: Calls of other macros, which may judge by themselves.
+        self.macros: list[RustClaim] = []
         panics = (one for one in attributes if attribute_name(one) == "should_panic")
         #: The attribute that requires a panic.
         self.panics = next(panics, None)
@@ -101,7 +104,10 @@ class RustSource:
         self.tests: list[RustTest] = []
         self._module(root)
         for test in self.tests:
-            test.claims = list(self._claims(test))
+            claims = list(self._claims(test))
+            test.macros = [claim for claim in claims if claim.kind == MACRO]
+            is_own = {claim for claim in test.macros if not claim.name.startswith("assert")}
+            test.claims = [claim for claim in claims if claim not in is_own] or claims
 
     def _module(self, root: Node) -> None:
         waiting = [(root, "")]
@@ -146,12 +152,17 @@ class RustSource:
         name = text_of(field(node, "macro")).rpartition("::")[2].removeprefix("debug_")
         tree = named(node)[-1]
         start, end = tree.start_byte + 1, tree.end_byte - 1
-        if not name.startswith("assert") or self.content[start - 1 : start] != b"(":
+        is_known = name.startswith("assert")
+        is_statement = node.parent is not None and node.parent.type == "expression_statement"
+        if not (is_known or (is_statement and near.HELPER.match(name))):
+            return
+        if self.content[start - 1 : start] != b"(":
             return
         count = 1 if name == "assert" else 2 if name in _COMPARED else 0
-        values = self._arguments(start, end) if count else []
+        values = self._arguments(start, end)
         if not count or len(values) < count:
-            yield RustClaim(MACRO, node, certain, name=name)
+            if is_known or len(values) > 1:
+                yield RustClaim(MACRO, node, certain, tuple(values), name=name)
             return
         rest = values[count].start if len(values) > count else -1
         yield RustClaim(

@@ -113,7 +113,9 @@ class ChangedTestRuns:
             for path, text in texts.items()
         }
         base = self._landed if with_new else self._tree
-        base = self._space.snapshot.tree if at_start else base
+        if at_start:
+            base = self._space.snapshot.tree
+            changed = inline_tests.moved(self._space, base, changed)
         return self._ran(label, self._space.edited(base, changed))
 
     def _ran(self, label: str, tree: str) -> ValidatorAnswer | None:
