@@ -40,9 +40,16 @@ _FIX = 2_000
 #: Why claims are dropped, by the name of their number among the metrics of a result.
 DROPPED = {
     "dropped_quotes": "the quote is not in the files",
+    "dropped_examples": "they repeat the example of the prompt",
     "dropped_guidelines": "the guideline that they name is not there",
     "dropped_forms": "not in the form that was asked for",
     "dropped_domains": "of a domain that was not asked for",
+}
+#: What the example in the templates has, which small models copy.
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "message": ("what breaks, in one line, then why", "what is wrong, and what it leads to"),
+    "quote": ("these lines, copied exactly, without",),
+    "suggested_fix": ("the lines that replace these, to the letter",),
 }
 #: The highest confidence of a model.
 _SUREST = 0.95
@@ -142,8 +149,7 @@ class Finder:
             return f"budget: no room in {error.budget}", True
         if answer is None:
             return "the model's answer could not be read, twice", False
-        opener.take(answer["findings"])
-        return "", False
+        return opener.take(answer["findings"]), False
 
     def _wishes(self, paths: Sequence[str]) -> ShownGuidelines | None:
         given = self._guidelines
@@ -191,6 +197,12 @@ def source_of(model: str) -> str:
     return f"model:{re.sub(r'[^!-_a-~]+', '-', model) or 'unnamed'}"
 
 
+def _repeats(claim: Mapping[str, Any], *members: str) -> bool:
+    """Whether one of ``members`` is what the prompt's example has there."""
+    texts = {name: " ".join(str(claim.get(name)).casefold().split()) for name in members}
+    return any(example in text for name, text in texts.items() for example in EXAMPLES[name])
+
+
 class _Opener:
     def __init__(
         self,
@@ -217,20 +229,29 @@ class _Opener:
         self._source = source_of(model)
         self._analyzers = tuple(f"{one}-" for one in analyzers)
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
-        self._dropped = self._odd = self._unfounded = self._unasked = 0
+        self._dropped = self._examples = self._odd = self._unfounded = self._unasked = 0
         self._guidelines = guidelines
         self._unchecked: list[str] = []
         self.findings: list[Finding] = []
 
-    def take(self, claims: Sequence[Mapping[str, Any]]) -> None:
-        """Keep what holds; a malformed claim is dropped alone."""
+    def take(self, claims: Sequence[Mapping[str, Any]]) -> str:
+        """Keep what holds; a malformed claim is dropped alone.
+
+        Return why the answer shows no reading: none of its claims points to a line that exists.
+        """
+        opened = 0
         for number, claim in enumerate(claims):
             if number >= _CLAIMS or loader.misfit(claim, _SCHEMA):
                 self._odd += 1
                 self._outcomes[REJECTED] += 1
                 self._unchecked.append(self._named(claim))
                 continue
+            if _repeats(claim, "message", "quote"):
+                self._examples += 1
+                self._outcomes[REJECTED] += 1
+                continue
             place, is_moved = self._open(claim)
+            opened += place is not None
             others = [self._open(one)[0] for one in claim.get("also", ())]
             hint, is_founded = None, True
             if named := claim.get("guideline"):
@@ -251,11 +272,14 @@ class _Opener:
                 finding = self._finding(claim, place, others).replace(hint=hint)
                 # A suggestion fits only the lines that it was written for.
                 self.findings.append(finding.replace(suggested_fix=None) if is_moved else finding)
+        if opened or not claims:
+            return ""
+        return f"nothing that the model claimed holds: {count(len(claims), 'claim')} dropped"
 
     def result(self, uncovered: Sequence[tuple[str, str]]) -> FinderResult:
         counts = Evidence(sum(self._outcomes.values()), *self._outcomes.values())
         lacking = tuple(dict.fromkeys(uncovered))
-        numbers = (self._dropped, self._unfounded, self._odd, self._unasked)
+        numbers = (self._dropped, self._examples, self._unfounded, self._odd, self._unasked)
         dropped = zip(DROPPED, numbers, strict=True)
         unchecked = tuple(self._unchecked)
         return FinderResult(tuple(self.findings), counts, lacking, dict(dropped), unchecked)
@@ -303,6 +327,8 @@ class _Opener:
             evidence=tuple(places),
             domain=claim["domain"],
             confidence=round(min(_SUREST, float(claim["confidence"])), 3),
-            suggested_fix=fix if fix and len(fix) <= _FIX else None,  # cut, it is another
+            suggested_fix=None
+            if not fix or len(fix) > _FIX or _repeats(claim, "suggested_fix")
+            else fix,  # cut, it is another
             source=self._source,
         )

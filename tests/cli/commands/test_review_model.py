@@ -35,8 +35,9 @@ CLAIM = {
 }  # fmt: skip
 
 
-def says(_asked: Asked) -> Answer:
-    return Answer(json.dumps({"findings": [CLAIM]}))
+def says(asked: Asked) -> Answer:
+    is_shown = str(CLAIM["quote"]).strip() in asked.messages[-1]["content"]
+    return Answer(json.dumps({"findings": [CLAIM] if is_shown else []}))
 
 
 @pytest.fixture

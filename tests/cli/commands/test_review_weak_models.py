@@ -90,7 +90,6 @@ def test_a_claim_is_proven_by_what_is_judged_and_named_in_any_case(
 FALSE = {**CLAIM, "quote": "these words are in no file"}
 #: What it claims, the question that it answers badly, how, and what a person reads first.
 LOST = {
-    "false quotes": ([FALSE, {**FALSE, "rule": "other"}], "", "", "2 claims could not be checked"),
     "no forms": ([CLAIM["message"], {**CLAIM, "severity": "grave"}, FALSE], "", "",
                  "3 claims could not be checked"),
     "no guideline": ([{**CLAIM, "guideline": {
@@ -100,6 +99,20 @@ LOST = {
        ([CLAIM], "reproduce", how, "1 claim refuted by an argument alone")
        for how in ("prose", "cut", "types")},
 }  # fmt: skip
+
+
+def test_an_answer_of_which_nothing_holds_leaves_its_part_unread(
+    stage: Stage, llm: ModelServer
+) -> None:
+    llm.script(lambda _: Answer(json.dumps({"findings": [FALSE, {**FALSE, "rule": "other"}]})))
+    env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    ended = stage.cli("review", "--base", "HEAD~1", "--model", "m", env=env)
+    assert ended.code == 3, ended
+    assert "nothing that the model claimed holds: 2 claims dropped" in " ".join(
+        ended.stdout.split()
+    )
+    assert "Clean" not in ended.stdout
+    assert stage.cli("replay", "latest", "--check").code == 0
 
 
 @pytest.mark.parametrize("case", LOST)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from rlm_ci.recursion.nodes import FILE_GROUP
 from rlm_ci.report import render
 from rlm_ci.report.findings import INCOMPLETE, Report, Severity, Subject
+from rlm_ci.review.model.finder import EXAMPLES
 from rlm_ci.review.objective import ReviewObjective, analyse, options
 from rlm_ci.review.results.report import part
 from testing.review_leaves import (
@@ -22,6 +26,8 @@ from testing.review_leaves import (
     reviewed,
     text,
 )
+
+TEMPLATES = Path(__file__).parents[3] / "templates/prompts"
 
 if TYPE_CHECKING:
     from testing.loopback_model.server import ModelServer
@@ -90,6 +96,38 @@ def test_an_answer_of_such_claims_alone_could_not_be_read(llm: ModelServer) -> N
     result = reviewed(TEXTS, Asking(llm), ruff="off")
     assert by_model(result) == []
     assert {why for _, why in result.uncovered} == {"the model's answer could not be read, twice"}
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        ({**TOTAL, "quote": "x = 'never'"}, {**TOTAL, "quote": "y = 'never'"}),
+        ({**TOTAL, "path": "as in the listing"}, {**TOTAL, "quote": "z = 'never'"}),
+        ({**TOTAL, "message": "What breaks, in one line, then why."},) * 2,
+        ({**TOTAL, "quote": "never"}, {**TOTAL, "quote": ""}),
+    ],
+)
+def test_an_answer_of_which_nothing_holds_is_no_reading(
+    llm: ModelServer, claims: tuple[dict[str, Any], ...]
+) -> None:
+    llm.script([answering(*claims)])
+    result = reviewed(TEXTS, Asking(llm), ruff="off")
+    assert by_model(result) == []
+    told = part(result, options(ruff="off"), "m-1")
+    assert told.state == INCOMPLETE
+    assert "nothing that the model claimed holds: 2 claims dropped" in told.summary
+
+
+def test_the_example_of_a_prompt_is_no_suggestion(llm: ModelServer) -> None:
+    fix = "```suggestion\nthe lines that replace these, to the letter\n```"
+    llm.script([answering({**TOTAL, "suggested_fix": fix})])
+    (found,) = by_model(reviewed(TEXTS, Asking(llm), ruff="off"))
+    assert found.suggested_fix is None
+    prompts = [
+        (TEMPLATES / name).read_text("utf-8") for name in ("review.md.j2", "review-change.md.j2")
+    ]
+    for examples in EXAMPLES.values():
+        assert all(any(example in prompt for example in examples) for prompt in prompts)
 
 
 def test_a_place_that_the_model_was_not_shown_is_marked_in_its_message(llm: ModelServer) -> None:
