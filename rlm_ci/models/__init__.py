@@ -128,6 +128,10 @@ class Model(Protocol):
         """
 
 
+#: How the error of a prompt begins that its endpoint did not read whole.
+PROMPT_CUT = "the endpoint cut the prompt"
+
+
 class SpentError(RemoteError):
     """An answer was lost or is of no use, and may cost all the same.
 

@@ -8,6 +8,7 @@ weighted by size, where a failed child counts 0; or the objective's, if that is 
 from __future__ import annotations
 
 from rlm_ci.errors import RemoteError
+from rlm_ci.models import PROMPT_CUT
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.text.printable import printable
 
@@ -94,8 +95,8 @@ def without_model(result: NodeResult, paths: Iterable[str], word: str, what: str
 def refusal(result: NodeResult) -> RemoteError | None:
     """The error of the model's service, if that alone left something uncovered."""
     whys = [why for _, why in result.uncovered]
-    if not whys or any(why.partition(":")[0] != REMOTE for why in whys):
-        return None
+    if not whys or any(why.partition(":")[0] != REMOTE or PROMPT_CUT in why for why in whys):
+        return None  # a service that answers has not failed
     what = whys[0].partition(": ")[2] or "the model's service did not answer"
     hint = next((hint for words, hint in _HINTS if words in what), _HINT)
     return RemoteError(what, hint=hint)

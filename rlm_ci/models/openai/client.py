@@ -197,7 +197,10 @@ class OpenAIModel(Closing):
         end = min(began + self._patience.answer, deadline)
         try:
             with self._sent("/chat/completions", end, body, once) as got:
-                return responses.whole(self._parsed(got), request.model)
+                value = self._parsed(got)
+            completion = responses.whole(value, request.model)
+            responses.require_whole_prompt(value, completion.usage, request.prompt_bytes())
+            return completion
         except DeadlineError:
             raise SpentError(
                 f"the answer was not whole after {max(0.0, end - began):.3g} seconds",

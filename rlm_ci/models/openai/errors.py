@@ -49,10 +49,6 @@ _BY_STATUS: Final = {
     410: ("the service is gone", "choose another provider, or another address"),
     413: ("the request is too large for the endpoint", "use a smaller context"),
 }
-_SHORTER: Final = (
-    "take a model with a longer context, or smaller prompts: recursion.prompt_bytes for a review "
-    "and a wiki, symbolic.prompt_bytes for a question, models.max_completion_tokens for answers"
-)
 
 
 class EndpointRefusedError(Exception):
@@ -131,7 +127,7 @@ def explained(refused: EndpointRefusedError, model: str) -> tuple[str, str]:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return _limited(refused)
     if code in _TOO_LONG or _TOO_LONG_SAID.search(refused.message.casefold()):
-        return "the prompt is too long for the model", _SHORTER
+        return "the prompt is too long for the model", responses.SHORTER
     if _ANSWER_CAP.search(refused.message):
         return "the endpoint allows no answer of so many tokens", _CAP_HINT
     if code == "content_filter":

@@ -10,7 +10,7 @@ import json
 from hashlib import sha256
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import Completion, SpentError, TokenUsage, thoughts
+from rlm_ci.models import PROMPT_CUT, Completion, SpentError, TokenUsage, thoughts
 from rlm_ci.models.openai import event_stream
 from rlm_ci.text.printable import printable
 
@@ -18,6 +18,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
 
+#: No context has fewer tokens: an endpoint with a smaller count does not count.
+_LEAST_CONTEXT: Final = 400
+#: Hardly any text has more bytes a token.
+_MOST_BYTES: Final = 16
+_CONTEXT: Final = "its context: num_ctx of Ollama, -c of llama-server, --max-model-len of vLLM"
+#: What to do about a prompt that is too long.
+SHORTER: Final = (
+    "take a model with a longer context, or smaller prompts: recursion.prompt_bytes for a review "
+    "and a wiki, symbolic.prompt_bytes for a question, models.max_completion_tokens for answers"
+)
 #: A count beyond it is nonsense, and must not reach a budget's arithmetic.
 _MOST_TOKENS: Final = 10**12
 _LATER: Final = "resume the run; if it stays so, use another model or endpoint"
@@ -68,6 +78,15 @@ def whole(value: dict[str, Any], model: str) -> Completion:
     if not isinstance(message, dict):
         raise _lost("the answer has no message", usage)
     return _completion(message, choices[0].get("finish_reason"), value.get("model"), usage, model)
+
+
+def require_whole_prompt(value: dict[str, Any], usage: TokenUsage | None, size: int) -> None:
+    """Raise SpentError if the endpoint cut a prompt of ``size`` bytes, as Ollama does silently."""
+    tokens = usage.prompt_tokens + usage.cached_tokens if usage else 0
+    is_counted = tokens >= _LEAST_CONTEXT
+    if value.get("truncated") is True or (is_counted and size > _MOST_BYTES * tokens):
+        read = f"read {tokens:,} tokens of a prompt of {size:,} bytes" if is_counted else "said so"
+        raise SpentError(f"{PROMPT_CUT}: it {read} ({_CONTEXT})", hint=SHORTER, usage=usage)
 
 
 def _completion(

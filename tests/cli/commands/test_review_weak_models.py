@@ -115,6 +115,19 @@ def test_an_answer_of_which_nothing_holds_leaves_its_part_unread(
     assert stage.cli("replay", "latest", "--check").code == 0
 
 
+def test_a_prompt_that_the_endpoint_cut_was_not_read(stage: Stage, llm: ModelServer) -> None:
+    lines = "".join(f"VALUE_{number} = {number} * len('a word')\n" for number in range(900))
+    stage.repo.write("values.py", lines).commit()
+    llm.script(lambda _: Answer('{"findings": []}', usage=(1028, 5)))
+    env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url}
+    ended = stage.cli("review", "--base", "HEAD~1", "--model", "m", env=env)
+    output = " ".join((ended.stdout + ended.stderr).split())
+    assert ended.code == 3, ended
+    assert "the endpoint cut the prompt: it read 1,028 tokens of a prompt of " in output
+    assert "num_ctx of Ollama" in output
+    assert "Clean" not in output
+
+
 @pytest.mark.parametrize("case", LOST)
 def test_nothing_is_clean_where_all_claims_were_lost(
     stage: Stage, llm: ModelServer, case: str

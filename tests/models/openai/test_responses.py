@@ -63,6 +63,31 @@ def test_what_is_no_answer_says_so_and_may_have_been_paid(
     assert len(llm.asked) == 1, "what may have been paid for is not asked again behind one's back"
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_cut"),
+    [
+        (Answer("{}", usage=(1028, 5)), True),
+        (Answer("{}", usage=(1028, 5), more={"truncated": False}), True),
+        (Answer("{}", more={"truncated": True}), True),
+        (Answer("{}", usage=(3000, 5)), False),
+        (Answer("{}", usage=(100, 5)), False),  # less than any context: a count of nothing
+        (Answer("{}", usage=None), False),
+    ],
+)
+def test_an_endpoint_that_cuts_a_prompt_is_noticed(
+    client: Client, llm: ModelServer, answer: Answer, *, is_cut: bool
+) -> None:
+    llm.script([answer])
+    long = question("word " * 7000)
+    if not is_cut:
+        assert client(llm).complete(long).text == "{}"
+        return
+    with pytest.raises(SpentError, match="the endpoint cut the prompt") as caught:
+        client(llm).complete(long)
+    assert "num_ctx" in caught.value.what
+    assert not caught.value.again
+
+
 @pytest.mark.parametrize("reply", [html(), html(404), Raw(200, b"[]"), Raw(200, b'"hi"')])
 def test_what_is_no_api_at_all_costs_nothing(
     client: Client, llm: ModelServer, reply: Reply
