@@ -187,16 +187,21 @@ def _shorter(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shorter_arguments(call: dict[str, Any]) -> str:
-    arguments = json.loads(call["function"]["arguments"])
-    return json.dumps({name: _middle_out(value) for name, value in arguments.items()})
+    text: str = call["function"]["arguments"]
+    try:
+        arguments = json.loads(text)
+        return json.dumps({name: _middle_out(value) for name, value in arguments.items()})
+    except RecursionError:  # it was read by fewer functions than are at work now
+        return json.dumps({"arguments": _middle_out(text)})
 
 
 def _middle_out(value: Any) -> Any:
-    """``value`` without its middle, if it is a long text."""
-    left_out = len(value) - 2 * _END if isinstance(value, str) else 0
+    """``value`` without its middle, if it is long: of what is no text, as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    left_out = len(text) - 2 * _END
     if left_out <= _END:
         return value
-    return f"{value[:_END]}\n[… {left_out:,} characters left out …]\n{value[-_END:]}"
+    return f"{text[:_END]}\n[… {left_out:,} characters left out …]\n{text[-_END:]}"
 
 
 def _size(group: Group) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.tool_calls import ToolCall
@@ -71,6 +73,26 @@ def test_the_newest_exchange_is_whole_unless_it_is_huge() -> None:
     huge = long_talk(20_000, 1, 250_000, 10)
     assert "characters left out" in huge.messages()[-1]["content"]
     assert size_of(huge) < 10_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x" * 300_000,
+        ["x" * 150_000, {"a": "y" * 150_000}],
+        list(range(60_000)),
+        {"a": {"b": [None]}},
+    ],
+)
+def test_long_arguments_of_any_form_lose_their_middle(value: object) -> None:
+    history = Conversation()
+    history.prompt("GOAL")
+    call = ToolCall("c", "total", json.dumps({"value": value, "ids": [1, 2, 3]}))
+    history.answer("", [call])
+    history.result(call, "r" * 250_000)
+    assert size_of(history) < 10_000
+    [written] = history.messages()[1]["tool_calls"]
+    assert json.loads(written["function"]["arguments"])["ids"] == [1, 2, 3]
 
 
 def test_a_note_has_the_ends_of_a_result() -> None:

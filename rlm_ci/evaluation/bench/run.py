@@ -373,7 +373,8 @@ class BenchJob(PipelineJob):
             )
 
         ended = self._episodes.conduct(self._attempt, asked, made, task)
-        if prepared.module and prepared.workdir and ended.result.completed:
+        has_patch = prepared.module and environment_of(environment) == _CODING
+        if has_patch and prepared.workdir and ended.result.completed:
             folder = ended.result.run_path.parent
             stored_trees.put(str(folder), prepared.workdir, settings.environ)
         return ended

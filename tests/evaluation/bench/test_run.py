@@ -106,6 +106,15 @@ def test_a_runner_runs_lists_and_compares_benchmarks(
     assert made.run_benchmark(preset="sums", mode="direct-llm", limit=1).avg_reward == 1.0
 
 
+def test_a_case_of_code_in_another_environment_has_no_patch(
+    runner: Callable[[], RLMRunner],
+) -> None:
+    """Its hidden tests judge the code as it was."""
+    result = runner().run_benchmark(preset="dspy_quick", environment="generic", limit=1)
+    [case] = result.case_results
+    assert (case["environment"], case["score"]) == ("generic", 0.0)
+
+
 def test_one_budget_holds_for_all_cases(
     runner: Callable[[], RLMRunner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
