@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -42,6 +42,15 @@ class Transcript(Value):
         if not self.omitted:
             return self.head + self.tail
         return (*self.head, gap(self.omitted), *self.tail)
+
+    def clipped(self, limit: int) -> str:
+        """Head and tail in ``limit`` characters, with one gap that counts all that is left out."""
+        head, tail = "\n".join(self.head), "\n".join(self.tail)
+        if not self.omitted:
+            return clip(head, limit)
+        half = limit // 2
+        left_out = len(head[half:].encode()) + len(tail[:-half].encode())
+        return "\n".join((head[:half], gap(self.omitted + left_out), tail[-half:]))
 
 
 def gap(omitted: int) -> str:

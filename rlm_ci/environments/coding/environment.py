@@ -171,7 +171,10 @@ class CodingEnvironment:
             return call
         if call.name == "patch_file" and arguments.pop("all", False) is True:
             arguments["count"] = self._occurrences(arguments)
+        command = arguments.get("command")
         name, arguments = to_tool(arguments)
+        if name == "run_tests" and self._tests is None and command:
+            name, arguments = "run", {"command": command}
         return call.replace(name=name, arguments=json.dumps(arguments, ensure_ascii=False))
 
     def _occurrences(self, arguments: Arguments) -> int:

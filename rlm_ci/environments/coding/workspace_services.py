@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from rlm_ci.environments.coding import code_queries, test_report
 from rlm_ci.environments.generic import Execution
-from rlm_ci.environments.quoting import quoted
+from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted
 from rlm_ci.guard import secret_in_diff
 from rlm_ci.system.command_line import SHELL, Command
+from rlm_ci.system.process import SEAM
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.validators.validator import failure
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
     from rlm_ci.workspace.workspace import Workspace
 
-#: Bytes of a command's output that are recorded; a quarter of them from its beginning.
-_KEEP = 64 << 10
+#: Bytes of a command's output that are recorded. A fifth is its beginning: what the cut takes for
+#: fear of half a secret, and what a model is shown.
+_KEEP = 5 * (SEAM + OUTPUT_LIMIT)
+#: Characters of the output that a model is shown, below the limit of an observation.
+_SHOWN = OUTPUT_LIMIT - 500
 _PYTHON = ("python3", "python")
 
 
@@ -69,9 +73,9 @@ class WorkspaceServices:
         """Run a line of shell."""
         command = Command(text, (SHELL, "-c", text), (SHELL,), in_shell=True)
         ended = self._ran({"run": text}, {"command": text}, command.argv, self._seconds())
-        lines = transcribe(ended.output, self._redactor.text).lines
+        text = transcribe(ended.output, self._redactor.text).clipped(_SHOWN)
         head = f"{failure(ended, command) or 'exit code 0'}, {ended.seconds:.1f} s"
-        return quoted(f"The command ended: {head}", "\n".join(lines))
+        return quoted(f"The command ended: {head}", text)
 
     def python(self, code: str, seconds: float) -> Execution:
         """Run Python at the root of the copy. Its errors, and how it failed, end its output."""
@@ -79,9 +83,10 @@ class WorkspaceServices:
         command = Command(python, (python, "-"), (python,))
         seconds = min(seconds, self._seconds())
         ended = self._ran({"python": code}, {}, command.argv, seconds, stdin=code)
-        lines = list(transcribe(ended.output, self._redactor.text).lines)
+        text = transcribe(ended.output, self._redactor.text).clipped(_SHOWN)
         wrong = failure(ended, command)
-        return Execution("\n".join([*lines, f"[{wrong}]"] if wrong else lines), succeeded=not wrong)
+        parts = filter(None, (text, f"[{wrong}]" if wrong else ""))
+        return Execution("\n".join(parts), succeeded=not wrong)
 
     def _ran(
         self,

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 NOTES = 8
 #: The kind of the fact that a child has begun.
 CHILD = "child"
-#: Characters of an observation in the trajectory, and of the last words of a model.
+#: Characters of an observation in the trajectory, and of the last one in an end without answer.
 _SHOWN = 20_000
-_LAST_WORDS = 4_000
+_LAST_OBSERVATION = 4_000
 #: Steps of a child, unless its task says so.
 _CHILD_STEPS = 3
 #: The score of a branch that ends the task, beside its reward.
@@ -133,9 +133,7 @@ class Episode(LoopWatcher):
         self._profile = RLMRewardProfile.from_mapping(services.options.rewards)
         self._reward = 0.0
         self._steps = 0
-        #: The last words of the model that were no action, its last action with what came of it,
-        #: and when its turn began.
-        self._said = ""
+        #: The last action with what came of it, and when its turn began.
         self._last = ""
         self._at = ""
         self._trajectory: Trajectory | None = None
@@ -219,11 +217,11 @@ class Episode(LoopWatcher):
                 setup.close(completed=completed)
 
     def _so_far(self, setup: EpisodeSetup, reason: str) -> str:
-        """What there is without an answer: of a REPL its variable, else the model's last words.
+        """What there is without an answer: of a REPL its variable, else what it did last.
 
-        A model that only acted said nothing: then it is what it did last.
+        Words that were no action are no answer.
         """
-        answer = (setup.partial() if setup.partial else "") or self._said
+        answer = setup.partial() if setup.partial else ""
         return answer or f"There is no answer: {reason}. {self._last or 'Nothing was done.'}"
 
     def _own_loop(self, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits) -> TurnLoop:
@@ -256,7 +254,7 @@ class Episode(LoopWatcher):
         return frameworks.run(name, episode)
 
     def _end(self, text: str, reason: str = "", **more: Any) -> EpisodeEnd:
-        answer = self._services.redact(text.strip() or self._said)
+        answer = self._services.redact(text.strip())
         reward = round(self._reward, 6)
         return EpisodeEnd(answer, not reason, self._steps, reward, reason, **more)
 
@@ -301,7 +299,9 @@ class Episode(LoopWatcher):
             "success": not observation.failed,
             **observation.details,
         }
-        self._last = f"The last action was {action.name}: {clip(observation.text, _LAST_WORDS)}"
+        self._last = (
+            f"The last action was {action.name}: {clip(observation.text, _LAST_OBSERVATION)}"
+        )
         asked = action.arguments or {}
         tasks = asked.get("tasks") or [asked.get("task", "")]
         for task, child in zip(tasks, observation.details.get("children", ()), strict=False):
@@ -318,12 +318,8 @@ class Episode(LoopWatcher):
             event_bus.STEP_END, **told, observation=seen, total_reward=round(self._reward, 6)
         )
 
-    def answered(self, turn: int, completion: Completion) -> None:
+    def answered(self, turn: int, completion: Completion) -> None:  # noqa: ARG002
         self._steps = turn
-        text = completion.text.strip()
-        if self._setup is not None and text:
-            is_action = (self._loop or self._setup.answers).calls(completion, turn)
-            self._said = "" if is_action else text[-_LAST_WORDS:]
 
     def _action(self, action: LoopAction) -> dict[str, Any]:
         return {"action": action.name, **(action.arguments or {})}

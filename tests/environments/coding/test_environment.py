@@ -93,6 +93,15 @@ def test_the_reference_s_names_are_known(
         assert project.asked == [("a.py",)]
 
 
+def test_tests_are_a_line_of_shell_where_there_is_no_validator(tmp_path: Path) -> None:
+    services = Services(run=lambda command: f"ran {command}")
+    environment = CodingEnvironment(str(tmp_path), services, GenericServices())
+    call = ToolCall("1", "run_tests", '{"command": "python -m pytest -q a.py"}')
+    call = environment.translate(call)
+    observation = environment.act(call.name, json.loads(call.arguments))
+    assert observation.text == "ran python -m pytest -q a.py"
+
+
 def test_each_action_earns_what_it_is_worth(project: Project) -> None:
     rewards = {
         "look": project.act("read", path="a.py"),

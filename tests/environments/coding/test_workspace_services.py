@@ -13,6 +13,7 @@ import pytest
 
 from rlm_ci.environments.coding.test_report import TestReport
 from rlm_ci.environments.coding.workspace_services import WorkspaceServices
+from rlm_ci.environments.quoting import OUTPUT_LIMIT
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.sandbox import choose
 from rlm_ci.system.command_line import Command
@@ -92,6 +93,22 @@ def project(repo: GitRepo) -> GitRepo:
     repo.write("calc.py", "def add(a, b):\n    return a + b\n")
     repo.write("test_calc.py", TESTS).commit()
     return repo
+
+
+@pytest.mark.parametrize("lines", [300, 3000, 60_000])
+def test_an_output_of_any_length_keeps_its_ends(
+    project: GitRepo, tmp_path: Path, lines: int
+) -> None:
+    services = Run(project, tmp_path / "run", {}).services
+    text = services.run(f"echo FIRST; seq -f '%.0f bottles of beer on the wall' {lines}; echo LAST")
+    output = services.python(f"print('FIRST')\nfor n in range({lines}): print(n, 'bottle')", 30)
+    assert "FIRST\n1 bottles" in text
+    assert "LAST" in text
+    assert output.output.startswith("FIRST\n0 bottle")
+    assert output.output.endswith(f"{lines - 1} bottle")
+    for shown in (text, output.output):
+        assert len(shown) <= OUTPUT_LIMIT
+        assert shown.count("left out") == (lines > 300)
 
 
 @pytest.mark.full
