@@ -100,8 +100,9 @@ def tell_cost(work: PipelineJob, progress: Progress) -> None:
     """Print what the models were asked, and the cost."""
     if work.report is None:
         return
-    if told := wording.spent(work.report.usage):
-        progress.say(f"Models: {told}")
+    usage = work.report.usage
+    if spent := wording.spent(usage):
+        progress.say(f"Models: {spent}{', price unknown' if usage.cost_usd is None else ''}")
 
 
 def tell_places(work: PipelineJob, held: Run, tell: Callable[[str], None]) -> None:
