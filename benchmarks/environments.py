@@ -41,6 +41,8 @@ BATCH = (
     "assert len(got) == {number} and set(got) == {{'fine'}}, got\n"
     "answer['content'] = 'done'\nanswer['ready'] = True"
 )
+#: What the prompt must have of a step: what it set, and both ends of its result.
+_PARTS = (("name_", " = "), ("first-", "-"), ("last-", "-"))
 TEXT = "a line of some text, neither long nor short\n" * 2000
 
 
@@ -280,6 +282,46 @@ def measured(sides: Sides) -> list[tuple[str, str, str, str, bool]]:
     return rows
 
 
+def memory() -> list[tuple[str, str, str, str, bool]]:
+    """The rows of the last prompt of many steps: its bytes, and the steps of which it has all."""
+    from rlm_ci.environments.answer_formats import CodeBlocks, JsonActions, NativeCalls
+    from rlm_ci.environments.conversation import Conversation
+    from rlm_ci.environments.tool_calls import ToolCall
+
+    formats = {
+        "calls of tools": NativeCalls(),
+        "actions as JSON": JsonActions(),
+        "blocks of code": CodeBlocks("repl"),
+    }
+    rows = []
+    for name, answers in formats.items():
+        for steps, size in ((16, 6000), (60, 600)):
+            history = Conversation()
+            history.prompt("GOAL")
+            for step in range(steps):
+                code = f"name_{step} = {step}"
+                call = ToolCall(f"c{step}", "repl", json.dumps({"code": code}))
+                text = {
+                    "calls of tools": "",
+                    "actions as JSON": json.dumps({"action": "repl", "code": code}),
+                }.get(name, f"```repl\n{code}\n```")
+                history.answer(text, [call] if answers.native else ())
+                answers.tell(history, call, f"first-{step}- {'r' * size} last-{step}-")
+                history.messages()
+            last = json.dumps(history.messages())
+            complete = [
+                step
+                for step in range(steps)
+                if all(f"{part}{step}{end}" in last for part, end in _PARTS)
+            ]
+            held = len(last) < 48_000 and set(complete) >= set(range(steps - 8, steps))
+            rows.append(
+                (f"{name}, {steps} results of {size} bytes: steps known in the last prompt",
+                 f"{len(complete)}, {len(last) / 1000:.1f} kB", "", "the last 8, 48 kB", held)
+            )  # fmt: skip
+    return rows
+
+
 def main() -> int:
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(child(*sys.argv[2:])))
@@ -297,7 +339,7 @@ def main() -> int:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         sides = Sides(given.rlms or rlms_python(folder), given.runs)
-        rows = [*measured(sides), *starts(4 * given.runs)]
+        rows = [*measured(sides), *starts(4 * given.runs), *memory()]
     method = (
         f"`make bench`: medians of {given.runs} runs of each side in turn, whole processes; the "
         "model on loopback without latency. What is paid once (start, imports) is left out but in "

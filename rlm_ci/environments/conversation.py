@@ -1,16 +1,17 @@
 """The messages of a conversation, kept within a bound.
 
-Beyond it, old exchanges become notes, a line for each call; prompts stay. Between two folds
-requests begin alike, for an endpoint's prompt cache. What is folded follows from the messages
-alone.
+Beyond it, old exchanges become notes: what was done and what came back, each with its ends; prompts
+stay. Between two folds requests begin alike, for an endpoint's prompt cache. What is folded follows
+from the messages alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 
-from rlm_ci.environments.quoting import quoted, visible
-from rlm_ci.text.printable import count, encodable
+from rlm_ci.environments.quoting import quoted
+from rlm_ci.text.printable import clip, count, encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,14 +24,18 @@ if TYPE_CHECKING:
 
 #: Bytes of the exchanges that are whole; a fold leaves a third of them.
 DEFAULT_LIMIT = 32_000
-#: Characters of a call, and of each end of its result, in a note; bytes of all notes.
-_CALL, _RESULT, _NOTES = 160, 80, 6000
+#: The newest notes are full, others short. As parts of the limit: a full note, a short one, all.
+_FULL_NOTES = 8
+_NOTE, _SHORT, _NOTES = 32, 128, 3
+#: What code sets, also code in JSON, and files by their quoted names.
+_NAMES = re.compile(
+    r"(?:^|\\n)[ \t]*([A-Za-z_]\w*)[ \t]*=(?!=)|[\"']([\w./-]+\.\w{1,8})\\?[\"']", re.MULTILINE
+)
+_NAMES_ROOM = 200
 #: Bytes of the newest exchange, and the characters that are left of each end of its long texts.
 _NEWEST, _END = 200_000, 2000
 #: What stands for an answer without anything in it: endpoints refuse an empty text.
 _EMPTY = "(an empty answer)"
-#: The newest exchanges, which a limit of notes leaves whole.
-_FRESH = 2
 
 
 class Conversation:
@@ -43,11 +48,11 @@ class Conversation:
         self._limit = limit
         #: Prompts, and answers with their results. Messages never change: requests hold them.
         self._groups: list[Group] = []
-        #: What was folded, by exchange a line for each call; how many of these are dropped; and
-        #: the prompt that tells it.
-        self._folded: list[str] = []
+        #: A full and a short note for each exchange that was folded; how many are dropped; and
+        #: their prompt.
+        self._notes: list[tuple[str, str]] = []
         self._dropped = 0
-        self._told: Group = []
+        self._summary: Group = []
 
     def __bool__(self) -> bool:
         return bool(self._groups)
@@ -97,12 +102,6 @@ class Conversation:
         first = roles.index("user") + 1 if "user" in roles else len(roles)
         self._fold(self._groups[first:])
 
-    def fold_old(self, notes: int) -> None:
-        """Replace all but the newest exchanges by the last ``notes``, once so many are old."""
-        old = self._exchanges()[:-_FRESH]
-        if len(old) >= notes:
-            self._fold(old, notes)
-
     def messages(self) -> tuple[dict[str, Any], ...]:
         """All messages in OpenAI's format, within the bound unless prompts alone exceed it."""
         exchanges = self._exchanges()
@@ -121,87 +120,115 @@ class Conversation:
     def _exchanges(self) -> list[Group]:
         return [group for group in self._groups if group[0]["role"] == "assistant"]
 
-    def _fold(self, groups: Sequence[Group], notes: int | None = None) -> None:
-        """Replace ``groups`` by notes at the place of the first of them."""
+    def _fold(self, groups: Sequence[Group]) -> None:
+        """Replace ``groups`` by notes at the position of the first of them."""
         if not groups:
             return
-        self._folded += ["\n".join(lines) for lines in map(_digest, groups) if lines]
-        room = _NOTES
-        for number, note in enumerate(reversed(self._folded)):
-            room -= len(note.encode())
-            if number == notes or (room < 0 and number):
-                self._dropped += len(self._folded) - number
-                del self._folded[:-number]
+        sizes = self._limit // _NOTE, self._limit // _SHORT
+        for group in groups:
+            if group[0]["role"] == "assistant":
+                full, short = (_note(group, size) for size in sizes)
+                self._notes.append((full, short))
+        room = self._limit // _NOTES
+        shown: list[str] = []
+        for number, (full, short) in reversed([*enumerate(self._notes)]):
+            shown.append(full if len(shown) < _FULL_NOTES else short)
+            room -= len(shown[-1].encode())
+            if room < 0 and len(shown) > 1:
+                self._dropped += number + 1
+                del self._notes[: number + 1], shown[-1]
                 break
-        gone = {id(group) for group in groups}
-        place = next(at for at, group in enumerate(self._groups) if id(group) in gone)
-        place -= any(group is self._told for group in self._groups[:place])
-        gone.add(id(self._told))
-        self._groups = [group for group in self._groups if id(group) not in gone]
-        if self._folded:
+        removed = {id(group) for group in groups}
+        position = next(at for at, group in enumerate(self._groups) if id(group) in removed)
+        position -= any(group is self._summary for group in self._groups[:position])
+        removed.add(id(self._summary))
+        self._groups = [group for group in self._groups if id(group) not in removed]
+        if shown:
             head = "What you did before, in short"
             if self._dropped:
                 head += f", without the first {count(self._dropped, 'exchange')}"
-            text = quoted(head, "\n".join(self._folded))
-            self._told = [{"role": "user", "content": text}]
-            self._groups.insert(place, self._told)
+            text = quoted(head, "\n".join(reversed(shown)))
+            self._summary = [{"role": "user", "content": text}]
+            self._groups.insert(position, self._summary)
 
 
-def _digest(group: Group) -> list[str]:
-    """An exchange as a line a call: what was called, and the ends of what came of it."""
+def _note(group: Group, room: int) -> str:
+    """What was done in an exchange and what came back, in about ``room`` bytes."""
     answer, *results = group
-    if answer["role"] != "assistant":
-        return []
-    said = visible((answer["content"] or "").partition("\n")[0])
-    lines = [f"you said: {_line(said)}"] if said else []
-    known = {one.get("tool_call_id", ""): one["content"] for one in results}
-    for call in answer.get("tool_calls", ()):
-        function = call["function"]
-        result = _ends(known.get(call["id"], ""))
-        lines.append(f"{function['name']} {_line(visible(function['arguments']))}: {result}")
-    return lines
+    calls = answer.get("tool_calls", ())
+    room //= bool(answer["content"]) + len(calls) + len(results)
+    lines = [f"you said: {_shortened(answer['content'], room)}"] if answer["content"] else []
+    texts = {one.get("tool_call_id"): one["content"] for one in results}
+    for call in calls:
+        result = _shortened(texts.get(call["id"], ""), room)
+        arguments = _noted_arguments(call["function"]["arguments"], room)
+        lines.append(f"{call['function']['name']} {arguments}: {result}")
+    lines += [_shortened(one["content"], room) for one in results if "tool_call_id" not in one]
+    return "\n".join(lines)
 
 
-def _line(text: str) -> str:
-    return text if len(text) <= _CALL else f"{text[:_CALL]}…"
+def _noted_arguments(text: str, room: int) -> str:
+    """The arguments of a call: as they are, or each with its name and its ends."""
+    if len(text) <= room:
+        return _visible(text)
+    try:
+        values = json.loads(text)
+        values = {
+            key: one if isinstance(one, str) else json.dumps(one) for key, one in values.items()
+        }
+        each = room // max(1, len(values))
+        texts = [f"{name}: {_shortened(value, each)}" for name, value in values.items()]
+    except RecursionError:
+        texts = [_shortened(text, room)]
+    return clip("\n".join(texts), room + 2 * _NAMES_ROOM)
 
 
-def _ends(text: str) -> str:
-    """The first and the last line of a result; the last one before a fence that ends it."""
-    lines = [visible(line) for line in text.strip("\n").split("\n")]
-    if len(lines) > 3 and lines[-1].startswith("```"):
-        del lines[-1]
-    ends = lines if len(lines) < 3 else [lines[0], lines[-1]]
-    return " … ".join(line.strip()[:_RESULT] for line in ends)
+def _shortened(text: str, room: int) -> str:
+    """The ends of a text in about ``room`` bytes, with the names that are in its middle."""
+    text = text.strip()
+    half = room * len(text) // (2 * len(encodable(text).encode()) or 1)
+    middle = text[half : len(text) - half]
+    if 2 * half >= len(text):
+        return _visible(text)
+    names = dict.fromkeys(name or path for name, path in _NAMES.findall(middle))
+    listed = f", with {', '.join(names)}"[:_NAMES_ROOM] if names else ""
+    gap = f"\n[… {count(len(middle), 'character')} left out{listed} …]\n"
+    gap = gap if names or room > len(gap) else "…"
+    return gap.join((_visible(text[:half]), _visible(text[len(text) - half :])))
+
+
+def _visible(text: str) -> str:
+    lines = (map(printable, line.split("\t")) for line in text.split("\n"))
+    return "\n".join(map("\t".join, lines))
 
 
 def _shorter(message: dict[str, Any]) -> dict[str, Any]:
     """Without the middle of its long texts, those in its calls too."""
-    shorter = {**message, "content": _middle_out(message["content"])}
+    shorter = {**message, "content": _middle_out(message["content"], _END)}
     if "tool_calls" in message:
         shorter["tool_calls"] = [
-            {**call, "function": {**call["function"], "arguments": _shorter_arguments(call)}}
+            {**call, "function": {**call["function"], "arguments": _shorter_arguments(call, _END)}}
             for call in message["tool_calls"]
         ]
     return shorter
 
 
-def _shorter_arguments(call: dict[str, Any]) -> str:
+def _shorter_arguments(call: dict[str, Any], end: int) -> str:
     text: str = call["function"]["arguments"]
     try:
         arguments = json.loads(text)
-        return json.dumps({name: _middle_out(value) for name, value in arguments.items()})
+        return json.dumps({name: _middle_out(value, end) for name, value in arguments.items()})
     except RecursionError:  # it was read by fewer functions than are at work now
-        return json.dumps({"arguments": _middle_out(text)})
+        return json.dumps({"arguments": _middle_out(text, end)})
 
 
-def _middle_out(value: Any) -> Any:
+def _middle_out(value: Any, end: int) -> Any:
     """``value`` without its middle, if it is long: of what is no text, as JSON."""
     text = value if isinstance(value, str) else json.dumps(value)
-    left_out = len(text) - 2 * _END
-    if left_out <= _END:
+    left_out = len(text) - 2 * end
+    if left_out <= end:
         return value
-    return f"{text[:_END]}\n[… {left_out:,} characters left out …]\n{text[-_END:]}"
+    return f"{text[:end]}\n[… {left_out:,} characters left out …]\n{text[-end:]}"
 
 
 def _size(group: Group) -> int:

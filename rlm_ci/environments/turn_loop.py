@@ -85,14 +85,13 @@ class TurnLimits(Value):
     """Limits of a loop: answers, mistakes in a row, tokens of an answer.
 
     An answer gets ``usual_tokens``, or what a budget leaves, and ``max_tokens`` after one that was
-    cut off. With ``notes``, old exchanges become a line for each call, and only so many are kept.
+    cut off.
     """
 
     turns: int = 60
     mistakes: int = 3
     max_tokens: int = 8192
     usual_tokens: int = 4096
-    notes: int | None = None
 
 
 class LoopEnd(Value):
@@ -224,8 +223,6 @@ class TurnLoop:
             if mistakes > self._bounds.mistakes:
                 reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
                 return LoopEnd(completion.text, reason, turn)
-            if self._bounds.notes is not None:
-                history.fold_old(self._bounds.notes)
         reason = f"not done after {count(self._bounds.turns, 'turn')}"
         return LoopEnd("", reason, self._bounds.turns, exhausted=True)
 

@@ -173,21 +173,6 @@ def test_an_answer_that_is_none_is_never_the_final_one(answers: AnswerFormat) ->
     assert (end.exhausted, end.reason) == (True, "not done after 3 turns")
 
 
-def test_notes_replace_what_is_old() -> None:
-    texts = [action("run_python", code=f"step {number}") for number in range(30)]
-    _, _, _, requests = run(JsonActions(), *texts, turns=30, notes=8)
-    assert max(len(one.messages) for one in requests) < 25
-    last = [one["content"] for one in requests[-1].messages]
-    assert last[1] == "the goal"
-    assert "step 28" in last[-2]
-    told = [text for text in last if text.startswith("What you did before, in short")]
-    assert len(told) == 1
-    assert told[0].count("you said") == 8
-    kept = {number for number in range(30) if f'"step {number}"' in "\n".join(last)}
-    assert kept >= set(range(21, 29)), "the newest are there, as notes or whole"
-    assert not kept & set(range(12))
-
-
 FENCES = st.lists(
     st.sampled_from(
         ("```", "````", "~~~", "```repl", "``` python", "```js", "x = 1", "{", '{"a', "")

@@ -102,7 +102,7 @@ def test_a_note_has_the_ends_of_a_result() -> None:
     history.answer("", [call])
     history.result(call, quoted("The command ended: exit code 2", "first\nsecond\nError 2"))
     history.fold()
-    note = 'run {"command": "make"}: The command ended: exit code 2: … Error 2\n'
+    note = 'run {"command": "make"}: The command ended: exit code 2:\n```\nfirst\nsecond\nError 2'
     assert note in history.messages()[1]["content"]
 
 
@@ -151,7 +151,7 @@ def test_a_fold_leaves_a_line_for_each_call_and_grows_by_no_more() -> None:
     assert messages[:2] == first
     assert [one["role"] for one in messages] == ["system", "user", "user", "user"]
     told = messages[2]["content"].split("\n")
-    assert [line[:30] for line in told] == [
+    assert [line[:30] for line in told if not line.startswith(("[…", "www", "rrr"))] == [
         "What you did before, in short:",
         "```",
         "you said: answer 0",
@@ -160,7 +160,9 @@ def test_a_fold_leaves_a_line_for_each_call_and_grows_by_no_more() -> None:
         'write {"path": "a", "content":',
         "```",
     ]
-    assert len(messages[2]["content"]) < 1500
+    for end in (": begin 0 ", " end 0", ": begin 1 ", " end 1"):
+        assert end in messages[2]["content"]
+    assert len(messages[2]["content"]) < 5000
     assert "validator said" not in messages[2]["content"]
     history.answer("third", [])
     history.fold()
@@ -175,8 +177,59 @@ def test_a_fold_of_a_talk_without_tools_keeps_what_was_said() -> None:
     history.fold()
     assert [one["content"] for one in history.messages()] == [
         "GOAL",
-        'What you did before, in short:\n```\nyou said: {"tool": "read", "arguments": {}}\n```',
+        quoted(
+            "What you did before, in short",
+            'you said: {"tool": "read", "arguments": {}}\nResult of read:\ntext\nof a file',
+        ),
     ]
+
+
+def a_talk(form: str, steps: int, size: int) -> Conversation:
+    """Steps whose code sets a variable between long comments."""
+    history = Conversation()
+    history.prompt("GOAL")
+    filler = "#" * size
+    for step in range(steps):
+        middle = f"value_{step} = open('data_{step}.csv')"
+        code = f"# step {step}\n{filler}\n{middle}\n{filler}\nend()"
+        call = ToolCall(f"c{step}", "run_python", json.dumps({"code": code}))
+        result = f"first-{step}- {'.' * size} last-{step}-"
+        if form == "tools":
+            history.answer("", [call])
+            history.result(call, result)
+        else:
+            actions = json.dumps({"action": "run_python", "code": code})
+            history.answer(actions if form == "json" else f"I look.\n```repl\n{code}\n```")
+            history.say_result("run_python", result)
+        history.messages()
+    return history
+
+
+@pytest.mark.parametrize("form", ["tools", "json", "blocks"])
+@pytest.mark.parametrize("size", [0, 1000, 9000])
+def test_a_fold_keeps_what_was_done_and_what_came_back(form: str, size: int) -> None:
+    text = json.dumps(a_talk(form, 18, size).messages())
+    assert len(text) < 48_000
+    for step in range(18) if size == 0 else range(10, 18):
+        assert f"first-{step}-" in text
+        assert f"last-{step}-" in text
+        assert f"step {step}" in text
+        assert f"data_{step}.csv" in text
+        assert f"value_{step}" in text
+
+
+def test_the_oldest_notes_go_first_and_eight_stay_in_full() -> None:
+    history = a_talk("blocks", 300, 1000)
+    notes = next(
+        one["content"]
+        for one in history.messages()
+        if one["content"].startswith("What you did before, in short, without the first ")
+    )
+    steps = [int(part.partition("-")[0]) for part in notes.split("first-")[1:]]
+    assert steps == list(range(steps[0], steps[-1] + 1))
+    assert len(steps) > 8
+    assert len(notes.encode()) < 32_000 // 2
+    assert all(f"value_{step}" in notes for step in steps[-8:])
 
 
 def test_a_fold_of_nothing_is_nothing() -> None:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
 
-#: The notes that a model keeps of what it did before.
-NOTES = 8
 #: The kind of the fact that a child has begun.
 CHILD = "child"
 #: Characters of an observation in the trajectory, and of the last one in an end without answer.
@@ -177,9 +175,7 @@ class Episode(LoopWatcher):
         history = Conversation()
         for role, text in setup.prompts:
             history.prompt(text, role)
-        bounds = TurnLimits(
-            turns=self._node.max_steps, max_tokens=options.max_completion_tokens, notes=NOTES
-        )
+        bounds = TurnLimits(turns=self._node.max_steps, max_tokens=options.max_completion_tokens)
         services = self._services
         best = BestOf(
             services.complete,
