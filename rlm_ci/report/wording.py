@@ -51,6 +51,7 @@ _WIKI = "wiki"
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
+_DONE = "Done"
 _PASSED, _NO_CHANGE, _BLOCKED, _PAUSED = "passed", "no_change", "blocked", "paused"
 
 #: How to override a check, besides ``[[suppressions]]``.
@@ -241,7 +242,8 @@ def headline(report: Report) -> str:
     if verdict == CLEAN and _idle(report):
         return "Nothing was done: the agent failed in all of its turns"
     if loop and (told := _fixed(loop, verdict, leads=loop is report.parts[0])):
-        return told
+        doubts = suspicious(report) if told == _DONE else []
+        return f"{told}, with {count(len(doubts), 'suspicious finding')}" if doubts else told
     wiki = next((part.metrics for part in report.parts if "prose" in part.metrics), None)
     if wiki is not None and verdict in (CLEAN, INCOMPLETE):
         told = ", ".join(filter(None, (count(wiki["pages"], "page"), wiki["prose"])))
@@ -299,7 +301,18 @@ def _fixed(loop: Part, verdict: str, *, leads: bool) -> str:
         return f"Not done: it stopped before {what} passed"
     if is_unchanged and status == _PASSED:
         return "Nothing to do: the validator passes without a change"
-    return "Nothing was done: the agent changed nothing" if is_unchanged else "Done"
+    return "Nothing was done: the agent changed nothing" if is_unchanged else _DONE
+
+
+def suspicious(report: Report) -> list[Finding]:
+    """What nothing refuses of a fix, and a person should look at."""
+    return [
+        finding
+        for finding in report.findings
+        if finding.domain == "tamper"
+        and finding.suppression is None
+        and Severity.MEDIUM <= finding.severity < report.fail_level
+    ]
 
 
 def not_applied(report: Report) -> str:

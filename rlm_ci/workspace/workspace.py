@@ -211,21 +211,27 @@ class Workspace:
         self._fill(copy, tree)
         return copy
 
-    def image(self, tree: str) -> Checkout:
-        """As ``fresh``, beside what git ignores in the user's work tree, as far as it fits."""
-        copy = self.fresh(tree)
-        left = _IMAGED
+    def image(self, tree: str) -> tuple[Checkout, list[str]]:
+        """As ``fresh``, beside what git ignores in the user's work tree.
+
+        With the paths that do not fit, or cannot be read.
+        """
+        copy, left_out, left = self.fresh(tree), [], _IMAGED
         for path in self.snapshot.ignored:
-            source, target = (os.path.join(one, path) for one in (self._repository.root, copy.path))
-            with suppress(OSError, shutil.Error), files.folder_of(copy.path, path, make=True):
-                if (size := _size(source)) > left:
-                    continue
-                left -= size
-                if os.path.isdir(source) and not os.path.islink(source):
-                    shutil.copytree(source, target, symlinks=True)
-                elif not os.path.lexists(target):
-                    shutil.copy2(source, target, follow_symlinks=False)
-        return copy
+            source, target = (os.path.join(top, path) for top in (self._repository.root, copy.path))
+            try:
+                with files.folder_of(copy.path, path, make=True):
+                    if (size := _size(source)) > left:
+                        left_out.append(path)
+                        continue
+                    left -= size
+                    if os.path.isdir(source) and not os.path.islink(source):
+                        shutil.copytree(source, target, symlinks=True)
+                    elif not os.path.lexists(target):
+                        shutil.copy2(source, target, follow_symlinks=False)
+            except (OSError, shutil.Error):
+                left_out += [path] if os.path.lexists(source) else []
+        return copy, left_out
 
     def restored(self, tree: str, base: str, is_protected: Callable[[str], bool]) -> str:
         """The id of ``tree`` with the paths that are protected as ``base`` has them."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import pytest
 
 from rlm_ci.guard import blinding
@@ -75,3 +78,28 @@ def test_a_file_that_is_about_such_lines_is_left_alone() -> None:
 def test_a_test_may_be_about_what_a_line_does(line: str, test: str, *, is_subject: bool) -> None:
     [hack] = hacks("a.py", f"{line}\n")
     assert blinding.is_subject(hack, test) is is_subject
+
+
+def test_python_runs_as_for_a_user() -> None:
+    text = (
+        "import random, sys, time\nseen = 'pytest' in sys.modules\n"
+        "before = time.monotonic\ntime.monotonic = seen\nrandom.of_ours = 1\n"
+    )
+    space: dict[str, object] = {}
+    exec(blinded("a.py", text).texts["a.py"], space)
+    assert space["seen"] is False
+    assert time.monotonic is space["before"]
+    assert vars(random).pop("of_ours") == 1  # it patches nothing that was there
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", "def f():\n    warnings.showwarning = show"),
+        ("a.js", "function f() {\n  console.log = g;\n}"),
+        ("a.js", "if (f() { process.exit(0);"),  # it cannot be read
+        ("a.rs", "std::process::exit(0);"),
+    ],
+)
+def test_what_honest_programs_do_keeps_its_effect(path: str, text: str) -> None:
+    assert blinded(path, text).texts == {}

@@ -46,7 +46,7 @@ class PlainRun:
         if not verdict.passed and not self._is_cut:
             verdict = self._verdict("plain-again", tree)
         if verdict.passed:
-            self.line = "a plain run passes, too"
+            self.line = f"a plain run passes, too{self._without}"
             return ()
         if self._is_cut:
             self.line = f"a plain run did not end: {verdict.reason}"
@@ -62,7 +62,7 @@ class PlainRun:
             self.line = f"a plain run fails as before: {first_of(_names(failed), 'test')}"
             return (self._finding(Severity.MEDIUM, self.line),)
         named = f": {first_of(_names(failed), 'test')}" if failed else f": {verdict.reason}"
-        self.line = "a plain run fails"
+        self.line = f"a plain run fails{self._without}"
         what = f"the validator passes in the sandbox's copy, and fails as you run it{named}"
         return (self._finding(Severity.HIGH, what),)
 
@@ -70,6 +70,13 @@ class PlainRun:
     def _is_cut(self) -> bool:
         """Whether the last run did not end by itself."""
         return self._ran is not None and bool(self._ran.ended.reason)
+
+    @property
+    def _without(self) -> str:
+        """What of the user's work tree it did not see, in words."""
+        paths = self._ran.left_out if self._ran else ()
+        named = self._context.redactor.text(first_of(paths, "path")) if paths else ""
+        return f", without {named} (too large, or not to be read)" if named else ""
 
     def _verdict(self, name: str, tree: str) -> Verdict:
         self._context.on_step(f"iteration {self._iteration}: validator, as you run it")

@@ -34,6 +34,7 @@ class ValidatorRun(Value):
     """How a command ended, the tests it reported, and the protected paths it wrote.
 
     ``missing`` are folders of dependencies that a fresh tree lacks; ``reported``: by our plugin.
+    ``left_out`` is what git ignores and a plain run did not see.
     """
 
     ended: StreamResult
@@ -41,6 +42,7 @@ class ValidatorRun(Value):
     written: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     reported: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 class ValidatorRuns:
@@ -113,12 +115,12 @@ class ValidatorRuns:
 
         def produce() -> Mapping[str, Any]:
             space = self._commands.workspace
-            copy = space.image(tree) if plain else space.fresh(tree)
-            prepared: dict[str, Any] = {}
+            copy, left_out = space.image(tree) if plain else (space.fresh(tree), [])
+            prepared: dict[str, Any] = {"left_out": left_out} if left_out else {}
             began = tree
             if self.setup:
                 ended, began = self._prepare(self.setup, place, copy)
-                prepared = {"setup": record_of(ended)}
+                prepared["setup"] = record_of(ended)
                 self.prepared = ended
             timeout = min(self._timeout(), seconds)
             record = self._reported(
@@ -191,6 +193,7 @@ class ValidatorRuns:
             tuple(map(str, told.get("written", ()))),
             tuple(map(str, told.get("missing", ()))),
             bool(lines),
+            tuple(map(str, told.get("left_out", ()))),
         )
 
     def _reported(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.report import wording
 from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
 from rlm_ci.text import neutralise
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import first_of, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -268,6 +268,11 @@ class _TextWriter:
         headline = printable(
             wording.not_applied(self._report) or wording.verdict_line(self._report)
         )
+        if headline.startswith("Done, with "):
+            doubts = wording.suspicious(self._report)
+            places = [place for finding in doubts for place in finding.evidence[:1]]
+            named = [f"{place.path}:{place.line_start or 1}" for place in places]
+            headline += f": {first_of(named, 'place')}" if named else ""
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:

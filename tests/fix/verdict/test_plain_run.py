@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from testing.fix_stage import BUG, MENDED
+from testing.fix_stage import BUG, MENDED, alive
 
 if TYPE_CHECKING:
     from testing.fix_stage import Outcome, Stage
 
 PYTEST = "python -m pytest -q -p no:cacheprovider"
 IN_SANDBOX = {
-    "home": "os.environ['HOME'] == '/tmp/home'",
+    "home": "os.environ['HOME'].split('/')[1:] == ['tmp', 'home']",
     "machine": "socket.gethostname() == 'sandbox'",
     "user": "pwd.getpwuid(os.getuid()).pw_name == 'sandbox'",
     "variables": "b'RLM_CI' in open('/proc/self/environ', 'rb').read()",
@@ -94,3 +96,41 @@ def test_without_a_sandbox_the_summary_says_that_it_did_not_run(stage: Stage) ->
 def test_a_run_without_applying_has_it_too(stage: Stage) -> None:
     code, _, said = fixed(stage, cheat(IN_SANDBOX["user"]), "--no-apply")
     assert code == 1, said
+
+
+@pytest.mark.full
+def test_what_does_not_fit_beside_the_result_is_named(stage: Stage) -> None:
+    with (stage.repo.path / "local.cfg").open("wb") as file:
+        os.truncate(file.fileno(), 2 << 30)
+    stage.repo.write(".gitignore", "local.cfg\n.runs/\n__pycache__/\n")
+    stage.repo.write("agent.py", f"open('calc.py', 'w').write({MENDED!r})").commit()
+    words = ("--agent", "python agent.py", "--validator", PYTEST, "--max-iterations", "1")
+    ended, _ = stage.fixed(*words)
+    assert ended.code == 0, ended
+    said = " ".join(ended.stdout.split())
+    assert "a plain run passes, too, without local.cfg (too large, or not to be read)" in said
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_ends_within_it_goes_on(stage: Stage, number: signal.Signals) -> None:
+    waits = "6.0625"
+    validator = f"sh -c '{PYTEST} || exit; test -n \"$PYTHONDONTWRITEBYTECODE\" || sleep {waits}'"
+    stage.repo.write("agent.py", f"open('calc.py', 'w').write({MENDED!r})").commit()
+    words = ("--agent", "python agent.py", "--validator", validator, "--max-iterations", "1")
+    child, _ = stage.begin(*words)
+    assert child.kill_when(lambda: alive(waits), number)
+    assert child.wait() == (130 if number == signal.SIGINT else -number)
+    assert stage.source() == BUG
+    resumed = stage.cli("resume", stage.only().id)
+    assert (resumed.code, stage.source()) == (0, MENDED), resumed
+
+
+@pytest.mark.full
+def test_one_that_the_run_has_no_time_for_is_told(stage: Stage) -> None:
+    validator = f"sh -c '{PYTEST} || exit; test -n \"$PYTHONDONTWRITEBYTECODE\" || sleep 99'"
+    code, run, said = fixed(stage, MENDED, "--max-minutes", "0.5", validator=validator)
+    assert (code, run.final, stage.source()) == (0, "passed", MENDED), said
+    assert run.rules == {"tamper/only-in-copy"}
+    assert "a plain run did not end: it was stopped after" in said
+    assert "Done, with 1 suspicious finding" in said

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlm_ci.report import wording
-from rlm_ci.report.findings import Evidence, Part, Report, Severity, Subject
+from rlm_ci.report.findings import Evidence, Finding, Location, Part, Report, Severity, Subject
 from rlm_ci.report.formats import text
 from rlm_ci.report.render import RenderOptions, render
 
@@ -44,6 +44,21 @@ def line(part: str, *, quiet: bool = False, **metrics: Any) -> str:
 def test_a_fix_loop_says_what_it_did(metrics: dict[str, Any], said: str) -> None:
     assert line("rlm", **metrics) == said
     assert line("rlm", quiet=True, **metrics) == (said if said.startswith("!") else "")
+
+
+def test_a_fix_with_suspicious_findings_says_how_many_and_where() -> None:
+    finding = Finding("tamper/exit", Severity.MEDIUM, "a", domain="tamper")
+    at = [finding.replace(evidence=(Location(path, 5, 5),)) for path in ("a\x1b.py", "b.py")]
+    harmless = (finding.replace(suppression="allowed"), finding.replace(severity=Severity.INFO))
+    ends = {
+        (finding,): "✓ Done, with 1 suspicious finding",
+        (*at, *harmless): r"✓ Done, with 2 suspicious findings: a\x1b.py:5 and 1 more place",
+        harmless: "✓ Done",
+    }
+    for findings, expected in ends.items():
+        parts = Part("rlm", "passed", LOOP), Part("tamper", "looked at", {}, findings)
+        report = Report(Subject(), Severity.HIGH, parts)
+        assert text.render(report, RenderOptions()).splitlines()[-1] == expected
 
 
 @pytest.mark.parametrize("surface", ["text", "markdown", "html"])
