@@ -134,7 +134,7 @@ class Conversation:
         for number, (full, short) in reversed([*enumerate(self._notes)]):
             shown.append(full if len(shown) < _FULL_NOTES else short)
             room -= len(shown[-1].encode())
-            if room < 0 and len(shown) > 1:
+            if room < 0 and len(shown) > _FULL_NOTES:
                 self._dropped += number + 1
                 del self._notes[: number + 1], shown[-1]
                 break
@@ -191,9 +191,9 @@ def _shortened(text: str, room: int) -> str:
     if 2 * half >= len(text):
         return _visible(text)
     names = dict.fromkeys(name or path for name, path in _NAMES.findall(middle))
-    listed = f", with {', '.join(names)}"[:_NAMES_ROOM] if names else ""
+    listed = f", with {', '.join(names)}"[: min(_NAMES_ROOM, room // 2)] if names else ""
     gap = f"\n[… {count(len(middle), 'character')} left out{listed} …]\n"
-    gap = gap if names or room > len(gap) else "…"
+    gap = gap if room > len(gap) else "…"
     return gap.join((_visible(text[:half]), _visible(text[len(text) - half :])))
 
 

@@ -220,8 +220,14 @@ def call_step(one: RecordedCall, title: str) -> ViewedStep:
         step.tell("state", "it was under way at the end of the record")
     step.tell("error", text_in(one.error, "what"))
     step.tell("hint", text_in(one.error, "hint"))
+    step.show("Thoughts", text_in(one.value, "thoughts") or _reasoning(one.value))
     step.show("Answer", text_in(one.value, "text"))
     return step
+
+
+def _reasoning(value: Mapping[str, Any]) -> str:
+    """What the endpoint gave beside an answer as its reasoning."""
+    return text_in(mapping_in(value, "extra"), "reasoning_content")
 
 
 def command_step(one: RecordedCall, kind: str, title: str) -> ViewedStep:

@@ -246,3 +246,19 @@ def test_an_empty_answer_is_a_text_that_endpoints_take() -> None:
     history.correct("Answer.")
     body = {"model": "m", "messages": list(history.messages()), "max_tokens": 1}
     assert deviations(body) == []
+
+
+@pytest.mark.parametrize("calls", [1, 5, 10])
+def test_the_last_eight_notes_stay_with_many_calls_in_each_answer(calls: int) -> None:
+    history = Conversation()
+    history.prompt("GOAL")
+    for step in range(30):
+        made = [ToolCall(f"c{step}x{at}", "read", '{"path": "a.py"}', at) for at in range(calls)]
+        history.answer("", made)
+        for call in made:
+            history.result(call, f"begin {call.id} " + "r" * 600 + f" end {call.id}")
+        history.messages()
+    text = json.dumps(history.messages())
+    assert len(text) < 64_000
+    lost = [step for step in range(22, 30) if f"end c{step}x{calls - 1}" not in text]
+    assert lost == []

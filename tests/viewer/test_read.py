@@ -15,6 +15,8 @@ from rlm_ci.git.repository import Repository, discover
 from rlm_ci.runs.find import FoundRun
 from rlm_ci.runs.journal import record_format
 from rlm_ci.viewer import page, read
+from rlm_ci.viewer.folder import RecordedCall, call_step
+from rlm_ci.viewer.steps import DONE
 from testing import ask_stage, fix_stage
 from testing.loopback_model.replies import Answer
 from testing.pipelines_stage import Stage
@@ -286,3 +288,13 @@ def test_an_episode_and_a_benchmark(repo: GitRepo, cli: Cli, llm: ModelServer) -
     seen = ViewedPage.of(stage.cli("view", run, "-o", "-"))
     assert seen.outline() == ["run", "run > needle"]
     assert ["score", "0.5"] in seen.step("needle")["facts"]
+
+
+@pytest.mark.parametrize(
+    "value", [{"thoughts": "I greet."}, {"extra": {"reasoning_content": "I greet."}}]
+)
+def test_thoughts_stand_beside_their_answer(value: dict[str, Any]) -> None:
+    answer = {"text": "Hello.", **value}
+    call = RecordedCall(1, "completion", "turn-1", DONE, answer, {}, {}, False, None, None)
+    texts = {text.label: text.text for text in call_step(call, "a call").texts}
+    assert texts == {"Thoughts": "I greet.", "Answer": "Hello."}
