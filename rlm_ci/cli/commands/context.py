@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SUMMARY = "build, search and read a long text as an object on disk"
 USAGE = (
-    "build SOURCE [--out DIR] [--link] [--context-encoding NAME] | "
+    "build SOURCE [--out DIR] [--link] [--context-encoding E] | "
     "search OBJECT QUERY... [--top-k N] | "
     "read OBJECT POINTER [--bytes N] | info OBJECT [--verify]"
 )
