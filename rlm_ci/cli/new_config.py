@@ -78,7 +78,13 @@ def _lines(chosen: Mapping[str, Any]) -> Iterator[str]:
     yield "# On a pull request, the file of the base applies."
     section, is_first = "", False
     keys = {row.key for row in table}
-    for row in sorted(table, key=lambda row: row.key.count(".")):
+    prefixes = [row.key.rpartition(".")[0] for row in table]
+
+    def order(row: Setting) -> tuple[int, int]:
+        """TOML has each table once, and those within others last."""
+        return row.key.count("."), prefixes.index(row.key.rpartition(".")[0])
+
+    for row in sorted(table, key=order):
         prefix, _, name = row.key.rpartition(".")
         if prefix in keys:  # TOML allows either a value or a table here
             continue

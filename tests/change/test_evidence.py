@@ -52,7 +52,8 @@ def test_what_holds(place: Location, why: str | None) -> None:
 @pytest.mark.parametrize(
     "data",
     [TEXT_OF_LOG.encode("utf-16"), TEXT_OF_LOG.encode("utf-32-be"), TEXT_OF_LOG.encode("cp1252"),
-     gzip.compress(TEXT_OF_LOG.encode("utf-16-le"), mtime=0), b"\xef\xbb\xbf" + TEXT_OF_LOG.encode()],
+     gzip.compress(TEXT_OF_LOG.encode("utf-16-le"), mtime=0),
+     b"\xef\xbb\xbf" + TEXT_OF_LOG.encode()],
 )  # fmt: skip
 def test_lines_of_a_file_may_be_those_of_its_text(data: bytes) -> None:
     """As a context has them: decoded by the bytes, and unpacked."""
