@@ -70,13 +70,13 @@ def main(arguments: Sequence[str], table: Path = TABLE) -> str:
 def _models(source: Mapping[str, Any], provider: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The models of a provider: tokens that each reads, and USD per million tokens by length."""
     for name, row in sorted(source.items()):
-        known = row.get("litellm_provider") == provider and row.get("mode") in _MODES
-        if not known or not any(row.get(figure) for figure in _FIGURES):  # 0: nobody has told
+        is_listed = row.get("litellm_provider") == provider and row.get("mode") in _MODES
+        if not is_listed or not any(row.get(figure) for figure in _FIGURES):  # 0: nobody has told
             continue
         starts = {0: ""}
         for key in row:
-            if found := _TIER.fullmatch(key):
-                starts[int(found[1]) * 1000] = f"_above_{found[1]}k_tokens"
+            if tier := _TIER.fullmatch(key):
+                starts[int(tier[1]) * 1000] = f"_above_{tier[1]}k_tokens"
         rates = [[start, *_rate(row, end)] for start, end in sorted(starts.items())]
         window = row.get("max_input_tokens")
         context = window if isinstance(window, int) else None
@@ -105,7 +105,11 @@ def _written(head: Mapping[str, Any], providers: Mapping[str, Mapping[str, Any]]
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     def rows(table: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
-        return {(one, name): row for one, models in table.items() for name, row in models.items()}
+        return {
+            (provider, name): row
+            for provider, models in table.items()
+            for name, row in models.items()
+        }
 
     old, new = rows(before), rows(after)
     changed = sum(old[name] != new[name] for name in old.keys() & new.keys())

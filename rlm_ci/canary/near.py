@@ -34,7 +34,11 @@ def lettered(text: str, chance: Random) -> str:
     letters = "bcdfghjkmpqsvwxz" if text[at].isalpha() else "23456789"
     if text[at].isupper():
         letters = letters.upper()
-    return text[:at] + chance.choice([one for one in letters if one != text[at]]) + text[at + 1 :]
+    return (
+        text[:at]
+        + chance.choice([letter for letter in letters if letter != text[at]])
+        + text[at + 1 :]
+    )
 
 
 def restyled(text: str, chance: Random) -> list[str]:

@@ -52,32 +52,34 @@ def expected(claim: GoClaim) -> list[Node]:
         return _first(claim.values[:2][:: -1 if claim.name in _LAST else 1])
     if claim.kind != CONDITION or claim.name != "consequence":
         return []
-    found: list[Node] = []
+    literals: list[Node] = []
     for node in leaves(claim.node, "||"):
         sign = text_of(field(node, "operator"))
         if node.type == "binary_expression" and sign == "!=":
-            found += _first((field(node, "right"), field(node, "left")))
+            literals += _first((field(node, "right"), field(node, "left")))
         elif node.type == "unary_expression" and sign == "!":
             call = field(node, "operand")
             if text_of(field(field(call, "function"), "field")) in _EQUAL:
-                found += _first(named(field(call, "arguments"))[::-1])
-    return found
+                literals += _first(named(field(call, "arguments"))[::-1])
+    return literals
 
 
 def _first(sides: Sequence[Node]) -> list[Node]:
-    return next((found for one in sides if (found := _literals_in(one))), [])
+    return next((literals for side in sides if (literals := _literals_in(side))), [])
 
 
 def _literals_in(node: Node) -> list[Node]:
     """The literals that an expression consists of; none if it has other parts."""
-    found: list[Node] = []
+    literals: list[Node] = []
     waiting = [node]
     while waiting:
         node = waiting.pop()
         if node.type in _LITERALS:
-            found.append(node)
+            literals.append(node)
         elif node.type == "unary_expression":
-            waiting += [one for one in named(node) if one.type in (*_NUMBERS, "composite_literal")]
+            waiting += [
+                part for part in named(node) if part.type in (*_NUMBERS, "composite_literal")
+            ]
         elif node.type in ("parenthesized_expression", "literal_element", "literal_value"):
             waiting += named(node)
         elif node.type == "keyed_element":
@@ -88,7 +90,7 @@ def _literals_in(node: Node) -> list[Node]:
             waiting.append(field(node, "operand"))
         elif node.type == "call_expression" and text_of(field(node, "function")) in _BASIC:
             waiting += named(field(node, "arguments"))
-    return found
+    return literals
 
 
 def scope_of(claim: GoClaim, test: GoTest, source: GoSource) -> Node:
@@ -106,14 +108,14 @@ def questions(
 ) -> list[tuple[GoClaim, list[TypedQuestion]]]:
     """What the comparisons and helpers of a test must refuse."""
     asker = _Questions(test, source, chance)
-    asked: list[tuple[GoClaim, list[TypedQuestion]]] = []
+    questioned: list[tuple[GoClaim, list[TypedQuestion]]] = []
     past = 0
     for claim in sorted((*test.claims, *test.helpers), key=lambda claim: claim.site.start_byte):
         node = claim.node if claim.kind == CONDITION else claim.site
         if node.start_byte >= past and (questions := asker.of(claim)):
-            asked.append((claim, questions))
+            questioned.append((claim, questions))
             past = node.end_byte
-    return asked
+    return questioned
 
 
 class _Questions:
@@ -151,10 +153,10 @@ class _Questions:
 
     def _is_constant(self, node: Node) -> bool:
         return all(
-            one.type not in ("call_expression", "func_literal", "identifier")
-            or (one.type == "identifier" and text_of(one) not in self._test.names)
-            or text_of(field(one, "function")) in _BASIC
-            for one in below(node)
+            part.type not in ("call_expression", "func_literal", "identifier")
+            or (part.type == "identifier" and text_of(part) not in self._test.names)
+            or text_of(field(part, "function")) in _BASIC
+            for part in below(node)
         )
 
     def _literal(self, node: Node) -> Node | None:
@@ -180,8 +182,10 @@ class _Questions:
                 return []
             is_method = False
         sides = [*([owner] if is_method else []), *values]
-        side = next((one for one in reversed(sides) if self._literal(one) is not None), None)
-        operands = [one for one in sides if one != side]
+        side = next(
+            (operand for operand in reversed(sides) if self._literal(operand) is not None), None
+        )
+        operands = [operand for operand in sides if operand != side]
         if side is None or len(operands) != 1 or "variadic_argument" in {v.type for v in values}:
             return []
         return self._question(
@@ -192,8 +196,8 @@ class _Questions:
     def _helper(self, claim: GoClaim, call: Node, reporter: Node) -> list[TypedQuestion]:
         """``same(t, a, b)``, asked with a reporter of its own."""
         values = claim.values[:2]
-        side = next((one for one in reversed(values) if self._literal(one) is not None), None)
-        operands = [one for one in values if one != side]
+        side = next((value for value in reversed(values) if self._literal(value) is not None), None)
+        operands = [value for value in values if value != side]
         if side is None or len(operands) != 1 or not all(map(self._is_constant, claim.values[2:])):
             return []
         mock, done, ends = (token(self._chance) for _ in range(3))
@@ -213,7 +217,7 @@ class _Questions:
         call: Node,
         side: Node,
         operand: Node,
-        asked: Callable[[str], str],
+        question: Callable[[str], str],
         *,
         receiver: Node | None = None,
         reporter: tuple[Node, str] | None = None,
@@ -222,7 +226,7 @@ class _Questions:
         if value is None:
             return []
         name, places = token(self._chance), _literals_in(value)
-        known = text_of(value)
+        expected_text = text_of(value)
         is_judged = receiver is None or _is_composite(value)
 
         def called(texts: Mapping[Node, str]) -> str:
@@ -231,15 +235,15 @@ class _Questions:
                 node: f"(&{text.removeprefix('&')})" if node == receiver and text != name else text
                 for node, text in texts.items()
             }
-            return asked(replaced(call, {**edits, **dict([reporter] if reporter else [])}))
+            return question(replaced(call, {**edits, **dict([reporter] if reporter else [])}))
 
         alterations = []
         for kind, new in varied(value, places, _sizes(value, self._chance), self._chance, places):
             weight = PART if reporter and kind == FAR else kind
             judged = ""
             if weight == PART and is_judged:
-                accepted = called({operand: known, side: known})
-                judged = f"{accepted} && !({called({operand: known, side: new})})"
+                accepted = called({operand: expected_text, side: expected_text})
+                judged = f"{accepted} && !({called({operand: expected_text, side: new})})"
             elif weight == PART:
                 continue
             alterations.append(ClaimAlteration(weight, called({operand: name, side: new}), judged))
@@ -258,11 +262,11 @@ def _sizes(value: Node, chance: Random) -> Iterator[tuple[Node, str]]:
         texts = [text_of(element) for element in named(body) if element.type != "comment"]
         if kind not in ("slice_type", "map_type") or not texts:
             continue
-        more, (key, colon, rest) = texts[-1], texts[-1].partition(":")
+        more, (key, colon, value_text) = texts[-1], texts[-1].partition(":")
         if kind == "map_type":
             if key[:1] != '"':
                 continue
-            more = f'"{token(chance)}"{colon}{rest}'
+            more = f'"{token(chance)}"{colon}{value_text}'
         elif colon:
             continue
         for elements in near.resized(texts, more):

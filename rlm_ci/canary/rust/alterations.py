@@ -54,13 +54,13 @@ def questions(
 ) -> list[tuple[RustClaim, list[TypedQuestion]]]:
     """What the comparisons and own macros of a test must refuse."""
     asker = _Questions(test, source, chance)
-    asked: list[tuple[RustClaim, list[TypedQuestion]]] = []
+    questioned: list[tuple[RustClaim, list[TypedQuestion]]] = []
     past = 0
     for claim in sorted((*test.claims, *test.macros), key=lambda claim: claim.node.start_byte):
         if claim.node.start_byte >= past and (questions := asker.of(claim)):
-            asked.append((claim, questions))
+            questioned.append((claim, questions))
             past = claim.node.end_byte
-    return asked
+    return questioned
 
 
 class _Questions:
@@ -72,7 +72,7 @@ class _Questions:
             pattern = field(node, "pattern")
             if pattern == node:
                 continue
-            self._names |= {text_of(one) for one in below(pattern) if one.type == "identifier"}
+            self._names |= {text_of(part) for part in below(pattern) if part.type == "identifier"}
             if node.type == "let_declaration" and pattern.type == "identifier":
                 values.setdefault(text_of(pattern), []).append(field(node, "value"))
         #: The variables with a single value, which is made of literals.
@@ -88,28 +88,29 @@ class _Questions:
         if claim.kind == COMPARED and claim.name == "assert_eq":
             left, right = (span.node for span in claim.values)
             return self._compared(left, right)
-        found = []
+        spans = []
         for leaf in leaves(claim.values[0].node, "&&") if claim.kind == HOLDS else ():
             if leaf.type == "binary_expression" and text_of(field(leaf, "operator")) == "==":
-                found += self._compared(field(leaf, "left"), field(leaf, "right"))
+                spans += self._compared(field(leaf, "left"), field(leaf, "right"))
             elif leaf.type == "call_expression":
-                found += self._called(leaf)
-        return found
+                spans += self._called(leaf)
+        return spans
 
     def _is_constant(self, node: Node) -> bool:
         """Whether an expression consists of literals, constants and constructors."""
         if not self._is_repeatable(node):
             return False
-        calls = (one for one in below(node) if one.type == "call_expression")
+        calls = (part for part in below(node) if part.type == "call_expression")
         return all(_is_constructor(call) for call in calls)
 
     def _is_repeatable(self, node: Node) -> bool:
         return all(
-            _is_list(one)
+            _is_list(part)
             or (
-                one.type in _AGAIN and (one.type != "identifier" or text_of(one) not in self._names)
+                part.type in _AGAIN
+                and (part.type != "identifier" or text_of(part) not in self._names)
             )
-            for one in _outside_lists(node)
+            for part in _outside_lists(node)
         )
 
     def _literal(self, node: Node) -> tuple[str, Node] | None:
@@ -126,7 +127,7 @@ class _Questions:
         """``a == b``, where a type of the repository may decide."""
         names = f"_{token(self._chance)}", f"_{token(self._chance)}"
         sides = (right, left)
-        side = next((one for one in sides if self._literal(one) is not None), None)
+        side = next((operand for operand in sides if self._literal(operand) is not None), None)
         literal = None if side is None else self._literal(side)
         if literal is None:
             return []
@@ -142,8 +143,10 @@ class _Questions:
         for kind, new, part in self._varied(value):
             judged = ""
             if part:
-                known, other = part
-                judged = f"({known}) == ({known}) && !(({known}) == ({other}))"
+                expected_text, other = part
+                judged = (
+                    f"({expected_text}) == ({expected_text}) && !(({expected_text}) == ({other}))"
+                )
             elif kind == NEAR and number:  # whether the value at the start equals several numbers
                 several = token(self._chance)
                 equal = compared(f"*{several}")
@@ -163,8 +166,8 @@ class _Questions:
         if literal is None or not list(_parts(literal[1])):
             return []
         prefix, value = literal
-        name, known = f"_{token(self._chance)}", text_of(value)
-        receiver = f"({known.lstrip('& ')})"
+        name, expected_text = f"_{token(self._chance)}", text_of(value)
+        receiver = f"({expected_text.lstrip('& ')})"
 
         def called(subject: str, new: str) -> str:
             return replaced(call, {owner: subject, values[0]: prefix + new})
@@ -173,7 +176,9 @@ class _Questions:
             ClaimAlteration(
                 kind,
                 called(name, new),
-                f"{called(receiver, known)} && !{called(receiver, new)}" if kind == PART else "",
+                f"{called(receiver, expected_text)} && !{called(receiver, new)}"
+                if kind == PART
+                else "",
             )
             for kind, new, _ in self._varied(value)
         ]
@@ -182,8 +187,8 @@ class _Questions:
     def _macro(self, claim: RustClaim) -> list[TypedQuestion]:
         """``same!(a, b)``, which panics or not: the start tree is asked with b as both."""
         spans = claim.values[:2]
-        side = next((one for one in reversed(spans) if self._literal(one.node)), None)
-        operand = next((one for one in spans if one != side), None)
+        side = next((operand for operand in reversed(spans) if self._literal(operand.node)), None)
+        operand = next((operand for operand in spans if operand != side), None)
         if (
             side is None
             or operand is None
@@ -201,12 +206,12 @@ class _Questions:
             return f"{panic}::catch_unwind({closure}).is_ok()"
 
         prefix, value = self._literal(side.node) or ("", side.node)
-        known = prefix + text_of(value)
+        valid = prefix + text_of(value)
         alterations = [
             ClaimAlteration(
                 PART,
                 passes({side: prefix + new}),
-                f"{passes({operand: known})} && !{passes({operand: known, side: prefix + new})}",
+                f"{passes({operand: valid})} && !{passes({operand: valid, side: prefix + new})}",
             )
             for kind, new, _ in self._varied(value)
             if kind in (FAR, NEAR, PART)
@@ -216,15 +221,15 @@ class _Questions:
     def _varied(self, value: Node) -> Iterator[tuple[str, str, tuple[str, str] | None]]:
         """Other values: the kind, the text, and what the start tree compares for a part."""
         places, parts = _literals_in(value), list(_parts(value))
-        inner = {place for part in parts for place in _literals_in(part)}
+        inner = {literal for part in parts for literal in _literals_in(part)}
         for kind, new in varied(value, places, _sizes(value), self._chance, inner):
             if kind in (FAR, STYLE) or not parts:
                 yield kind, new, None
         for part in parts:
-            known, others = text_of(part), _literals_in(part)
+            expected_text, others = text_of(part), _literals_in(part)
             for kind, new in varied(part, others, _sizes(part), self._chance, others):
                 if kind == PART:
-                    yield kind, replaced(value, {part: new}), (known, new)
+                    yield kind, replaced(value, {part: new}), (expected_text, new)
 
 
 def below(node: Node) -> Iterator[Node]:
@@ -247,7 +252,7 @@ def _is_list(node: Node) -> bool:
     if node.type != "macro_invocation" or text_of(field(node, "macro")) != "vec":
         return False
     tree = named(node)[-1]
-    return ";" not in text_of(tree) and all(one.type in _LITERALS for one in named(tree))
+    return ";" not in text_of(tree) and all(part.type in _LITERALS for part in named(tree))
 
 
 def _is_constructor(call: Node) -> bool:
@@ -287,7 +292,7 @@ def _span(text: str) -> str:
 def _sizes(value: Node) -> Iterator[tuple[Node, str]]:
     """Vectors with an element more, and without each of them."""
     for node in below(value):
-        if _is_list(node) and (texts := [text_of(one) for one in named(named(node)[-1])]):
+        if _is_list(node) and (texts := [text_of(part) for part in named(named(node)[-1])]):
             for elements in near.resized(texts, texts[-1]):
                 if elements:
                     yield node, f"vec![{', '.join(elements)}]"
@@ -297,30 +302,30 @@ def expected(claim: RustClaim) -> list[RustSpan]:
     """The literals that a claim expects: with another one it is false."""
     if claim.kind == COMPARED and claim.name == "assert_eq":
         return _first([claim.values[1].node, claim.values[0].node], claim.values[0].shift)
-    found: list[RustSpan] = []
+    spans: list[RustSpan] = []
     for node in leaves(claim.values[0].node, "&&") if claim.kind == HOLDS else ():
         if node.type == "binary_expression" and text_of(field(node, "operator")) == "==":
-            found += _first([field(node, "right"), field(node, "left")], claim.values[0].shift)
-    return found
+            spans += _first([field(node, "right"), field(node, "left")], claim.values[0].shift)
+    return spans
 
 
 def _first(sides: list[Node], shift: int) -> list[RustSpan]:
-    for one in sides:
-        if found := [RustSpan(node, shift) for node in _literals_in(one)]:
-            return found
+    for side in sides:
+        if spans := [RustSpan(node, shift) for node in _literals_in(side)]:
+            return spans
     return []
 
 
 def _literals_in(node: Node) -> list[Node]:
     """The literals that an expression consists of; none if it has other parts."""
-    found: list[Node] = []
+    literals: list[Node] = []
     waiting = [node]
     while waiting:
         node = waiting.pop()
         if node.type in _LITERALS and not text_of(node).startswith(("b", "c")):
-            found.append(node)
+            literals.append(node)
         elif node.type == "unary_expression" and text_of(node).startswith("-"):
-            waiting += [one for one in named(node) if one.type in _NUMBERS]
+            waiting += [part for part in named(node) if part.type in _NUMBERS]
         elif node.type == "array_expression" and field(node, "length") != node:
             continue  # [value; count]
         elif node.type in _HOLDING:
@@ -334,9 +339,11 @@ def _literals_in(node: Node) -> list[Node]:
         elif node.type == "call_expression":
             called = field(node, "function")
             name = text_of(called).rpartition("::")[2]
-            made = called.type == "field_expression" and text_of(field(called, "field")) in _MADE_OF
-            if made:
+            is_made_of = (
+                called.type == "field_expression" and text_of(field(called, "field")) in _MADE_OF
+            )
+            if is_made_of:
                 waiting.append(field(called, "value"))
             elif name[:1].isupper() or text_of(called) == "String::from":  # a constructor: no code
                 waiting += named(field(node, "arguments"))
-    return found
+    return literals
