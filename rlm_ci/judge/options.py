@@ -6,6 +6,7 @@ import os
 
 from rlm_ci.change.trigger import ChangeChoice
 from rlm_ci.console.output import RULE_PAGES, STDOUT, Output
+from rlm_ci.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,9 +99,16 @@ def output_of(settings: Settings) -> Output:
 
 
 def rests_on(settings: Settings, root: str) -> dict[str, Any]:
-    """What the files of a run depend on besides its record, for its last event."""
-    folder = os.path.relpath(os.getcwd(), root)
-    return {"settings": settings.told(), "folder": folder, RULE_PAGES: True}
+    """What the files of a run depend on besides its record, for its last event.
+
+    A folder for pages in the repository is relative to ``folder``: a clone elsewhere has it, too.
+    """
+    folder, values = os.getcwd(), settings.told()
+    pages, source = values.get("wiki.out", ("", ""))
+    pages = os.path.realpath(pages) if pages else ""
+    if pages and files.below(os.path.realpath(root), pages) is not None:
+        values["wiki.out"] = [os.path.relpath(pages, folder), source]
+    return {"settings": values, "folder": os.path.relpath(folder, root), RULE_PAGES: True}
 
 
 def fingerprint(settings: Settings) -> str:

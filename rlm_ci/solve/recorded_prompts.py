@@ -16,11 +16,11 @@ from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.models.record.index import COMPLETION
 from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.review.run import ReviewJob
-from rlm_ci.runs import checksums, request
+from rlm_ci.runs import request
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.solve.pipeline import CALLS, PIPELINE, RlmJob
-from rlm_ci.solve.verify_record import begin_alike, repetition, settings_of
+from rlm_ci.solve.verify_record import begin_alike, repetition, rests_on_of, settings_of
 from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def read(
     if kind is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
         return found, ""
     try:
-        rests_on = _rests_on(folder)
+        rests_on = rests_on_of(folder)
         if rests_on is None:
             return found, "" if run.has_ended else "that needs a run that has ended"
         on_step("repeating the run without a model, for its prompts")
@@ -88,10 +88,3 @@ def _has_calls(folder: str) -> bool:
         )
     except RlmCiError:  # the page says so
         return False
-
-
-def _rests_on(folder: str) -> Mapping[str, Any] | None:
-    """What the results of a run rest on, by its last event; None before its end."""
-    last = checksums.last_event(os.path.join(folder, checksums.EVENTS))
-    rests_on: Mapping[str, Any] | None = last.get("payload", {}).get("rests_on")
-    return rests_on

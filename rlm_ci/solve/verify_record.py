@@ -77,14 +77,26 @@ class DerivedFiles(Value):
     notes: tuple[str, ...] = ()
 
 
+def rests_on_of(folder: str) -> Mapping[str, Any] | None:
+    """What the results of a run rest on, by its last event; None before its end."""
+    last = checksums.last_event(os.path.join(folder, checksums.EVENTS))
+    rests_on: Mapping[str, Any] | None = last.get("payload", {}).get("rests_on")
+    return rests_on
+
+
+def pages_folder(rests_on: Mapping[str, Any], root: str) -> str | None:
+    """The folder of a wiki's pages, where the repository is now at ``root``; None without one."""
+    pages, _ = rests_on["settings"].get("wiki.out", (None, ""))
+    return pages and os.path.join(root, rests_on["folder"], pages)
+
+
 def settings_of(rests_on: Mapping[str, Any], environ: Mapping[str, str], root: str) -> Settings:
     """The settings of a run, from its last event."""
     rows = {row.key: row for row in (*PROGRAM, *ROWS)}
     settings = Settings(rows.values(), {}, {})
     settings.environ = environ
     settings.recall(rests_on["settings"])
-    out, folder = settings.wiki.out, os.path.join(root, rests_on["folder"])
-    settings.values["wiki.out"] = out and os.path.join(folder, out)
+    settings.values["wiki.out"] = pages_folder(rests_on, root)
     settings.values[output.RULE_PAGES] = rests_on.get(output.RULE_PAGES) is True
     return settings
 

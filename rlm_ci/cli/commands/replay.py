@@ -59,6 +59,10 @@ def run(arguments: Arguments) -> int:
     require_plain_run(entry.path)
     asked = RunRequest.read(entry.path, entry.run.pipeline_id)
     settings = Settings(table, {**asked.flags, **arguments.flags})
+    rests_on = verify_record.rests_on_of(entry.path)
+    if rests_on and "wiki.out" in rests_on["settings"]:  # links of pages lead from there
+        pages = verify_record.pages_folder(rests_on, runs.root)
+        settings.values["wiki.out"] = pages
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
         runs.create(entry.run.task_id, asked.pipeline_id, parent_run_id=entry.run.run_id) as held,

@@ -1,0 +1,70 @@
+"""Runs that earlier versions have left: each still lists, shows, views, verifies, exports, replays.
+
+``tests/tools/golden_runs.py`` makes the archives; nothing else writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.folders import unpack
+
+if TYPE_CHECKING:
+    from testing.program import Cli, Ended
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="flock")
+
+ARCHIVES = Path(__file__).parent / "data" / "golden"
+RUNS = [
+    pytest.param(table.stem, name, id=f"{table.stem}-{name}")
+    for table in sorted(ARCHIVES.glob("*.json"))
+    for name in json.loads(table.read_text())
+]
+#: What ``replay`` refuses: it takes no runs of commands, and none that hold other runs.
+_NO_REPLAY = ("pipeline", "bench", "pr", "pr-model")
+
+
+@pytest.fixture(scope="module")
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The repository of each archive, unpacked in a place where no run was made."""
+    folder = tmp_path_factory.mktemp("golden")
+    for table in ARCHIVES.glob("*.json"):
+        unpack(table.with_suffix(".tar.xz"), folder / table.stem)
+    return {table.stem: folder / table.stem / "repo" for table in ARCHIVES.glob("*.json")}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("archive", "name"), RUNS)
+def test_a_run_is_read(
+    cli: Cli, tmp_path: Path, repositories: dict[str, Path], archive: str, name: str
+) -> None:
+    repo = repositories[archive]
+    ids = json.loads((ARCHIVES / f"{archive}.json").read_text())
+    run, is_killed = ids[name], name.endswith("-killed")
+
+    def ended(*words: str) -> Ended:
+        return cli(*words, cwd=repo, env={"OPENAI_BASE_URL": None})
+
+    entries = {entry["run_id"]: entry for entry in ended("list", "--format", "json").json()["runs"]}
+    assert entries.keys() >= set(ids.values())
+    assert (entries[run]["completed_at"] is None) == is_killed
+    shown = ended("status", run)
+    assert (shown.code, run in shown.stdout) == (0, True), shown
+    page = ended("view", run, "-o", "-")
+    assert (page.code, run in page.stdout) == (0, True), page.stderr
+    verified = ended("verify", run)
+    assert verified.code == 0, verified
+    assert ("not ended" if is_killed else "all unchanged") in verified.stdout
+    exported = ended("export", run, "-o", str(tmp_path / "run.tar.gz"))
+    assert exported.code == 0, exported
+    unpack(tmp_path / "run.tar.gz", tmp_path / "exported")
+    manifest = (tmp_path / "exported" / run / "manifest.json").read_bytes()
+    assert manifest == next(repo.glob(f".runs/*/cli/{run}/manifest.json")).read_bytes()
+    if not is_killed and name not in _NO_REPLAY:
+        replayed = ended("replay", run, "--check")
+        assert replayed.code == 0, replayed
