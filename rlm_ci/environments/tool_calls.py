@@ -20,13 +20,16 @@ _ID_LIMIT = 64
 #: Characters of an answer in which calls are looked for, and places where one may begin.
 _TEXT_LIMIT = 1 << 20
 _CANDIDATES = 64
+#: Where a call was found that its server did not read.
+IN_TEXT = "text"
 
 
 class ToolCall(Value):
     """One call: ``arguments`` as the model wrote them, ``index`` among those of its answer.
 
     ``if_all_well``: it is left out where an earlier call of the answer failed. ``extra`` are
-    members of it that its endpoint wants back.
+    members of it that its endpoint wants back. ``origin`` is ``IN_TEXT`` where the model wrote it
+    into its text instead of calling.
     """
 
     id: str
@@ -35,6 +38,12 @@ class ToolCall(Value):
     index: int = 0
     if_all_well: bool = False
     extra: Mapping[str, Any] = {}
+    origin: str = ""
+
+
+def schemas_of(tools: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The schemas of the arguments, by the name of a tool."""
+    return {one["function"]["name"]: one["function"]["parameters"] for one in tools}
 
 
 def function(
@@ -99,7 +108,13 @@ def of_completion(
             for call in calls
         ]
     return [
-        ToolCall(made_id(turn, index), name, json.dumps(arguments, ensure_ascii=False), index)
+        ToolCall(
+            made_id(turn, index),
+            name,
+            json.dumps(arguments, ensure_ascii=False),
+            index,
+            origin=IN_TEXT,
+        )
         for index, (name, arguments) in enumerate(written_calls.calls_in(completion.text, schemas))
     ]
 

@@ -58,7 +58,7 @@ class Observation(Value):
 class LoopAction(Value):
     """A call in a loop: of the answer ``completion``, in turn ``turn``; the ``number``-th of all.
 
-    ``arguments`` are None where the call has a mistake.
+    ``arguments`` are None where the call has a mistake. ``origin`` is that of the call.
     """
 
     number: int
@@ -66,6 +66,7 @@ class LoopAction(Value):
     name: str
     arguments: Mapping[str, Any] | None
     completion: Completion
+    origin: str = ""
 
 
 class LoopWatcher:
@@ -118,9 +119,7 @@ class Actions:
 
     def __init__(self, environment: Environment, watcher: LoopWatcher | None = None) -> None:
         self.tools = environment.tools()
-        functions = [one["function"] for one in self.tools]
-        #: The schema of each tool's arguments.
-        self.schemas = {one["name"]: one["parameters"] for one in functions}
+        self.schemas = tool_calls.schemas_of(self.tools)
         self._checks = {name: tool_calls.checker(one) for name, one in self.schemas.items()}
         self._environment = environment
         self._watcher = watcher or LoopWatcher()
@@ -136,7 +135,7 @@ class Actions:
         """The result of a call, and whether it was a sound one."""
         arguments, error = self.checked(call)
         self._number += 1
-        action = LoopAction(self._number, turn, call.name, arguments, completion)
+        action = LoopAction(self._number, turn, call.name, arguments, completion, call.origin)
         if arguments is None:
             reward = MISSING_ARGUMENT if call.name in self._checks else UNSUPPORTED_ACTION
             observation = Observation(error, reward=reward, failed=True)

@@ -25,7 +25,7 @@ from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.config.settings import Settings
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from rlm_ci.models import ModelRequest
     from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.runs.manifest import Manifest
-
-    Messages = Sequence[Mapping[str, Any]]
 
 _JOBS: Mapping[str, type[PipelineJob]] = {
     PIPELINE: RlmJob, EPISODE: EpisodeJob, "review": ReviewJob, "wiki": WikiJob,
@@ -47,15 +45,15 @@ def read(
     repository: Repository,
     today: Settings,
     on_step: Callable[[str], None],
-) -> tuple[dict[str, Messages], str]:
-    """The messages of each request by its place, and why some are missing, "" if none are.
+) -> tuple[dict[str, ModelRequest], str]:
+    """The requests by their places, and why some are missing, "" if none are.
 
     A question keeps its prompts as files.
     """
-    found: dict[str, Messages] = {}
+    found: dict[str, ModelRequest] = {}
 
     def keep(asked: ModelRequest, place: str) -> None:
-        found[place] = asked.messages
+        found[place] = asked
 
     kind = _JOBS.get(run.pipeline_id)
     names = (PLANNER, os.path.basename(FOLDER)) if run.pipeline_id == PIPELINE else ()

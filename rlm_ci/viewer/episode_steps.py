@@ -10,6 +10,7 @@ from rlm_ci.text.printable import printable
 from rlm_ci.viewer.folder import (
     mapping_in,
     number_in,
+    tell_origin,
     text_in,
     whole_in,
 )
@@ -190,6 +191,7 @@ def _act(turn: ViewedStep, record: Mapping[str, Any]) -> None:
     step = ViewedStep("tool", printable(name or "action"))
     step.status = FAILED if seen.get("success") is False else DONE
     step.tell("reward", number_in(record, "reward"))
+    tell_origin(step, text_in(record, "origin"))
     for key, value in action.items():
         if key != "action":
             step.show(key, *told(value))

@@ -12,6 +12,7 @@ from rlm_ci.viewer.folder import (
     command_step,
     mappings_in,
     number_in,
+    tell_origin,
     text_in,
     texts_in,
     whole_in,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.viewer.folder import RecordedCall, RunFolder
     from rlm_ci.viewer.prompts import Prompts
 
-_INNER = re.compile(r"iteration-([0-9]{1,9})/([a-z]+(?:-[0-9]+)?)(?:/turn-([0-9]+))?")
+_INNER = re.compile(r"iteration-([0-9]{1,9})/([a-z]+(?:-[0-9]+)?)(?:/turn-([0-9]{1,9}))?")
 _ANALYSIS = re.compile(r"rlm/rlms/([a-z]+)-iter-([0-9]{1,9})(?:-attempt-[0-9]+)?/(.+)")
 _JUDGED = re.compile(r"(validator|canary)-([0-9]{1,9})(?:-(.+))?")
 #: Tools whose result is a fact, and its kind.
@@ -114,15 +115,15 @@ class ViewedFix:
     def _turn(self, one: RecordedCall, number: str, role: str, turn: str) -> None:
         step = self._prompts.step(one, f"Turn {turn}", role.partition("-")[0])
         self._part(number, role, _as(role), "agent").add(step)
-        for call in mappings_in(one.value, "tool_calls"):
-            name, arguments = text_in(call, "name"), text_in(call, "arguments")
-            about, told = _arguments(arguments)
-            tool = step.add(ViewedStep("tool", f"{name} {about}".strip(), DONE))
+        for call, result in self._prompts.calls(one, int(turn or 0)):
+            about, told = _arguments(call.arguments)
+            tool = step.add(ViewedStep("tool", f"{call.name} {about}".strip(), DONE))
             tool.order = one.seq
+            tell_origin(tool, call.origin)
             tool.show("Arguments", told)
-            tool.show("Result", self._prompts.results.get(text_in(call, "id"), ""))
-            if name in _FACTS:
-                self._pending.setdefault(_FACTS[name], []).append(tool)
+            tool.show("Result", result)
+            if call.name in _FACTS:
+                self._pending.setdefault(_FACTS[call.name], []).append(tool)
 
     def _analysis(self, one: RecordedCall, role: str, number: str, name: str) -> None:
         """A call of the analysis before a role's turn."""

@@ -7,6 +7,7 @@ import math
 import os
 import re
 
+from rlm_ci.environments.tool_calls import IN_TEXT
 from rlm_ci.errors import RlmCiError
 from rlm_ci.models.record.record import FILE
 from rlm_ci.runs import manifest as manifests
@@ -228,6 +229,11 @@ def call_step(one: RecordedCall, title: str) -> ViewedStep:
 def _reasoning(value: Mapping[str, Any]) -> str:
     """What the endpoint gave beside an answer as its reasoning."""
     return text_in(mapping_in(value, "extra"), "reasoning_content")
+
+
+def tell_origin(step: ViewedStep, origin: str) -> None:
+    """Say of a call that its server did not read it."""
+    step.tell("call", "read out of the text of the answer" if origin == IN_TEXT else "")
 
 
 def command_step(one: RecordedCall, kind: str, title: str) -> ViewedStep:

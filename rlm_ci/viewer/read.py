@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.repository import Repository
+    from rlm_ci.models import ModelRequest
     from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.manifest import Manifest
     from rlm_ci.viewer.folder import RecordedCall
@@ -48,10 +49,10 @@ _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 def read(
     entry: FoundRun,
     repository: Repository,
-    known: Mapping[str, Sequence[Mapping[str, Any]]],
+    known: Mapping[str, ModelRequest],
     lacking: str = "",
 ) -> ViewedRun:
-    """The run; ``known`` are the messages of its requests, by the place of the call.
+    """The run; ``known`` are its requests, by the place of the call.
 
     ``lacking`` says why some are missing; ``repository`` has the files that were judged.
     """

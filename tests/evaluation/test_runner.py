@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from rlm_ci.environments import frameworks
 from rlm_ci.errors import ConfigError
 from rlm_ci.evaluation import RLMEventBus, RLMRunner
+from testing.loopback_model.fixture import llm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from rlm_ci.environments.frameworks import FrameworkEpisode
     from rlm_ci.evaluation import RLMRuntimeEvent
+    from testing.loopback_model.server import ModelServer
     from testing.program import Cli
+
+__all__ = ["llm"]
 
 
 def action(name: str, **arguments: Any) -> str:
@@ -113,6 +120,38 @@ def test_the_best_branch_is_carried_out(runner: Callable[..., RLMRunner]) -> Non
     assert (result.completed, result.total_reward) == (True, 1.8)
     steps = [json.loads(line) for line in result.run_path.read_text().splitlines()]
     assert steps[0]["action"]["code"] == "good"
+
+
+class WrittenCalls:
+    """A framework that calls what the model wants called, until there is nothing to call."""
+
+    @staticmethod
+    def run(episode: FrameworkEpisode) -> str:
+        while True:
+            answer = episode.ask([{"role": "user", "content": episode.goal}], tools=True)
+            for call in answer.tool_calls:
+                episode.call(call["name"], json.loads(call["arguments"]))
+            if not answer.tool_calls:
+                return answer.text
+
+
+def test_a_call_in_the_text_of_an_answer_is_marked_in_its_step(
+    tmp_path: Path, llm: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = '<tool_call>{"name": "run_python", "arguments": {"code": "6 * 7"}}</tool_call>'
+    said = iter([written, "42"])
+    llm.script(lambda _: next(said))
+    settings = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url, "RLM_CI_MODEL": "m"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(frameworks._FRAMEWORKS, "dspy", ("json", "dspy"))
+    monkeypatch.setitem(sys.modules, f"{frameworks.__name__}.dspy", WrittenCalls)
+    result = RLMRunner(None, Engine(), workdir=tmp_path).run_task("6 x 7?", framework="dspy")
+    assert (result.completed, result.final_response) == (True, "42")
+    steps = [json.loads(line) for line in result.run_path.read_text().splitlines()][:-1]
+    assert [(one["action"]["action"], one.get("origin")) for one in steps] == [
+        ("run_python", "text"), ("final", None),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,28 @@ def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     _damaged(run.folder)
 
 
+def written(step: Answer) -> Answer:
+    """A call as a server leaves it that does not know the model's template."""
+    [call] = step.calls
+    made = {"name": call.name, "arguments": json.loads(call.arguments)}
+    return Answer(f"<tool_call>{json.dumps(made)}</tool_call>")
+
+
+@pytest.mark.full
+def test_a_call_in_the_text_of_an_answer_is_shown_as_one(
+    repo: GitRepo, cli: Cli, llm: ModelServer
+) -> None:
+    turns = fix_stage.call("read", path="calc.py"), fix_stage.MEND, fix_stage.done()
+    llm.script(fix_stage.Play([written(turns[0]), *turns[1:]]))
+    ended, run = fix_stage.Stage(repo, cli, llm).fixed()
+    assert ended.code == 0, ended
+    seen = ViewedPage.of(cli("view", run.id, "-o", "-", cwd=repo.path))
+    tools = [step for step in seen.steps if step["kind"] == "tool"]
+    origin = ["call", "read out of the text of the answer"]
+    assert [origin in step["facts"] for step in tools] == [True, False, False]
+    assert fix_stage.BUG.splitlines()[0] in seen.text("read calc.py", "Result")
+
+
 def require_times(seen: ViewedPage) -> None:
     """Each call of a model has its time, within that of the run."""
     calls = [step for step in seen.steps if step["calls"]]

@@ -61,6 +61,8 @@ class FrameworkEpisode:
         self._turn = 0
         self._mistakes = 0
         self._answered: Completion | None = None
+        #: Where the calls of the last answer were found.
+        self._origin = ""
         #: By the id of a call: what the endpoint wants back with its message, and with the call.
         self._extras: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         #: How it ended, once it has.
@@ -84,6 +86,7 @@ class FrameworkEpisode:
         if self._textual is None:
             completion = self._asked(messages, self.tools)
             calls = tool_calls.of_completion(completion, self._turn, self._actions.schemas)
+            self._origin = calls[0].origin if calls else ""
             text = completion.text if completion.tool_calls or not calls else ""
             return completion.replace(text=text, tool_calls=tuple(map(_native, calls)))
         told = _in_words(messages, self._textual.prompt(self.tools))
@@ -135,7 +138,8 @@ class FrameworkEpisode:
         self._require_open()
         if self._answered is None:
             raise RuntimeError("a tool is called by an answer of the model")
-        call = ToolCall(ident or "call", name, json.dumps(arguments, default=str))
+        written = json.dumps(arguments, default=str)
+        call = ToolCall(ident or "call", name, written, origin=self._origin)
         try:
             observation, is_sound = self._actions.carry_out(call, self._turn, self._answered)
         except BaseException as error:  # noqa: BLE001 - as above

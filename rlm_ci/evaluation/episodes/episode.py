@@ -304,6 +304,8 @@ class Episode(LoopWatcher):
             if child["skipped"] and child["reward"] == CYCLE:
                 self._tell(event_bus.CYCLE_GUARD, step=action.turn, task=task)
         told = {"step": action.turn, "action": self._action(action), "reward": round(reward, 6)}
+        if action.origin:
+            told["origin"] = action.origin
         if self._trajectory is not None:
             raw = self._services.redact(action.completion.text[:_SHOWN])
             self._trajectory.add(

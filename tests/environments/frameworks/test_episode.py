@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from rlm_ci.environments.frameworks import EpisodeEnded, FrameworkEpisode
 from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
+from rlm_ci.environments.tool_calls import IN_TEXT
 from rlm_ci.environments.turn_loop import LoopAction, LoopEnd, LoopWatcher, Observation, TurnLimits
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.models import Completion, ModelRequest
@@ -17,18 +19,24 @@ from testing.scripted_model import ScriptedModel
 class Watcher(LoopWatcher):
     def __init__(self) -> None:
         self.seen: list[tuple[Any, ...]] = []
+        self.origins: list[str] = []
 
     def after(self, action: LoopAction, observation: Observation) -> None:
         self.seen.append((action.turn, action.name, observation.failed))
+        self.origins.append(action.origin)
 
     def answered(self, turn: int, completion: Any) -> None:
         self.seen.append((turn, completion.text))
 
 
 def episode(
-    *steps: Any, textual: bool = False, asked: list[Any] | None = None, **bounds: int
+    *steps: Any,
+    textual: bool = False,
+    asked: list[Any] | None = None,
+    watcher: Watcher | None = None,
+    **bounds: int,
 ) -> tuple[FrameworkEpisode, Any]:
-    model, watcher = ScriptedModel(steps), Watcher()
+    model, watcher = ScriptedModel(steps), watcher or Watcher()
     services = GenericServices(execute=lambda code, _seconds: Execution(code))
 
     def complete(request: ModelRequest, _place: str) -> Completion:
@@ -70,6 +78,19 @@ def test_a_framework_asks_and_calls() -> None:
         (1, "run_python", False), (1, "shell", True), (1, "first"), (2, "final", False),
         (2, "second"),
     ]  # fmt: skip
+
+
+def test_a_call_in_the_text_of_an_answer_has_its_origin() -> None:
+    written = '<tool_call>{"name": "run_python", "arguments": {"code": "1"}}</tool_call>'
+    watcher = Watcher()
+    one, _ = episode(written, "It is done.", watcher=watcher)
+    for _ in range(2):
+        answered = one.ask(MESSAGES, tools=True)
+        for call in answered.tool_calls:
+            one.call(call["name"], json.loads(call["arguments"]))
+    with pytest.raises(EpisodeEnded):
+        one.answer("It is done.")
+    assert watcher.origins == [IN_TEXT, ""]
 
 
 def test_once_it_has_ended_nothing_more_happens() -> None:
