@@ -50,6 +50,8 @@ MODEL: tuple[Setting, ...] = (
                      "ollama", "openai", "openrouter", "together", "vllm")),
     Setting("models.max_completion_tokens", "maximum tokens of one answer, including hidden "
             "reasoning", 16384, "integer", minimum=1),
+    Setting("models.context_tokens", "tokens that the model reads, prompt and answer together; "
+            "0: what its endpoint says, else the table of models", 0, "integer", minimum=0),
     Setting("models.timeout", "timeout for one answer, in seconds", 600, "number", minimum=1),
     Setting("models.cache", "reuse answers from the last runs of the same task", default=False,
             kind="boolean"),

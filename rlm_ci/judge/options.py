@@ -79,6 +79,7 @@ def models_of(settings: Settings) -> ModelOptions:
         settings.max_tokens,
         None if money is None else Decimal(str(money)),
         settings.models.recording or "",
+        settings.models.context_tokens or None,
     )
 
 

@@ -128,8 +128,9 @@ class Model(Protocol):
         """
 
 
-#: How the error of a prompt begins that its endpoint did not read whole.
+#: How the error of a prompt begins that its endpoint did not read whole, or not at all.
 PROMPT_CUT = "the endpoint cut the prompt"
+PROMPT_TOO_LONG = "the prompt is too long for the model"
 
 
 class SpentError(RemoteError):

@@ -1,21 +1,44 @@
-"""How many tokens a model reads, as its provider lists it, and the requests that fit into them."""
+"""How many tokens a model reads, as its server lists it, and the requests that fit into them."""
 
 from __future__ import annotations
 
 import json
+import re
+
+from rlm_ci.models import PROMPT_TOO_LONG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-#: The names of the figure: OpenRouter and Together, vLLM, Groq, Mistral.
-_FIELDS = ("context_length", "max_model_len", "context_window", "max_context_length")
+    from rlm_ci.errors import RlmCiError
+    from rlm_ci.models import ModelRequest, TokenUsage
+
+    #: ``fetch(path, body)``: the JSON that a server has there, None for none.
+    Fetch = Callable[[str, Mapping[str, Any] | None], Any]
+
+#: What is taken for a model of which nobody says how much it reads.
+DEFAULT = 65_536
+#: The names of the figure: OpenRouter and Together, vLLM, Groq, Mistral, Anthropic.
+_FIELDS = (
+    "context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens",
+)  # fmt: skip
 #: A smaller figure is not that of a model that reads code.
 _SMALLEST = 1_024
-#: Bytes of a token in code, and which part of a context an answer may take.
-_BYTES = 3
+#: Bytes of a token: at least, before an endpoint has counted any, and at most.
+_DENSE, _FIRST, _THIN = 1.2, 2.5, 4.0
+#: What follows may have fewer bytes a token than what was counted.
+_MARGIN = 0.9
+#: Which part of a context an answer may take.
 _ANSWER = 4
+#: What a prompt keeps of its bytes after a refusal without figures, and the fewest of any use.
+_SHORTER, _USEFUL = 0.6, 1_000
+#: How a refusal names the tokens that prompt and answer may have; a larger figure is what they had.
+_LIMIT = re.compile(
+    r"context (?:length|size|window)\D{0,20}?(\d+)|(\d+) maximum|must be <= (\d+)"
+    r"|maximum (?:number of tokens|model length)\D{1,12}(\d+)|limit(?: of)? (\d+)"
+)
 
 
 def listed(data: bytes) -> list[dict[str, Any]]:
@@ -24,8 +47,20 @@ def listed(data: bytes) -> list[dict[str, Any]]:
         value = json.loads(data)
     except (ValueError, RecursionError):
         return []
-    rows = value.get("data") if isinstance(value, dict) else value
+    return _rows(value, "data")
+
+
+def _rows(value: object, name: str) -> list[dict[str, Any]]:
+    rows = value.get(name) if isinstance(value, dict) else value
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def in_list(rows: list[dict[str, Any]], model: str) -> int | None:
+    """The tokens of ``model`` in a list of models; llama.cpp answers to any name for its one."""
+    own = [row for row in rows if row.get("id") == model]
+    if not own and len(rows) == 1 and isinstance(rows[0].get("meta"), dict):
+        own = rows
+    return next(filter(None, map(tokens_of, own)), None)
 
 
 def tokens_of(row: dict[str, Any]) -> int | None:
@@ -35,12 +70,54 @@ def tokens_of(row: dict[str, Any]) -> int | None:
 
 def _figures(row: dict[str, Any]) -> Iterator[int]:
     # At OpenRouter, the provider that answers may read less than the model can.
-    serving = row.get("top_provider")
-    for place in (row, serving if isinstance(serving, dict) else {}):
-        for name in _FIELDS:
-            figure = place.get(name)
-            if isinstance(figure, int) and figure >= _SMALLEST:
+    places = (row, row.get("top_provider"), row.get("meta"))
+    for place in places:
+        for name in (*_FIELDS, "n_ctx"):
+            if isinstance(place, dict) and (figure := _figure(place.get(name))):
                 yield figure
+
+
+def _figure(value: object) -> int | None:
+    return value if type(value) is int and value >= _SMALLEST else None
+
+
+def of_server(fetch: Fetch, model: str) -> int | None:
+    """The tokens of ``model`` as servers on one's own machine say it beside OpenAI's API.
+
+    llama.cpp at ``/props``; LM Studio of a loaded model; Ollama of one that runs, or is made to:
+    until then only the server knows what it takes.
+    """
+    props = fetch("/props", None)
+    settings = props.get("default_generation_settings") if isinstance(props, dict) else None
+    if isinstance(settings, dict) and (figure := _figure(settings.get("n_ctx"))):
+        return figure
+    for row in _rows(fetch("/api/v0/models", None), "data"):
+        if row.get("id") == model and (figure := _figure(row.get("loaded_context_length"))):
+            return figure
+    running = fetch("/api/ps", None)
+    if not isinstance(running, dict) or "models" not in running:
+        return None
+    return _running(running, model) or _loaded(fetch, model)
+
+
+def _loaded(fetch: Fetch, model: str) -> int | None:
+    """Ollama's figure for a model that does not run yet."""
+    shown = fetch("/api/show", {"model": model})
+    told = shown.get("parameters") if isinstance(shown, dict) else None
+    own = re.search(r"^num_ctx\s+(\d+)", told, re.MULTILINE) if isinstance(told, str) else None
+    if own:
+        return _figure(int(own[1]))
+    fetch("/api/generate", {"model": model, "stream": False})  # without a prompt it only loads
+    return _running(fetch("/api/ps", None), model)
+
+
+def _running(value: object, model: str) -> int | None:
+    names = {model, f"{model}:latest"}
+    rows = (row for row in _rows(value, "models") if {row.get("name"), row.get("model")} & names)
+    return next((_figure(row.get("context_length")) for row in rows), None)
+
+
+# ── what fits ──
 
 
 def answer_tokens(tokens: int, wanted: int) -> int:
@@ -50,4 +127,76 @@ def answer_tokens(tokens: int, wanted: int) -> int:
 
 def prompt_bytes(tokens: int, answer: int, wanted: int) -> int:
     """``wanted``, or what a context of ``tokens`` has room for beside an ``answer``."""
-    return max(1, min(wanted, (tokens - answer) * _BYTES))
+    return max(1, min(wanted, int((tokens - answer) * _FIRST)))
+
+
+def is_beyond(size: int, tokens: int) -> bool:
+    """Whether a prompt of ``size`` bytes has more than ``tokens``, whatever it is made of."""
+    return size > tokens * _THIN
+
+
+class ContextFit:
+    """The bytes that requests to one model may have, by what it has counted and refused.
+
+    All follows from the requests and what came of them, so that a replay finds the same.
+    """
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        #: Bytes of a token, the fewest that were counted; None before the first count.
+        self._counted: float | None = None
+
+    @classmethod
+    def of(cls, tokens: int | None) -> ContextFit | None:
+        """None where a run has not agreed on a context."""
+        return None if tokens is None else cls(tokens)
+
+    def answer(self, wanted: int) -> int:
+        """The tokens that an answer may have; see ``answer_tokens``."""
+        return answer_tokens(self.tokens, wanted)
+
+    def room(self, answer: int) -> int:
+        """The bytes of a prompt beside an ``answer``."""
+        return max(1, int((self.tokens - answer) * self._bytes_per_token()))
+
+    def _bytes_per_token(self) -> float:
+        if self._counted is None:
+            return _FIRST
+        return min(_THIN, max(_DENSE, self._counted * _MARGIN))
+
+    def learn(self, size: int, usage: TokenUsage | None) -> None:
+        """Take the count of an answered prompt of ``size`` bytes."""
+        if usage is not None and not usage.estimated and usage.prompt_tokens:
+            self._count(size / usage.prompt_tokens)
+
+    def _count(self, ratio: float) -> None:
+        self._counted = ratio if self._counted is None else min(self._counted, ratio)
+
+    def shrinks(self, request: ModelRequest, error: RlmCiError) -> bool:
+        """Whether ``error`` refused ``request`` for its length: from now on others are shorter."""
+        if not is_too_long(error):
+            return False
+        size, (limit, prompt) = request.prompt_bytes(), named(error.what)
+        if limit is not None:
+            self.tokens = min(self.tokens, limit)
+        if prompt is not None:
+            self._count(size / prompt)
+        if self.room(request.max_tokens) >= size:  # so it reads less than was thought
+            self.tokens = request.max_tokens + int(_SHORTER * size / self._bytes_per_token())
+        return self.room(request.max_tokens) >= _USEFUL
+
+
+def is_too_long(error: RlmCiError) -> bool:
+    """Whether an endpoint refused a prompt for its length."""
+    return error.what.startswith(PROMPT_TOO_LONG)
+
+
+def named(text: str) -> tuple[int | None, int | None]:
+    """The tokens that a refusal says a prompt may have, and has; None for what it does not say."""
+    said = re.sub(r"(?<=\d),(?=\d)", "", text.casefold())
+    found = _LIMIT.search(said)
+    if found is None:
+        return None, None
+    limit = int(next(filter(None, found.groups())))
+    larger = (one for one in map(int, re.findall(r"(?<![\w.])\d{1,9}", said)) if one > limit)
+    return (limit, min(larger, default=None)) if limit >= _SMALLEST // 4 else (None, None)

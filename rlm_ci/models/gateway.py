@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from copy import copy
 from decimal import Decimal
 
-from rlm_ci.errors import ConfigError
-from rlm_ci.models import recorded
+from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.models import context_length, prices, recorded
 from rlm_ci.models.budget import SHORTEST, Ledger
 from rlm_ci.models.prices import Prices
-from rlm_ci.models.providers import GITHUB
+from rlm_ci.models.providers import GITHUB, PROVIDERS
 from rlm_ci.models.record.record import AbsentModel
 from rlm_ci.values import Value
 
@@ -34,6 +35,9 @@ _EARLIER_BYTES = 64 << 20
 _LEAST = 300.0
 #: The provider of a model that the caller's own program brings.
 CONNECTOR = "connector"
+_ASSUMED = "assumed"
+#: The setting that says how much a model reads.
+SETTING = "models.context_tokens"
 #: No caller needs to know of more calls than this.
 _MANY = 1000
 
@@ -42,7 +46,8 @@ class ModelOptions(Value):
     """Where models are asked, and what all calls of a run may cost.
 
     ``timeout``: seconds for one answer; ``prices``: USD per million tokens, by model;
-    ``recording``: a file that gets each answer, "" for none.
+    ``recording``: a file that gets each answer, "" for none; ``context_tokens``: what the model
+    reads, None to ask its endpoint.
     """
 
     endpoint: Endpoint
@@ -52,6 +57,25 @@ class ModelOptions(Value):
     max_tokens: int | None
     budget_usd: Decimal | None
     recording: str = ""
+    context_tokens: int | None = None
+
+
+class ModelContext(Value):
+    """The tokens that a model reads, prompt and answer together, and who says so."""
+
+    tokens: int
+    source: str
+
+    @property
+    def is_known(self) -> bool:
+        return self.source != _ASSUMED
+
+    def told(self, prompt: int, answer: int) -> str:
+        """What the sizes of prompts and answers follow from, in words."""
+        return (
+            f"the model reads {self.tokens:,} tokens ({self.source}): prompts have at most "
+            f"{prompt:,} bytes, answers {answer:,} tokens"
+        )
 
 
 class Gateway:
@@ -150,10 +174,10 @@ def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:
 def price_of(options: ModelOptions) -> Callable[[str], Price | None]:
     """The price of a model by its name, or None. Raises ConfigError for an invalid one."""
     endpoint = options.endpoint
-    prices = Prices(options.prices, endpoint.base_url)
+    known = Prices(options.prices, endpoint.base_url)
 
     def price(model: str) -> Price | None:
-        return prices.of(model if model in options.prices else endpoint.own_name(model))
+        return known.of(model if model in options.prices else endpoint.own_name(model))
 
     return price
 
@@ -165,6 +189,32 @@ def provider_of(options: ModelOptions) -> str:
     if options.endpoint.variables is not None:
         return options.endpoint.provider
     return "azure" if options.endpoint.api_version else "openai"
+
+
+def context_of(options: ModelOptions, model: str, connector: Model | None = None) -> ModelContext:
+    """What ``model`` reads: as the setting says, its endpoint, the table of models; else DEFAULT.
+
+    A recording is played as long as it was made. Asks the endpoint at most; raises nothing.
+    """
+    endpoint = options.endpoint
+    if options.context_tokens:
+        return ModelContext(options.context_tokens, SETTING)
+    tokens = None
+    if connector is None and not endpoint.lack:
+        with (
+            suppress(RlmCiError),
+            opened(options) as model_service,
+        ):  # the first question meets it too
+            tokens = model_service.context_tokens(model)
+    if tokens:
+        return ModelContext(tokens, "as its endpoint says")
+    is_local = endpoint.provider in PROVIDERS and PROVIDERS[endpoint.provider].local
+    if connector is None and not is_local and provider_of(options) != recorded.RECORDED:
+        with suppress(ConfigError):
+            tokens = prices.context_window(endpoint.own_name(model), endpoint.base_url)
+    if tokens:
+        return ModelContext(tokens, "as the table of models says")
+    return ModelContext(context_length.DEFAULT, _ASSUMED)
 
 
 def _answering(

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
         """Asks a model by the ledger and the journal of the run.
 
         ``place`` names the question within the node (``find-1``); the same messages at the same
-        place cost nothing again. ``max_bytes`` limits a prompt. Raises LimitError, RemoteError.
+        place cost nothing again. ``max_bytes`` limits a prompt, of which ``repair`` are for asking
+        once more. Raises LimitError, RemoteError.
         """
 
         model: str
         max_bytes: int
+        repair: int
 
         def __call__(
             self,
@@ -38,10 +40,15 @@ if TYPE_CHECKING:
     #: What is wrong with an object, in words for the model; "" when nothing is.
     Misfit = Callable[[Mapping[str, Any]], str]
 
-#: Bytes that a second question needs besides the first: the answer, cut down, and what was wrong.
-REPAIR = 6_000
-_ANSWER = 4_000
-_WRONG = 1_500
+#: Bytes that a second question needs besides the first, and the share of a small prompt; the shares
+#: of the answer in it, cut down, and of what was wrong.
+REPAIR, _REPAIR = 6_000, 10
+_ANSWER, _WRONG = 2 / 3, 1 / 4
+
+
+def repair_bytes(max_bytes: int) -> int:
+    """The bytes that a prompt of ``max_bytes`` leaves for asking once more."""
+    return min(REPAIR, max_bytes // _REPAIR)
 
 
 def ask_object(
@@ -60,17 +67,17 @@ def ask_object(
         {
             **said.extra,
             "role": "assistant",
-            "content": clip(said.text, _ANSWER) or "(nothing)",
+            "content": clip(said.text, int(ask.repair * _ANSWER)) or "(nothing)",
         },
-        {"role": "user", "content": repair_prompt(wrong)},
+        {"role": "user", "content": repair_prompt(wrong, ask.repair)},
     ]
     return read_answer(ask(f"{place}-repair", messages), misfit)[0]
 
 
-def repair_prompt(wrong: str) -> str:
-    """What asks for the object once more."""
+def repair_prompt(wrong: str, repair: int) -> str:
+    """What asks for the object once more, in ``repair`` bytes with the answer."""
     return loader.load_template("prompts/review-repair.md.j2")(
-        {"wrong": "\n".join(map(printable, wrong[:_WRONG].split("\n")))}
+        {"wrong": "\n".join(map(printable, wrong[: int(repair * _WRONG)].split("\n")))}
     )
 
 

@@ -100,6 +100,11 @@ class Endpoint(Value):
         return rest
 
 
+def is_own(base_url: str) -> bool:
+    """Whether an address is that of a server of one's own, as far as the table knows."""
+    return all(row.local for row in PROVIDERS.values() if row.base_url == base_url)
+
+
 def require_provider(model: str, where: str) -> None:
     """Raise ConfigError where ``model`` begins with a provider that nobody knows."""
     named, colon, rest = model.partition(":")

@@ -53,13 +53,8 @@ class TrialResult(Value):
     error: RlmCiError | None = None
 
 
-def results(
-    model: Model,
-    name: str,
-    price: Callable[[str], Price | None],
-    context: Callable[[str], int | None],
-) -> Iterator[TrialResult]:
-    """An answer, then tools, structured output and ``context``; nothing more if none comes."""
+def results(model: Model, name: str, price: Callable[[str], Price | None]) -> Iterator[TrialResult]:
+    """An answer, then tools and structured output; nothing more if none comes."""
     began = time.monotonic()
     try:
         said = _asked(model, name, _PLAIN)
@@ -71,9 +66,6 @@ def results(
     yield _tried(
         "JSON schema", model, name, _is_object, f"{_PLAIN}, as JSON.", response_format=_FORMAT
     )
-    tokens = context(name)
-    told = "not in the endpoint's list of models" if tokens is None else f"{tokens:,} tokens"
-    yield TrialResult("context", works=tokens is not None, detail=told)
 
 
 def _asked(model: Model, name: str, prompt: str, **more: Any) -> Completion:

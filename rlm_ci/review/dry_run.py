@@ -63,7 +63,7 @@ class _Counter:
 
     def __init__(self, options: RepositoryOptions, most: int) -> None:
         self.model = options.model or ""
-        self.max_bytes = most
+        self.max_bytes, self.repair = most, options.repair
         self.sizes: list[int] = []
 
     def __call__(

@@ -56,7 +56,7 @@ def review(place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
         raise AssertionError("a fix has two sides")
     near, changed = near_of(here, place.repository, ()), changed_of(change)
     more = loader.load_template("prompts/review-fix.md.j2")({})
-    room = room_for_change(ask.max_bytes, Guidelines(())) - len(more.encode())
+    room = room_for_change(ask.max_bytes, ask.repair, Guidelines(())) - len(more.encode())
     shown = prompts_of(change, near, here, room)
     limit = metered.limit_of(changed, {})
     counted = MeteredAsk(ask, None, limit)

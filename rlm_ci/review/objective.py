@@ -29,7 +29,7 @@ from rlm_ci.review.model import metered
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
 from rlm_ci.review.model.architecture import draw
 from rlm_ci.review.model.describe import WORDS, describe
-from rlm_ci.review.model.finder import ACCEPTED, Finder, FinderResult, dropped
+from rlm_ci.review.model.finder import Finder, FinderResult, accepted_bytes, dropped
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.prove import ProvedClaims, Prover
 from rlm_ci.review.results import merge
@@ -312,9 +312,10 @@ class ReviewObjective:
         if node.scope.kind != PROMPT:
             return FinderResult()
         prompt = self._prompts[node.scope.path]
-        return finder.look_at_change(prompt, task.texts, self._accepted(prompt.paths))
+        accepted = self._accepted(prompt.paths, accepted_bytes(ask.repair))
+        return finder.look_at_change(prompt, task.texts, accepted)
 
-    def _accepted(self, paths: Sequence[str]) -> str:
+    def _accepted(self, paths: Sequence[str], room: int) -> str:
         """What the maintainers have accepted or settled in the files of a prompt: a line each."""
         told = self.options.get("accepted") or {}
         lines = suppressions.lines_about(
@@ -325,7 +326,8 @@ class ReviewObjective:
             if place.path in paths and (why := self._prover.accepted(finding)):
                 where = f"{encodable(place.path)}:{place.line_start}"
                 lines.append(f"{where}: {' '.join(finding.message.split())[:_MESSAGE]} ({why})")
-        shown, room = [], ACCEPTED - _REST
+        shown: list[str] = []
+        room -= _REST
         for number, line in enumerate(map(printable, lines)):
             room -= len(line.encode()) + 1
             if room < 0:

@@ -8,12 +8,14 @@ from contextlib import ExitStack, suppress
 from rlm_ci.errors import UnavailableError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import endpoint_of, output_of
+from rlm_ci.models.gateway import SETTING
 from rlm_ci.pipelines import load
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.job import RepositoryJob
 from rlm_ci.pipelines.repository.plan import RecursionPlan
 from rlm_ci.pipelines.repository.scope import RepositoryScope
 from rlm_ci.recursion.corpus import eligibility as why_not
+from rlm_ci.recursion.prompt_windows import LEAST
 from rlm_ci.report import render, suppressions
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Part, Severity
 from rlm_ci.report.links import Links
@@ -30,7 +32,7 @@ from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.changed_lines import changed_of, went
 from rlm_ci.review.change_prompts.parts import near_of, part_of
 from rlm_ci.review.change_prompts.prompts import prompts_of
-from rlm_ci.review.exploration.depth import depth_of, explorer_of
+from rlm_ci.review.exploration.depth import depth_of, explorer_of, with_room
 from rlm_ci.review.exploration.explorer import NO_TOOLS, QUICK, NodeQuestions
 from rlm_ci.review.guidelines import guidelines
 from rlm_ci.review.model import metered
@@ -123,6 +125,23 @@ class ReviewJob(RepositoryJob):
         told = {**told, "settings": settings_files}
         return objective.with_base(told, change, here.max_file_bytes)
 
+    def fitted(self, agreed: RepositoryOptions) -> RepositoryOptions:
+        """``agreed`` with a depth that has room in its prompts, and why it is less than wanted."""
+        options, wanted = agreed.options, agreed.options["depth"]
+        given = guidelines.Guidelines(options.get("guidelines", ()))
+        depth = with_room(wanted, agreed.prompt_bytes, agreed.repair, given)
+        lost = [] if depth == wanted else ["tools"] if depth else ["guidelines"]
+        depth = depth or with_room(QUICK, agreed.prompt_bytes, agreed.repair)
+        if not lost:
+            return agreed
+        why = f"prompts of {agreed.prompt_bytes:,} bytes have no room for "
+        why += f"{lost[0]}, so the review is {depth}" if depth else "a change"
+        why += f" ({SETTING}, recursion.prompt_bytes)"
+        self.progress.say(why)
+        options = {**options, "depth": depth or QUICK, "notes": [*options["notes"], why]}
+        options |= {"guidelines": []} if lost == ["guidelines"] and "guidelines" in options else {}
+        return agreed.replace(options=options)
+
     def _guidelines(self, here: RepositoryScope, change: ChangeSet | None) -> list[dict[str, Any]]:
         """What the maintainers wish for; never as the head of a pull request has it."""
         rows, repository = self.settings.review.guidelines, self.repository
@@ -212,11 +231,19 @@ class ReviewJob(RepositoryJob):
             return None
         self.progress.step("reading the change")
         wishes = guidelines.Guidelines(options.get("guidelines", ()))
-        room = room_for_change(most, wishes)
+        room = room_for_change(most, agreed.repair, wishes)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
         near, asked = self.near(agreed.scope), onward.get("asked")
-        return prompts_of(change, near, agreed.scope, room, asked, described=described)
+        return prompts_of(
+            change,
+            near,
+            agreed.scope,
+            room,
+            asked,
+            described=described,
+            least=2 * LEAST if agreed.context_tokens is None else LEAST,
+        )
 
     def near(self, here: RepositoryScope) -> AffectedFiles:
         """All files at the head, as a change affects them."""

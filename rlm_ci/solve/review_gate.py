@@ -10,6 +10,7 @@ from functools import partial
 
 from rlm_ci.fix.gates.gate import FAILED, NOT_ASKED, PASSED, Gate, GateResult
 from rlm_ci.models import ModelRequest
+from rlm_ci.models.json_question import REPAIR
 from rlm_ci.review import fix_review
 from rlm_ci.review.proofs.trees import ProofPlace
 from rlm_ci.system.command_line import Command
@@ -125,7 +126,7 @@ def _told(clean: Callable[[str], str], one: Finding) -> str:
 class _GateModel:
     """The way to the model for one look at a result; its calls are recorded below ``label``."""
 
-    max_bytes = _PROMPT
+    max_bytes, repair = _PROMPT, REPAIR
 
     def __init__(self, context: FixContext, gateway: Gateway, label: str) -> None:
         self.model = gateway.model

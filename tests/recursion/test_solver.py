@@ -46,6 +46,7 @@ class Saying:
 
     model = "saying"
     max_bytes = 10_000
+    repair = 100
 
     def __init__(
         self, answer: Callable[[str, str], str] = lambda path, place: path + place

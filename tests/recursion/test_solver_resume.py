@@ -326,6 +326,7 @@ class Spending:
 
     model = "spending"
     max_bytes = 1000
+    repair = 100
 
     def __init__(self, left: int) -> None:
         self.left = left

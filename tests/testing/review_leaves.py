@@ -12,6 +12,7 @@ import pytest
 from rlm_ci.change.evidence import flaw
 from rlm_ci.errors import LimitError
 from rlm_ci.models import ModelRequest
+from rlm_ci.models.json_question import REPAIR
 from rlm_ci.recursion.nodes import FILE_GROUP, FILE_SLICE, REPO, LeafTask, LeafText, Node, NodeScope
 from rlm_ci.report.findings import Severity
 from rlm_ci.review.guidelines.guidelines import Guidelines
@@ -86,7 +87,7 @@ class Asking:
     model = "m-1"
 
     def __init__(self, served: ModelServer, max_bytes: int = 60_000, calls: int = 1000) -> None:
-        self.max_bytes = max_bytes
+        self.max_bytes, self.repair = max_bytes, REPAIR
         self.places: list[str] = []
         self.prompts: list[str] = []
         self._calls = calls

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from rlm_ci import __version__, checks, errors
 from rlm_ci.config.core_options import COMMON, CORE
-from rlm_ci.config.options import BUDGET, LOOP, MODEL, PROGRAM, PUBLISH
+from rlm_ci.config.options import BUDGET, LOOP, MODEL, PROGRAM, PUBLISH, RECURSION
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rlm_ci.config.arguments import Arguments
+    from rlm_ci.models.gateway import ModelContext
     from rlm_ci.sandbox import Probe
 
 SUMMARY = "show what this machine can run, and what is missing"
@@ -41,6 +42,7 @@ FORMS = ("text", "json")
 EXITS = {errors.OK: "no problem found", errors.UNAVAILABLE: "a problem found"}
 _OWN = (
     *(row for row in LOOP if row.key in ("sandbox", "loop.agent", "loop.validator")),
+    *(row for row in RECURSION if row.key == "recursion.prompt_bytes"),
     Setting("doctor.environment", "also check what episodes in this environment need: generic, "
             "coding or pure_rlm", flag="--environment", metavar="NAME", file=False,
             own_env=False),
@@ -375,13 +377,42 @@ def _trial(settings: Settings) -> Iterator[DoctorLine]:
     try:
         gateway.require_endpoint(options, "set it, or choose another provider")
         with gateway.opened(options) as model:
-            price, context = gateway.price_of(options), model.context_tokens
-            for one in trial.results(model, settings.model, price, context):
+            for one in trial.results(model, settings.model, gateway.price_of(options)):
                 lacks = _BAD if one.error else _ABSENT
                 sign = _GOOD if one.works else lacks
                 yield DoctorLine(sign, one.name, one.detail, problem=one.error)
+                if one.error:
+                    return
+        yield _context(settings, gateway.context_of(options, settings.model))
     except RlmCiError as error:
         yield DoctorLine(_BAD, "answer", "none", problem=error)
+
+
+def _context(settings: Settings, context: ModelContext) -> DoctorLine:
+    """How much the model reads, and what works with that."""
+    from rlm_ci.models.context_length import answer_tokens, prompt_bytes
+    from rlm_ci.models.gateway import SETTING
+    from rlm_ci.models.json_question import repair_bytes
+    from rlm_ci.review.exploration.depth import with_room
+    from rlm_ci.review.exploration.explorer import NORMAL
+
+    answer = answer_tokens(context.tokens, settings.models.max_completion_tokens)
+    size = prompt_bytes(context.tokens, answer, settings.recursion.prompt_bytes)
+    depth = with_room(NORMAL, size, repair_bytes(size))
+    detail = f"{context.tokens:,} tokens, {context.source}"
+    more = f"give the server a longer context, and say it by {SETTING} if it does not"
+    if not depth:
+        problem = errors.ConfigError(
+            f"a context of {context.tokens:,} tokens has no room for a review", where=SETTING,
+            hint=more,
+        )  # fmt: skip
+        return DoctorLine(_BAD, "context", f"{detail}: too small", problem=problem)
+    if depth != NORMAL:
+        detail += f": reviews are {depth}, fixes and questions read little at a time; {more}"
+    elif not context.is_known:
+        detail += f": say it by {SETTING}"
+    is_good = depth == NORMAL and context.is_known
+    return DoctorLine(_GOOD if is_good else _ABSENT, "context", detail)
 
 
 def _episodes(settings: Settings) -> Iterator[DoctorLine]:

@@ -7,6 +7,9 @@ of roles that a model's template takes, in the members of a message that they kn
 from __future__ import annotations
 
 import re
+from hashlib import sha256
+
+from rlm_ci.models import context_length
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,6 +65,20 @@ class AcceptedRequests:
         self._alternating: set[str] = set()
         self._streaming: set[str] = set()
         self._unwanted: set[str] = set()
+        #: By model, the tokens that it reads; and prompts by their messages, with their bytes.
+        self._reads: dict[str, tuple[int, EndpointRefusedError]] = {}
+        self._refused: dict[str, tuple[int, EndpointRefusedError]] = {}
+
+    def too_long(self, request: ModelRequest) -> EndpointRefusedError | None:
+        """The refusal of this prompt, or of one like it, that need not be sent again."""
+        if not self._refused:
+            return None
+        size = request.prompt_bytes()
+        tokens, refused = self._reads.get(request.model, (0, None))
+        if refused is not None and context_length.is_beyond(size, tokens):
+            return refused
+        before, refused = self._refused.get(_said(request), (0, None))
+        return refused if size >= before else None
 
     def body(self, request: ModelRequest, most: int | None = None) -> dict[str, Any]:
         """A request as the endpoint takes it; ``most`` tokens of an answer fit beside this one."""
@@ -110,7 +127,15 @@ class AcceptedRequests:
         if unwanted - self._unwanted and _UNWANTED.search(text):
             self._unwanted |= unwanted
             return True, most
+        if refused.is_too_long:
+            self._refused[_said(request)] = request.prompt_bytes(), refused
+            if (tokens := context_length.named(text)[0]) is not None:
+                self._reads[model] = tokens, refused
         return False, most
+
+
+def _said(request: ModelRequest) -> str:
+    return sha256(repr((request.model, request.messages)).encode("utf-8", "replace")).hexdigest()
 
 
 def _number(match: re.Match[str] | None) -> int | None:

@@ -9,6 +9,7 @@ may be asked again.
 from __future__ import annotations
 
 import difflib
+import json
 import random
 import threading
 import time
@@ -31,7 +32,7 @@ from rlm_ci.models.openai.request import (
     checked_url,
     unicode_only,
 )
-from rlm_ci.models.providers import SCHEMAS, TOOLS
+from rlm_ci.models.providers import SCHEMAS, TOOLS, is_own
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation
 from rlm_ci.system.transport import (
@@ -139,6 +140,8 @@ class OpenAIModel(Closing):
         once = uuid.uuid4().hex
         attempt, most = 1, None
         self._heed(request, deadline)
+        if (known := self._accepted.too_long(request)) is not None:
+            raise self._told(known, request, attempt, deadline)
         while True:
             try:
                 return self._ask(request, self._accepted.body(request, most), deadline, once)
@@ -379,11 +382,12 @@ class OpenAIModel(Closing):
         return RemoteError(what, where=self._where(request), hint=hint)
 
     def context_tokens(self, model: str) -> int | None:
-        """The tokens that ``model`` reads; None where the endpoint's list of models has none."""
-        name = self._own_name(model)
-        rows = self._listed(self._clock() + self._patience.connect)
-        found = (context_length.tokens_of(row) for row in rows if row.get("id") == name)
-        return next(found, None)
+        """The tokens that ``model`` reads; None where its server does not say it."""
+        name, rows = self._own_name(model), self._listed(self._clock() + self._patience.connect)
+        found = context_length.in_list(rows, name)
+        if found is None and rows and is_own(self._url) and not self._azure_version:
+            found = context_length.of_server(self._fetched, name)
+        return found
 
     def _known_models(self, deadline: float) -> list[str]:
         """The models that the endpoint lists quickly."""
@@ -391,12 +395,24 @@ class OpenAIModel(Closing):
         return sorted(printable(name[:100]) for name in ids if isinstance(name, str))
 
     def _listed(self, deadline: float) -> list[dict[str, Any]]:
-        end = min(self._clock() + self._patience.connect, deadline)
+        return context_length.listed(self._read("/models", deadline))
+
+    def _fetched(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The JSON that the server has at ``path``, beside the API; None for none."""
+        patience = self._patience.answer if body else self._patience.connect
+        data = self._read(f"{self._url.removesuffix('/v1')}{path}", self._clock() + patience, body)
+        with suppress(ValueError, RecursionError):
+            return json.loads(data)
+        return None
+
+    def _read(self, path: str, deadline: float, body: Mapping[str, Any] | None = None) -> bytes:
+        """What is at ``path``; b"" for what does not come by ``deadline``, and quickly."""
+        patience = self._patience.answer if body else self._patience.connect
         try:
-            with self._sent("/models", end) as got:
-                return context_length.listed(b"".join(limited(got, self._limit)))
+            with self._sent(path, min(self._clock() + patience, deadline), body) as got:
+                return b"".join(limited(got, self._limit))
         except (RemoteError, EndpointRefusedError, DeadlineError, AnswerTooLongError):
-            return []
+            return b""
 
     def _where(self, request: ModelRequest) -> str:
         return f"{self._url}, model {printable(request.model[:100])}"

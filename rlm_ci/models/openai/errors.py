@@ -7,6 +7,7 @@ import re
 from http import HTTPStatus
 
 from rlm_ci.console.progress import duration
+from rlm_ci.models import PROMPT_TOO_LONG
 from rlm_ci.models.openai import rate_limits, responses
 from rlm_ci.system.transport import retry_after
 from rlm_ci.text.printable import printable
@@ -29,8 +30,9 @@ _TOO_LONG: Final = frozenset((
 ))  # fmt: skip
 #: Where no code tells it, the words of the message do.
 _TOO_LONG_SAID: Final = re.compile(
-    r"maximum (?:context|prompt|input) length|(?:prompt|input) is too long|input token count"
-    r"|request (?:is )?too large|available context size|greater than the context length"
+    r"maximum (?:context|prompt|input|model) length|(?:prompt|input) is too long|input token count"
+    r"|request (?:is )?too large|available context size|loaded with context length"
+    r"|greater than the context length"
     r"|exceeds? (?:the |its )?(?:model's )?(?:maximum )?context|prompt token count"
     r"|`inputs` tokens \+ `max_new_tokens`|reduce the length of the (?:messages|prompt|input)"
 )
@@ -86,6 +88,13 @@ class EndpointRefusedError(Exception):
             and any(word in said for word in _UNKNOWN)
         )
 
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the prompt has more tokens than the model, or a minute, takes."""
+        is_limit = self.status == HTTPStatus.TOO_MANY_REQUESTS or self.code in _NO_MONEY
+        said = _TOO_LONG_SAID.search(self.message.casefold())
+        return not is_limit and (self.code in _TOO_LONG or bool(said))
+
 
 def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefusedError:
     """The refusal in an answer with ``status`` and the body ``data``, which may be anything."""
@@ -126,8 +135,8 @@ def explained(refused: EndpointRefusedError, model: str) -> tuple[str, str]:
         return "the account has no credit left", "add credit or raise its limit, then resume"
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return _limited(refused)
-    if code in _TOO_LONG or _TOO_LONG_SAID.search(refused.message.casefold()):
-        return "the prompt is too long for the model", responses.SHORTER
+    if refused.is_too_long:
+        return PROMPT_TOO_LONG, responses.SHORTER
     if _ANSWER_CAP.search(refused.message):
         return "the endpoint allows no answer of so many tokens", _CAP_HINT
     if code == "content_filter":

@@ -25,8 +25,9 @@ _MOST_BYTES: Final = 16
 _CONTEXT: Final = "its context: num_ctx of Ollama, -c of llama-server, --max-model-len of vLLM"
 #: What to do about a prompt that is too long.
 SHORTER: Final = (
-    "take a model with a longer context, or smaller prompts: recursion.prompt_bytes for a review "
-    "and a wiki, symbolic.prompt_bytes for a question, models.max_completion_tokens for answers"
+    "say by models.context_tokens what the model reads, or give its server a longer context; a "
+    "review also has --depth quick and recursion.prompt_bytes, a question symbolic.prompt_bytes; "
+    "models.max_completion_tokens makes answers shorter"
 )
 #: A count beyond it is nonsense, and must not reach a budget's arithmetic.
 _MOST_TOKENS: Final = 10**12

@@ -9,7 +9,7 @@ from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.judge.options import endpoint_of, models_of
 from rlm_ci.models import ModelRequest, context_length
-from rlm_ci.models.gateway import Gateway, opened, provider_of
+from rlm_ci.models.gateway import Gateway, context_of, provider_of
 from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
@@ -143,27 +143,23 @@ class RepositoryAttempt(RunAttempt):
         """``options`` with requests that the model can read; a number that is set stays."""
         sources = self._all.settings.sources
         is_free = {one: sources[one] == "default" for one in (_PROMPT, _ANSWER)}
-        if options.model is None or not any(is_free.values()):
+        if options.model is None:
             return options
-        try:
-            with opened(models_of(self._all.settings)) as model:
-                tokens = model.context_tokens(options.model)
-        except RlmCiError:  # which the first question meets too
-            return options
-        if tokens is None:
-            return options
-        answer, prompt = options.max_completion_tokens, options.prompt_bytes
+        models = models_of(self._all.settings)
+        if not any(is_free.values()) and not models.context_tokens:  # nothing depends on it
+            models = models.replace(context_tokens=context_length.DEFAULT)
+        context = context_of(models, options.model)
+        tokens, answer, prompt = context.tokens, options.max_completion_tokens, options.prompt_bytes
         if is_free[_ANSWER]:
             answer = context_length.answer_tokens(tokens, answer)
         if is_free[_PROMPT]:
             prompt = context_length.prompt_bytes(tokens, answer, prompt)
-        fits = options.replace(max_completion_tokens=answer, prompt_bytes=prompt)
-        if fits != options:
-            self._all.progress.say(
-                f"the model reads {tokens:,} tokens: prompts have at most {prompt:,} bytes, "
-                f"answers {answer:,} tokens"
-            )
-        return fits
+        fits = options.replace(
+            max_completion_tokens=answer, prompt_bytes=prompt, context_tokens=tokens
+        )
+        if (answer, prompt) != (options.max_completion_tokens, options.prompt_bytes):
+            self._all.progress.say(context.told(prompt, answer))
+        return self._all.fitted(fits)
 
     def _gateway(self, options: RepositoryOptions) -> Gateway | None:
         if options.model is None:
@@ -283,7 +279,7 @@ class _NodeModel:
             in_words(dict(zip(scope._fields, scope, strict=True))) if scope.path else every
         )
         self._asked = 0
-        self.max_bytes = options.prompt_bytes
+        self.max_bytes, self.repair = options.prompt_bytes, options.repair
         self._gateway = gateway
         self._max_tokens = options.max_completion_tokens
         self._node = node.id

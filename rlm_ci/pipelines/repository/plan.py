@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from rlm_ci.models.json_question import REPAIR, repair_bytes
 from rlm_ci.pipelines.job import PipelineJob
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.scope import RepositoryScope
@@ -38,6 +39,13 @@ class RepositoryOptions(Value):
     attempts: int
     prompt_bytes: int
     max_completion_tokens: int
+    #: What the model reads; old runs have not recorded it.
+    context_tokens: int | None = None
+
+    @property
+    def repair(self) -> int:
+        """The bytes of a prompt that are for asking once more."""
+        return REPAIR if self.context_tokens is None else repair_bytes(self.prompt_bytes)
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "scope": self.scope.to_dict()}
@@ -109,6 +117,10 @@ class RepositoryVerb(PipelineJob, ABC):
     @abstractmethod
     def options(self, here: RepositoryScope) -> dict[str, Any]:
         """All that the results depend on besides texts and model; called once in a run."""
+
+    def fitted(self, agreed: RepositoryOptions) -> RepositoryOptions:
+        """``agreed``, changed where prompts of that size have no room for what it wants."""
+        return agreed
 
     @abstractmethod
     def plan(

@@ -51,8 +51,9 @@ def prompts_of(
     asked: Container[str] | None = None,
     *,
     described: Container[str] | None = None,
+    least: int = 2 * LEAST,
 ) -> ChangePrompts:
-    """The prompts of ``change``, each listing of at most ``room`` bytes.
+    """The prompts of ``change``, each listing of at most ``room`` bytes; none for ``least``.
 
     Only the changed files ``asked`` are shown (None: all). Every line of theirs that is new or
     removed is in a prompt, or its file is missing or unread. The digest shows the files
@@ -65,11 +66,11 @@ def prompts_of(
     read = read.replace(files=tuple(one for one in read.files if one.path not in unread))
     silent = clip("\n".join((*read.silent, *quiet)), min(_SILENT, room // 4))
     room -= len(silent.encode("utf-8", "replace")) + len(AROUND) + 2
-    if room < 2 * LEAST:
+    if room < least:
         missing = ((file.path, "a prompt has no room for its hunks") for file in read.files)
         return ChangePrompts((), (*read.missing, *missing))
-    least = _LEAST if asked is None else _LEAST_AGAIN
-    limit = max(least, int(_TIMES * plain * _share(read.files, whole.files)))
+    short = _LEAST if asked is None else _LEAST_AGAIN
+    limit = max(short, int(_TIMES * plain * _share(read.files, whole.files)))
     context = _context(read.files, int(_HUNKS * limit))
     fill = room
     pieces = [one for file in read.files for one in pieces_of(file, context, fill, room)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from rlm_ci.recursion.prompt_windows import LEAST
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
-from rlm_ci.review.exploration.explorer import LIMITS, QUICK, Explorer
+from rlm_ci.review.exploration.explorer import DEEP, LIMITS, NORMAL, QUICK, Explorer
 from rlm_ci.review.exploration.tools import ReviewTools
 from rlm_ci.review.exploration.trees import ReviewTrees
+from rlm_ci.review.guidelines.guidelines import Guidelines
+from rlm_ci.review.model.finder import room_for_change
 from rlm_ci.review.proofs.trees import BASE, HEAD
 
 TYPE_CHECKING = False
@@ -17,6 +20,9 @@ if TYPE_CHECKING:
     from rlm_ci.runs import Fact
 
 _WITHOUT = "the model read without looking around"
+#: Bytes of a prompt for tools, and for two results of them.
+_LOOKS = 9_000
+_NO_GUIDELINES = Guidelines(())
 
 
 def depth_of(
@@ -41,6 +47,23 @@ def depth_of(
     if by_default and not has_sandbox:
         return QUICK, f"{_WITHOUT}: there is no sandbox"
     return wanted, ""
+
+
+def with_room(
+    wanted: str, prompt_bytes: int, repair: int, guidelines: Guidelines = _NO_GUIDELINES
+) -> str:
+    """The depth ``wanted``, or a lesser one that has room in prompts; "" where none has.
+
+    Beside the ``guidelines`` and the change, a conversation needs room for what tools say.
+    """
+    depths = (DEEP, NORMAL, QUICK)
+    for depth in depths[depths.index(wanted) :]:
+        limits = LIMITS.get(depth)
+        size = prompt_bytes if limits is None else int(limits.prompt * prompt_bytes)
+        is_wide = limits is None or prompt_bytes - size >= _LOOKS
+        if is_wide and room_for_change(size, repair, guidelines) >= LEAST:
+            return depth
+    return ""
 
 
 def explorer_of(

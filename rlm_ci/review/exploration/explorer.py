@@ -232,7 +232,7 @@ class _Conversation:
                 if found is not None or was_wrong:
                     return found
                 was_wrong = True
-                self._history.correct(repair_prompt(wrong))
+                self._history.correct(repair_prompt(wrong, self._ask.repair))
             self.turn += 1
 
     def _carry_out(self, calls: Sequence[ToolCall], completion: Completion) -> None:

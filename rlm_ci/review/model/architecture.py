@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.models.json_question import ask_object
 from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Severity
@@ -46,7 +46,7 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
         return ArchitectureClaims()
     render = loader.load_template(_TEMPLATE)
     told: dict[str, Any] = {"fence": fence(""), "listing": ""}
-    room = ask.max_bytes - len(render(told).encode()) - REPAIR
+    room = ask.max_bytes - len(render(told).encode()) - ask.repair
     lines: list[str] = []
     for number, one in enumerate(found, 1):
         line = _line(number, one.finding)

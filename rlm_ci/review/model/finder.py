@@ -7,7 +7,6 @@ import re
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError
-from rlm_ci.models.json_question import REPAIR
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.report.rules import kebab
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from rlm_ci.review.change_prompts.listing import ChangePrompt
     from rlm_ci.review.guidelines.guidelines import Guidelines, ShownGuidelines
 
-#: Bytes about accepted faults in a prompt.
-ACCEPTED = 2_000
+#: The share of accepted faults in what asking once more needs.
+_ACCEPTED = 3
 _TEMPLATE, CHANGE_TEMPLATE = "prompts/review.md.j2", "prompts/review-change.md.j2"
 #: Bytes of what differs between prompts besides their data.
 _DIFFERENT = 300
@@ -98,7 +97,7 @@ class Finder:
         told = self._told(wishes)
         render = loader.load_template(_TEMPLATE)
         most = self._questions.prompt_bytes(self._ask.max_bytes)
-        room = most - len(render(told).encode()) - REPAIR
+        room = most - len(render(told).encode()) - self._ask.repair
         if room < LEAST:
             why = f"a prompt of {self._ask.max_bytes:,} bytes has no room for it"
             return FinderResult(uncovered=tuple((text.path, why) for text in texts))
@@ -165,12 +164,17 @@ class Finder:
         }
 
 
-def room_for_change(max_bytes: int, guidelines: Guidelines) -> int:
-    """The bytes of a listing in a prompt of ``max_bytes``."""
+def accepted_bytes(repair: int) -> int:
+    """The bytes about accepted faults in a prompt that leaves ``repair`` for asking once more."""
+    return repair // _ACCEPTED
+
+
+def room_for_change(max_bytes: int, repair: int, guidelines: Guidelines) -> int:
+    """The bytes of a listing in a prompt of ``max_bytes``; see ``Ask``."""
     told = {"domains": "x" * _DIFFERENT, "example": "", "guidelines": "", "part": ""}
-    told |= {"accepted": "x" * ACCEPTED, "accepted_fence": fence("")}
+    told |= {"accepted": "x" * accepted_bytes(repair), "accepted_fence": fence("")}
     empty = loader.load_template(CHANGE_TEMPLATE)({**told, "fence": fence(""), "listing": ""})
-    return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - REPAIR
+    return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - repair
 
 
 def dropped(metrics: Mapping[str, float]) -> list[str]:

@@ -34,7 +34,7 @@ class MeteredAsk:
         limit: tuple[float, float] | None = None,
     ) -> None:
         self.model = ask.model
-        self.max_bytes = ask.max_bytes
+        self.max_bytes, self.repair = ask.max_bytes, ask.repair
         self._ask = ask
         self._before = {name: (spent or {}).get(name, 0) for name in (CALLS, TOKENS)}
         self._limit = limit

@@ -12,7 +12,7 @@ from rlm_ci.report.findings import UNTOUCHED, RefutedClaim, Severity, fingerprin
 from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PASSES, PROVEN, Proof
 from rlm_ci.review.model import mend, metered, refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
-from rlm_ci.review.model.claim_context import Sources
+from rlm_ci.review.model.claim_context import ROOM, Sources
 from rlm_ci.review.model.claim_prompt import ClaimPrompt
 from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial, trial_of
 from rlm_ci.review.model.metered import MeteredAsk
@@ -40,6 +40,8 @@ LEVEL = Severity.MEDIUM
 UNMENDED = "review/special-cases-the-test"
 #: What a budget or an endpoint left undone.
 _NOT_RUN = "a severe claim that was not run"
+#: What a prompt shows of a claim, in times of what it leaves for asking once more.
+_REPAIRS = 4
 _NOT_JUDGED = "a severe claim that was run, and not judged"
 #: Our confidence in what is proven, and in what has nothing to be compared with.
 _SURE = {PROVEN: 0.98}
@@ -320,7 +322,8 @@ class _Stage:
         return None if is_other else trial
 
     def _prompt(self, finding: Finding, framework: str | None = None) -> ClaimPrompt:
-        return ClaimPrompt.of(finding, self._prover.sources.around(finding), framework)
+        room = ROOM if self._ask is None else min(ROOM, _REPAIRS * self._ask.repair)
+        return ClaimPrompt.of(finding, self._prover.sources.around(finding, room), framework)
 
     def _why_not(self, finding: Finding) -> str:
         """Why a claim is not run; "" if it is to be."""

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain, groupby
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.models.json_question import ask_object
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
@@ -103,7 +103,7 @@ class _Teller:
         every = dict.fromkeys(("listing", "known", "flows", "whole", "background"), "-")
         words = self._render({"fence": fence(""), "is_new": True, **every})
         self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
-        room = ask.max_bytes - len(words.encode()) - REPAIR - self._for_known
+        room = ask.max_bytes - len(words.encode()) - ask.repair - self._for_known
         self.room, self.wide = min(room, WINDOW), min(room, _WIDE)
         self._known = known
         self._before = asked or {}

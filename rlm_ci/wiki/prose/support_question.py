@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.models.json_question import ask_object
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.resources import loader
@@ -47,7 +47,7 @@ def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> Suppor
     """Ask of each claim whether its grounds support it, in as few prompts as they need."""
     render = loader.load_template(_PROMPT)
     words = len(render({"fence": fence(""), "listing": ""}).encode())
-    room = min(_WINDOW, ask.max_bytes - words - REPAIR)
+    room = min(_WINDOW, ask.max_bytes - words - ask.repair)
     found: dict[bool, list[ProseSentence]] = {True: [], False: []}
     left: list[tuple[ProseSentence, str]] = []
     why = ""

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain, zip_longest
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import REPAIR, ask_object
+from rlm_ci.models.json_question import ask_object
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
@@ -62,7 +62,7 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence], background: str = "") -> Pr
     rows = ground_rows(known)
     render = loader.load_template(_PROMPT)
     empty = render({"fence": fence(""), "listing": "", "background": background})
-    room = ask.max_bytes - len(empty.encode("utf-8", "replace")) - REPAIR
+    room = ask.max_bytes - len(empty.encode("utf-8", "replace")) - ask.repair
     while rows and len("\n".join(rows).encode()) > room:
         rows.pop()
     if not rows:

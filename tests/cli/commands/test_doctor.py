@@ -190,7 +190,8 @@ def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None
         assert ended.code == 0, ended
         assert "its price is not known" in ended.stdout
         assert re.search(r"· tools  +refused: .*tools are not supported", ended.stdout)
-        assert re.search(r"· context  +not in the endpoint's list of models", ended.stdout)
+        told = r"· context  +65,536 tokens, assumed: say it by models.context_tokens"
+        assert re.search(told, ended.stdout)
         assert re.search(r"· JSON schema  +not used; the answer was: I am ready", ended.stdout)
         served.script([refusal(401, "no such key")])
         ended = cli(*args, env=environ)

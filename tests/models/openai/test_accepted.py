@@ -13,7 +13,8 @@ from rlm_ci.models import ModelRequest
 from testing.loopback_model.histories import History
 from testing.loopback_model.replies import Answer, Raw, refusal
 from testing.loopback_model.server import Asked, ModelServer
-from testing.model_clients import Client, question
+from testing.loopback_model.small_contexts import SmallContext
+from testing.model_clients import TOOL, Client, question
 
 TOO_MANY = {
     "OpenAI": "max_tokens is too large: 16384. This model supports at most 4096 completion tokens, "
@@ -161,3 +162,22 @@ def test_what_came_with_a_call_can_be_sent_back(client: Client, llm: ModelServer
     completion = client(llm).complete(question())
     assert completion.extra == {"reasoning_content": "hm"}
     assert completion.tool_calls[0]["extra"] == {"extra_content": signature}
+
+
+def test_a_prompt_that_was_too_long_is_not_sent_again(client: Client, llm: ModelServer) -> None:
+    """Nor is one that cannot fit, by the figure in the words; a shorter one is."""
+    llm.context = SmallContext(1000)
+    llm.script(lambda _asked: Answer("hi"))
+    model = client(llm)
+    for tools in ((), (TOOL,), ()):
+        with pytest.raises(RemoteError, match=r"too long for the model: request \(\d+ tokens\)"):
+            model.complete(question("x" * 3500, tools=tools))
+    assert len(llm.asked) == 1
+    with pytest.raises(RemoteError, match="too long for the model"):
+        model.complete(question("y" * 4500))
+    assert len(llm.asked) == 1
+    assert model.complete(question("y" * 2500)).text == "hi"
+    with pytest.raises(RemoteError, match="too long for the model") as caught:
+        model.complete(question("y" * 3500))
+    assert len(llm.asked) == 3, "another one of that size may have fewer tokens"
+    assert "models.context_tokens" in caught.value.hint

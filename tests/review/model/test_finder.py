@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import RemoteError
+from rlm_ci.models.json_question import REPAIR
 from rlm_ci.recursion.journal.record_lines import result as record
 from rlm_ci.recursion.journal.record_lines import text_of
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, LeafText, NodeResult
@@ -16,7 +17,7 @@ from rlm_ci.recursion.prompt_windows import fence, windows
 from rlm_ci.report.findings import UNTOUCHED, Evidence
 from rlm_ci.review.change_prompts.listing import ChangePrompt, ChangePrompts
 from rlm_ci.review.exploration.explorer import NodeQuestions
-from rlm_ci.review.model.finder import ACCEPTED, Finder
+from rlm_ci.review.model.finder import Finder, accepted_bytes
 from rlm_ci.review.objective import DOMAINS, ReviewObjective, analyse, options
 from testing.loopback_model.replies import Answer
 from testing.review_leaves import (
@@ -387,7 +388,7 @@ def test_what_the_maintainers_have_accepted_stands_behind_the_change(llm: ModelS
         f"review/r{number}" for number in range(len(lines) - 3)
     ]
     assert lines[-1] == f"and {9 - (len(lines) - 3)} more"
-    assert len("\n".join(lines).encode()) <= ACCEPTED
+    assert len("\n".join(lines).encode()) <= accepted_bytes(REPAIR)
     without = ReviewObjective(chosen, prompts=ChangePrompts((prompt,), ()))
     llm.script([answering()])
     without.judge(task.node, task, analyse(task), asking)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from testing.loopback_model.histories import History
+    from testing.loopback_model.small_contexts import SmallContext
 
     Script = Iterable[Reply] | Callable[["Asked"], Reply]
 
@@ -81,6 +82,10 @@ class ModelServer:
         self.own_parameters: frozenset[str] = frozenset()
         #: What it wants of the history of a conversation, and gives for it.
         self.history: History | None = None
+        #: What it reads at most; None for anything.
+        self.context: SmallContext | None = None
+        #: What it has beside OpenAI's API, as JSON by path; called if it can be.
+        self.beside: dict[str, Any] = {}
         #: A parameter that this endpoint does not know.
         self.unknown_parameter: str | None = None
         self.lock = threading.Lock()
@@ -158,6 +163,9 @@ class ModelServer:
 
     def reply(self, asked: Asked) -> Answer | Raw:
         """What this request is answered with."""
+        if asked.path in self.beside:
+            value = self.beside[asked.path]
+            return Raw(200, json.dumps(value(asked) if callable(value) else value).encode())
         if asked.path.endswith("/models"):
             rows = [{"id": name, "object": "model"} for name in self.models]
             told = {"object": "list", "data": rows}
@@ -178,6 +186,8 @@ class ModelServer:
                 self.violations += wrong
             return refusal(400, wrong[0], code="invalid_request_error")
         if self.history and (refused := self.history.refuses(asked.messages)):
+            return refused
+        if self.context and (refused := self.context.refuses(asked.body)):
             return refused
         if self.unknown_parameter in asked.body:
             name = self.unknown_parameter
@@ -237,6 +247,8 @@ class ModelServer:
             len(json.dumps(asked.body["messages"])) // 4 + 1,
             (len(answer.text or "") + sum(len(call.arguments) for call in answer.calls)) // 4 + 1,
         )
+        if self.context:
+            counted = self.context.count(asked.body), counted[1]
         prompt, written = answer.usage if isinstance(answer.usage, tuple) else counted
         with self.lock:
             self.bill.calls += 1

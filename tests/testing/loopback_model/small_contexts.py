@@ -1,0 +1,64 @@
+"""Contexts of servers on one's own machine: what they count, and refuse, and in which words.
+
+The rules and the words are those of real servers, with other figures.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from testing.loopback_model.replies import Raw, refusal
+
+#: Tokens that a template adds to each message.
+_OF_MESSAGE = 4
+
+
+@dataclass(frozen=True)
+class SmallContext:
+    """A model that reads ``tokens``, each of so many bytes.
+
+    ``refused`` is what it says of a prompt by its tokens and those that it reads; ``is_shared``:
+    the cap of the answer counts, too, before anything is written.
+    """
+
+    tokens: int
+    bytes_per_token: float = 3.0
+    refused: Callable[[int, int], Raw] = lambda prompt, tokens: refusal(
+        400, f"request ({prompt} tokens) exceeds the available context size ({tokens} tokens), try "
+        "increasing it", code="exceed_context_size_error",
+    )  # fmt: skip
+    is_shared: bool = False
+
+    def count(self, body: Mapping[str, Any]) -> int:
+        """The tokens of a prompt: of its texts, its calls, and its tools as a template has them."""
+        texts = [json.dumps(body["tools"])] if body.get("tools") else []
+        for message in body["messages"]:
+            texts.append(message["content"] or "")
+            calls = (call["function"] for call in message.get("tool_calls", ()))
+            texts += [f"{call['name']}{call['arguments']}" for call in calls]
+        size = sum(len(text.encode()) for text in texts)
+        return ceil(size / self.bytes_per_token) + _OF_MESSAGE * len(body["messages"])
+
+    def refuses(self, body: Mapping[str, Any]) -> Raw | None:
+        prompt = self.count(body)
+        answer = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        if prompt + (answer if self.is_shared else 0) <= self.tokens:
+            return None
+        return self.refused(prompt, self.tokens)
+
+
+def vllm(tokens: int, bytes_per_token: float = 3.0) -> SmallContext:
+    """As vLLM counts: prompt and answer share the context."""
+    return SmallContext(
+        tokens,
+        bytes_per_token,
+        lambda prompt, limit: refusal(
+            400, f"This model's maximum context length is {limit} tokens and your request has "
+            f"{prompt} input tokens. Please reduce the length of the input messages.",
+        ),
+        is_shared=True,
+    )  # fmt: skip
