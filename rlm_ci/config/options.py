@@ -52,7 +52,8 @@ MODEL: tuple[Setting, ...] = (
             "reasoning", 16384, "integer", minimum=1),
     Setting("models.context_tokens", "tokens that the model reads, prompt and answer together; "
             "0: what its endpoint says, else the table of models", 0, "integer", minimum=0),
-    Setting("models.timeout", "timeout for one answer, in seconds", 600, "number", minimum=1),
+    Setting("models.timeout", "seconds without a new token; for a whole answer where it is not "
+            "streamed", 600, "number", minimum=1),
     Setting("models.cache", "reuse answers from the last runs of the same task", default=False,
             kind="boolean"),
     Setting("models.prices", "prices in USD by model, for models that the built-in table does "

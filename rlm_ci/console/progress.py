@@ -45,7 +45,7 @@ def duration(seconds: float) -> str:
 
 
 class Progress:
-    """Shows step, time, the remaining budget (``left``), and the last line of output.
+    """Shows step, time, the remaining budget (``left``), what a model writes, the last output.
 
     On a terminal one line is redrawn, above the state of a recursion's tree; elsewhere each step
     is a line of its own, repeated each minute with the last line of output.
@@ -65,8 +65,9 @@ class Progress:
         self._colour = colour
         self._live = live if live is not None else is_live(self._stream, environ)
         self._quiet = quiet or self._stream is None
-        #: What remains of the budget, in words.
+        #: What remains of the budget, and how answers of a model come, in words.
         self.left: Callable[[], str] = str
+        self.written: Callable[[], str] = str
         #: Seconds after which a step is repeated where no line can be redrawn.
         self.minute = 60.0
         self._clock = clock
@@ -164,7 +165,8 @@ class Progress:
                 self._heard = printable(last[:400])
 
     def _time(self) -> str:
-        return ", ".join(filter(None, (duration(self._clock() - self._began), self.left())))
+        told = (duration(self._clock() - self._began), self.left(), self.written())
+        return ", ".join(filter(None, told))
 
     def _tick(self) -> None:
         told = ""

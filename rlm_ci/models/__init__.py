@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from typing import Any, Protocol
 
+    from rlm_ci.console.active_answers import ActiveAnswer
+
     Message = dict[str, Any]
 else:
     Protocol = object
@@ -26,7 +28,8 @@ class ModelRequest(Value):
     """One question. ``max_tokens`` limits the answer, hidden reasoning included.
 
     Do not change ``messages`` and ``tools`` afterwards. ``seconds`` limits the time of all
-    attempts together.
+    attempts together, ``active`` is told of an answer that comes in pieces; such an answer may go
+    on for as long as that allows.
     """
 
     model: str
@@ -36,11 +39,12 @@ class ModelRequest(Value):
     temperature: float | None = None
     response_format: Message | None = None
     seconds: float | None = None
+    active: ActiveAnswer | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """What the answer depends on, as JSON has it: no limit of the run."""
         record = super().to_dict()
-        del record["seconds"]
+        del record["seconds"], record["active"]
         return {**record, "messages": list(self.messages), "tools": list(self.tools)}
 
     def prompt_bytes(self) -> int:
@@ -136,7 +140,8 @@ PROMPT_TOO_LONG = "the prompt is too long for the model"
 class SpentError(RemoteError):
     """An answer was lost or is of no use, and may cost all the same.
 
-    ``usage`` is the endpoint's count, if it gave one; ``again``: asking once more may help.
+    ``usage`` is the endpoint's count, if it gave one; ``size`` the bytes of what had come, None
+    where that is not known; ``again``: asking once more may help.
     """
 
     def __init__(
@@ -150,4 +155,5 @@ class SpentError(RemoteError):
     ) -> None:
         super().__init__(what, where=where, hint=hint)
         self.usage = usage
+        self.size: int | None = None
         self.again = again

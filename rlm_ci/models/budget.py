@@ -260,9 +260,17 @@ class Ledger:
                     return reserved
                 self._changed.wait(self.seconds_left())
 
-    def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
-        """Charge what a call used; all that was reserved, if the endpoint gave no count."""
+    def commit(
+        self, reservation: Reservation, usage: TokenUsage | None, *, size: int | None = None
+    ) -> Charge:
+        """Charge what a call used; all that was reserved, if the endpoint gave no count.
+
+        Of an answer that broke off after ``size`` bytes, that is no more than they can have been,
+        unless a budget must hold: reasoning may have been hidden.
+        """
         most, price = reservation.most, reservation.price
+        if size is not None and not self._limits_tokens():
+            most = _most(most.prompt_tokens, min(size, most.completion_tokens), price)
         more = None
         if usage is None or usage.estimated:
             usage = TokenUsage(most.prompt_tokens, most.completion_tokens, estimated=True)

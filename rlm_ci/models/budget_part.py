@@ -46,9 +46,11 @@ class PartLedger(Ledger):
         self._pairs[id(made)] = own
         return made
 
-    def commit(self, reservation: Reservation, usage: TokenUsage | None) -> Charge:
-        super().commit(self._pairs.pop(id(reservation)), usage)
-        return self._whole.commit(reservation, usage)
+    def commit(
+        self, reservation: Reservation, usage: TokenUsage | None, *, size: int | None = None
+    ) -> Charge:
+        super().commit(self._pairs.pop(id(reservation)), usage, size=size)
+        return self._whole.commit(reservation, usage, size=size)
 
     def release(self, reservation: Reservation) -> None:
         super().release(self._pairs.pop(id(reservation)))

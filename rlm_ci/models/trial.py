@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: Tokens of an answer: models that reason use some before they write.
 _TOKENS = 1_000
-_SECONDS = 60.0
 _SAID = 60
 _PLAIN = "Answer with the single word: ready"
 _CALL = "Call the tool report_ready. Write nothing else."
@@ -70,7 +69,7 @@ def results(model: Model, name: str, price: Callable[[str], Price | None]) -> It
 
 def _asked(model: Model, name: str, prompt: str, **more: Any) -> Completion:
     messages = ({"role": "user", "content": prompt},)
-    return model.complete(ModelRequest(name, messages, _TOKENS, seconds=_SECONDS, **more))
+    return model.complete(ModelRequest(name, messages, _TOKENS, **more))
 
 
 def _tried(

@@ -39,6 +39,7 @@ class RunAttempt:
         self._run = run
         self._record = record
         self._clock = RunClock(record.fact)
+        work.progress.written = record.active.shown
 
     def _usage(self) -> Usage:
         return Usage(**self._record.usage())

@@ -195,6 +195,10 @@ class Deadlines:
         finally:
             self._own.deadline = outer
 
+    def extend(self, deadline: float) -> None:
+        """Give the wait of this thread, within ``until``, another deadline."""
+        self._own.deadline = deadline
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         """One thread at a time; others come in while it waits at a socket."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rlm_ci.runs.journal.journal import replay
 from testing.ask_stage import (  # fmt: skip
     CTX,
     LOG,
@@ -29,6 +30,7 @@ from testing.ask_stage import (  # fmt: skip
 )
 from testing.fix_stage import told_plainly
 from testing.leftovers import eventually
+from testing.loopback_model.replies import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,6 +208,55 @@ def test_a_signal_ends_it_at_once(stage: Asking, number: int) -> None:
     over = True
     resumed = stage.cli("resume", run.id)
     assert (resumed.code, run.final) == (0, "passed"), resumed
+
+
+@pytest.mark.parametrize("is_subcall", [False, True], ids=["plan", "sub-calls"])
+@pytest.mark.full
+def test_ctrl_c_ends_answers_that_are_being_written_and_charges_them(
+    stage: Asking, *, is_subcall: bool
+) -> None:
+    """On the main thread and on others: 130, what came is charged, the rest is asked again."""
+    slow = True
+    script = Script(going_on(subcalls=[subcall(chunk(1)), subcall(chunk(2))]), final())
+
+    def play(asked: Asked) -> Reply:
+        said = script(asked)
+        if slow and isinstance(said, str) and (iteration_of(asked) is None) is is_subcall:
+            return Answer(said, drip=0.3)
+        return said
+
+    stage.llm.script(play)
+    child = stage.spawn(*stage.words("--context", LOG))
+    number, calls = (2, 3) if is_subcall else (1, 1)
+
+    def is_written() -> bool:
+        number = len(stage.llm.completions)
+        return number == calls and time.monotonic() - stage.llm.completions[-1].at > 1.5
+
+    assert eventually(is_written, 60)
+    at = time.monotonic()
+    child.process.send_signal(signal.SIGINT)
+    assert child.wait(10) == 130
+    assert time.monotonic() - at < 5
+    assert "Traceback" not in child.stderr
+    run = stage.only()
+    records = list(replay(str(run.folder / "calls.jsonl")))
+    lost = [one for one in records if one["type"] == "failed"]
+    assert len(lost) == number
+    for one in lost:
+        assert one["error"]["what"].startswith("the run was interrupted, after about ")
+        written = one["charge"]["usage"]
+        assert written["estimated"]
+        assert 0 < written["completion_tokens"] < 120, "no more than came"
+    answered = sum(one["type"] == "fact" and one["kind"] == "completion" for one in records)
+    slow = False
+    asked = len(stage.llm.completions)
+    resumed = stage.cli("resume", run.id)
+    assert (resumed.code, run.final) == (0, "passed"), resumed
+    usage = run.report["usage"]
+    again = len(stage.llm.completions) - asked
+    assert usage["calls"] == len(stage.llm.completions), "each is charged once"
+    assert again == len(stage.llm.completions) - answered - number, "none that was answered"
 
 
 @pytest.mark.full

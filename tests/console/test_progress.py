@@ -106,13 +106,14 @@ def test_a_live_line_tells_step_time_budget_and_what_was_heard() -> None:
     now = [0.0]
     with Progress(XTERM, stream=stream, clock=lambda: now[0]) as progress:
         progress.left = lambda: "3 left"
+        progress.written = lambda: "12 tokens"
         now[0] = 65.0
         progress.step("iteration 2: validator")
         progress.heard(b"first\n  second  \n\n")
         end = time.monotonic() + 10
         while "second" not in stream.getvalue() and time.monotonic() < end:
             time.sleep(0.02)
-        assert stream.screen[-1] == "1m 05s, 3 left  iteration 2: validator | second"
+        assert stream.screen[-1] == "1m 05s, 3 left, 12 tokens  iteration 2: validator | second"
         progress.say("stays")
         progress.step("the next")
         assert "second" not in stream.screen[-1]

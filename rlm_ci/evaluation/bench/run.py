@@ -236,6 +236,7 @@ class BenchJob(PipelineJob):
                 run.set_sandbox(place.name)
             self._servers = self._named_servers(options)
             self._held, self._record = run, record
+            self.progress.written = record.active.shown
             self._episodes = CaseEpisodes(run, record, self._gateway.ledger, self._runs)
             result = benchmark.run(
                 preset,

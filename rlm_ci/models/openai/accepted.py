@@ -1,7 +1,8 @@
 """What an endpoint accepts in a request, as far as its refusals have told.
 
 Compatible endpoints differ: in the name of the cap on an answer, in its largest value, in the order
-of roles that a model's template takes, in the members of a message that they know.
+of roles that a model's template takes, in the members of a message that they know, in whether and
+how they stream.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _UNWANTED: Final = re.compile(
     r"unsupported|not supported|unrecognized|unknown|unexpected|not permitted|not allowed|extra "
     r"(?:fields|inputs|properties)|additional propert|should not|must not"
 )
-_STREAM: Final = re.compile(r"only supports? stream|stream(?:ing)? (?:mode )?(?:is )?required")
+_STREAM: Final = re.compile(r"\bstream(?:ing|ed)?\b")
+_STREAM_OPTIONS: Final = re.compile(r"stream_options|include_usage")
+#: How an endpoint answers a request that it does not take.
+_UNTAKEN: Final = frozenset((400, 403, 404, 405, 406, 415, 422, 501))
 #: Members of a message, and of a call in it, that are of the format.
 _FORMAT: Final = frozenset((
     "role", "content", "name", "tool_calls", "tool_call_id", "id", "type", "function",
@@ -63,7 +67,8 @@ class AcceptedRequests:
         self._was_swapped = False
         self._most: dict[str, int] = {}
         self._alternating: set[str] = set()
-        self._streaming: set[str] = set()
+        self._has_stream_options = True
+        self._unstreamed: set[tuple[str, bool, bool]] = set()
         self._unwanted: set[str] = set()
         #: By model, the tokens that it reads; and prompts by their messages, with their bytes.
         self._reads: dict[str, tuple[int, EndpointRefusedError]] = {}
@@ -88,11 +93,14 @@ class AcceptedRequests:
         if request.model in self._alternating:
             messages = _alternating(messages)
         caps = (request.max_tokens, most, self._most.get(request.model))
+        is_streamed = _kind(request) not in self._unstreamed
+        has_options = is_streamed and self._has_stream_options
         options = {
             "tools": request.tools or None,
             "temperature": request.temperature,
             "response_format": request.response_format,
-            "stream": True if request.model in self._streaming else None,
+            "stream": True if is_streamed else None,
+            "stream_options": {"include_usage": True} if has_options else None,
         }
         return {
             "model": self._own_name(request.model),
@@ -100,6 +108,14 @@ class AcceptedRequests:
             self._cap: min(cap for cap in caps if cap is not None),
             **{name: value for name, value in options.items() if value is not None},
         }
+
+    def count_without_stream(self, request: ModelRequest) -> None:
+        """Heed that a stream had no usage: one that cannot be asked for it is of no use.
+
+        What it has cost would be as unknown as at its worst.
+        """
+        if not self._has_stream_options:
+            self._unstreamed.add(_kind(request))
 
     def learned(
         self, refused: EndpointRefusedError, request: ModelRequest, most: int | None
@@ -120,9 +136,14 @@ class AcceptedRequests:
         if model not in self._alternating and _ALTERNATE.search(text):
             self._alternating.add(model)
             return True, most
-        if model not in self._streaming and _STREAM.search(text):
-            self._streaming.add(model)
-            return True, most
+        if refused.status in _UNTAKEN:
+            said = f"{text} {refused.param}"
+            if self._has_stream_options and _STREAM_OPTIONS.search(said):
+                self._has_stream_options = False
+                return True, most
+            if _kind(request) not in self._unstreamed and _STREAM.search(said):
+                self._unstreamed.add(_kind(request))
+                return True, most
         unwanted = {name for name in _extras(request.messages) if name.casefold() in text}
         if unwanted - self._unwanted and _UNWANTED.search(text):
             self._unwanted |= unwanted
@@ -136,6 +157,11 @@ class AcceptedRequests:
 
 def _said(request: ModelRequest) -> str:
     return sha256(repr((request.model, request.messages)).encode("utf-8", "replace")).hexdigest()
+
+
+def _kind(request: ModelRequest) -> tuple[str, bool, bool]:
+    """What decides whether an answer is streamed: some endpoints stream no calls, or no JSON."""
+    return request.model, bool(request.tools), bool(request.response_format)
 
 
 def _number(match: re.Match[str] | None) -> int | None:

@@ -2,8 +2,8 @@
 
 The package's retries, redirects and typed transforms are off. The first call to a model goes
 through ``client.post``; later ones reuse its URL, key and headers, which take as long to make as
-the rest of a call. Answers are read here, with limits of size and time. ``errors`` decides what
-may be asked again.
+the rest of a call. Answers are read here, with limits of size and time; those that are streamed
+may take as long as tokens come. ``errors`` decides what may be asked again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import uuid
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 
+from rlm_ci.console.active_answers import ActiveAnswer
 from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, context_length
 from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.accepted import AcceptedRequests
 from rlm_ci.models.openai.errors import EndpointRefusedError
+from rlm_ci.models.openai.event_stream import EventStream, is_stream
 from rlm_ci.models.openai.rate_limits import DAY, RateLimits
 from rlm_ci.models.openai.request import (
     DEFAULT_URL,
@@ -42,7 +44,7 @@ from rlm_ci.system.transport import (
     limited,
     redirect_target,
 )
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
@@ -58,6 +60,11 @@ _ERROR_LIMIT: Final = 64 << 10
 _ERROR_SECONDS: Final = 5
 #: As JSON an answer may be six times as long, and must fit into a record of the journal.
 _ANSWER_LIMIT: Final = 8 << 20
+#: A stream is larger than what it says: by what is around each token.
+_AROUND: Final = 16
+#: Seconds for what follows the last token, the usage, and for what follows that, nothing.
+_TAIL: Final = 5
+_NOTHING: Final = 0.5
 _MESSAGE: Final = 300
 #: Headers of the package that no endpoint needs, as those about the machine: each takes time.
 _UNSAID: Final = ("x-stainless-async", "x-stainless-retry-count")
@@ -65,6 +72,8 @@ _UNSAID: Final = ("x-stainless-async", "x-stainless-retry-count")
 
 class RetryLimits(Value):
     """Limits in seconds: of a connection, of one attempt, and of all ``attempts`` together.
+
+    In an answer that is streamed, ``answer`` is the limit up to the first token, and between two.
 
     ``pause`` is the first wait between two attempts, doubled each time; ``longest`` the longest
     wait that an endpoint may ask for. Where it names one for a limit, there may be ``waits``
@@ -78,6 +87,14 @@ class RetryLimits(Value):
     pause: float = 0.5
     longest: float = 60
     waits: int = 12
+
+
+class _Times(Value):
+    """``deadline`` of an answer that comes at once, ``final`` of one whose tokens are seen."""
+
+    deadline: float
+    final: float
+    active: ActiveAnswer
 
 
 class OpenAIModel(Closing):
@@ -136,6 +153,8 @@ class OpenAIModel(Closing):
         self._opened()  # loading the package must not take from the endpoint's time
         limits = (self._patience.total, request.seconds)
         deadline = self._clock() + min(one for one in limits if one is not None)
+        active = request.active or ActiveAnswer(limit=request.seconds)
+        times = _Times(deadline, self._clock() + active.limit, active)
         # The idempotency key of all attempts.
         once = uuid.uuid4().hex
         attempt, most = 1, None
@@ -143,11 +162,13 @@ class OpenAIModel(Closing):
         if (known := self._accepted.too_long(request)) is not None:
             raise self._told(known, request, attempt, deadline)
         while True:
+            body = self._accepted.body(request, most)
             try:
-                return self._ask(request, self._accepted.body(request, most), deadline, once)
+                return self._ask(request, body, times, once)
             except EndpointRefusedError as refused:
                 has_learned, most = self._accepted.learned(refused, request, most)
-                if has_learned:
+                # Another thread may have learned it meanwhile.
+                if has_learned or self._accepted.body(request, most) != body:
                     continue
                 wait = self._wait(refused, attempt, deadline)
                 if refused.limit is not None:
@@ -193,29 +214,46 @@ class OpenAIModel(Closing):
             self._say(f"{refused.limit}: waiting {duration(wait)}")
 
     def _ask(
-        self, request: ModelRequest, body: Mapping[str, Any], deadline: float, once: str
+        self, request: ModelRequest, body: Mapping[str, Any], times: _Times, once: str
     ) -> Completion:
         """One request. Raises EndpointRefusedError if it cost nothing, SpentError if not."""
         began = self._clock()
-        end = min(began + self._patience.answer, deadline)
+        end = min(began + self._patience.answer, times.deadline)
+        stream = EventStream()
         try:
             with self._sent("/chat/completions", end, body, once) as got:
-                value = self._parsed(got)
+                value = self._parsed(got, stream, times)
+            if not stream.tokens and (refused := errors.of_event(value)):
+                raise refused
             completion = responses.whole(value, request.model)
+            if stream.tokens and completion.usage is None:
+                self._accepted.count_without_stream(request)
             responses.require_whole_prompt(value, completion.usage, request.prompt_bytes())
             return completion
-        except DeadlineError:
-            raise SpentError(
-                f"the answer was not whole after {max(0.0, end - began):.3g} seconds",
-                where=self._where(request),
-                hint="allow more time (models.timeout), or lower the cap on tokens of one answer",
-                again=end < deadline,
-            ) from None
-        except RemoteError as error:
+        except (DeadlineError, RemoteError) as failed:
+            if isinstance(failed, DeadlineError):
+                error: RemoteError = self._late(stream, times, began, end)
+            else:
+                error = failed
+            if stream.tokens and isinstance(error, SpentError):
+                error.what += f", after about {count(stream.tokens, 'token')}"
+                error.usage = error.usage or responses.usage_of(stream.usage)
+                error.size = stream.size
             error.where = error.where or self._where(request)
             error.what = self._redact(error.what)[:_MESSAGE]
             error.args = (error.what,)
-            raise
+            raise error from None
+
+    def _late(self, stream: EventStream, times: _Times, began: float, end: float) -> SpentError:
+        """The error of an answer that took too long: as a whole, or between two tokens."""
+        again = end < times.deadline
+        if stream.tokens:
+            end, again = times.final, self._clock() < times.final
+        what = f"the answer was not whole after {max(0.0, end - began):.3g} seconds"
+        if stream.tokens and again:
+            what = f"no token came for {self._patience.answer:.3g} seconds"
+        hint = "allow more time (models.timeout), or lower the cap on tokens of one answer"
+        return SpentError(what, hint=hint, again=again)
 
     @contextmanager
     def _sent(
@@ -274,16 +312,44 @@ class OpenAIModel(Closing):
                 self._composed[path, body["model"]] = RequestComposer(response.request)
         return response
 
-    def _parsed(self, response: httpx2.Response) -> dict[str, Any]:
-        """The JSON object in the body; raises SpentError for one that is too long."""
+    def _parsed(
+        self, response: httpx2.Response, stream: EventStream, times: _Times
+    ) -> dict[str, Any]:
+        """The JSON object in the body, or what its events make, which go to ``stream``.
+
+        Raises SpentError for one that is too long.
+        """
+        import httpx2
+
+        data, streams, is_over = b"", False, False
         try:
-            data = b"".join(limited(response, self._limit))
+            for piece in limited(response, self._limit * _AROUND):
+                data = piece if streams else data + piece
+                streams = streams or is_stream(data)
+                before = stream.tokens
+                added = stream.feed(data) if streams else ""
+                if (stream.size if streams else len(data)) > self._limit:
+                    raise AnswerTooLongError
+                if stream.tokens > before:
+                    times.active.add(added, stream.tokens)
+                    self._extend(self._patience.answer, times)
+                if (stream.reason or stream.is_done) and not is_over:
+                    is_over = stream.is_done
+                    self._extend(_NOTHING if stream.is_done else _TAIL, times)
         except AnswerTooLongError:
             raise SpentError(
                 f"the answer is larger than {self._limit:,} bytes",
                 hint="lower models.max_completion_tokens, or use another model",
             ) from None
-        return responses.parse(data)
+        except (DeadlineError, httpx2.HTTPError):
+            if not (stream.reason or stream.is_done):
+                raise
+        except (ValueError, RecursionError) as error:
+            raise responses.unreadable(error) from None
+        return responses.streamed(stream) if streams else responses.parse(data)
+
+    def _extend(self, seconds: float, times: _Times) -> None:
+        self._deadlines.extend(min(self._clock() + seconds, times.final))
 
     def _opened(self) -> tuple[Any, Any]:
         """The package's client, and its connections."""

@@ -15,7 +15,7 @@ from rlm_ci.text.printable import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Final
+    from typing import Any, Final
 
     from rlm_ci.models.openai.rate_limits import RateLimit
 
@@ -124,6 +124,16 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefuse
         again=status in _REPEATABLE and not spent,
         limit=limit,
     )
+
+
+def of_event(value: Mapping[str, Any]) -> EndpointRefusedError | None:
+    """The refusal that an endpoint sends as the only event of a stream, by its number."""
+    error = value.get("error")
+    told = error if isinstance(error, dict) else {}
+    status = str(told.get("code") or told.get("status_code") or "")
+    if not re.fullmatch("[45][0-9][0-9]", status) or int(status) in GAVE_UP:
+        return None
+    return read(int(status), json.dumps({"error": error}).encode(), {})
 
 
 def explained(refused: EndpointRefusedError, model: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
-"""An answer that came as server-sent events, put together to what a whole one would be.
+"""An answer that comes as server-sent events, put together to what a whole one would be.
 
-Some gateways stream without being asked, and some models answer in no other way.
+Dialects differ: usage in the last event, in each, or in none; calls with and without a number;
+``[DONE]`` or just an end; comments while nothing comes; errors in the middle.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, Final
 
-_BEGINNINGS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
+_BEGINNINGS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
+#: Members that an event may repeat; other texts go on where the last one ended.
+_WHOLE: Final = frozenset(("role", "type", "id", "index", "format"))
 
 
 def is_stream(data: bytes) -> bool:
@@ -20,65 +22,179 @@ def is_stream(data: bytes) -> bool:
     return data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(_BEGINNINGS)
 
 
-def whole(data: bytes) -> dict[str, Any] | None:
-    """The answer of all events; None where its end, or any answer, is missing.
+class EventStream:
+    """Takes the bytes of an answer as they come.
 
-    Raises ValueError and RecursionError for an event that is no JSON.
+    ``tokens`` counts the events with a piece of the answer, ``size`` is how many bytes its text and
+    an event that is not whole have. ``reason`` is why the answer ended; ``is_done``: the endpoint
+    said that nothing follows.
     """
-    answer: dict[str, Any] = {}
-    message: dict[str, Any] = {"role": "assistant", "content": None}
-    reason: object = None
-    for event in _events(data):
-        choices = event.get("choices")
-        answer |= {name: value for name, value in event.items() if value and name != "choices"}
+
+    def __init__(self) -> None:
+        self.tokens = 0
+        self.reason: object = None
+        self.is_done = False
+        self._written = 0
+        self._line = b""  # one that is not whole yet
+        self._data: list[bytes] = []
+        self._answer: dict[str, Any] = {}
+        self._message: dict[str, Any] = {"role": "assistant"}
+        self._calls: list[dict[str, Any]] = []
+
+    def feed(self, data: bytes) -> str:
+        """The text that ``data`` adds to the answer: content, reasoning and arguments of calls.
+
+        Raises ValueError and RecursionError for an event that is no JSON.
+        """
+        *lines, self._line = (self._line + data).split(b"\n")
+        added = "".join(map(self._take, lines))
+        self._written += len(added.encode("utf-8", "surrogatepass"))
+        return added
+
+    def end(self) -> dict[str, Any] | None:
+        """The whole answer; None where its end, or any answer, is missing. Raises as ``feed``."""
+        self.feed(b"\n\n")
+        if "error" not in self._answer and not (self.reason or (self.is_done and self.tokens)):
+            return None
+        message = {"content": None, **_joined(self._message)}
+        if self._calls:
+            message["tool_calls"] = _joined(self._calls)
+        return {**self._answer, "choices": [{"message": message, "finish_reason": self.reason}]}
+
+    @property
+    def size(self) -> int:
+        return self._written + len(self._line)
+
+    @property
+    def usage(self) -> object:
+        """The endpoint's count so far, if it gave one."""
+        return self._answer.get("usage")
+
+    def _take(self, line: bytes) -> str:
+        """The text that a line adds: an empty one ends an event."""
+        name, _, value = line.rstrip(b"\r").partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif name == b"error":  # as older servers of llama.cpp send it
+            self._data.append(b'{"error":%b}' % value)
+        if line.strip() or not self._data:
+            return ""
+        text, self._data = b"\n".join(self._data).strip(), []
+        if self.is_done or not text:
+            return ""
+        if text == b"[DONE]":
+            self.is_done = True
+            return ""
+        event = json.loads(text)
+        return self._add_event(event) if isinstance(event, dict) else ""
+
+    def _add_event(self, event: dict[str, Any]) -> str:
+        choices, groq = event.pop("choices", None), event.pop("x_groq", None)
+        for part in (groq if isinstance(groq, dict) else {}, event):
+            usage, error = part.pop("usage", None), part.get("error")
+            if isinstance(usage, dict):  # some endpoints give its parts one by one
+                existing = self._answer.get("usage", {})
+                self._answer["usage"] = existing | {
+                    name: figure for name, figure in usage.items() if figure
+                }
+            self._answer |= {"error": error} if error else {}
+        self._answer |= {name: value for name, value in event.items() if value}
         choice = choices[0] if isinstance(choices, list) and choices else None
-        if isinstance(choice, dict):
-            delta = choice.get("delta") or choice.get("message")
-            _add(message, delta if isinstance(delta, dict) else {})
-            reason = choice.get("finish_reason") or reason
-    if "error" in answer:
-        return answer
-    if not reason:
-        return None
-    return {**answer, "choices": [{"message": message, "finish_reason": reason}]}
+        if not isinstance(choice, dict):
+            return ""
+        self.reason = choice.get("finish_reason") or self.reason
+        delta = choice.get("delta") or choice.get("message")
+        return self._add_delta(delta) if isinstance(delta, dict) else ""
+
+    def _add_delta(self, delta: dict[str, Any]) -> str:
+        calls = delta.pop("tool_calls", None)
+        parts = (
+            [part for part in calls if isinstance(part, dict)] if isinstance(calls, list) else []
+        )
+        texts = [value for name, value in delta.items() if name not in _WHOLE]
+        self.tokens += bool(parts or any(texts))
+        _grow(self._message, delta)
+        for part in parts:
+            function = part.pop("function", None)
+            function = function if isinstance(function, dict) else {}
+            call = self._call(part, function)
+            _grow(call, {name: value for name, value in part.items() if value != ""})
+            _grow(call["function"], function)
+            texts.append(function.get("arguments"))
+        # Some endpoints name reasoning twice.
+        return "".join(dict.fromkeys(text for text in texts if isinstance(text, str)))
+
+    def _call(self, part: dict[str, Any], function: dict[str, Any]) -> dict[str, Any]:
+        """The call that ``part`` begins, or goes on with.
+
+        Some endpoints give no numbers, and Gemini numbers all 0: another id is another call.
+        """
+        index, identity = part.get("index"), part.get("id")
+        existing = [
+            call for call in self._calls if index is not None and call.get("index") == index
+        ]
+        if identity:
+            same = [call for call in self._calls if call.get("id") == identity]
+            existing = same or [call for call in existing if not call.get("id")]
+        elif index is None:
+            existing = [] if function.get("name") else self._calls
+        if existing:
+            return existing[-1]
+        self._calls.append({"function": {}})
+        return self._calls[-1]
 
 
-def _events(data: bytes) -> Iterator[dict[str, Any]]:
-    for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = [line[5:].removeprefix(b" ") for line in block.split(b"\n") if line[:5] == b"data:"]
-        text = b"\n".join(lines)
-        if text and text.strip() != b"[DONE]":
-            event = json.loads(text)
-            if isinstance(event, dict):
-                yield event
+class _Text(list[str]):
+    """The pieces of one text."""
 
 
-def _add(message: dict[str, Any], delta: dict[str, Any]) -> None:
-    """Add the pieces of an event: texts grow, lists too, calls go by their number."""
-    for name, piece in delta.items():
-        known = message.get(name)
-        if name == "tool_calls" and isinstance(piece, list):
-            calls = message.setdefault(name, [])
-            for number, part in enumerate(one for one in piece if isinstance(one, dict)):
-                _add_call(calls, part, number)
-        elif isinstance(piece, str) and isinstance(known, str) and name != "role":
-            message[name] = known + piece
-        elif isinstance(piece, list) and isinstance(known, list):
-            message[name] = [*known, *piece]
+def _grow(value: dict[str, Any], pieces: dict[str, Any]) -> None:
+    """Add ``pieces``: texts and lists go on; what an event repeats, and other values, replace."""
+    for name, piece in pieces.items():
+        existing = value.get(name)
+        if isinstance(piece, str) and name not in _WHOLE:
+            if not isinstance(existing, list):
+                value[name] = _Text([piece])
+            elif not isinstance(existing, _Text):
+                existing.append({"type": "text", "text": piece})
+            elif name != "name" or [piece] != existing:
+                existing.append(piece)
+        elif isinstance(piece, list):
+            items = existing if isinstance(existing, list) else []
+            if isinstance(existing, _Text):
+                items = [{"type": "text", "text": "".join(existing)}] if any(existing) else []
+            value[name] = items
+            for item in piece:
+                _add_item(items, item)
+        elif name == "function_call" and isinstance(piece, dict):
+            value[name] = existing if isinstance(existing, dict) else {}
+            _grow(value[name], piece)
         elif piece is not None:
-            message[name] = piece
+            value[name] = piece
+        else:
+            value.setdefault(name, None)
 
 
-def _add_call(calls: list[dict[str, Any]], part: dict[str, Any], number: int) -> None:
-    index = part.get("index")
-    index = index if isinstance(index, int) and 0 <= index <= len(calls) else number
-    if index >= len(calls):
-        calls.append({"function": {"name": "", "arguments": ""}})
-    call = calls[index]
-    function = part.get("function")
-    if isinstance(function, dict):
-        for name, piece in function.items():
-            before = call["function"].get(name)
-            joins = isinstance(piece, str) and isinstance(before, str)
-            call["function"][name] = before + piece if joins else (piece or before)
-    call |= {name: value for name, value in part.items() if value and name != "function"}
+def _add_item(items: list[Any], item: Any) -> None:
+    """Add an item of a list, or the pieces of one whose number the list has."""
+    if isinstance(item, dict) and item.get("index") is not None:
+        marks = (item["index"], item.get("type"))
+        same = [
+            other
+            for other in items
+            if isinstance(other, dict) and (other.get("index"), other.get("type")) == marks
+        ]
+        if not same:
+            items.append({})
+        _grow((same or items)[-1], item)
+    else:
+        items.append(item)
+
+
+def _joined(value: Any) -> Any:
+    """``value`` with each text as one."""
+    if isinstance(value, _Text):
+        return "".join(value)
+    if isinstance(value, dict):
+        return {name: _joined(inner) for name, inner in value.items()}
+    return [_joined(inner) for inner in value] if isinstance(value, list) else value

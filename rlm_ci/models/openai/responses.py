@@ -11,12 +11,13 @@ from hashlib import sha256
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import PROMPT_CUT, Completion, SpentError, TokenUsage, thoughts
-from rlm_ci.models.openai import event_stream
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final
+
+    from rlm_ci.models.openai.event_stream import EventStream
 
 #: No context has fewer tokens: an endpoint with a smaller count does not count.
 _LEAST_CONTEXT: Final = 400
@@ -56,22 +57,36 @@ def parse(data: bytes) -> dict[str, Any]:
     if start[:1] == b"<":
         raise RemoteError("the endpoint answered with a web page, not JSON", hint=_URL_HINT)
     try:
-        value = event_stream.whole(data) if event_stream.is_stream(data) else json.loads(data)
-    except RecursionError:
-        raise SpentError("the answer is JSON that is nested too deeply", hint=_LATER) from None
-    except ValueError:
-        raise _lost("the answer is incomplete JSON, or not JSON") from None
-    if value is None and event_stream.is_stream(data):
-        raise _lost("the answer was streamed, and ends before its end")
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(error) from None
     if not isinstance(value, dict):
         raise RemoteError("the answer is not a JSON object", hint=_URL_HINT)
     return value
 
 
+def streamed(stream: EventStream) -> dict[str, Any]:
+    """What the events of an answer make. Raises SpentError."""
+    try:
+        value = stream.end()
+    except (ValueError, RecursionError) as error:
+        raise unreadable(error) from None
+    if value is None:
+        raise _lost("the answer was streamed, and ends before its end")
+    return value
+
+
+def unreadable(error: ValueError | RecursionError) -> SpentError:
+    """The error of an answer, or an event of it, that is no JSON."""
+    if isinstance(error, RecursionError):
+        return SpentError("the answer is JSON that is nested too deeply", hint=_LATER)
+    return _lost("the answer is incomplete JSON, or not JSON")
+
+
 def whole(value: dict[str, Any], model: str) -> Completion:
     """The completion in an answer. Raises SpentError."""
     _no_error(value)
-    usage = _usage(value.get("usage"))
+    usage = usage_of(value.get("usage"))
     choices = value.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise _lost("the answer has no choices", usage)
@@ -171,7 +186,7 @@ def _extra(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
     return extra if size <= _MOST_EXTRA else {}
 
 
-def _usage(value: object) -> TokenUsage | None:
+def usage_of(value: object) -> TokenUsage | None:
     """The endpoint's count; None without a plausible one."""
     if not isinstance(value, dict):
         return None
@@ -207,4 +222,7 @@ def message_of(value: object) -> str:
     for key in ("error", "message", "detail", "code"):
         if isinstance(value, dict) and value.get(key):
             value = value[key]
+    if isinstance(value, list):  # what FastAPI says of each member of a request
+        rows = [row for row in value[:5] if isinstance(row, dict)]
+        return "; ".join(f"{row.get('msg')}: {row.get('loc')}" for row in rows)
     return value if isinstance(value, str) else ""

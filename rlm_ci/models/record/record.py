@@ -14,11 +14,12 @@ import time
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 
+from rlm_ci.console.active_answers import ActiveAnswers
 from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
 from rlm_ci.models import Completion, SpentError
 from rlm_ci.models.record import errors
 from rlm_ci.models.record.index import COMPLETION, VERSION, FactIndex
-from rlm_ci.text.printable import encodable, printable
+from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Final, NoReturn, TypeVar
 
+    from rlm_ci.console.active_answers import ActiveAnswer
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Model, ModelRequest
-    from rlm_ci.models.budget import BudgetUse, Charge, Ledger
+    from rlm_ci.models.budget import BudgetUse, Charge, Ledger, Reservation
     from rlm_ci.models.record.index import Identity
 
     Shaped = TypeVar("Shaped")
@@ -48,7 +50,7 @@ class Record(Closing):
 
     ``calls`` counts the completions asked for now, ``replayed`` those found, ``repeated`` those
     that an earlier process had begun and not ended. ``spent`` is the use of all completions of
-    the run.
+    the run; ``active`` are those that are being written.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Record(Closing):
         self.calls = 0
         self.replayed = 0
         self.repeated = 0
+        self.active = ActiveAnswers()
         self._facts = facts
         self._replay_only = replay_only
         self._redact = redact
@@ -70,6 +73,7 @@ class Record(Closing):
         self._on_answer = on_answer
         self._lock = threading.Lock()
         self._busy: dict[Identity, threading.Event] = {}
+        self._open: set[_OpenCall] = set()
         self._batches = 0
         self._synced = 0.0
 
@@ -183,15 +187,24 @@ class Record(Closing):
     ) -> Completion:
         """The answer of ``model``: found, or reserved in ``ledger``, asked for, and charged.
 
-        A lost answer is charged as if it were whole, and asked for once more. Both take
-        ``seconds``, and what is left of the ledger's minutes, at most. Raises RemoteError,
-        LimitError, ConfigError, StorageError.
+        A lost answer is charged, as if it were whole where that is not known, and asked for once
+        more. Both take ``seconds``, without those in which tokens come, and what is left of the
+        ledger's minutes, at most. Raises RemoteError, LimitError, ConfigError, StorageError.
         """
         identity = (place, completion_key(model.name, request))
         patience = _Patience(seconds)
 
         def produce(begin: Callable[[], None]) -> Mapping[str, Any]:
-            return _ask(model, ledger, request, patience, begin).to_dict()
+            reservation = ledger.reserve(request)
+            active = self.active.begin(ledger.seconds_left())
+            call = _OpenCall(identity, ledger, reservation, active)
+            with self._lock:
+                self._open.add(call)
+            try:
+                with patience.running(active):
+                    return _ask(model, call, patience, begin, self._end).to_dict()
+            finally:
+                self.active.end(active)
 
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -222,7 +235,21 @@ class Record(Closing):
                 self._facts.journal.sync()
 
     def close(self) -> None:
-        """Close the files. Raises StorageError."""
+        """Charge what answers have cost that are left behind, and close the files.
+
+        Raises StorageError.
+        """
+        with self._lock:
+            calls, self._open = self._open, set()
+        for call in calls:
+            if call.active.first is not None:
+                error = SpentError(
+                    f"the run was interrupted, after about {count(call.active.tokens, 'token')} of "
+                    "this answer",
+                    hint="resume the run",
+                )
+                charge = call.ledger.commit(call.reservation, None, size=call.active.bytes)
+                self._fail(COMPLETION, call.identity, error, charge)
         for facts in (self._facts, *self._cache):
             facts.close()
 
@@ -288,13 +315,7 @@ class Record(Closing):
             end()
             charge = error.charge if isinstance(error, _LostError) else None
             cause = error.error if isinstance(error, _LostError) else error
-            told = errors.to_dict(cause, self._redact)
-            failed = {**intent, "type": "failed", "error": told, "charge": None, **times}
-            failed |= {} if charge is None else {"charge": charge.to_dict()}
-            journal.append(failed, durable=charge is not None)
-            if charge is not None:
-                with self._lock:
-                    self._facts.charge(charge)
+            self._fail(kind, identity, cause, charge, times)
             raise
         if kind == COMPLETION:
             with self._lock:
@@ -302,6 +323,31 @@ class Record(Closing):
         kept: dict[str, Any] = _told(dict(value), self._redact)
         self._keep(kind, identity, kept, times)
         return kept
+
+    def _fail(
+        self,
+        kind: str,
+        identity: Identity,
+        error: Exception,
+        charge: Charge | None,
+        times: Mapping[str, int] = {},
+    ) -> None:
+        """Write that a fact was not produced, and what it cost all the same."""
+        place, key = identity
+        record = {"v": VERSION, "type": "failed", "kind": kind, "place": place, "key": key}
+        record |= {"error": errors.to_dict(error, self._redact), **times}
+        record |= {"charge": None if charge is None else charge.to_dict()}
+        self._facts.journal.append(record, durable=charge is not None)
+        if charge is not None:
+            with self._lock:
+                self._facts.charge(charge)
+
+    def _end(self, call: _OpenCall) -> None:
+        """Take a call that has ended. Raises RemoteError where the record was closed before."""
+        with self._lock:
+            if call not in self._open:
+                raise RemoteError("the run has ended", hint="resume the run")
+            self._open.remove(call)
 
     def _keep(
         self,
@@ -394,46 +440,65 @@ class _Patience:
         self.left = left
 
     @contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, active: ActiveAnswer) -> Iterator[None]:
         began = time.monotonic()
         try:
             yield
         finally:
             if self.left is not None:
-                self.left = max(0.0, self.left - (time.monotonic() - began))
+                waited = time.monotonic() - began - active.flowed()
+                self.left = max(0.0, self.left - waited)
+
+
+class _OpenCall:
+    """A call that is under way: its place and key, and the room that it has in a ledger."""
+
+    def __init__(
+        self, identity: Identity, ledger: Ledger, reservation: Reservation, active: ActiveAnswer
+    ) -> None:
+        self.identity = identity
+        self.ledger = ledger
+        self.reservation = reservation
+        self.active = active
 
 
 def _ask(
     model: Model,
-    ledger: Ledger,
-    request: ModelRequest,
+    call: _OpenCall,
     patience: _Patience,
     begin: Callable[[], None],
+    end: Callable[[_OpenCall], None],
 ) -> Completion:
-    """One call, reserved before and charged after. Raises _LostError, or the model's error."""
-    reservation = ledger.reserve(request)
+    """One call, charged after it. Raises _LostError, or the model's error."""
+    ledger, reservation = call.ledger, call.reservation
     limits = [one for one in (patience.left, ledger.seconds_left()) if one is not None]
     try:
         begin()
-        with patience.running():
-            completion = model.complete(
-                request.replace(
-                    seconds=min(limits, default=None),
-                    max_tokens=reservation.most.completion_tokens,
-                )
+        completion = model.complete(
+            reservation.request.replace(
+                seconds=min(limits, default=None),
+                max_tokens=reservation.most.completion_tokens,
+                active=call.active,
             )
+        )
     except SpentError as error:
-        charge = ledger.commit(reservation, error.usage)
+        end(call)
+        charge = ledger.commit(reservation, error.usage, size=error.size)
         over = ledger.out_of_time()
         again = error.again and over is None
         raise _LostError(over or error, charge, again=again) from None
     except RemoteError:
+        end(call)
         ledger.release(reservation)
         ledger.require_time()
         raise
-    except BaseException:
-        ledger.release(reservation)
+    except BaseException as error:
+        # What a signal has left behind is charged when the record is closed.
+        if isinstance(error, Exception) or call.active.first is None:
+            end(call)
+            ledger.release(reservation)
         raise
+    end(call)
     charge = ledger.commit(reservation, completion.usage)
     costs = {"cost": charge.cost, "uncached_cost": charge.uncached_cost}
     return completion.replace(usage=charge.usage, **costs)

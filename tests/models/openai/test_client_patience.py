@@ -159,7 +159,8 @@ ENDLESS: dict[str, Reply] = {
 def test_a_drip_does_not_outlast_the_patience(
     client: Client, llm: ModelServer, reply: Reply, bound: str
 ) -> None:
-    """Explicit timeouts; total attempts and wall time bounded by us."""
+    """Explicit timeouts; total attempts and wall time bounded by us, where no token is seen."""
+    llm.streams = False
     llm.script([reply] * 3)
     patience = SHORT.replace(attempts=1)
     request = question()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rlm_ci.models import SpentError
-from rlm_ci.models.openai import event_stream
+from rlm_ci.models.openai import responses
+from rlm_ci.models.openai.event_stream import EventStream
 from testing.loopback_model.replies import Raw
 from testing.loopback_model.server import ModelServer
 from testing.model_clients import Client, question
@@ -61,12 +62,14 @@ def test_an_answer_in_pieces_is_one_answer(client: Client, llm: ModelServer) -> 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (events({"content": "half"}, reason=None), "ends before its end"),
+        (events({"content": "half"}, reason=None)[: -len(b"data: [DONE]\n\n")],
+         "ends before its end, after about 1 token "),
         (b'data: {"choices": [{"delta": {"content": "half"}\n\n', "not JSON"),
         (b'data: {"error": {"message": "overloaded"}}\n\n', "overloaded"),
+        (b'data: {"error": {"message": "overloaded", "code": 504}}\n\n', "overloaded"),
         (b": nothing\n\n", "ends before its end"),
     ],
-)
+)  # fmt: skip
 def test_a_stream_without_its_end_is_no_answer(
     client: Client, llm: ModelServer, body: bytes, words: str
 ) -> None:
@@ -76,10 +79,94 @@ def test_a_stream_without_its_end_is_no_answer(
     assert caught.value.again
 
 
-def test_calls_without_a_number_go_by_their_place() -> None:
-    call = {"id": "c1", "function": {"name": "read", "arguments": "{}"}}
-    other = {"id": "c2", "function": {"name": "list", "arguments": "{}"}}
-    answer = event_stream.whole(events({"tool_calls": [call, other]}, reason="tool_calls"))
+def assembled(*deltas: dict[str, Any], size: int = 1 << 20) -> dict[str, Any]:
+    """The message of a stream of ``deltas`` that comes in pieces of ``size`` bytes."""
+    stream, data = EventStream(), events(*deltas)
+    for start in range(0, len(data), size):
+        stream.feed(data[start : start + size])
+    answer = stream.end()
     assert answer is not None
-    calls = answer["choices"][0]["message"]["tool_calls"]
-    assert [one["function"]["name"] for one in calls] == ["read", "list"]
+    message: dict[str, Any] = answer["choices"][0]["message"]
+    return message
+
+
+READ = {"id": "c1", "function": {"name": "read", "arguments": "{}"}}
+LIST = {"id": "c2", "function": {"name": "list", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [{"tool_calls": [READ, LIST]}],
+        [{"tool_calls": [READ]}, {"tool_calls": [LIST]}],
+        [{"tool_calls": [{**READ, "index": 0}]}, {"tool_calls": [{**LIST, "index": 0}]}],
+        [{"tool_calls": [{**READ, "index": 1}]}, {"tool_calls": [{**LIST, "index": 2}]}],
+        [{"tool_calls": [{**READ, "id": ""}]}, {"tool_calls": [{**LIST, "id": None}]}],
+        # Pieces without a number go on with the last call; a name that is repeated is one.
+        [
+            {"tool_calls": [{"id": "c1", "function": {"name": "read", "arguments": "{"}}]},
+            {"tool_calls": [{"id": "c1", "function": {"name": "read", "arguments": "}"}}]},
+            {"tool_calls": [{"id": "c2", "function": {"name": "list", "arguments": ""}}]},
+            {"tool_calls": [{"function": {"arguments": "{"}}]},
+            {"tool_calls": [{"function": {"name": None, "arguments": "}"}}]},
+        ],
+        [
+            {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "re"}}]},
+            {"tool_calls": [{"index": 1, "id": "c2", "function": {"name": "list"}}]},
+            {"tool_calls": [{"index": 0, "function": {"name": "ad", "arguments": "{}"}}]},
+            {"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]},
+        ],
+    ],
+)
+def test_calls_are_told_apart_however_they_are_numbered(deltas: list[dict[str, Any]]) -> None:
+    functions = [call["function"] for call in assembled(*deltas)["tool_calls"]]
+    assert functions == [
+        {"name": "read", "arguments": "{}"}, {"name": "list", "arguments": "{}"},
+    ]  # fmt: skip
+
+
+def test_a_list_that_comes_in_pieces_is_what_it_is_without_a_stream() -> None:
+    thought = {"type": "reasoning.text", "index": 0, "format": "f-1"}
+    message = assembled(
+        {"reasoning_details": [{**thought, "text": "Let ", "signature": None}]},
+        {"reasoning_details": [{**thought, "text": "me", "signature": None}]},
+        {"reasoning_details": [{**thought, "signature": "c2ln"}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "index": 0, "data": "x"}]},
+    )
+    assert message["reasoning_details"] == [
+        {**thought, "text": "Let me", "signature": "c2ln"},
+        {"type": "reasoning.encrypted", "index": 0, "data": "x"},
+    ]
+
+
+def test_text_and_parts_of_content_may_follow_each_other() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    message = assembled({"content": ""}, {"content": [thought]}, {"content": "he"},
+                        {"content": "llo"})  # fmt: skip
+    assert responses.whole({"choices": [{"message": message}]}, "m").text == "hello"
+    message = assembled({"content": "he"}, {"content": [{"type": "text", "text": "llo"}]})
+    assert responses.whole({"choices": [{"message": message}]}, "m").text == "hello"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+def test_an_event_may_come_in_pieces_of_any_size(size: int) -> None:
+    deltas = [{"content": "« é »\r\n"}, {"content": "\u2028 two", "reasoning": "🙂"}]
+    assert assembled(*deltas, size=size) == assembled(*deltas)
+    assert assembled(*deltas, size=size)["content"] == "« é »\r\n\u2028 two"
+
+
+def test_what_was_added_is_told_as_it_comes() -> None:
+    stream = EventStream()
+    data = events({"role": "assistant", "content": ""}, {"content": "two "}, {"reasoning": "r"})
+    assert stream.feed(data[:-20]) + stream.feed(data[-20:]) == "two r"
+    assert (stream.tokens, stream.size) == (2, 5)
+    assert (stream.reason, stream.is_done) == ("stop", True)
+    assert stream.feed(events({"content": "more"})) == "", "nothing follows the end"
+
+
+def test_a_stream_that_says_that_it_is_done_needs_no_reason() -> None:
+    stream = EventStream()
+    stream.feed(events({"content": "hi"}, reason=None))
+    answer = stream.end()
+    assert answer is not None
+    assert responses.whole(answer, "m").text == "hi"

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from testing.leftovers import eventually
-from testing.loopback_model import shapes
+from testing.loopback_model import shapes, streams
 from testing.loopback_model.replies import Answer, Raw, Reply, refusal
+from testing.loopback_model.streams import StreamForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     Script = Iterable[Reply] | Callable[["Asked"], Reply]
 
 _AZURE = re.compile(r"/openai/deployments/([^/]+)/chat/completions")
-_CHUNK = 12
 
 
 @dataclass
@@ -88,6 +88,11 @@ class ModelServer:
         self.beside: dict[str, Any] = {}
         #: A parameter that this endpoint does not know.
         self.unknown_parameter: str | None = None
+        #: How it streams, and whether it does when it is asked to.
+        self.stream_form = StreamForm()
+        self.streams = True
+        #: What it says instead of streaming an answer to a request, if anything.
+        self.refuses_stream: Callable[[Asked], Raw | None] = lambda _asked: None
         self.lock = threading.Lock()
         self.port = 0
         self._server: _Listener | None = None
@@ -197,6 +202,8 @@ class ModelServer:
                 code="unsupported_parameter",
                 param=name,
             )
+        if asked.body.get("stream") and (refused := self.refuses_stream(asked)):
+            return refused
         model = unquote(azure[1]) if azure else asked.body["model"]
         if self.models and model not in self.models:
             return refusal(404, f"The model `{model}` does not exist", code="model_not_found")
@@ -278,33 +285,6 @@ class ModelServer:
         return {**body, **answer.more}
 
 
-def chunks(body: dict[str, Any], *, with_usage: bool) -> Iterator[dict[str, Any]]:
-    """A whole answer as a stream sends it."""
-    head = {key: body[key] for key in ("id", "created", "model")}
-    head["object"] = "chat.completion.chunk"
-
-    def chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
-        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
-
-    choice = body["choices"][0]
-    message = choice["message"]
-    yield chunk({"role": "assistant", "content": ""})
-    text = message["content"] or ""
-    for start in range(0, len(text), _CHUNK):
-        yield chunk({"content": text[start : start + _CHUNK]})
-    for index, call in enumerate(message.get("tool_calls", ())):
-        function = call["function"]
-        first = {**call, "index": index, "function": {**function, "arguments": ""}}
-        yield chunk({"tool_calls": [first]})
-        written = function["arguments"]
-        for start in range(0, len(written), _CHUNK):
-            part = {"index": index, "function": {"arguments": written[start : start + _CHUNK]}}
-            yield chunk({"tool_calls": [part]})
-    yield chunk({}, choice["finish_reason"])
-    if with_usage and "usage" in body:
-        yield {**head, "choices": [], "usage": body["usage"]}
-
-
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
@@ -371,7 +351,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         time.sleep(reply.delay)
         whole = service.completion(reply, asked)
-        if asked.body.get("stream"):
+        if asked.body.get("stream") and service.streams and "choices" not in reply.more:
             self._send_stream(reply, whole, asked)
         else:
             self._send_raw(Raw(200, whole, drip=reply.drip), asked)
@@ -415,12 +395,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_stream(self, reply: Answer, whole: dict[str, Any], asked: Asked) -> None:
         asked.status = 200
+        form = self.server.service.stream_form
         options = asked.body.get("stream_options") or {}
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
-        self.send_header("Connection", "close")
+        self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        self.close_connection = True
-        parts = list(chunks(whole, with_usage=bool(options.get("include_usage"))))
-        lines = [b"data: " + json.dumps(part).encode() + b"\n\n" for part in parts]
-        self._drip(iter([*lines, b"data: [DONE]\n\n"]), reply.drip)
+        parts = streams.events(whole, form, with_usage=bool(options.get("include_usage")))
+        framed = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts]
+        if reply.drip:
+            self._drip(iter(framed), reply.drip)
+        else:
+            self.wfile.write(b"".join(framed))
+            self.wfile.flush()
+        time.sleep(form.linger)
+        if form.cut is None:
+            self.wfile.write(b"0\r\n\r\n")
+            self.wfile.flush()
+        else:
+            self.close_connection = True
