@@ -26,7 +26,6 @@ from rlm_ci.wiki.run import WikiJob
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
