@@ -262,14 +262,13 @@ class ReviewObjective:
         is_prompt = node.scope.kind == PROMPT  # other leaves have its files
         # A sliced file counts once.
         files = [one for one in task.texts if one.line_start == 1 and not is_prompt]
-        # Files that only a prompt may show.
-        unknown = sorted({one.path for one in files if is_read and not is_whole} - known)
+        paths = {one.path for one in files}
+        # What prompts show is looked at if they are read, which the root knows.
+        here = paths if is_read and is_whole else known - (self._shown() if is_read else set())
+        unknown = sorted(paths - here) if is_read else []
         metrics = {
             "files": len(files),
-            "looked": sum(
-                (one.path in known or (is_read and is_whole)) and one.path not in lacking
-                for one in files
-            )
+            "looked": sum(one.path in here - lacking for one in files)
             + (self._read(unknown, lacking) if node.parent is None else 0),
             "bytes": 0 if is_prompt else sum(len(text.content) for text in task.texts),
             "claims": len(looked.findings),
@@ -392,9 +391,13 @@ class ReviewObjective:
         is_whole = node.parent is None or (node.scope.kind == PROMPT and len(self._prompts) == 1)
         return [one for one in self.options["domains"] if one != ARCHITECTURE or is_whole]
 
+    def _shown(self) -> set[str]:
+        """The files for which prompts answer."""
+        return {path for one in self._prompts.values() for path in one.paths}
+
     def _read(self, unknown: Iterable[str], uncovered: Iterable[str]) -> int:
-        """How many files that no analyzer knows were in prompts, now or in an earlier review."""
-        shown = {path for one in self._prompts.values() for path in one.paths}
+        """How many of some files were in prompts that were read, now or in an earlier review."""
+        shown = self._shown()
         lost = {path for path, _ in self._missing}.union(uncovered, self._too_many)
         return sum(path in shown or not self._is_unread(path) for path in set(unknown) - lost)
 
@@ -438,7 +441,8 @@ class ReviewObjective:
             node.id,
             COMPLETED,
             _summary(found, metrics),
-            1.0,  # the solver takes what its children come to, if that is less
+            # The solver takes what its children come to, if that is less.
+            1.0 if ask is None or not is_root or self._changed is None else _sureness(metrics),
             found,
             notes=notes,
             uncovered=uncovered,
@@ -506,6 +510,11 @@ def _confidence(task: LeafTask, known: Container[str], *, is_read: bool) -> floa
         total += size
         weighted += size * sure
     return round(weighted / total, 4) if total else 1.0
+
+
+def _sureness(metrics: Mapping[str, float]) -> float:
+    """How sure we are at most: files that no model has read count half."""
+    return _READ * (1 + metrics["looked"] / metrics["files"]) / 2 if metrics["files"] else 1.0
 
 
 def _summary(found: Sequence[TracedFinding], metrics: Mapping[str, float]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from posixpath import splitext
+from textwrap import shorten
 
 from rlm_ci.recursion.coverage import refusal
 from rlm_ci.recursion.nodes import FAILED, PARTIAL
@@ -50,7 +51,7 @@ _MOST = 1_000
 _ROWS = 40
 _NOT_SEEN = 100
 #: Characters of a reason in a summary.
-_REASON = 200
+_REASON = 400
 #: Lines of a quote, and of an output, that are shown; characters of code.
 _QUOTED = 12
 _OUTPUT_LINES = 40
@@ -129,7 +130,7 @@ def _why(result: NodeResult) -> str:
     ((first, _),) = reasons.most_common(1)
     others = len(reasons) - 1
     more = f", and {count(others, 'other reason')}" if others else ""
-    return f": {printable(first)[:_REASON]}{more}"
+    return f": {shorten(printable(first), _REASON, placeholder=' …')}{more}"
 
 
 def _by_ending(paths: Sequence[str]) -> str:

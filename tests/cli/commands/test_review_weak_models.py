@@ -112,7 +112,12 @@ def test_an_answer_of_which_nothing_holds_leaves_its_part_unread(
         ended.stdout.split()
     )
     assert "Clean" not in ended.stdout
+    assert "0 findings in 0 of 1 file" in ended.stdout
     assert stage.cli("replay", "latest", "--check").code == 0
+    again = stage.cli("review", "--base", "HEAD~1", "--model", "m", "--format", "json", env=env)
+    [part] = again.json()["parts"]
+    assert part["metrics"]["looked"] == 0
+    assert part["metrics"]["confidence"] < 0.5
 
 
 def test_a_prompt_that_the_endpoint_cut_was_not_read(stage: Stage, llm: ModelServer) -> None:

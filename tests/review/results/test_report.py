@@ -130,6 +130,19 @@ def test_nobody_who_looked_is_not_a_clean_bill() -> None:
     assert results_report.part(by_file({}), options()).state is None
 
 
+def test_a_reason_ends_with_a_word() -> None:
+    words = " ".join(f"word{number}," for number in range(90))
+    others = tuple((f"{number}.py", f"other {number}") for number in range(3))
+    for reason in (f"remote: {words} (http://127.0.0.1/v1)", "remote: (http://127.0.0.1/v1)"):
+        result = by_file({"a.py": "x = 1\n"})
+        result = result.replace(uncovered=(("a.py", reason), ("b.py", reason), *others))
+        told = results_report.part(result, options()).summary.partition("in full: ")[2]
+        first, _, more = told.rpartition(", and ")
+        assert more == "3 other reasons"
+        assert 0 < len(first) <= 400
+        assert set(first.removesuffix(" …").split()) <= set(reason.split())
+
+
 def test_files_that_nobody_looks_at_are_told_and_not_covered(llm: ModelServer) -> None:
     some = {"a.py": "x = 1\n", "c/1.c": "int x;\n", "c/2.c": "int y;\n", "README": "Read me\n"}
     result = by_file(some)
