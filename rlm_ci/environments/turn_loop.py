@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.environments import tool_calls
+from rlm_ci.environments import tool_calls, written_calls
 from rlm_ci.environments.rewards import MISSING_ARGUMENT, UNSUPPORTED_ACTION
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, printable
@@ -166,7 +166,10 @@ class Actions:
 
 
 class TurnLoop:
-    """One model in one environment; ``answers`` reads its calls."""
+    """One model in one environment; ``answers`` reads its calls.
+
+    With ``takes_words``, an answer in plain words, without a call, ends the loop as its result.
+    """
 
     def __init__(
         self,
@@ -178,8 +181,10 @@ class TurnLoop:
         answers: AnswerFormat,
         watcher: LoopWatcher | None = None,
         translate: Translate | None = None,
+        takes_words: bool = False,
     ) -> None:
         self._complete = complete
+        self._takes_words = takes_words
         self._watcher = watcher or LoopWatcher()
         self._actions = Actions(environment, self._watcher)
         self._model = model
@@ -212,6 +217,9 @@ class TurnLoop:
             if self._translate is not None:
                 calls = list(map(self._translate, calls))
             understood, wrong, done = self._act_on(history, completion, calls, turn)
+            if not calls and self._is_result(completion):
+                self._watcher.answered(turn, completion)
+                return LoopEnd(completion.text, "", turn)
             if not calls:
                 wrong = self._nothing_called(completion)
                 history.correct(wrong)
@@ -255,6 +263,10 @@ class TurnLoop:
     def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
         """See ``Actions.checked``."""
         return self._actions.checked(call)
+
+    def _is_result(self, completion: Completion) -> bool:
+        is_whole = completion.finish_reason != "length"
+        return self._takes_words and is_whole and written_calls.is_plain(completion.text)
 
     def _nothing_called(self, completion: Completion) -> str:
         wrong, remedy = self._answers.missing(self._actions.names)

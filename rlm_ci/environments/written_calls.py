@@ -28,9 +28,18 @@ _HARMONY = re.compile(
 )
 _NAMES = ("name", "tool", "tool_name", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
+#: What no plain answer has: the beginning of a call, though it may be wrong or cut off.
+_SIGN = re.compile(
+    r"\"(?:action|tool|tool_name|arguments)\"\s*:|<tool_call>|<function=|\[TOOL_CALLS\]|<\|"
+)
 #: What servers and templates put around the name of a tool.
 _PREFIX = re.compile(r"(?:functions|default_api|tools?)[.:/]")
 _SUFFIX = re.compile(r"<\|.*", re.DOTALL)
+
+
+def is_plain(text: str) -> bool:
+    """Whether ``text`` says something, and no sign of a call is in it."""
+    return bool(text.strip()) and _SIGN.search(text) is None
 
 
 def calls_in(text: str, schemas: Mapping[str, Mapping[str, Any]]) -> list[Pair]:

@@ -194,4 +194,5 @@ class EpisodeTerms:
             "id": session_id,
             "history": record["histories"],
             "summaries": record["compacted_summaries"],
+            "takes_words": True,
         }

@@ -67,6 +67,50 @@ def test_a_bad_id_and_a_damaged_session_are_errors(tmp_path: Path) -> None:
     assert session.forget()
 
 
+class Talker:
+    """A connector that says each of its texts, and then that it is done."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+
+    def generate_response(self, _prompt: str) -> str:
+        done = {"action": "final", "final_response": "done"}
+        return self.texts.pop(0) if self.texts else json.dumps(done)
+
+
+class Engine:
+    def execute_code(self, _code: str) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("environment", ["generic", "pure_rlm"])
+@pytest.mark.parametrize(
+    "words", ["Your name is Ada.", "Like this:\n\n```sh\nprint(1)\n```\n\nor `{}`."]
+)
+def test_words_without_an_action_are_the_answer(
+    tmp_path: Path, environment: str, words: str
+) -> None:
+    runner = RLMRunner(Talker(words), Engine(), workdir=tmp_path)
+    result = runner.run_chat_turn("What is my name?", environment=environment)
+    assert (result.completed, result.final_response) == (True, words)
+    record = runner.get_chat_session()
+    assert record is not None
+    assert record["history_count"] == 1
+
+
+@pytest.mark.parametrize(
+    "attempt", ['{"action": "run_code", "code": "x', '<tool_call>{"name": "run"', ""]
+)
+def test_an_action_that_went_wrong_is_no_answer(tmp_path: Path, attempt: str) -> None:
+    runner = RLMRunner(Talker(attempt), Engine(), workdir=tmp_path)
+    assert runner.run_chat_turn("What is my name?").final_response == "done"
+
+
+def test_words_are_no_answer_to_a_task(tmp_path: Path) -> None:
+    runner = RLMRunner(Talker("I would rather talk."), Engine(), workdir=tmp_path)
+    assert runner.run_task("Count the lines.").final_response == "done"
+
+
 def test_a_turn_knows_what_was_said_before(tmp_path: Path) -> None:
     prompts: list[str] = []
 
@@ -74,10 +118,6 @@ def test_a_turn_knows_what_was_said_before(tmp_path: Path) -> None:
         def generate_response(self, prompt: str) -> str:
             prompts.append(prompt)
             return json.dumps({"action": "final", "final_response": f"answer {len(prompts)}"})
-
-    class Engine:
-        def execute_code(self, _code: str) -> str:
-            return ""
 
     runner = RLMRunner(Connector(), Engine(), workdir=tmp_path)
     runner.run_chat_turn("My name is Ada.")

@@ -14,7 +14,7 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.errors import UsageError
 from rlm_ci.evaluation.bench import compare, comparison_report, generators, summary, text
 from rlm_ci.evaluation.bench import run as benchmarks
-from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, WINDOW, BenchOptions
+from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, BenchOptions
 from rlm_ci.evaluation.bench.compare import Gates
 from rlm_ci.evaluation.bench.packs import catalogue
 from rlm_ci.evaluation.planted_bugs import benchmark, generate, recording
@@ -77,8 +77,8 @@ _RUN = (
          kind="integer", minimum=0, metavar="N"),
     _own("tokens", "another length for all contexts that are generated, in tokens; makes another "
          "suite", kind="integer", minimum=generators.SHORTEST, metavar="N"),
-    _own("context_tokens", "tokens that the model can read in one prompt, for the direct baseline "
-         f"(default: as the table of models has it, else {WINDOW:,})", kind="integer",
+    _own("context_tokens", "tokens that the model reads, with its answer, for the direct baseline "
+         "(default: models.context_tokens, or what its endpoint says)", kind="integer",
          minimum=1024, metavar="N"),
     _own("environment", "environment for all cases, instead of their own", metavar="NAME"),
     _own("framework", "adapter of a framework", metavar="NAME"),

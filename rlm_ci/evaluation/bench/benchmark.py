@@ -14,6 +14,7 @@ from rlm_ci.evaluation.bench import direct, prepare, summary
 from rlm_ci.evaluation.bench.scoring import hidden_tests, scorers
 from rlm_ci.evaluation.bench.scoring.score import CaseAnswer, Score
 from rlm_ci.evaluation.results import RLMBenchmarkResult
+from rlm_ci.models import context_length
 from rlm_ci.runs.manifest import timestamp
 from rlm_ci.system import files
 from rlm_ci.text.printable import clip
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     Entry = Mapping[str, Any]
 
 DIRECT = "direct-llm"
-#: Tokens that most models can read.
-WINDOW = 128_000
 MODES = ("native", "harness", DIRECT)
 STRATEGIES = ("tool_call", "codemode")
 #: Characters of an answer that are kept.
@@ -47,7 +46,7 @@ _PATIENCE = 3
 class BenchOptions(Value):
     """How cases are run; None leaves to a case what it says itself.
 
-    ``context_tokens`` is what the model can read in one prompt, ``WINDOW`` for None. ``seed`` and
+    ``context_tokens`` is what the model can read, with its answer. ``seed`` and
     ``tokens`` change what is generated, and so the suite. ``judge_model`` scores by rubrics.
     """
 
@@ -102,7 +101,8 @@ class BenchServices(Value):
 
     ``run_case`` makes one attempt (not needed for ``direct-llm``), ``ask`` puts one prompt to the
     model, ``judge`` to the one that scores by rubrics. ``recorded`` returns the result of the
-    attempt at a place, made once. ``clean`` redacts, ``step`` shows progress.
+    attempt at a place, made once. ``clean`` redacts, ``step`` shows progress. An answer to ``ask``
+    may have ``answer_tokens``.
     """
 
     model: str
@@ -114,6 +114,7 @@ class BenchServices(Value):
     clean: Callable[[str], str] = str
     step: Callable[[str], None] | None = None
     now: Callable[[], float] = time.time
+    answer_tokens: int = 16_384
 
 
 class _StoppedError(Exception):
@@ -296,8 +297,10 @@ class _Benchmark:
         return entry
 
     def _direct(self, prepared: PreparedCase, entry: dict[str, Any]) -> bool:
-        window = self._options.context_tokens or WINDOW
-        answered = direct.answer(prepared, self._services.ask, window)
+        services = self._services
+        window = self._options.context_tokens or context_length.DEFAULT
+        most = context_length.answer_tokens(window, services.answer_tokens)
+        answered = direct.answer(prepared, services.ask, window, most)
         reply = answered.reply
         entry |= {
             "steps": 1,

@@ -17,7 +17,7 @@ from rlm_ci.environments.mcp.tools import PREFIX as MCP
 from rlm_ci.environments.names import environment_of
 from rlm_ci.errors import OK, ConfigError, DamagedError, LimitError, RemoteError
 from rlm_ci.evaluation.bench import benchmark, confidence, prepare, summary, text
-from rlm_ci.evaluation.bench.benchmark import WINDOW, BenchOptions, BenchServices
+from rlm_ci.evaluation.bench.benchmark import BenchOptions, BenchServices
 from rlm_ci.evaluation.bench.case_episodes import CaseEpisodes
 from rlm_ci.evaluation.bench.generators.seeded import CONTEXT
 from rlm_ci.evaluation.bench.packs import catalogue, pack
@@ -26,8 +26,8 @@ from rlm_ci.evaluation.episodes import trajectory
 from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import models_of
-from rlm_ci.models import ModelRequest, prices
-from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.models import ModelRequest, context_length
+from rlm_ci.models.gateway import Gateway, context_of, provider_of, require_endpoint
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines import budget_increase, definition, load, stored_runs
@@ -207,11 +207,8 @@ class BenchJob(PipelineJob):
         own = self._caller.model if self._caller else None
         model = settings.model or (own.model if own else "")
         if options.context_tokens is None:
-            window = (
-                prices.context_window(address.endpoint.own_name(model), address.endpoint.base_url)
-                or WINDOW
-            )
-            options = options.replace(context_tokens=window)
+            context = context_of(address, model, own)
+            options = options.replace(context_tokens=context.tokens)
         is_bundled = preset.source in catalogue.aliases().values()
         return BenchTerms(
             preset.name,
@@ -295,7 +292,9 @@ class BenchJob(PipelineJob):
         )
 
     def _services(self, options: BenchOptions) -> BenchServices:
-        settings = self.settings
+        settings, window = self.settings, options.context_tokens or context_length.DEFAULT
+        wanted = settings.models.max_completion_tokens
+        self._answer_tokens = context_length.answer_tokens(window, wanted)
         return BenchServices(
             self._gateway.model,
             self._ask,
@@ -305,6 +304,7 @@ class BenchJob(PipelineJob):
             recorded=self._recorded,
             clean=self._held.redactor.text,
             step=self.progress.step,
+            answer_tokens=self._answer_tokens,
         )
 
     def _recorded(self, place: str, made: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -318,8 +318,7 @@ class BenchJob(PipelineJob):
 
     def _ask(self, prompt: str, model: str | None = None) -> Reply:
         messages = ({"role": "user", "content": prompt},)
-        most = self.settings.models.max_completion_tokens
-        request = ModelRequest(model or self._gateway.model, messages, most)
+        request = ModelRequest(model or self._gateway.model, messages, self._answer_tokens)
         # Each at a place of its own: a repeat is asked again.
         said = self._gateway.complete(request, f"{self._attempt}/{next(self._numbers)}")
         usage = said.usage

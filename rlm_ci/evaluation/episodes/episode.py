@@ -229,8 +229,14 @@ class Episode(LoopWatcher):
             answers=setup.answers,
             watcher=self,
             translate=setup.translate,
+            takes_words=self._node.parent is None and self._is_conversation(),
         )
         return self._loop
+
+    def _is_conversation(self) -> bool:
+        """Whether words are an answer: in a chat, but for one of before that was so."""
+        session = self._services.options.session
+        return session is not None and session.get("takes_words") is True
 
     def _framework(
         self, name: str, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits

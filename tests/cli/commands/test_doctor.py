@@ -196,6 +196,9 @@ def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None
         served.script([refusal(401, "no such key")])
         ended = cli(*args, env=environ)
         assert (ended.code, "no such key" in ended.stdout) == (4, True), ended
+        served.script([Answer("ready", delay=5)])
+        ended = cli(*args, env={**environ, "RLM_CI_MODELS_TIMEOUT": "1"})
+        assert (ended.code, "not whole after 1 seconds" in ended.stdout) == (4, True), ended
     assert cli("doctor", "mine").code == 2
     assert cli("doctor", "--model").code == 4
     unset = cli("doctor", "--model", "groq:llama")
