@@ -68,10 +68,12 @@ _LONGEST_QUOTE = 1000
 _TOLD = {
     "merged": ("test", "now part of another"),
     "copied": ("test", "gone from one file, and the same in another"),
+    "rewritten": ("test", "written anew, so that only a reader can compare them"),
     "obsolete": ("test", "changed or gone with the code that it names"),
     "expected": ("test", "with an expected value that changed together with the code"),
     "reasoned": ("test", "skipped with a reason"),
-    "explained": ("comment", "that silences a tool, with a reason"),
+    "explained": ("comment or setting", "that silences a tool, with a reason"),
+    "renamed-job": ("job of CI", "with another name, for which a required check may stand"),
 }
 _COUNTED = ("moved", "renamed", *_TOLD)
 #: The hint for a file of tests that cannot be read any more.
@@ -148,7 +150,8 @@ def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -
     """Tests that a revert takes back with the code are no weakening."""
     from rlm_ci.checks._reverts import taken_back
     from rlm_ci.guard import weaker
-    from rlm_ci.guard.weakened_tests.compare import OBSOLETE, REMOVED, WEAKENED
+    from rlm_ci.guard.collected.not_run import REMOVED
+    from rlm_ci.guard.weakened_tests.compare import OBSOLETE, WEAKENED
 
     product = [path for path in sides.contents if weaker.is_product(path)]
     found = taken_back(changes, sides.contents, product, _LIMIT)

@@ -31,13 +31,25 @@ _COMMENT = r"(?:^|(?<=\s))(?:#(?!!?\[)|//|/\*)|#!?\["
 _ONLY_COMMENT = r"\s*(?:#(?!!?\[)|//|/\*|\*)"
 #: What a test of types says of a line that must not pass, and where such tests are.
 _EXPECTED = "@ts-expect-error"
-_OF_TYPES = re.compile(r"\.(?:test|spec)-d\.|(?:^|/)(?:dts?-tests?|type-?tests?|test-d)/")
+_OF_TYPES = re.compile(
+    r"\.(?:test|spec)-d\.|(?:^|/)(?:dts?-tests?|type-?tests?|test-d)/|\btypes?[.-]?(?:test|spec)\."
+    r"|(?:^|/)(?:tests?|__tests__)/(?:.*/)?(?:typings?|types?|typescript)(?:[.-]\w+)?[/.]"
+)
+#: A comment that has a type checker look at more of one file, and how those begin that silence it.
+_STRICTER = re.compile(
+    r"(?m)^[ \t]*(?:#|//) ?(?=(?:pyright|mypy): ?strict|@ts-check)(pyright|mypy|@ts)"
+)
 #: Files of tests that are read as text.
 _DATA = re.compile(r"(?:^|/)(?:testdata|__fixtures__|tests?/(?:.*/)?(?:data|fixtures))/")
 #: Words that say why, set off by a sign.
 _REASON = (
     r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=[^\W_])"
     r".{0,80}?\w\w.{0,200}\s.{0,200}\w\w"
+)
+#: Words of a comment that is about a tool, and not about the code.
+_OF_TOOLS = re.compile(
+    r"(?i)\b(?:tsc|tsgo|mypy|pyright|ruff|flake8|pylint|e?s?lint\w*|clippy|prettier|coverage|typescript"
+    r"|type.?check\w*|suppress\w*|ignor\w+|disabl\w+|silenc\w+|false.positive\w*|complain\w*)\b"
 )
 #: Lines above the code that are looked at, and characters of a line.
 _MOST_ABOVE, _LONGEST = 20, 500
@@ -73,7 +85,8 @@ class _Side(Row):
         for one in reversed(self.own[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
             if not re.match(_ONLY_COMMENT, one):
                 break
-            if not one.lstrip().startswith("///"):  # what Rust documents is the code
+            is_of_code = one.lstrip().startswith("///")  # what Rust documents is the code
+            if not (is_of_code or _STRICTER.match(one)):
                 found.append(one.strip())
         return " ".join(reversed(found))
 
@@ -112,13 +125,15 @@ def found(
         ]
     explained = list[Weakening]()
     known: dict[str, set[frozenset[str]]] = {}
+    stricter: dict[str, tuple[str, ...]] = {}
     told: dict[tuple[str, str], list[int]] = {}
     for path, before, after, line in new:
         if line.silencers and path not in known:
             known[path] = {_words(_code(one)) for one in before.own if one}
+            stricter[path] = _stricter(before, after)
         has_reason = bool(line.silencers) and _is_explained(after, line, known[path])
         for one in line.silencers:
-            if has_reason or _is_heeded(one, heeded):
+            if has_reason or _is_heeded(one, heeded) or one.kind.startswith(stricter[path]):
                 explained.append(Weakening(EXPLAINED, one.what[:100], path, one.line))
             elif not (one.what == _EXPECTED and _OF_TYPES.search(path)):
                 told.setdefault((path, one.what), []).append(one.line)
@@ -136,6 +151,14 @@ def _is_heeded(one: Silencer, heeded: Iterable[str]) -> bool:
     """Whether nothing had to be silenced before: its tool, or its rule, was off for all."""
     rule = one.what.removeprefix(one.kind).strip(" :=[]()")
     return any(one.kind == new or (rule and rule.startswith(new)) for new in heeded)
+
+
+def _stricter(before: _Side, after: _Side) -> tuple[str, ...]:
+    """How comments begin that silence a checker which looks at more of this file by now."""
+    text = "\n".join(after.own) if any(before.lines) else ""
+    checkers = {one[1] for one in _STRICTER.finditer(text)}
+    begins = [begin for checker in checkers for begin in (f"# {checker}", "# type", checker)]
+    return tuple(begins)
 
 
 class _Gone:
@@ -235,11 +258,13 @@ def _is_explained(after: _Side, line: _Line, known: Collection[frozenset[str]]) 
     """Whether the comment says why, or one that came with it, above code that was there."""
     text = after.lines[line.number - 1][:_LONGEST]
     start = re.search(_COMMENT, text)
-    if _says_why(text[start.start() :] if start else text):
+    if says_why(text[start.start() :] if start else text):
         return True
+    above = after.above(line.number)
     is_known = (_code(text) != "" and line.code in known) or re.match(r"\s*#!?\[", text)
-    return bool(is_known) and _says_why(after.above(line.number))
+    return bool(is_known or _OF_TOOLS.search(above)) and says_why(above)
 
 
-def _says_why(comment: str) -> bool:
+def says_why(comment: str) -> bool:
+    """Whether a comment has words beside what silences a tool."""
     return re.search(_REASON, lint_silencing.stripped(comment[:_LONGEST])) is not None

@@ -55,7 +55,7 @@ _SETTINGS = frozenset(
         ".codecov.yml", "codecov.yaml", ".codecov.yaml", "Makefile", ".flake8", "ruff.toml",
         ".ruff.toml", "mypy.ini", ".mypy.ini", "pylintrc", ".pylintrc", "Cargo.toml", "cargo.toml",
         "biome.json", "biome.jsonc", ".oxlintrc.json", "pom.xml", "build.gradle",
-        "build.gradle.kts", "nextest.toml", ".simplecov",
+        "build.gradle.kts", "nextest.toml", ".simplecov", ".golangci.yml", ".golangci.yaml",
     )
 )  # fmt: skip
 #: How the names of more settings begin.
@@ -80,6 +80,10 @@ _SHORT = (
     r"|^[ \t]+(?:pub |readonly |public |private )?([A-Za-z]\w{3,60})\??: ?[^\n=;{]{1,120}?"
     r"(?: = [^\n]{1,80})?[,;]?$"
 )
+#: Where the tests begin in a file of Rust.
+_TESTS = re.compile(r"(?m)^#\[cfg\(test\)\]\s+mod ")
+#: A name of several parts: no other word is written so.
+_LONG_NAME = re.compile(r"\b(?=\w{6})(?:[A-Za-z]\w*(?:_[A-Za-z]|[a-z][A-Z])|_[a-z])\w*")
 #: What code says when it refuses something; tests quote it.
 _REFUSED = (
     r"(?:\braise [\w.]{1,80}|\bthrow new \w{1,80}|\berrors\.New|\bErrorf|\bpanic!?|\bbail!)"
@@ -141,7 +145,8 @@ def compared(
     result = ComparedTests()
     old, new = (TreeSide(changes, rest, old=is_old) for is_old in (True, False))
     if tests:
-        changed = CodeChange(code_changed, cache(lambda: _gone(code)), rest, (old, new))
+        gone, unsaid = cache(lambda: _gone(code)), cache(lambda: _unsaid(code))
+        changed = CodeChange(code_changed, gone, unsaid, rest, (old, new))
         result = compare.compare(tests, changed)
         result = result.replace(weakenings=_not_default(result.weakenings, new, product))
     found += collected.narrowed(changes, old, new)
@@ -169,7 +174,9 @@ def compared(
         from rlm_ci.guard.loosened import silenced_rules
 
         heeded = silenced_rules.tightened(settings)
-        found += silenced_rules.switched_off(settings)
+        gone_paths = {one.path for one in changes if one.after is None}
+        for off in silenced_rules.switched_off(settings, gone_paths):
+            (notes if off.rule == new_silencers.EXPLAINED else found).append(off)
         unread = silenced_rules.not_read(settings)
         result = result.replace(not_read=(*result.not_read, *unread))
     silenced, explained = new_silencers.found(written, heeded)
@@ -178,7 +185,8 @@ def compared(
     if runs:
         from rlm_ci.guard.loosened import ci_jobs, ci_matrix
 
-        found += ci_jobs.weakened(runs, rest)
+        for lost in ci_jobs.weakened(runs, rest, settings):
+            (notes if lost.rule == ci_jobs.RENAMED_JOB else found).append(lost)
         found += ci_matrix.narrowed(runs, new)
         result = result.replace(not_read=(*result.not_read, *ci_jobs.not_read(runs)))
     return result.replace(weakenings=(*result.weakenings, *found), notes=tuple(notes))
@@ -213,19 +221,36 @@ def _has_tests(change: TextChange) -> bool:
     )
 
 
+def _without_tests(change: TextChange) -> TextChange:
+    """A file without the module of tests that ends it, as in Rust."""
+    if not change.path.endswith(".rs"):
+        return change
+    before, after = (text and _TESTS.split(text)[0] for text in (change.before, change.after))
+    return change.replace(before=before, after=after)
+
+
 def _gone(code: Iterable[TextChange]) -> frozenset[str]:
     """Names, keys and messages of errors that the code had, and has no more.
 
     Keys and messages are there as words of a test, too.
     """
     before, after, short, words = set[str](), set[str](), set[str](), set[str]()
-    for one in code:
+    for one in map(_without_tests, code):
         before |= _names(one.before or "")
         after |= _names(one.after or "")
         found = re.finditer(_SHORT, one.before or "", re.MULTILINE)
         short |= {f'"{key[2]}' if key[2] else key[3] for key in found}
         words |= set(re.findall(r"\w+", one.after or ""))
     return frozenset((before - after) | {key for key in short if key.lstrip('"') not in words})
+
+
+def _unsaid(code: Iterable[TextChange]) -> frozenset[str]:
+    """Names of several parts that the code said anywhere, and says no more."""
+    before, after = set[str](), set[str]()
+    for one in map(_without_tests, code):
+        before.update(_LONG_NAME.findall(one.before or ""))
+        after.update(_LONG_NAME.findall(one.after or ""))
+    return frozenset(before - after)
 
 
 def _names(text: str) -> set[str]:

@@ -37,7 +37,8 @@ def test_a_comment_that_silences_a_tool_is_told_once_a_file() -> None:
 
 def test_a_line_that_a_test_of_types_forbids_is_no_silence() -> None:
     line = "// @ts-expect-error\nf(1)\n"
-    assert silenced(TextChange("dts-test/f.test-d.ts", "", line)) == []
+    for path in ("dts-test/f.test-d.ts", "test/module/typings/index.ts", "test/types.test.ts"):
+        assert silenced(TextChange(path, "", line)) == []
     assert silenced(TextChange("src/f.ts", "", line)) == ["silences a tool: @ts-expect-error"]
 
 
@@ -148,6 +149,22 @@ def test_one_with_no_reason_is_told(case: str) -> None:
     weaker, explained = found([TextChange(*UNEXPLAINED[case])])
     assert weaker
     assert explained == []
+
+
+@pytest.mark.parametrize(
+    ("first", "comment", "is_told"),
+    [
+        ("# pyright: strict", "# pyright: ignore[reportUnknown]", False),
+        ("# pyright: strict", "# noqa: E501", True),
+        ("# pyright: basic", "# pyright: ignore[reportUnknown]", True),
+        ("", "# pyright: ignore[reportUnknown]", True),
+    ],
+)
+def test_a_checker_that_looks_at_more_of_a_file_may_be_silenced_in_it(
+    first: str, comment: str, *, is_told: bool
+) -> None:
+    assert bool(silenced(TextChange(PY, "x = 1\n", f"{first}\nx = f()  {comment}\n"))) is is_told
+    assert silenced(TextChange(PY, None, f"{first}\nx = f()  {comment}\n")) != []
 
 
 #: By language, what its linter obeys.

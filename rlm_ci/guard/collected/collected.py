@@ -48,6 +48,12 @@ def lost_by(old_path: str, new_path: str, old: TreeSide, new: TreeSide) -> str:
     return runner if is_collected is False else ""
 
 
+def leaves_out(path: str, tree: TreeSide) -> bool:
+    """Whether no runner takes tests from a file, for certain."""
+    reader = _READERS.get(path[path.rfind(".") :])
+    return reader is not None and reader(path, tree)[0] is False
+
+
 def _python(path: str, tree: TreeSide) -> tuple[bool | None, str]:
     from rlm_ci.guard.collected import pytest_tests
 

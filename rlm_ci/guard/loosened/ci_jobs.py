@@ -52,6 +52,25 @@ _CHORE = re.compile(
 )
 
 
+#: The kind of a note: a job whose work another name stands for.
+RENAMED_JOB = "renamed-job"
+#: Words of a job's steps, and those that nearly every job has.
+_WORK = re.compile(r"(?:[\w.-]+/)+[\w.-]+(?=@)|(?<![\w/@-])[\w-]{2,}(?![\w/@-])")
+_EVERY_JOB = frozenset(
+    (
+        "actions/checkout", "actions/setup-python", "actions/setup-node", "actions/setup-go",
+        "runs-on", "ubuntu-latest", "windows-latest", "macos-latest", "steps", "uses", "with",
+        "run", "name", "strategy", "matrix", "env", "if", "needs", "python-version",
+        "node-version", "go-version", "fetch-depth", "persist-credentials", "false", "true",
+        "permissions", "contents", "read", "timeout-minutes", "fail-fast", "cache", "latest",
+    )
+)  # fmt: skip
+#: Files of task runners that CI starts.
+_TASKS = re.compile(
+    r"(?:^|/)(?:tox\.ini|noxfile\.py|Makefile|package\.json|pyproject\.toml|justfile)$"
+)
+
+
 class _Job(Value):
     id: str
     name: str
@@ -67,9 +86,16 @@ def not_read(changes: Sequence[TextChange]) -> Iterator[tuple[str, str]]:
             yield one.path, "jobs in flow style ({...} or [...]) are compared by their words alone"
 
 
-def weakened(changes: Sequence[TextChange], rest: RestOfTree | None = None) -> Iterator[Weakening]:
-    """How these files of CI judge less than before; ``rest`` has what they may call."""
-    yield from _lost_tools(changes, rest or RestOfTree())
+def weakened(
+    changes: Sequence[TextChange],
+    rest: RestOfTree | None = None,
+    settings: Sequence[TextChange] = (),
+) -> Iterator[Weakening]:
+    """How these files of CI judge less than before; ``rest`` has what they may call.
+
+    ``settings`` are the changed files of task runners. A job with another name is a note.
+    """
+    yield from _lost_tools(changes, rest or RestOfTree(), settings)
     yield from _lost_jobs(changes)
     for change in changes:
         if change.after is not None and _WORKFLOW.search(change.path):
@@ -86,10 +112,13 @@ def weakened(changes: Sequence[TextChange], rest: RestOfTree | None = None) -> I
                 yield Weakening(CI_WEAKENED, message, change.path)
 
 
-def _lost_tools(changes: Sequence[TextChange], rest: RestOfTree) -> Iterator[Weakening]:
+def _lost_tools(
+    changes: Sequence[TextChange], rest: RestOfTree, settings: Sequence[TextChange]
+) -> Iterator[Weakening]:
     """Tools that CI ran: as many others may have taken their place.
 
-    One that a file runs to which CI leads by now, and did not before, is none of them.
+    One that a file runs to which CI leads by now, and did not before, is none of them; nor is one
+    that the same change has a task runner start.
     """
     was, now = dict[str, TextChange](), dict[str, TextChange]()
     for change in changes:
@@ -100,6 +129,11 @@ def _lost_tools(changes: Sequence[TextChange], rest: RestOfTree) -> Iterator[Wea
         wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
         for text in rest.read(wanted).values() if wanted else ():
             now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
+        for one in settings:
+            if _TASKS.search(one.path):
+                known = set((one.before or "").split("\n"))
+                new = (line for line in (one.after or "").split("\n") if line not in known)
+                now.update(dict.fromkeys(tools("\n".join(new)) & was.keys(), changes[0]))
     lost = sorted(was.keys() - now.keys())
     for tool in lost[len(now.keys() - was.keys()) :]:
         side = "old" if was[tool].after is None else "new"
@@ -118,26 +152,49 @@ def _led_to(texts: Iterable[str | None]) -> set[str]:
 
 
 def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
-    """Jobs whose name in a required check is gone; none stands for a job that no change starts."""
+    """Jobs whose name in a required check is gone; none stands for a job that no change starts.
+
+    One that another job of another name took over, or that has a name of its own by now, is a note.
+    """
     workflows = [one for one in changes if _WORKFLOW.search(one.path)]
     now = {_filled(job.name) for one in workflows for job in _jobs(one.after or "")}
+    known = {job.name for one in workflows for job in _jobs(one.before or "")}
+    added = [
+        _work(job, one.after or "")
+        for one in workflows
+        for job in _jobs(one.after or "")
+        if job.name not in known and _starts_with_changes(_block(one.after or "", "on"))
+    ]
     for one in workflows:
         if not _starts_with_changes(_block(one.before or "", "on")):
             continue
-        kept = {job.id: job.name for job in _jobs(one.after or "")}
+        kept = {job.id for job in _jobs(one.after or "")}
         for job in _jobs(one.before or ""):
             if _filled(job.name) in now or _is_chore(job, one.before or ""):
                 continue
-            became = f"has the name {kept[job.id]!r} now" if job.id in kept else "is gone"
-            message = f"the job {job.name!r} {became}: a required check may stand for it"
-            yield Weakening(CI_WEAKENED, message, one.path, job.line, "old")
+            work = _work(job, one.before or "")
+            message = f"the job {job.name!r} is gone: a required check may stand for it"
+            if job.id in kept or any(2 * len(work & other) > len(work) for other in added):
+                yield Weakening(RENAMED_JOB, job.name, one.path, job.line, "old")
+            else:
+                yield Weakening(CI_WEAKENED, message, one.path, job.line, "old")
+
+
+def _work(job: _Job, text: str) -> set[str]:
+    """What a job does, in words: its actions without their versions, and what it runs."""
+    return set(_WORK.findall(_body(job, text))) - _EVERY_JOB
+
+
+def _body(job: _Job, text: str) -> str:
+    """The lines of a job below its name."""
+    lines = text.split("\n")[job.line :]
+    end = next((at for at, one in enumerate(lines) if re.match(r" {0,2}[^\s#]", one)), len(lines))
+    return "\n".join(lines[:end])
 
 
 def _is_chore(job: _Job, text: str) -> bool:
     """Whether a job has the name of what tidies pull requests up, and runs no tool that judges."""
-    lines = text.split("\n")[job.line :]
-    after = next((at for at, one in enumerate(lines) if re.match(r" {0,2}[^\s#]", one)), len(lines))
-    return _CHORE.search(f"{job.id} {job.name}") is not None and not tools("\n".join(lines[:after]))
+    return _CHORE.search(f"{job.id} {job.name}") is not None and not tools(_body(job, text))
 
 
 def _filled(name: str) -> str:

@@ -45,6 +45,8 @@ _FEWER = re.compile(
     r"|\b(?:excludeTestsMatching|excludeTags?)\b|\bexclude\s*\(?\s*[\"'][^\"'\n]*Test"
     r"|\btest\b[^{}\n]{0,60}\{[^{}]*\benabled\s*=\s*false"
 )
+#: A job of a workflow.
+_JOB = re.compile(r"(?m)^  ([\w-]+):[ \t]*(?:#.*)?$")
 #: What the exit code of a tool is lost by, on its line.
 _SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*[\"']?$|\bset \+e\b")
 _PIPE = re.compile(r"(?<!\|)\|&?\s*(?:tee|cat|grep|tail|head|sed|awk|ts|less)\b")
@@ -83,8 +85,18 @@ def _more(find: Find, changes: Iterable[TextChange]) -> Iterator[tuple[TextChang
     for change in changes:
         known, found = (find(change.path, text or "") for text in (change.before, change.after))
         left += max(0, len(known) - len(found))
-        more += [(change, line) for line in found[len(known) :]]
+        more += [(change, line) for line in found[len(known) :] if not _is_of_new_job(change, line)]
     yield from more[left:]
+
+
+def _is_of_new_job(change: TextChange, line: int) -> bool:
+    """Whether a line of a workflow is one of a job that was added to those which stay."""
+    was, now = (
+        {one[1]: text.count("\n", 0, one.start()) + 1 for one in _JOB.finditer(text)}
+        for text in (change.before or "", change.after or "")
+    )
+    job = max((name for name in now if now[name] <= line), key=now.__getitem__, default="")
+    return job != "" and job not in was and bool(was) and was.keys() <= now.keys()
 
 
 def _by(pattern: re.Pattern[str]) -> Find:

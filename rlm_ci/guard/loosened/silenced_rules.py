@@ -6,15 +6,17 @@ import json
 import re
 from collections import Counter
 from functools import lru_cache
+from itertools import pairwise
 from operator import attrgetter
 
 from rlm_ci.guard.lint_silencing import SILENCED
+from rlm_ci.guard.new_silencers import EXPLAINED, says_why
 from rlm_ci.guard.protected import config_sections
 from rlm_ci.guard.weakening import Weakening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from rlm_ci.guard.weakening import TextChange
 
@@ -33,7 +35,7 @@ _OFF = re.compile(
     r"(?:^|[.-])(?:ignore|extend-ignore|disable|disable_error_code|omit|exclude|extend-exclude"
     r"|exclude_lines|exclude_also|skips|per-file-ignores)(?:$|\.)"
 )
-_ON = re.compile(r"(?:^|\.)(?:select|extend-select|enable|enable_error_code|source)$")
+_ON = re.compile(r"(?:^|\.)(?:select|extend-select|enable|enable_error_code|(?<!paths\.)source)$")
 #: Switches by which a tool says less, and more.
 _LESS = re.compile(r"(?:^|\.)(?:ignore_errors|ignore_missing_imports|skip_empty|exit-zero)$")
 _MORE = re.compile(
@@ -52,6 +54,9 @@ _RULED = re.compile(
 )
 #: A plugin whose rules have its name in front.
 _PLUGIN = re.compile(r"\beslint-plugin-([\w-]{2,60})")
+#: The file of Go's linters, and those that it may enable.
+_LINTERS = re.compile(r"(?:^|/)\.golangci\.ya?ml$")
+_ENABLED = re.compile(r"(?m)^ *- ([a-z][\w-]{2,40})$")
 _STRICT = re.compile(r"\"(strict\w*|noImplicit\w+|noUnused\w+|noUnchecked\w+)\"\s{0,4}:\s{0,4}true")
 _TSCONFIG = re.compile(r"(?:^|/)tsconfig[\w.]*\.json$")
 #: Files that are all of one tool, and sectioned ones.
@@ -67,10 +72,11 @@ def is_read(path: str) -> bool:
     return any(one.search(path) for one in (_SETTINGS, _RULED, _TSCONFIG))
 
 
-def switched_off(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+def switched_off(changes: Sequence[TextChange], gone: Collection[str] = ()) -> Iterator[Weakening]:
     """What the configuration says by now that makes a tool report less.
 
-    A rule that is selected in the same change may be left out somewhere: that is no less.
+    A rule that is selected in the same change may be left out somewhere: that is no less. Nor is
+    the new path of a file that stood at one of ``gone``. What says why beside it is a note.
     """
     known, chosen = Counter[str](), Counter[str]()
     for change in changes:
@@ -79,19 +85,37 @@ def switched_off(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     for change in changes:
         chosen.subtract(map(_last, _heeded(change.path, change.before or "")))
     fresh = tuple(rule for rule, number in chosen.items() if number > 0 and rule)
+    moved = {path.rpartition("/")[2] for path in known if path in gone}
     for change in changes:
         tools = {_tool(name) for name in _settings(change.path, change.before or "")}
         found = []
         for what in _silent(change.path, change.after or ""):
             known[_last(what)] -= 1
             is_adopted = _RULED.search(change.path) is None and _tool(what) not in tools
-            if known[_last(what)] < 0 and not is_adopted and not _last(what).startswith(fresh):
+            is_moved = "/" in what and what.rpartition("/")[2] in moved
+            is_fresh = _last(what).startswith(fresh)
+            if not (known[_last(what)] >= 0 or is_adopted or is_moved or is_fresh):
                 found.append(what)
-        if found:
-            more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
-            shown = ", ".join(one[:100] for one in found[:_NAMED])
-            yield Weakening(SILENCED, f"switches off: {shown}{more}", change.path)
+        why = [one for one in found if _has_reason(_last(one), change)]
+        for rule, told in ((SILENCED, [one for one in found if one not in why]), (EXPLAINED, why)):
+            if told:
+                more = f" and {len(told) - _NAMED:,} more" if len(told) > _NAMED else ""
+                shown = ", ".join(one[:100] for one in told[:_NAMED])
+                yield Weakening(rule, f"switches off: {shown}{more}", change.path)
     yield from _no_more(changes)
+
+
+def _has_reason(rule: str, change: TextChange) -> bool:
+    """Whether a comment beside a rule in a new line, or right above it, says why it is off."""
+    known = set((change.before or "").split("\n"))
+    lines = ["", *(change.after or "").split("\n")]
+    pattern = re.compile(rf"(?<![\w-]){re.escape(rule)}(?![\w-])(.*)")
+    found = ((above, pattern.search(line)) for above, line in pairwise(lines) if line not in known)
+    return any(
+        says_why(one[1]) or (above.strip().startswith(("#", "//")) and says_why(above))
+        for above, one in found
+        if one
+    )
 
 
 def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
@@ -111,6 +135,9 @@ def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
         if _RULED.search(one.path):
             plugins.update({f"{name}/" for name in _PLUGIN.findall(one.after or "")})
             plugins.subtract({f"{name}/": 2 for name in _PLUGIN.findall(one.before or "")})
+        if _LINTERS.search(one.path):
+            plugins.update(_ENABLED.findall(one.after or ""))
+            plugins.subtract(dict.fromkeys(re.findall(r"[\w-]+", one.before or ""), 2))
     rules |= set(+plugins)
     return tuple(rules - {""} | {_COMMENTS[tool] for tool in tools & _COMMENTS.keys()})
 
@@ -175,7 +202,8 @@ def _is_off(change: TextChange, name: str) -> bool:
 
 def _heeded(path: str, text: str) -> list[str]:
     if _TSCONFIG.search(path):
-        return [f"{one[1]} " for one in _STRICT.finditer(text)]
+        plain = re.sub(r"(?m)//.*$", "", text)
+        return [f"{one[1]} " for one in _STRICT.finditer(plain)]
     found = []
     for name, value in _settings(path, text).items():
         if _ON.search(name):

@@ -189,7 +189,8 @@ def tools(text: str) -> set[str]:
     """The tools that judge which a text names, but for its comments."""
     lines = (line for line in text.split("\n") if not line.lstrip().startswith("#"))
     found = (one for line in lines for one in TOOLS.finditer(line))
-    return {(one["tool"] or one["task"]).replace("run ", "") for one in found}
+    names = ((one["tool"] or one["task"]).replace("run ", "") for one in found)
+    return {name.replace("ruff format", "ruff-format") for name in names}
 
 
 def commands(path: str, text: str) -> Iterator[TestCommand]:

@@ -69,9 +69,14 @@ class Case(Value):
         return self.name.rpartition(".")[2]
 
     @cached_property
+    def code(self) -> str:
+        """Its source without lines that are comments."""
+        return re.sub(_COMMENT, "", self.text)
+
+    @cached_property
     def words(self) -> Mapping[str, int]:
         """The words of its source, each with how often it is there."""
-        return words_of(re.sub(_COMMENT, "", self.text))
+        return words_of(self.code)
 
     @cached_property
     def size(self) -> int:
@@ -80,7 +85,7 @@ class Case(Value):
     @cached_property
     def body(self) -> str:
         """Its source without comments, blanks and its own name."""
-        text = "".join(re.sub(_COMMENT, "", self.text).split())
+        text = "".join(self.code.split())
         return text.replace(self.last_name, "", 1)
 
 

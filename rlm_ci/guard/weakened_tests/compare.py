@@ -11,6 +11,8 @@ from collections import Counter
 from functools import cached_property
 from operator import itemgetter
 
+from rlm_ci.guard.collected import collected, not_run
+from rlm_ci.guard.collected.not_run import REMOVED
 from rlm_ci.guard.weakened_tests import rewritten
 from rlm_ci.guard.weakened_tests.cases import (
     READ_BY_STATEMENTS,
@@ -23,11 +25,11 @@ from rlm_ci.guard.weakened_tests.cases import (
 )
 from rlm_ci.guard.weakened_tests.strength import (
     EXACT,
-    NOTHING,
     PRESENCE,
-    conditions,
+    asked,
+    asked_now,
     is_check,
-    shape,
+    nearest,
     strength,
 )
 from rlm_ci.guard.weakening import RestOfTree, Weakening
@@ -43,15 +45,15 @@ if TYPE_CHECKING:
     from rlm_ci.guard.collected.tree_side import TreeSide
     from rlm_ci.guard.weakening import TextChange
 
-REMOVED = "test-removed"
-SKIPPED = "test-skipped"
-FOCUSED = "test-focused"
 WEAKENED = "assertion-weakened"
 #: Kinds of notes: what happened to a test, and is no weakening.
 MOVED, RENAMED, MERGED = "moved", "renamed", "merged"
-OBSOLETE, EXPECTED, REASONED, COPIED = "obsolete", "expected", "reasoned", "copied"
+OBSOLETE, EXPECTED, COPIED = "obsolete", "expected", "copied"
+REWRITTEN = "rewritten"
 
 _SHOWN = 120
+#: What a package of its own has in its folder.
+_MANIFESTS = ("package.json", "pyproject.toml", "Cargo.toml", "go.mod", "pom.xml")
 #: The part of the words of a test that another one must have to have taken it in; a list of cases.
 _TAKEN, _TAKEN_LISTED = 0.75, 0.5
 #: What fails a test by itself, and letters of a text that says what a claim is about.
@@ -74,10 +76,14 @@ class ComparedTests(Value):
 
 
 class CodeChange(Value):
-    """The rest: whether code changed, which names are defined no more, what stays as it is."""
+    """The rest: whether code changed, which names are defined no more, what stays as it is.
+
+    ``unsaid`` gives the names that the code says no more, whether it defined them or not.
+    """
 
     changed: bool = False
     gone: Callable[[], frozenset[str]] = frozenset
+    unsaid: Callable[[], frozenset[str]] = frozenset
     rest: RestOfTree = RestOfTree()
     #: Both sides, to ask which tests a runner collects.
     sides: tuple[TreeSide, TreeSide] | None = None
@@ -147,9 +153,12 @@ class _Comparing:
         for place, test, path, kept in self.pairs:
             if test.text != kept.text or self.old[place].tables != self.new[path].tables:
                 self._weaker(place, test, path, kept)
-        self._not_collected()
-        self._left_out()
-        self._focused()
+        files = self.old, self.new
+        if self.code.sides:
+            self.found += not_run.not_collected(self.pairs, *files, self.code.sides)
+        for one in not_run.left_out(self.pairs, *files):
+            (self.notes if one.rule == not_run.REASONED else self.found).append(one)
+        self.found += not_run.focused(*files)
         found = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
         return ComparedTests(tuple(found), tuple(self.notes), tuple(self.not_read))
 
@@ -220,23 +229,58 @@ class _Comparing:
                 obsolete[path] += 1
             else:
                 gone.append((path, test))
+        gone = self._without_whole_files(gone, obsolete)
+        copies = self._copies({test.last_name for _, test in gone}) if gone else []
+        anew = self._written_anew(gone)
+        for path, test in gone:
+            if id(test) in anew or rewritten.runs_nothing(test, self.old[path]):
+                continue
+            if self.code.sides and collected.leaves_out(path, self.code.sides[0]):
+                continue
+            if kind := self._became(path, test, copies):
+                self._note(kind, path, test, "old")
+            else:
+                what = f"{test.name[:_SHOWN]} is gone"
+                self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
+
+    def _without_whole_files(
+        self, gone: list[tuple[str, Case]], obsolete: Counter[str]
+    ) -> list[tuple[str, Case]]:
+        """Without those of files that went with the code that most of their tests name."""
         left = Counter(path for path, _ in gone)
-        # A file goes as a whole with the code that most of its tests name.
         whole = {
             path for path, n in obsolete.items() if n > left[path] and not self.new[path].cases
         }
         for path, test in gone:
             if path in whole:
                 self._note(OBSOLETE, path, test, "old")
-        gone = [one for one in gone if one[0] not in whole]
-        copies = self._copies({test.last_name for _, test in gone}) if gone else frozenset()
-        anew = self._written_anew(gone)
-        for path, test in gone:
-            if (test.last_name, test.body) in copies:
-                self._note(COPIED, path, test, "old")
-            elif id(test) not in anew and not rewritten.runs_nothing(test, self.old[path]):
-                what = f"{test.name[:_SHOWN]} is gone"
-                self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
+        return [one for one in gone if one[0] not in whole]
+
+    def _became(self, path: str, test: Case, copies: Iterable[Case]) -> str:
+        """The kind of note for a test that is gone; "" if it is lost."""
+        changed = self.code.changed
+        if any(rewritten.is_copy(test, one, code_changed=changed) for one in copies):
+            return COPIED
+        if any(rewritten.is_of_table(test, one) for one in self.new[path].cases):
+            return MERGED
+        if changed and (self._is_unsaid(rewritten.names(test)) or self._is_of_gone_package(path)):
+            return OBSOLETE
+        return REWRITTEN if changed and rewritten.stands_in(test, self.added, path) else ""
+
+    def _is_unsaid(self, words: Iterable[str]) -> bool:
+        """Whether one of the words is a name that the code says no more, and no test either."""
+        named = self.code.unsaid().intersection(words)
+        return not all(any(word in one.words for one in self._now()) for word in named)
+
+    def _is_of_gone_package(self, path: str) -> bool:
+        """Whether a test went with the manifest of its package."""
+        if not self.code.sides:
+            return False
+        before, after = self.code.sides
+        return any(
+            (folder := before.nearest_folder(name, path)) and not after.read(folder + name)
+            for name in _MANIFESTS
+        )
 
     def _is_inherited(self, path: str, test: Case) -> bool:
         """Whether the class of a test has it from a base class by now."""
@@ -267,19 +311,15 @@ class _Comparing:
         self.added = [place for place in self.added if id(place[1]) not in taken]
         return frozenset(id(test) for _, test, _ in found)
 
-    def _copies(self, names: Collection[str]) -> frozenset[tuple[str, str]]:
-        """Name and body of the tests with these names that run in files that did not change."""
-        found = set[tuple[str, str]]()
+    def _copies(self, names: Collection[str]) -> list[Case]:
+        """The tests with these names that run in files that did not change."""
+        found = []
         for path, text in self.code.rest.with_names(names):
             file = read(path, text) if can_read(path) else CaseFile()
             left_out = {one.owner for one in file.skips}
             if not file.focused and "" not in left_out:
-                found |= {
-                    (one.last_name, one.body)
-                    for one in file.cases
-                    if left_out.isdisjoint(one.name.split("."))
-                }
-        return frozenset(found)
+                found += [one for one in file.cases if left_out.isdisjoint(one.name.split("."))]
+        return found
 
     def _now(self) -> Iterator[Case]:
         for file in self.new.values():
@@ -301,18 +341,27 @@ class _Comparing:
         lost = [
             one
             for one in _more(was.claims, now.claims)
-            if not self._gained[one[1]] and one[1] not in elsewhere and not self._is_freed(one[1])
+            if not self._gained[one[1]]
+            and one[1] not in elsewhere
+            and not self._is_freed(one[1])
+            and not rewritten.is_tidying(one[1])
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
+        lost = [one for one in lost if not rewritten.is_stricter(one[1], gained)]
+        if rewritten.setup(old) == rewritten.setup(new):
+            lost = [
+                one for one in lost if not rewritten.is_repeated(one[1], was.claims, now.claims)
+            ]
         if any(new.words.get(word, 0) > old.words.get(word, 0) for word in _THROWS):
             lost = [one for one in lost if not re.match(r"(?:\w+\.)?fail\(", one[1])]
         if lost and path.endswith(".py"):
             from rlm_ci.guard.weakened_tests.taken_over import is_implied, is_said
 
+            raised = [text for text in self._gained if "raises(" in text or "warns(" in text]
             lost = [
                 one
                 for one in lost
-                if not is_said(one[1], gained, old.words)
+                if not is_said(one[1], [*gained, *raised], old.words)
                 and not (now.claims and is_implied(one[1], new.text))
             ]
         if self.code.changed and lost:
@@ -321,6 +370,7 @@ class _Comparing:
                 one
                 for one in lost
                 if gone.isdisjoint(words_of(one[1]))
+                and not self._is_unsaid(words_of(one[1]))
                 and gone.isdisjoint(rewritten.subtest(old, one[0]))
             ]
             if len(kept) < len(lost):
@@ -329,6 +379,9 @@ class _Comparing:
             if len(lost) < len(kept):
                 self._note(EXPECTED, path, new)
         if lost and (message := self._judged(lost, gained, old, path, new)):
+            if rewritten.is_rewritten(old, new, lost, gained):
+                self._note(REWRITTEN, path, new)
+                return
             what = f"{name} {message}"
             self.found.append(Weakening(WEAKENED, what, place, lost[0][0], "old"))
 
@@ -347,11 +400,12 @@ class _Comparing:
     ) -> str:
         """Why the test asks for less; "" if it does not."""
         more = Counter(new.words) - Counter(old.words)
-        real = sorted(_real(gained, lost), reverse=True)
-        parts = [(said, strength(one)) for _, said in lost for one in _asked(said, real)]
+        changed = self.code.changed
+        real = sorted(asked_now(gained, lost, code_changed=changed), reverse=True)
+        parts = [(said, strength(one)) for _, said in lost for one in asked(said, real)]
         if real and real[0] >= EXACT:  # that a helper, which the test has no more, is there
             parts = [one for one in parts if one[1] > PRESENCE or _is_about(one[0], new)] or parts
-        near = {said: _nearest(said, gained) for _, said in lost}
+        near = {said: nearest(said, gained) for _, said in lost}
         parts.sort(key=lambda one: (-one[1], -near[one[0]]))
         text = min(parts, key=lambda one: (near[one[0]], -one[1]))[0][:_SHOWN]
         helped = any(is_check(word, path, new.text) for word in more)
@@ -364,14 +418,19 @@ class _Comparing:
                     others = len(parts) - len(real) - 1
                     also = f", nor {count(others, 'more assertion')}" if others > 0 else ""
                     return f"no longer says: {text}{also}"
-            for (said, asked), now in zip(parts, real, strict=False):
-                if now < asked:
+            for (said, level), now in zip(parts, real, strict=False):
+                if now < level:
                     return f"asks for less than: {said[:_SHOWN]}"
         less = Counter(old.words) - Counter(new.words)
-        values = (said for _, said in lost if strength(said) > PRESENCE)
+        values = (
+            said
+            for _, said in lost
+            if strength(said) > PRESENCE and not said.startswith("expectTypeOf")
+        )
         if not any(word in less and is_literal(word) for said in values for word in words_of(said)):
             return ""
-        if self.code.changed:
+        files = self.old.get(path, CaseFile()), self.new[path]
+        if self.code.changed or rewritten.has_other_inputs(old, new, lost, gained, files):
             self._note(EXPECTED, path, new)
             return ""
         return "" if helped else f"no longer says, and no code changed: {text}"
@@ -446,73 +505,6 @@ class _Comparing:
                 found.update(one.words)
         return found
 
-    # ── what does not run ──
-
-    def _not_collected(self) -> None:
-        """Tests that moved to where no runner looks."""
-        from rlm_ci.guard.collected import collected, pytest_tests
-
-        if not self.code.sides:
-            return
-        before, after = self.code.sides
-        moved = Counter((place, path) for place, _, path, _ in self.pairs if place != path)
-        lost = set[str]()
-        for (place, path), number in moved.items():
-            if runner := collected.lost_by(place, path, before, after):
-                what = f"{runner} does not collect {path}: {count(number, 'test')} of {place}"
-                self.found.append(Weakening(REMOVED, f"{what} no longer run", path))
-                lost.add(path)
-        parts: dict[tuple[str, str], list[Case]] = {}
-        for place, test, path, kept in self.pairs:
-            old, new = self.old[place], self.new[path]
-            is_same = (place, test.name, old.classes) == (path, kept.name, new.classes)
-            if is_same or path in lost or not path.endswith(".py"):
-                continue
-            part = pytest_tests.unnamed(path, new, kept.name, after)
-            if part and not pytest_tests.unnamed(place, old, test.name, before):
-                parts.setdefault((path, part), []).append(kept)
-        for (path, part), tests in parts.items():
-            what = f"pytest does not collect {part[:_SHOWN]}: {count(len(tests), 'test')}"
-            self.found.append(Weakening(REMOVED, f"{what} no longer run", path, tests[0].line))
-
-    def _left_out(self) -> None:
-        """Tests that ran before, and are left out now; a test that is new was never run."""
-        earlier: dict[str, str] = {}
-        for _, test, _, kept in self.pairs:
-            names = (reversed(one.name.split(".")) for one in (kept, test))
-            earlier.update(zip(*names, strict=False))
-        ran = {path for _, _, path, _ in self.pairs}
-        known: Counter[tuple[str, str]] = Counter()
-        for file in self.old.values():
-            known.update((one.owner, "" if one.owner else one.text) for one in file.skips)
-        for path, file in self.new.items():
-            for one in file.skips:
-                if one.owner and one.owner not in earlier:
-                    continue
-                is_global = one.is_global or path.endswith("conftest.py")
-                if not one.owner and path not in ran and not is_global:
-                    continue
-                key = (earlier[one.owner], "") if one.owner else ("", one.text)
-                known[key] -= 1
-                old = self.old[path].skips
-                if known[key] >= 0 or rewritten.is_gate_as_wide(one, old, file.skips):
-                    continue
-                told = f"{one.owner}: {one.text}" if one.owner else one.text
-                if one.has_reason:
-                    self.notes.append(Weakening(REASONED, told[:_SHOWN], path, one.line))
-                else:
-                    what = f"a test is left out, with no reason: {told[:_SHOWN]}"
-                    self.found.append(Weakening(SKIPPED, what, path, one.line))
-
-    def _focused(self) -> None:
-        known = Counter(text for file in self.old.values() for _, text in file.focused)
-        for path, file in self.new.items():
-            for line, text in file.focused:
-                known[text] -= 1
-                if known[text] < 0:
-                    what = f"no other test of the file runs beside: {text[:_SHOWN]}"
-                    self.found.append(Weakening(FOCUSED, what, path, line))
-
 
 def _no_parameters(old: Case, new: Case) -> set[str]:
     """What a test had to be given, and has not."""
@@ -562,28 +554,6 @@ def _is_in(
         return False
     enough = _TAKEN_LISTED if (test.facts.cases or 0) > 1 else _TAKEN
     return all(len(some & words) >= enough * len(some) for some in (values, known))
-
-
-def _real(gained: Iterable[str], lost: Iterable[tuple[int, str]]) -> Iterator[int]:
-    """What is asked for now: as much as before, where a claim only has another value."""
-    known = {shape(said) for _, said in lost if strength(said) == EXACT}
-    for said in gained:
-        for one in conditions(said):
-            if (now := strength(one)) > NOTHING:
-                yield EXACT if shape(said) in known else now
-
-
-def _asked(claim: str, gained: Sequence[int]) -> list[str]:
-    """What a claim asks for; all in one, if something gained asks for more than each."""
-    found = conditions(claim)
-    return [claim] if gained and gained[0] > max(map(strength, found)) else found
-
-
-def _nearest(claim: str, others: Iterable[str]) -> float:
-    """How much of its words a claim shares with the most alike of others, from 0 to 1."""
-    words = words_of(claim).keys()
-    shares = [len(words & more) / len(words | more) for more in map(words_of, others)]
-    return max(shares, default=0.0)
 
 
 def _takes_another(old: Case, new: Case) -> bool:

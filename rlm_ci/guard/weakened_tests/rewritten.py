@@ -1,29 +1,45 @@
-"""Tests that were written anew: how alike two are, and which stands where another one stood."""
+"""Tests that were written anew: how alike two are, which stands where another one stood, and what
+reading alone cannot decide about them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from functools import lru_cache
+from itertools import pairwise
 from operator import le
 
 from rlm_ci.guard.weakened_tests import listed_cases
-from rlm_ci.guard.weakened_tests.cases import telling, words_of
-from rlm_ci.guard.weakened_tests.strength import strength
+from rlm_ci.guard.weakened_tests.cases import is_literal, telling, words_of
+from rlm_ci.guard.weakened_tests.strength import EXACT, NOTHING, shape, strength
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Skip
+    from rlm_ci.guard.weakened_tests.cases import Case, CaseFile
 
     Placed = tuple[str, Case]
+    Lines = Sequence[tuple[int, str]]
 
 #: Parts of the words of a test that another one must have: to be the same, and with most of the
 #: words of their names in common.
 ALIKE, _ALIKE_NAMED = 0.6, 0.25
 #: Parts of a name that is long enough to be known again in a longer one.
 _LONG_NAME = 3
+#: Words of its set-up that a test must have gained to be another one: in parts, and at least.
+_REWRITTEN, _SOME = 0.25, 6
+#: Likeness of two tests of which the new one stands in for the other, with and without a name.
+_NAMED_ALIKE, _UNNAMED_ALIKE = 0.25, 0.45
+#: Parts of the name of a test that another one must have to be about the same.
+_MOST_NAMES = 0.6
+#: Letters of a part of a name that tells one test from others.
+_LONG_PART = 6
+#: What puts the machine in order around a test, and claims nothing of the product.
+_TIDYING = re.compile(
+    r"\b(?:os|ioutil|shutil|fs|filepath)\.(?:Remove|Mkdir|Chdir|Setenv|Unsetenv|rm|unlink|mkdir)"
+)
 _PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 
 
@@ -82,6 +98,12 @@ def _likeness_named(one: Case, other: Case) -> float:
     return likeness(one, other) if len(shared) > 1 else 0.0
 
 
+def shared_names(test: Case, other: Case) -> tuple[int, int]:
+    """How many words of its name a test shares with the name and class of another; of how many."""
+    words = _parts(test.last_name)
+    return len(words & _parts(other.name)), len(words)
+
+
 @lru_cache(maxsize=4096)
 def _parts(name: str) -> frozenset[str]:
     return frozenset(part.lower() for part in re.findall(_PARTS, name)) - {"test"}
@@ -117,28 +139,89 @@ def claims_as_much(old: Case, new: Case) -> bool:
 
 
 def names(test: Case) -> set[str]:
-    """The words of a test, and what the names of its classes say that they test."""
-    return {*test.words, *(part.removeprefix("Test") for part in test.name.split(".")[:-1])}
+    """The words of a test but its name, and what the names of its classes say that they test."""
+    owners = (part.removeprefix("Test") for part in test.name.split(".")[:-1])
+    return {*test.words, *owners} - {test.last_name}
 
 
-def is_gate_as_wide(gate: Skip, before: Iterable[Skip], after: Sequence[Skip]) -> bool:
-    """Whether a ``cfg`` of Rust for no single test asks for no more than one that it replaced."""
-    texts = {skip.text for skip in after}
-    return "cfg(" in gate.text and any(
-        all(map(set.issubset, _asked(gate.text), _asked(skip.text)))
-        for skip in before
-        if not skip.owner and "cfg(" in skip.text and skip.text not in texts
+# ── what reading cannot decide: a reviewer is told of it ──
+
+
+def setup(test: Case) -> Counter[str]:
+    """The words of a test outside of its claims."""
+    words = words_of(re.sub(r"(?m)^[ \t]*assert\b.*$", "", test.code))
+    return words - words_of("\n".join(claim for _, claim in test.facts.claims))
+
+
+def is_rewritten(old: Case, new: Case, lost: Lines, gained: Iterable[str]) -> bool:
+    """Whether a test has other set-up to speak of, and claims that ask for as much as those lost.
+
+    ``lost`` are its claims that are gone, with their lines; ``gained`` those that are new.
+    """
+    strongest = max((strength(claim) for claim in gained), default=NOTHING)
+    if strongest < EXACT or strongest < max(strength(claim) for _, claim in lost):
+        return False
+    return _gained_size(old, new, lost) >= max(_SOME, _REWRITTEN * setup(old).total())
+
+
+def _gained_size(old: Case, new: Case, lost: Lines) -> int:
+    claimed = words_of("\n".join(claim for _, claim in lost))
+    return (setup(new) - setup(old) - claimed).total()
+
+
+def has_other_inputs(
+    old: Case, new: Case, lost: Lines, gained: Sequence[str], files: tuple[CaseFile, CaseFile]
+) -> bool:
+    """Whether a test expects other values, and is given others, too: it, or a helper beside it."""
+    claimed = words_of("\n".join(claim for _, claim in (*lost, *old.facts.claims)))
+    fresh = setup(new) - setup(old) - claimed
+    before, after = ({helper.name: helper.body for helper in file.helpers} for file in files)
+    return bool(gained) and (
+        any(map(is_literal, fresh)) or any(after.get(name) != before[name] for name in before)
     )
 
 
-def _asked(gate: str) -> tuple[set[str], set[str]]:
-    """What a ``cfg`` of Rust asks for, but for alternatives; and what it rules out."""
-    asked, depth = (set[str](), set[str]()), list[str]()
-    for part in re.findall(r"\w+\(|\)|[\w=\"-]+", gate):
-        if part == ")":
-            depth = depth[:-1]
-        elif part[-1] == "(":
-            depth.append(part)
-        elif "not(" in depth or "any(" not in depth:
-            asked["not(" in depth].add(part)
-    return asked
+def is_tidying(claim: str) -> bool:
+    """Whether a claim is only about files that the test itself makes or removes."""
+    return strength(claim) < EXACT and _TIDYING.search(claim) is not None
+
+
+def stands_in(test: Case, added: Iterable[tuple[str, Case]], path: str) -> Case | None:
+    """The new test of a file that may stand in for one of it which is gone."""
+    for where, other in added:
+        shared, parts = shared_names(test, other)
+        is_named = shared > 1 and shared > _MOST_NAMES * parts
+        enough = _NAMED_ALIKE if shared > 1 else _UNNAMED_ALIKE
+        if where == path and other.facts.claims and (is_named or likeness(test, other) >= enough):
+            return other
+    return None
+
+
+def is_copy(test: Case, other: Case, *, code_changed: bool) -> bool:
+    """Whether a test of another file is the same; with the code, whether most of its words are."""
+    if test.last_name != other.last_name or not code_changed:
+        return (test.last_name, test.body) == (other.last_name, other.body)
+    words, more = telling(test.words), telling(other.words)
+    return 2 * len(words & more) > len(words)
+
+
+def is_stricter(claim: str, gained: Iterable[str]) -> bool:
+    """Whether a test fails by now if one of two things is wrong, where both had to be."""
+    if not (claim.startswith("if") and "&&" in claim):
+        return False
+    stricter = shape(claim).replace("&&", "||")
+    return stricter in map(shape, gained)
+
+
+def is_repeated(claim: str, before: Lines, after: Lines) -> bool:
+    """Whether a claim that is gone stood right beside an equal one, which stays."""
+    texts = [claim for _, claim in before]
+    return (claim, claim) in pairwise(texts) and claim in (text for _, text in after)
+
+
+def is_of_table(test: Case, other: Case) -> bool:
+    """Whether the name of a test is one that another makes of its cases, as ``adds %s``."""
+    parts = re.split(r"%[a-z]|\$\{?\w+\}?", other.name)
+    if len(parts) < 2 or max(map(len, parts)) < _LONG_PART:
+        return False
+    return re.fullmatch(".*".join(map(re.escape, parts)), test.name) is not None

@@ -77,8 +77,10 @@ def read(path: str, text: str) -> CaseFile:
     is_source = _ending(path) == ".rs" and "/tests/" not in f"/{path}"
     skips, focused = list(_passing(found)), []
     lines = text.split("\n")
-    for one in found:
+    for one, following in zip(found, (*found[1:], None), strict=False):
         owner = _owner(spans, one)
+        if owner is None and one.text.startswith("#[") and not _is_group(following):
+            continue
         if is_source and owner is None and not _GATE.match(one.text):
             continue
         if language.skip.search(one.text):
@@ -97,6 +99,11 @@ def read(path: str, text: str) -> CaseFile:
         tuple(case for *_, case in cases), tuple(skips), tuple(focused), helpers,
         tables="\n".join(outside),
     )  # fmt: skip
+
+
+def _is_group(following: CodeStatement | None) -> bool:
+    """Whether an attribute of Rust is about a module, or something that another attribute has."""
+    return following is not None and re.match(r"#\[|(?:pub )?mod\b", following.text) is not None
 
 
 def _passing(found: Sequence[CodeStatement]) -> Iterator[Skip]:
@@ -339,11 +346,11 @@ _OWN = rf"\b[a-z]\w{{0,60}}Tests?{_NAMED}(?=[^;]{{0,2000}}(?:=>|\bfunction\b))"
 _SCRIPT = _Language(
     re.compile(rf"\b(?:x|f)?{_CALLED}{_NAMED}|{_OWN}"),
     re.compile(r"\.(?:skip|todo|failing|fixme)\b|\bx(?:it|test|describe|context)\("
-               r"|\bpending\(|\.(?:skip|run)If\(|\bprocess\.exit\("
+               r"|(?<![.\w{,])pending\((?:\"|\))(?!.*=>)|\.(?:skip|run)If\(|\bprocess\.exit\("
                r"|^if ?\((?:false|0|!1|!true|process\.env|import\.meta\.env)"
                r"(?:(?!\b(?:it|test|describe)\b).){0,300}\b(?:it|test|describe)\b"
                r"(?!.*\b(?:it|test|describe)\b)"),
-    re.compile(r"\bexpect(?:\.poll|\w{0,20})\(|\bassert\b|\.should\b|\bt\.(?:is|not|like|unlike|true|false|truthy"
+    re.compile(r"\bexpect(?:\.poll|\w{0,20})[(<]|\bassert(?:Type)?\b|\.should\b|\bt\.(?:is|not|like|unlike|true|false|truthy"
                r"|falsy|ok|notOk|equals?|same|match|regex|notRegex|snapshot|fail"
                r"|(?:not)?(?:[dD]eepEqual|[tT]hrows(?:Async)?)|rejects|resolves)\("),
     re.compile(r"\bfunction\*? ?(\w{1,200})\(|^(?:export )?let (\w{1,200})(?::[^=]{1,200})?="

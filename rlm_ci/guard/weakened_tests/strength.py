@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.guard.weakened_tests.cases import words_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
 #: Nothing; that something is there; a part of it; all of it; all of it with its message.
 NOTHING, PRESENCE, PART, EXACT, WORDED = range(5)
 
@@ -27,13 +33,18 @@ _WORDED = (
     r"\(.*match=|RaisesRegex"
 )
 _EMPTY = r"(?:True|False|None|0|''|\"\"|\[\]|\{\}|\(\)|set\(\))"
+#: A claim that something is just this, and no more than that.
+_SPECIAL = (
+    rf"(?:==|\bis) ?{_EMPTY}(?:$|,)|toBe\((?:true|false|null|undefined)\)|toBeUndefined\("
+    r"|assertIs\(|(?:Nil|Empty|True|False|Null)\(t?,|assertIs?(?:None|Null|True|False)\("
+)
 _EXACT = (
     rf"==(?! ?{_EMPTY}$)|\bt\.is\(|(?i:equals?|eql)\b|(?i:equal)|_eq\b|toBe\(|CalledWith"
     rf"|called_(?:once_)?with|raises\((?!\()|[tT]hrows|should_panic| is (?!{_EMPTY}|not )|^if.*!="
 )
 _PART = (
     r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|(?i:starts_?with|ends_?with|has_?prefix|has_?suffix)"
-    r"|(?i:contains|matches)|[<>]|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
+    r"|(?i:contains|matches)|<|(?<![=-])>|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
 )
 #: An assertion of Python, or a macro, that only says that something is true.
 _BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"
@@ -94,3 +105,31 @@ def is_check(name: str, path: str, text: str) -> bool:
         return is_named
     is_like = re.search(r"(?i)equal|match|panic|err|nil|assert|must|require|want", name)
     return is_like is not None and re.search(rf"\b{name}\(t[,)]", text) is not None
+
+
+def asked_now(
+    gained: Iterable[str], lost: Iterable[tuple[int, str]], *, code_changed: bool
+) -> Iterator[int]:
+    """What is asked for now: as much as before, where a claim only has another value.
+
+    That may be an empty one, where the code changed with it.
+    """
+    known = {shape(said) for _, said in lost if strength(said) == EXACT}
+    for said in gained:
+        for one in conditions(said):
+            if (now := strength(one)) > NOTHING:
+                is_special = code_changed and re.search(_SPECIAL, one)
+                yield EXACT if is_special or shape(said) in known else now
+
+
+def asked(claim: str, gained: Sequence[int]) -> list[str]:
+    """What a claim asks for; all in one, if something gained asks for more than each."""
+    found = conditions(claim)
+    return [claim] if gained and gained[0] > max(map(strength, found)) else found
+
+
+def nearest(claim: str, others: Iterable[str]) -> float:
+    """How much of its words a claim shares with the most alike of others, from 0 to 1."""
+    words = words_of(claim).keys()
+    shares = [len(words & more) / len(words | more) for more in map(words_of, others)]
+    return max(shares, default=0.0)

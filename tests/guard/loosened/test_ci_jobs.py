@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.guard.loosened.ci_jobs import not_read, weakened
+from rlm_ci.guard.loosened.ci_jobs import RENAMED_JOB, not_read, weakened
 from rlm_ci.guard.loosened.exit_codes import CI_WEAKENED as WEAKENED
 from rlm_ci.guard.weakening import RestOfTree, TextChange
 
@@ -44,8 +44,8 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "a step less": ("      - name: Test\n        run: pytest -q\n", "", [WEAKENED]),
     "a tool less": ("          mypy\n", "", [WEAKENED]),
     "a tool in a comment": ("          mypy\n", "          # mypy\n", [WEAKENED]),
-    "a job renamed": ("All tests", "Tests", [WEAKENED]),
-    "an id renamed": ("  lint:", "  style:", [WEAKENED]),
+    "a job renamed": ("All tests", "Tests", [RENAMED_JOB]),
+    "an id renamed": ("  lint:", "  style:", [RENAMED_JOB]),
     "for nothing": ("  push:\n", "  push:\n    paths-ignore: ['**']\n", [WEAKENED]),
     "not for the code": (
         "  push:\n", "  push:\n    paths-ignore:\n      - docs/**\n      - '**.py'\n", [WEAKENED],
@@ -66,6 +66,38 @@ def test_ci_that_judges_less_is_found(case: str) -> None:
 def test_jobs_may_move_to_another_workflow() -> None:
     moved = [TextChange(PATH, CI, None), TextChange(".github/workflows/all.yml", None, CI)]
     assert list(weakened(moved)) == []
+
+
+SCAN = "on: [pull_request]\njobs:\n  {}:\n    steps:\n      - uses: {}@v1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "rules"),
+    [
+        ("scan-all", "a/trivy", [RENAMED_JOB]),
+        ("scan-all", "a/label", [WEAKENED]),
+    ],
+)  # fmt: skip
+def test_a_job_may_have_another_name_elsewhere(name: str, action: str, rules: list[str]) -> None:
+    moved = [
+        TextChange(PATH, SCAN.format("scan", "a/trivy"), None),
+        TextChange(".github/workflows/scan.yml", None, SCAN.format(name, action)),
+    ]
+    assert [one.rule for one in weakened(moved)] == rules
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "is_told"),
+    [
+        ("tox.ini", "    uv run -m mypy src\n", False),
+        ("tox.ini", "    # mypy\n", True),
+        ("README.md", "    mypy src\n", True),
+    ],
+)
+def test_a_tool_may_move_to_a_task_of_the_runner(path: str, line: str, *, is_told: bool) -> None:
+    change = TextChange(PATH, CI, CI.replace("          mypy\n", ""))
+    task = TextChange(path, "[testenv:lint]\ncommands =\n", f"[testenv:lint]\ncommands =\n{line}")
+    assert bool(list(weakened([change], None, [task]))) is is_told
 
 
 def test_a_key_of_the_matrix_may_have_another_name() -> None:

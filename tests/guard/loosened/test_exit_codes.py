@@ -41,8 +41,13 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         CI, f"{CI}      - run: git push --delete x\n        continue-on-error: true\n", [],
     ),
     "all of a job may fail, behind an upload": (
-        CI, f"{CI}      - uses: codecov/codecov-action@v5\n  more:\n    continue-on-error: true\n",
+        "  test:\n",
+        "  a:\n    steps:\n      - uses: codecov/upload@v5\n  test:\n    continue-on-error: true\n",
         [RUN],
+    ),
+    "a job that is new may fail": (CI, f"{CI}  more:\n    continue-on-error: true\n", []),
+    "a job that takes the place of one may fail": (
+        "  test:\n", "  more:\n    continue-on-error: true\n", [RUN],
     ),
     "may fail by an expression": (
         "run: pytest -q", "run: pytest -q\n        continue-on-error: ${{ true }}", [RUN],

@@ -36,6 +36,10 @@ CASES: dict[str, tuple[str, str, str, int]] = {
     "eslint": (".eslintrc.json", '{"rules": {"eqeqeq": "error"}}', '{"rules": {"eqeqeq": "off"}}',
                1),
     "typescript": ("tsconfig.json", '{"strict": true, // x\n}', '{"strict": false}', 1),
+    "where coverage finds the same file": (
+        "pyproject.toml", '[tool.coverage.paths]\nsource = ["src", "lib"]\n',
+        '[tool.coverage.paths]\nsource = ["src", ".tox"]\n', 0,
+    ),
     "of no tool": ("pyproject.toml", '[tool.x]\nignore = ["a"]\n', '[tool.x]\nignore = ["a", "b"]',
                    0),
     "broken": ("pyproject.toml", RUFF, "[tool.ruff", 0),
@@ -59,3 +63,32 @@ def test_settings_that_cannot_be_read_are_told(path: str, after: str) -> None:
     assert list(not_read([change])) == [(path, "its settings cannot be read")]
     assert weaker.compared([change], code_changed=False).not_read == tuple(not_read([change]))
     assert list(not_read([TextChange(path, None, ""), TextChange("a.toml", "", "[")])) == []
+
+
+def test_a_rule_with_its_reason_beside_it_is_a_note() -> None:
+    for reason, rules in (
+        (", # an argument is needed here\n", ["explained"]),
+        (",\n", ["check-silenced"]),
+        (', "E2", # yes\n', ["check-silenced"]),
+    ):
+        after = RUFF.replace('["E501"]', f'[\n"E501",\n"F401"{reason}]')
+        change = TextChange("pyproject.toml", RUFF, after)
+        assert [one.rule for one in switched_off([change])] == rules
+    above = RUFF.replace('["E501"]', '[\n"E501",\n# the tests want it so\n"F401",\n]')
+    change = TextChange("pyproject.toml", RUFF, above)
+    assert [one.rule for one in switched_off([change])] == ["explained"]
+
+
+@pytest.mark.parametrize(("gone", "number"), [(["examples/types.py"], 0), (["types.py"], 1)])
+def test_a_file_that_is_left_out_may_move(gone: list[str], number: int) -> None:
+    text = '[tool.mypy]\nexclude = ["{}/types.py"]\n'
+    change = TextChange("pyproject.toml", text.format("examples"), text.format("typing"))
+    assert len(list(switched_off([change], gone))) == number
+
+
+@pytest.mark.parametrize(("rule", "number"), [("gofumpt", 0), ("gosec", 1)])
+def test_a_linter_of_go_that_is_new_may_be_silenced_by_line(rule: str, number: int) -> None:
+    before = "linters:\n  enable:\n    - gosec\n"
+    config = TextChange(".golangci.yml", before, f"{before}    - gofumpt\n")
+    code = TextChange("a.go", "f()\n", f"f() //nolint:{rule}\n")
+    assert len(weaker.compared([config, code], code_changed=True).weakenings) == number
