@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from rlm_ci.guard import lint_silencing
 from rlm_ci.guard.weakening import Weakening
+from rlm_ci.validators import test_file_names
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
@@ -135,7 +136,7 @@ def found(
         for one in line.silencers:
             if has_reason or _is_heeded(one, heeded) or one.kind.startswith(stricter[path]):
                 explained.append(Weakening(EXPLAINED, one.what[:100], path, one.line))
-            elif not (one.what == _EXPECTED and _OF_TYPES.search(path)):
+            elif not (one.what == _EXPECTED and _is_of_types(after, line)):
                 told.setdefault((path, one.what), []).append(one.line)
     return [
         Weakening(
@@ -151,6 +152,17 @@ def _is_heeded(one: Silencer, heeded: Iterable[str]) -> bool:
     """Whether nothing had to be silenced before: its tool, or its rule, was off for all."""
     rule = one.what.removeprefix(one.kind).strip(" :=[]()")
     return any(one.kind == new or (rule and rule.startswith(new)) for new in heeded)
+
+
+def _is_of_types(after: _Side, line: _Line) -> bool:
+    """Whether a test says that its own new line must not pass the type checker."""
+    if _OF_TYPES.search(after.path):
+        return True
+    following = after.lines[line.number :]
+    at = next((at for at, text in enumerate(following) if _code(text)), None)
+    return (
+        test_file_names.is_file(after.path) and at is not None and after.own[line.number + at] != ""
+    )
 
 
 def _stricter(before: _Side, after: _Side) -> tuple[str, ...]:

@@ -81,7 +81,9 @@ _SHORT = (
     r"(?: = [^\n]{1,80})?[,;]?$"
 )
 #: Where the tests begin in a file of Rust.
-_TESTS = re.compile(r"(?m)^#\[cfg\(test\)\]\s+mod ")
+_TESTS = re.compile(
+    r"(?m)^(?:#\[.{1,200}\]\n){0,9}#\[cfg\((?:all\()?test\b.{0,200}\n(?:#\[.{1,200}\]\n){0,9}mod "
+)
 #: A name of several parts: no other word is written so.
 _LONG_NAME = re.compile(r"\b(?=\w{6})(?:[A-Za-z]\w*(?:_[A-Za-z]|[a-z][A-Z])|_[a-z])\w*")
 #: What code says when it refuses something; tests quote it.
@@ -148,7 +150,7 @@ def compared(
         gone, unsaid = cache(lambda: _gone(code)), cache(lambda: _unsaid(code))
         changed = CodeChange(code_changed, gone, unsaid, rest, (old, new))
         result = compare.compare(tests, changed)
-        result = result.replace(weakenings=_not_default(result.weakenings, new, product))
+        result = result.replace(weakenings=_not_default(result.weakenings, new, code))
     found += collected.narrowed(changes, old, new)
     found += doctests.left_out(one for one in (*code, *tests) if one.path.endswith(".rs"))
     notes = list(result.notes)
@@ -202,7 +204,7 @@ def _not_default(
     if gated:
         from rlm_ci.guard.collected import cargo
 
-        asked = cargo.gated(code)
+        asked = cargo.gated(map(_without_tests, code))
         gated = [
             one
             for one in gated

@@ -40,6 +40,9 @@ def test_a_line_that_a_test_of_types_forbids_is_no_silence() -> None:
     for path in ("dts-test/f.test-d.ts", "test/module/typings/index.ts", "test/types.test.ts"):
         assert silenced(TextChange(path, "", line)) == []
     assert silenced(TextChange("src/f.ts", "", line)) == ["silences a tool: @ts-expect-error"]
+    # A test's own new line claims that it must not pass; above one that was there it is silence.
+    assert silenced(TextChange("src/f.test.ts", "", line)) == []
+    assert silenced(TextChange("src/f.test.ts", "f(1)\n", line)) != []
 
 
 def test_what_a_test_reads_as_text_silences_nothing() -> None:

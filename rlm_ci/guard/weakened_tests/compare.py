@@ -347,7 +347,12 @@ class _Comparing:
             and not rewritten.is_tidying(one[1])
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
-        lost = [one for one in lost if not rewritten.is_stricter(one[1], gained)]
+        lost = [
+            one
+            for one in lost
+            if not rewritten.is_stricter(one[1], gained)
+            and not rewritten.is_in_snapshot(one[1], gained)
+        ]
         if rewritten.setup(old) == rewritten.setup(new):
             lost = [
                 one for one in lost if not rewritten.is_repeated(one[1], was.claims, now.claims)

@@ -213,6 +213,14 @@ def is_stricter(claim: str, gained: Iterable[str]) -> bool:
     return stricter in map(shape, gained)
 
 
+def is_in_snapshot(claim: str, gained: Iterable[str]) -> bool:
+    """Whether a test compares by now with a whole text that has the property of a claim."""
+    found = re.search(r"\.(\w+)\)\.(?:not\.)?to[A-Z]", claim)
+    return found is not None and any(
+        "InlineSnapshot(" in text and f'"{found[1]}": ' in text for text in gained
+    )
+
+
 def is_repeated(claim: str, before: Lines, after: Lines) -> bool:
     """Whether a claim that is gone stood right beside an equal one, which stays."""
     texts = [claim for _, claim in before]

@@ -364,15 +364,15 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
         re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test(?!Main\()|Fuzz|Example)\w{0,200})\("),
         re.compile(r"\.Skip(?:Now|f)?\(|^//(?:go:build| ?\+build)\b"
                    rf"(?!(?:[\s,]|&&|go1\.\d+|{_UNSET_TAG})+$)|\btesting\.Short\("),
-        re.compile(r"\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
+        re.compile(r"(?<!\bfmt)(?<!\blog)\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
         re.compile(r"^func ?(?:\([^)]{1,80}\))?(\w{1,200})[(\[]"),
         re.compile(r"\bF(?:It|Describe|Context)\("),
     ),
     ".rs": _Language(
         re.compile(r"\bfn (\w{1,200})[(<]"),
-        re.compile(r"#\[(?:ignore|should_panic)\b|process::exit\("
-                   r"|#!?\[cfg\((?!test\)|(?:not\()?miri\b)"
-                   r"|#!?\[cfg_attr\((?!(?:not\()?miri\b).*\bignore\b"),
+        re.compile(r"^#\[(?:ignore|should_panic)\b|process::exit\("
+                   r"|^#!?\[cfg\((?!test\)|(?:not\()?miri\b)"
+                   r"|^#!?\[cfg_attr\((?!(?:not\()?miri\b).*\bignore\b"),
         re.compile(r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!"
                    r"|unwrap_err\("),
         re.compile(r"\bfn (\w{1,200})[(<]"),

@@ -171,6 +171,26 @@ func TestRedirect(t *testing.T) {
 	}
 }
 """
+GATE = '#[cfg(feature = "small")]\n'
+ISSUE = "test('refuses', () => {{\n  expect(ok).toBe(true)\n  {}\n}})\n"
+WRITER = """\
+package till
+
+func TestWrite(t *testing.T) {
+	c.Writer = &mockWriter{err: fmt.Errorf("broken")}
+	assert.Equal(t, 3, write(c))
+}
+"""
+FIELDS = """\
+#[test]
+fn writes() {
+    let encoded = encode(Encode {
+        head: &mut head,
+        date_header: true,
+    });
+    assert_eq!(encoded, "head");
+}
+"""
 STARTS = TextChange(
     "src/start.ts", "ask(`${id}_running`)\n", "const all = getSubscriptions()\nask(all)\n"
 )
@@ -216,6 +236,20 @@ TOLD: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
     "a gate of a helper": (
         "tests/a.rs", GATED.replace("{}", "small"), GATED.replace("{}", 'arithmetic = "32"'), [],
     ),
+    "a property that a snapshot in the test has": (
+        JS, ISSUE.format("expect(issues[0].inclusive).toBe(false)"),
+        ISSUE.format('expect(issues).toMatchInlineSnapshot(`[{ "inclusive": false }]`)'), [],
+    ),
+    "an error that a helper returns": (
+        GO, WRITER, WRITER.replace('fmt.Errorf("broken")', 'errors.New("broken")'), [],
+    ),
+    "a gate of a field": (
+        "tests/a.rs", FIELDS, FIELDS.replace("        date", f"        {GATE}        date"), [],
+    ),
+    "a gate that the code beside has, too": (
+        "src/due.rs", f"fn due() {{}}\n\n{PARSES}",
+        f"{GATE}fn due() {{}}\n\n{PARSES}".replace("    #[test]", f"    {GATE}    #[test]"), [],
+    ),
     "a gate of a part of a test": ("tests/a.rs", LARGE, LARGE_MERGED, []),
     "two conditions, each of which fails the test": (
         GO, REDIRECTS, REDIRECTS.replace("&& code != 200", "|| code != 404"), [],
@@ -238,6 +272,10 @@ ALARMS: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
     "a test of what the code still says": (PY, LOST, KEPT, [OTHER_CODE]),
     "an empty value, where no code changed": (PY, DUE, DUE.replace("== 55", "is None"), []),
     "one of two claims that differ": (PY, TWICE.replace('"a")', '"b")', 1), TWICE[: 70], []),
+    "a gate that the code beside has not": (
+        "src/due.rs", f"fn due() {{}}\n\n{PARSES}",
+        f"fn due() {{}}\n\n{PARSES}".replace("    #[test]", f"    {GATE}    #[test]"), [],
+    ),
     "a claim about what the code still says": (JS, RUNS, RUNS_NOW, [OTHER_SCRIPT]),
     "a test of a package that stays": ("examples/old/test/a.test.js", SKIPS, None, []),
     "a test beside its function in Rust": (
