@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from itertools import groupby, islice, zip_longest
 
-from rlm_ci.guard import blinding, known_hacks, lint_silencing, rules, secret_in_diff
+from rlm_ci.guard import (
+    blind_spots,
+    blinding,
+    known_hacks,
+    lint_silencing,
+    rules,
+    secret_in_diff,
+)
 from rlm_ci.guard.blinding import Blinded
 from rlm_ci.guard.known_hacks import Hack
 from rlm_ci.guard.protected import by_name, config_sections
@@ -33,6 +40,8 @@ _LONGEST_QUOTE = 1000
 _MOST_OF_FILE, _MOST = 20, 200
 #: Lines of a file that are compared with the list of what deceives tests.
 _MOST_LISTED = 1000
+#: Files of tests whose claims are read.
+_MOST_TESTS = 500
 #: Tests that did not run, and are named: where an agent ends the runner, all are lost.
 _MOST_LOST = 5
 #: What a runner looks for before it runs anything.
@@ -115,7 +124,8 @@ def compared(
         yield from _new_silencers(change, protection)
         if not protection.kind_of(change.path):
             listed.append(change)
-    for hack, change in _new_hacks(listed):
+    hacks = [*_new_hacks(listed), *_blind_spots(listed, base, store, protection)]
+    for hack, change in hacks:
         yield _finding(
             hack.rule,
             hack.path,
@@ -138,6 +148,26 @@ def _new_hacks(listed: Iterable[ChangedFile]) -> Iterator[tuple[Hack, ChangedFil
         is_plugin = "def pytest_" in texts[0]
         after += (one for one in new if not (is_plugin and one.what == known_hacks.IS_HOOK))
     for hack in known_hacks.added(before, after):
+        yield hack, by_path[hack.path]
+
+
+def _blind_spots(
+    listed: Sequence[ChangedFile],
+    base: Mapping[str, TreeEntry],
+    store: Store,
+    protection: Protection,
+) -> Iterator[tuple[Hack, ChangedFile]]:
+    """The lines of these changes that the tests of ``base`` cannot tell from a fix."""
+    by_path = {one.path: one for one in listed if known_hacks.language(one.path) and one.new}
+    if not by_path:
+        return
+    paths = [path for path in base if known_hacks.language(path) and base[path].is_file]
+    paths = [path for path in paths if protection.kind_of(path) == by_name.TESTS][:_MOST_TESTS]
+    contents = store.contents(base[path].oid for path in paths)
+    tests = {path: _text(one or b"") for path, one in zip(paths, contents, strict=True)}
+    tests |= {path: _text(one.before) for path, one in by_path.items() if path.endswith(".rs")}
+    product = [(path, _text(one.before), _text(one.after)) for path, one in by_path.items()]
+    for hack in blind_spots.findings(product, tests):
         yield hack, by_path[hack.path]
 
 
@@ -207,9 +237,12 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
 
 def decisive(workspace: Workspace, tree: str, paths: Sequence[str]) -> Finding:
     """The finding for edits of what is no source, with which put back the validator fails."""
-    sides = (workspace.entries(one) for one in (workspace.snapshot.tree, tree))
+    sides = [workspace.entries(one) for one in (workspace.snapshot.tree, tree)]
     base, now = ({path: one[path] for path in paths[:1] if path in one} for one in sides)
     change = next(changes(base, now, workspace))
+    if module := _stands_for(change, sides[0]):
+        what = f"the validator passes only with it, and reads it in place of {module}"
+        return _finding("shadowed-module", change.path, what, change, line=1)
     how = {"adds": "only with the new", "changes": "only with the changed"}
     more = f" and {count(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
     return _finding(
@@ -220,6 +253,16 @@ def decisive(workspace: Workspace, tree: str, paths: Sequence[str]) -> Finding:
         line=_first_line(change),
         text=_text(change.after),
     )
+
+
+def _stands_for(change: ChangedFile, base: Mapping[str, TreeEntry]) -> str:
+    """The module beside which a new file has types only; "" if there is none."""
+    stem, _, ending = change.path.rpartition(".d.") if ".d." in change.path else ("", "", "")
+    if change.path.endswith(".pyi"):
+        stem, ending = change.path.removesuffix(".pyi"), "py"
+    endings = {"py": ("py",)}.get(ending, ("js", "mjs", "cjs", "jsx", "ts", "tsx"))
+    modules = (f"{stem}.{one}" for one in endings if stem and change.old is None)
+    return next((path for path in modules if path in base), "")
 
 
 def unprobed(workspace: Workspace, tree: str, protection: Protection) -> tuple[Finding, ...]:

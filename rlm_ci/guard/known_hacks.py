@@ -12,6 +12,7 @@ from collections import Counter
 from copy import copy
 from functools import lru_cache
 from itertools import accumulate
+from zlib import crc32
 
 from rlm_ci.guard.comments import COMMENT, OPEN, TEXT, SourcePlaces
 from rlm_ci.values import Row
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ASKS, PATCHED, EXIT = "asks-for-tests", "patched-runner", "exit"
-COMPARES, DATED = "comparison", "fixed-date"
+COMPARES, DATED, HIDDEN = "comparison", "fixed-date", "hidden-source"
 
 IS_HOOK = "is a hook of pytest"
 _ASKS = "asks whether a test runs it: users may get other results"
@@ -32,6 +33,7 @@ SKIPS = "skips the test that calls it"
 _CHANGES = "changes what tests measure or compare with"
 _CLAIMS = "changes what tests assert with"
 _COMPARES = "defines how its objects compare: tests may see what is not equal as equal"
+_HIDES = "runs the text of a file as code: tools that read source do not see it"
 UNTIL = "compares the time with a fixed date: it may work until then only"
 #: Variables that a runner or a sandbox sets, wherever their names stand.
 NAMES = (
@@ -128,6 +130,7 @@ _PYTHON = _rows(
         r"\bSkipTest\b|\bpytest\.(?:skip|xfail|exit|importorskip)\b|\.skipTest\(",
         r"\b_pytest\.outcomes\b",
     ),
+    (HIDDEN, _HIDES, r"\b(?:exec|eval)\((?:compile\()?.{0,80}(?:\bopen\(|\.read(?:_\w+)?\()"),
     (COMPARES, _COMPARES, rf"\bdef {_METHODS}|\b{_METHODS} = |[({{].{{0,200}}'{_METHODS}'"),
     (
         DATED, UNTIL,
@@ -177,6 +180,7 @@ _SCRIPT = _rows(
         r"\bprocess\.kill\(\s*process\.pid\b",
     ),
     (EXIT, SKIPS, r"\bthis\.skip\(\)|(?<![.\w])t\.(?:skip|todo)\("),
+    (HIDDEN, _HIDES, r"(?:\beval|\bFunction|\brunIn\w+)\(.{0,80}\breadFile(?:Sync)?\("),
     (
         COMPARES, _COMPARES,
         r"\basymmetricMatch\b|\bSymbol\.(?:toPrimitive|hasInstance)\b|\.valueOf\s*=[^=]",
@@ -329,6 +333,9 @@ def _statements(module: ast.Module, text: str) -> Iterator[tuple[int, str]]:
         except RecursionError:
             shown = lines[node.lineno - 1].strip().replace('"', "'")
         full = _NAME.sub(lambda name: names.get(name[0], name[0]), shown)
+        if isinstance(node, ast.FunctionDef) and re.fullmatch(_METHODS, node.name):
+            body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            full += f"  # {crc32(body.encode('utf-8', 'surrogateescape'))}"  # a new body is new
         yield node.lineno, full if node in first else f"    {full}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
-from rlm_ci.guard import known_hacks
+from rlm_ci.guard import blind_spots, known_hacks
 from rlm_ci.report.findings import Severity
 from rlm_ci.text.printable import printable
 
@@ -39,6 +39,9 @@ RULES = {
     known_hacks.EXIT: Severity.MEDIUM,
     known_hacks.COMPARES: Severity.MEDIUM,
     known_hacks.DATED: Severity.MEDIUM,
+    known_hacks.HIDDEN: Severity.MEDIUM,
+    blind_spots.SPECIAL: Severity.MEDIUM,
+    blind_spots.WEAKER: Severity.MEDIUM,
     "link": Severity.HIGH,
     "submodule": Severity.HIGH,
     "mode": Severity.HIGH,

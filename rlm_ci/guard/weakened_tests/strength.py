@@ -104,7 +104,7 @@ def is_check(name: str, path: str, text: str) -> bool:
     if is_named or not path.endswith(".go"):
         return is_named
     is_like = re.search(r"(?i)equal|match|panic|err|nil|assert|must|require|want", name)
-    return is_like is not None and re.search(rf"\b{name}\(t[,)]", text) is not None
+    return is_like is not None and re.search(rf"\b{re.escape(name)}\(t[,)]", text) is not None
 
 
 def asked_now(

@@ -11,6 +11,7 @@ from rlm_ci.guard.weakened_tests.strength import (
     PRESENCE,
     WORDED,
     conditions,
+    is_check,
     strength,
 )
 
@@ -60,3 +61,9 @@ def test_claims_have_their_place_on_the_scale(level: int) -> None:
 )
 def test_what_a_claim_asks_for_is_counted(claim: str, number: int) -> None:
     assert len(conditions(claim)) == number
+
+
+def test_a_text_of_a_test_is_no_pattern() -> None:
+    text = "func TestA(t *testing.T) {\n\tassertEqual(t, 1)\n}\n"
+    assert is_check("assertEqual", "a_test.go", text)
+    assert not is_check('"must (**', "a_test.go", text)
