@@ -17,8 +17,13 @@ from test_architecture import LAYERS, NAMES, PACKAGE, imports
 from rlm_ci import cli, errors
 from rlm_ci.config.arguments import parse, split_command
 from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.options import MODEL, RECURSION
 from rlm_ci.errors import UsageError
 from rlm_ci.guard import rules as guard
+from rlm_ci.models.context_length import answer_tokens, prompt_bytes
+from rlm_ci.models.json_question import repair_bytes
+from rlm_ci.review.exploration.depth import with_room
+from rlm_ci.review.exploration.explorer import NORMAL, QUICK
 from rlm_ci.runs.state import ERROR, EXIT_CODES
 
 if TYPE_CHECKING:
@@ -92,6 +97,44 @@ def test_configurations_in_the_documents_are_valid() -> None:
             valid.validate(tomllib.loads(block))
             seen += 1
     assert seen > 3
+
+
+LOCAL = (TOP / "docs" / "local-models.md").read_text(encoding="utf-8")
+
+
+def test_a_review_has_the_depth_that_the_guide_says_for_a_context() -> None:
+    defaults = {row.key: row.default for row in (*MODEL, *RECURSION)}
+
+    def depth(tokens: int) -> str:
+        answer = answer_tokens(tokens, defaults["models.max_completion_tokens"])
+        size = prompt_bytes(tokens, answer, defaults["recursion.prompt_bytes"])
+        return with_room(NORMAL, size, repair_bytes(size))
+
+    rows = re.findall(r"^\| ([\d,]+(?: or [\d,]+)?) \| is (?:`(\w+)`|not)", LOCAL, re.MULTILINE)
+    stated = {
+        int(tokens.replace(",", "")): word for row, word in rows for tokens in row.split(" or ")
+    }
+    assert set(stated.values()) == {"", QUICK, NORMAL}
+    assert stated == {tokens: depth(tokens) for tokens in stated}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the model's answer could not be read, twice",
+        "nothing that the model claimed holds",
+        "the endpoint cut the prompt",
+        "the prompt is too long for the model",
+        " have no room for ",
+        "the model did not keep to its tools",
+        "the planner's answer is not a plan",
+        "the model service cannot be reached",
+    ],
+)
+def test_a_message_that_the_guide_explains_is_one_of_the_program(message: str) -> None:
+    assert message in LOCAL
+    sources = (path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+    assert any(message in text for text in sources)
 
 
 def test_every_end_of_a_fix_loop_is_told_with_its_exit_code() -> None:

