@@ -50,7 +50,7 @@ _REASON = (
 #: Words of a comment that is about a tool, and not about the code.
 _OF_TOOLS = re.compile(
     r"(?i)\b(?:tsc|tsgo|mypy|pyright|ruff|flake8|pylint|e?s?lint\w*|clippy|prettier|coverage|typescript"
-    r"|type.?check\w*|suppress\w*|ignor\w+|disabl\w+|silenc\w+|false.positive\w*|complain\w*)\b"
+    r"|type.?check\w*|todo|enabl\w+|flaky|unreliable|suppress\w*|ignor\w+|disabl\w+|silenc\w+|false.positive\w*|complain\w*)\b"
 )
 #: Lines above the code that are looked at, and characters of a line.
 _MOST_ABOVE, _LONGEST = 20, 500
@@ -272,6 +272,10 @@ def _is_explained(after: _Side, line: _Line, known: Collection[frozenset[str]]) 
     start = re.search(_COMMENT, text)
     if says_why(text[start.start() :] if start else text):
         return True
+    rules = {one.what for one in line.silencers}
+    beside = (after.own[at] for at in (line.number - 2, line.number) if 0 <= at < len(after.own))
+    if any(says_why(one) and any(rule in one for rule in rules) for one in beside):
+        return True  # the next line has the same comment, with its reason
     above = after.above(line.number)
     is_known = (_code(text) != "" and line.code in known) or re.match(r"\s*#!?\[", text)
     return bool(is_known or _OF_TOOLS.search(above)) and says_why(above)

@@ -41,12 +41,12 @@ _MANIFESTS = frozenset(
         "pom.xml", "build.gradle", "build.gradle.kts", "package-lock.json",
     )
 )  # fmt: skip
-#: Files of CI: all in some folders, and of others those of YAML with such a path.
+#: Files of CI: all in some folders, and of others those of YAML with such a path: most at the root.
 _CI_FOLDERS = frozenset((".circleci", ".azure-pipelines"))
 _CI_YAML = (
-    r"(?:^|/)(?:\.(?:github|gitea|forgejo)/(?:workflows|actions)/.+|\.gitlab-ci[\w.-]*"
-    r"|azure-pipelines[\w.-]*|\.?travis|\.?appveyor|\.cirrus|bitbucket-pipelines"
-    r"|\.pre-commit-config|\.woodpecker[\w/.-]*|\.drone)\.ya?ml$"
+    r"(?:^\.(?:github|gitea|forgejo)/(?:workflows|actions)/.+|(?:^|/)\.gitlab-ci[\w.-]*"
+    r"|(?:^|/)azure-pipelines[\w.-]*|^\.?travis|^\.?appveyor|^\.cirrus|^bitbucket-pipelines"
+    r"|^\.pre-commit-config|^\.woodpecker[\w/.-]*|^\.drone)\.ya?ml$"
 )
 _SETTINGS = frozenset(
     (

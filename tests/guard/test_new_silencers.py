@@ -125,8 +125,15 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "above, for code of rust": (
         RUST, "", "// no system calls this\n#[allow(dead_code)]\nfn a() {}\n",
     ),
+    "above, to do": (
+        JS, "", "// TODO: Enable it with a parser\n// eslint-disable-next-line no-eval\na()\n",
+    ),
+    "above, about the tool": (
+        PY, "", "# mypy takes it for a union here\nx = a  # type: ignore\n",
+    ),
     "above, with it": (PY, "x = a\n", "# a is taken for a union here\nx = a  # type: ignore\n"),
 }  # fmt: skip
+BOTH = "a() // eslint-disable-line no-eval\nb() // eslint-disable-line no-eval -- it is our text\n"
 #: The same with none.
 UNEXPLAINED: dict[str, tuple[str, str, str]] = {
     "another tool": (PY, "", "x = 1  # type: ignore[misc]  # pragma: no cover\n"),
@@ -145,6 +152,11 @@ UNEXPLAINED: dict[str, tuple[str, str, str]] = {
 def test_one_with_a_reason_is_counted(case: str) -> None:
     weaker, explained = found([TextChange(*EXPLAINED[case])])
     assert (weaker, len(explained)) == ([], 1)
+
+
+def test_the_reason_may_stand_at_the_line_beside() -> None:
+    assert silenced(TextChange(JS, "", BOTH)) == []
+    assert silenced(TextChange(JS, "", BOTH.replace("\n", "\n\n", 1))) != []
 
 
 @pytest.mark.parametrize("case", UNEXPLAINED)

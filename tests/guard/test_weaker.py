@@ -13,7 +13,8 @@ KINDS = {
     "web/__snapshots__/a.snap": weaker.SNAPSHOT, ".github/workflows/ci.yml": weaker.CI,
     ".pre-commit-config.yaml": weaker.CI, "pyproject.toml": weaker.SETTINGS,
     "src/cart.py": weaker.CODE, "README.md": "", "tests/data/cart.json": "",
-    "node_modules/a/a.test.js": "",
+    "node_modules/a/a.test.js": "", "packages/a/.github/workflows/ci.yml": "",
+    "internal/a/.travis.yml": "",
 }  # fmt: skip
 
 

@@ -158,12 +158,16 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     """
     workflows = [one for one in changes if _WORKFLOW.search(one.path)]
     now = {_filled(job.name) for one in workflows for job in _jobs(one.after or "")}
-    known = {job.name for one in workflows for job in _jobs(one.before or "")}
+    known = {
+        job.name: _work(job, one.before or "")
+        for one in workflows
+        for job in _jobs(one.before or "")
+    }
     added = [
-        _work(job, one.after or "")
+        _work(job, one.after or "") - known.get(job.name, set())
         for one in workflows
         for job in _jobs(one.after or "")
-        if job.name not in known and _starts_with_changes(_block(one.after or "", "on"))
+        if _starts_with_changes(_block(one.after or "", "on"))
     ]
     for one in workflows:
         if not _starts_with_changes(_block(one.before or "", "on")):

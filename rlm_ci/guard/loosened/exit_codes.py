@@ -45,8 +45,8 @@ _FEWER = re.compile(
     r"|\b(?:excludeTestsMatching|excludeTags?)\b|\bexclude\s*\(?\s*[\"'][^\"'\n]*Test"
     r"|\btest\b[^{}\n]{0,60}\{[^{}]*\benabled\s*=\s*false"
 )
-#: A job of a workflow.
-_JOB = re.compile(r"(?m)^  ([\w-]+):[ \t]*(?:#.*)?$")
+#: A job of a workflow, or one of tox.
+_JOB = re.compile(r"(?m)^(?:  [\w-]+:[ \t]*(?:#.*)?|\[testenv:.*\])$")
 #: What the exit code of a tool is lost by, on its line.
 _SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*[\"']?$|\bset \+e\b")
 _PIPE = re.compile(r"(?<!\|)\|&?\s*(?:tee|cat|grep|tail|head|sed|awk|ts|less)\b")
@@ -90,9 +90,9 @@ def _more(find: Find, changes: Iterable[TextChange]) -> Iterator[tuple[TextChang
 
 
 def _is_of_new_job(change: TextChange, line: int) -> bool:
-    """Whether a line of a workflow is one of a job that was added to those which stay."""
+    """Whether a line is one of a job of CI, or of tox, that was added to those which stay."""
     was, now = (
-        {one[1]: text.count("\n", 0, one.start()) + 1 for one in _JOB.finditer(text)}
+        {one[0]: text.count("\n", 0, one.start()) + 1 for one in _JOB.finditer(text)}
         for text in (change.before or "", change.after or "")
     )
     job = max((name for name in now if now[name] <= line), key=now.__getitem__, default="")

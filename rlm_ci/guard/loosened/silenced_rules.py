@@ -93,7 +93,8 @@ def switched_off(changes: Sequence[TextChange], gone: Collection[str] = ()) -> I
             known[_last(what)] -= 1
             is_adopted = _RULED.search(change.path) is None and _tool(what) not in tools
             is_moved = "/" in what and what.rpartition("/")[2] in moved
-            is_fresh = _last(what).startswith(fresh)
+            rule = _last(what)
+            is_fresh = rule.startswith(fresh) or any(new.startswith(rule) for new in fresh)
             if not (known[_last(what)] >= 0 or is_adopted or is_moved or is_fresh):
                 found.append(what)
         why = [one for one in found if _has_reason(_last(one), change)]

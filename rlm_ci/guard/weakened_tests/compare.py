@@ -175,16 +175,18 @@ class _Comparing:
         self._match(lambda place: place[1].last_name, MOVED)
         if self.lost and self.added:
             self._match(lambda place: place[1].body, RENAMED)
-        for path, test in self.lost[:_MOST]:
-            near = [
-                (rewritten.likeness(test, one), where, one) for where, one in self.added[:_MOST]
-            ]
-            best = max(near, key=itemgetter(0), default=None)
-            if best and best[0] >= rewritten.ALIKE:
-                self.pairs.append((path, test, best[1], best[2]))
-                self.lost.remove((path, test))
-                self.added.remove((best[1], best[2]))
-                self._note(RENAMED, best[1], best[2])
+        near = [
+            (likeness, lost, added)
+            for lost in self.lost[:_MOST]
+            for added in self.added[:_MOST]
+            if (likeness := rewritten.likeness(lost[1], added[1])) >= rewritten.ALIKE
+        ]
+        for _, lost, added in sorted(near, key=itemgetter(0), reverse=True):
+            if lost in self.lost and added in self.added:
+                self.pairs.append((*lost, *added))
+                self.lost.remove(lost)
+                self.added.remove(added)
+                self._note(RENAMED, *added)
 
     def _match(self, key: Callable[[tuple[str, Case]], object], what: str = "") -> None:
         """Pair those of one key, in the order that they stand in."""
@@ -265,7 +267,9 @@ class _Comparing:
             return MERGED
         if changed and (self._is_unsaid(rewritten.names(test)) or self._is_of_gone_package(path)):
             return OBSOLETE
-        return REWRITTEN if changed and rewritten.stands_in(test, self.added, path) else ""
+        names = {case.last_name for case in self.old[path].cases}
+        fresh = [case for case in self.new[path].cases if case.last_name not in names]
+        return REWRITTEN if changed and rewritten.stands_in(test, fresh) else ""
 
     def _is_unsaid(self, words: Iterable[str]) -> bool:
         """Whether one of the words is a name that the code says no more, and no test either."""
@@ -337,7 +341,8 @@ class _Comparing:
                 message = f"{name} replaces what it tests: {what[:_SHOWN]}"
                 self.found.append(Weakening(WEAKENED, message, path, line))
         self._cases(place, old, path, new)
-        elsewhere = {said for one in self._named(new) for _, said in one.facts.claims}
+        named = self._named(new)
+        elsewhere = {said for one in named for _, said in one.facts.claims}
         lost = [
             one
             for one in _more(was.claims, now.claims)
@@ -352,6 +357,7 @@ class _Comparing:
             for one in lost
             if not rewritten.is_stricter(one[1], gained)
             and not rewritten.is_in_snapshot(one[1], gained)
+            and not rewritten.is_left_to_helpers(one[1], old, self._old_helpers, named)
         ]
         if rewritten.setup(old) == rewritten.setup(new):
             lost = [

@@ -186,15 +186,15 @@ def is_tidying(claim: str) -> bool:
     return strength(claim) < EXACT and _TIDYING.search(claim) is not None
 
 
-def stands_in(test: Case, added: Iterable[tuple[str, Case]], path: str) -> Case | None:
-    """The new test of a file that may stand in for one of it which is gone."""
-    for where, other in added:
+def stands_in(test: Case, added: Iterable[Case]) -> bool:
+    """Whether one of the new tests of a file may stand in for one of it which is gone."""
+    for other in added:
         shared, parts = shared_names(test, other)
         is_named = shared > 1 and shared > _MOST_NAMES * parts
         enough = _NAMED_ALIKE if shared > 1 else _UNNAMED_ALIKE
-        if where == path and other.facts.claims and (is_named or likeness(test, other) >= enough):
-            return other
-    return None
+        if other.facts.claims and (is_named or likeness(test, other) >= enough):
+            return True
+    return False
 
 
 def is_copy(test: Case, other: Case, *, code_changed: bool) -> bool:
@@ -203,6 +203,27 @@ def is_copy(test: Case, other: Case, *, code_changed: bool) -> bool:
         return (test.last_name, test.body) == (other.last_name, other.body)
     words, more = telling(test.words), telling(other.words)
     return 2 * len(words & more) > len(words)
+
+
+def is_left_to_helpers(
+    claim: str, test: Case, before: Mapping[str, Sequence[Case]], named: Iterable[Case]
+) -> bool:
+    """Whether a guard of Go went with a helper of the tests, or stands in one by now.
+
+    ``before`` are the helpers by name as they were, ``named`` those that the test names now.
+    """
+    if not claim.startswith("if ") or strength(claim) >= EXACT:
+        return False
+    for helper in named:
+        claims = [case.facts.claims for case in before.get(helper.name, ())]
+        if claims and len(helper.facts.claims) > max(map(len, claims)):
+            return True
+    names = {helper.name for helper in named}
+    made = re.findall(r"(\w+)\s*:?=\s*(\w+)\(", test.text)
+    return any(
+        maker in before and maker not in names and re.search(rf"\b{name}\b", claim)
+        for name, maker in made
+    )
 
 
 def is_stricter(claim: str, gained: Iterable[str]) -> bool:

@@ -86,6 +86,15 @@ def test_a_job_may_have_another_name_elsewhere(name: str, action: str, rules: li
     assert [one.rule for one in weakened(moved)] == rules
 
 
+def test_the_steps_of_a_job_may_move_into_another() -> None:
+    steps = CI[CI.index("      - run: |") :]
+    moved = CI.replace("  lint:\n    runs-on: ubuntu-24.04\n    steps:\n", "")
+    assert steps in moved
+    assert [one.rule for one in weakened([TextChange(PATH, CI, moved)])] == [RENAMED_JOB]
+    without = CI.partition("  lint:")[0]
+    assert WEAKENED in [one.rule for one in weakened([TextChange(PATH, CI, without)])]
+
+
 @pytest.mark.parametrize(
     ("path", "line", "is_told"),
     [

@@ -163,3 +163,11 @@ def test_what_may_fail_may_move_to_another_workflow(old: str, new: str) -> None:
     other = TextChange(".github/workflows/all.yml", None, loose)
     assert list(loosened([TextChange(PATH, loose, None), other])) == []
     assert len(list(loosened([TextChange(PATH, CI, None), other]))) == 1
+
+
+def test_what_is_new_in_tox_may_fail() -> None:
+    before = "[testenv:py312]\ncommands = pytest\n"
+    new = f"{before}[testenv:py314]\nignore_outcome = true\n"
+    assert list(loosened([TextChange("tox.ini", before, new)])) == []
+    known = before.replace("commands", "ignore_outcome = true\ncommands")
+    assert [one.rule for one in loosened([TextChange("tox.ini", before, known)])] == [RUN]

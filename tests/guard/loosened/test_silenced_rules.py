@@ -16,6 +16,10 @@ CASES: dict[str, tuple[str, str, str, int]] = {
         "pyproject.toml", RUFF,
         RUFF.replace('"F"]', '"F", "ANN"]').replace('"E501"', '"E501", "ANN001"'), 0,
     ),
+    "a group of which one rule is new": (
+        "setup.cfg", "[flake8]\nextend-ignore = E501\n",
+        "[flake8]\nextend-ignore = E501,B\nextend-select = B006\n", 0,
+    ),
     "a tool that is new": ("pyproject.toml", "[project]\n", RUFF, 0),
     "a rule less": ("pyproject.toml", RUFF, RUFF.replace('["E501"]', "[]"), 0),
     "a selection less": ("pyproject.toml", RUFF, RUFF.replace('"E", "F"', '"E"'), 1),

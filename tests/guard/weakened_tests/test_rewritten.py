@@ -191,6 +191,62 @@ fn writes() {
     assert_eq!(encoded, "head");
 }
 """
+FORM = """\
+test('{}', async t => {{
+  const form = new {}()
+  form.append('a', 'b')
+  t.is((await post(form)).headers['{}'], '{}')
+}})
+"""
+FORMS = FORM.format("form-data manual type header", "FormData", "type", "custom") + FORM.format(
+    "sets type header for compliant form data", "FormNode", "type", "multipart"
+)
+FORMS_NATIVE = FORM.format("sets type header for native form data", "Native", "type", "multipart")
+LINKS = """\
+package till
+
+func TestLinks(t *testing.T) {
+	link, err := makeLink(t, "a")
+	if err != nil {
+		t.Fatal("no link", err)
+	}
+	assert.True(t, exists(link))
+}
+
+func makeLink(t *testing.T, file string) (string, error) {
+	return file, os.Symlink(file, file)
+}
+"""
+LINKS_HELPED = """\
+package till
+
+func TestLinks(t *testing.T) {
+	link := makeLink(t, "a")
+	assert.True(t, exists(link))
+}
+
+func makeLink(t *testing.T, file string) string {
+	if err := os.Symlink(file, file); err != nil {
+		t.Fatal("no link", err)
+	}
+	return file
+}
+"""
+TIDY = """\
+package till
+
+func TestFiles(t *testing.T) {
+	assert.True(t, exists("a"))
+	errs := tidyUp("a")
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+}
+
+func tidyUp(file string) []error {
+	return remove(file)
+}
+"""
 STARTS = TextChange(
     "src/start.ts", "ask(`${id}_running`)\n", "const all = getSubscriptions()\nask(all)\n"
 )
@@ -243,6 +299,9 @@ TOLD: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
     "an error that a helper returns": (
         GO, WRITER, WRITER.replace('fmt.Errorf("broken")', 'errors.New("broken")'), [],
     ),
+    "a test with a name that is much the same": (JS, FORMS, FORMS_NATIVE, [OTHER_SCRIPT]),
+    "an error that a helper looks at": (GO, LINKS, LINKS_HELPED, []),
+    "a helper that tidied up": (GO, TIDY, TIDY.partition("	errs")[0] + "}\n", []),
     "a gate of a field": (
         "tests/a.rs", FIELDS, FIELDS.replace("        date", f"        {GATE}        date"), [],
     ),
@@ -272,6 +331,12 @@ ALARMS: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
     "a test of what the code still says": (PY, LOST, KEPT, [OTHER_CODE]),
     "an empty value, where no code changed": (PY, DUE, DUE.replace("== 55", "is None"), []),
     "one of two claims that differ": (PY, TWICE.replace('"a")', '"b")', 1), TWICE[: 70], []),
+    "an error that no helper looks at": (
+        GO, LINKS, LINKS.partition("	if err")[0] + LINKS[LINKS.index("	assert") :], [],
+    ),
+    "a helper that stays": (
+        GO, TIDY, TIDY.replace("	if len(errs) > 0 {\n		t.Fatal(errs)\n	}\n", ""), [],
+    ),
     "a gate that the code beside has not": (
         "src/due.rs", f"fn due() {{}}\n\n{PARSES}",
         f"fn due() {{}}\n\n{PARSES}".replace("    #[test]", f"    {GATE}    #[test]"), [],
