@@ -53,7 +53,11 @@ def test_a_review_by_a_tiny_model_says_nothing_untrue(
     repo.write("prices.py", BASE).commit()
     repo.write("prices.py", HEAD).commit()
     with TinyModel(4096, tmp_path / "server.log") as server:
-        env = {"OPENAI_BASE_URL": f"{server.url}/v1", "RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "128"}
+        env = {
+            "OPENAI_BASE_URL": f"{server.url}/v1",
+            "RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "128",
+            "RLM_CI_REVIEW_DESCRIBE": "off",
+        }
         before = server.counted()
         words = ("--base", "HEAD~1", "--model", NAME, "--depth", "quick", "--format", "json")
         ended = cli("review", *words, cwd=repo.path, env=env, timeout=280)
