@@ -207,7 +207,7 @@ def _require_not_run(place: Place, step: Step, why: str) -> None:
     part = _part(Path(step.outputs["report"]))
     assert part["verdict"] == "not_run"
     assert why in part["summary"]
-    assert place.llm.asked == []
+    assert place.llm.completions == []
 
 
 @pytest.mark.full
@@ -231,7 +231,7 @@ def test_nor_is_the_pull_request_judged_where_it_is_checked_out(place: Place, jo
     assert step.code == 5
     assert "the work tree has the pull request's code" in step.text
     assert "patch" not in step.outputs
-    assert place.llm.asked == []
+    assert place.llm.completions == []
 
 
 @pytest.mark.full
@@ -257,7 +257,7 @@ def test_fixers_need_no_model(place: Place, jobs: Path) -> None:
     assert f"Patch: {shown}" in step.text
     assert f"its patch is `{shown}`" in Path(step.outputs["report"]).read_text()
     assert step.outputs["cost-usd"] in ("", "0.0000")
-    assert place.llm.asked == []
+    assert place.llm.completions == []
 
 
 # -- the job that pushes, as documented ---------------------------------------------------------

@@ -50,6 +50,7 @@ SHOWN_BY = {
     "models/json_question": "review/model/test_finder_answers.py",
     "models/strict_json": "environments/symbolic/planner/test_plan.py",
     "models/trial": "cli/commands/test_doctor.py",
+    "pipelines/agreed_context": "test_small_contexts_end_to_end.py",
     "pipelines/attempt": "fix/test_run_killed.py",
     "pipelines/background": "cli/commands/test_start.py",
     "pipelines/budget_increase": "fix/test_run_raised_budget.py",

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testing.ask_stage import Asking
+from testing.ask_stage import LOG, QUESTION, REFUSED, Asking, final, going_on, prompt_of
+from testing.fix_stage import BUG, MEND, MENDED, QUICK, USELESS, Play, call, done
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer
 from testing.loopback_model.small_contexts import SmallContext, vllm
+from testing.repl_stage import repl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,3 +100,166 @@ def test_a_change_of_twelve_lines_is_reviewed(stage: Asking, context: SmallConte
     assert [one["rule"] for one in report["findings"]] == ["review/division-by-zero"], report
     assert not refused(stage)
     assert stage.cli("replay", "latest", "--check").code == 0
+
+
+# ── fix ──
+
+#: A file of which a small context has room for a part.
+LONG = "".join(f"def part_{n}(value):\n    return value + {n}\n\n\n" for n in range(400)) + BUG
+FIX = ("rlm", "make add add", "--validator", QUICK)
+
+
+def mends(asked: Asked) -> Answer:
+    """Read where the fault is, in steps, then mend it: what it was shown says where it stands."""
+    said = sum(one["role"] == "assistant" for one in asked.messages)
+    noted = json.dumps(asked.messages).count("calc.py, lines ")
+    shown = "return a - b" in json.dumps(asked.messages)
+    if said + noted == 0:
+        return call("read", path="calc.py")
+    return MEND if shown and "Edited calc.py" not in json.dumps(asked.messages) else (
+        done() if shown or "Edited calc.py" in json.dumps(asked.messages)
+        else call("read", path="calc.py", start=1590)
+    )  # fmt: skip
+
+
+@pytest.mark.full
+@each_context
+@pytest.mark.parametrize("by", ["listed", "setting", "refusals"])
+def test_a_fix_is_made_by_small_reads(stage: Asking, context: SmallContext, by: str) -> None:
+    stage.repo.write("calc.py", LONG).commit()
+    serves(stage, context)
+    env: dict[str, str | None] = {"RLM_CI_MODEL": None}
+    if by != "listed":
+        stage.llm.listing = None
+    if by == "setting":
+        env["RLM_CI_MODELS_CONTEXT_TOKENS"] = str(context.tokens)
+    stage.llm.script(mends)
+    ended = stage.cli(*FIX, "--model", "small", env=env)
+    assert ended.code == 0, ended
+    assert stage.source("calc.py").endswith(MENDED)
+    if by != "refusals":
+        assert f"the model reads {context.tokens:,} tokens" in ended.stderr
+        assert not refused(stage)
+    sizes = [json.dumps(one.body["messages"]) for one in refused(stage)]
+    assert len(sizes) == len(set(sizes)) <= 3, "none is sent again"
+    asked = len(stage.llm.asked)
+    assert stage.cli("replay", "latest", "--check").code == 0
+    assert len(stage.llm.asked) == asked
+
+
+@pytest.mark.full
+def test_a_resumed_fix_keeps_to_the_context_of_its_beginning(stage: Asking) -> None:
+    serves(stage, SmallContext(4096))
+    stage.llm.script(Play([USELESS, done()], [MEND, done()]))
+    assert run(stage, *FIX, "--max-iterations", "1").code == 3
+    stage.llm.listing = {"data": [{"id": "small", "max_model_len": 131_072}]}
+    asked = len(stage.llm.asked)
+    ended = stage.cli("resume", "latest", "--max-iterations", "2")
+    assert ended.code == 0, ended
+    assert {one.method for one in stage.llm.asked[asked:]} == {"POST"}, "the list is not asked for"
+    assert max(one.cap or 0 for one in stage.llm.completions) == 1024
+    assert not refused(stage)
+
+
+@pytest.mark.full
+def test_what_has_no_room_names_the_setting(stage: Asking) -> None:
+    serves(stage, SmallContext(1024))
+    stage.llm.script(mends)
+    ended = run(stage, *FIX)
+    assert ended.code == 8, ended
+    assert "the prompt is too long for the model" in ended.stderr
+    assert "models.context_tokens" in ended.stderr
+
+
+# ── questions ──
+
+
+def answers(asked: Asked) -> Answer:
+    """Look for errors, then answer with the line that the prompt shows."""
+    shown = prompt_of(asked)
+    if REFUSED in shown:
+        return Answer(json.dumps(final(f"The gateway refused the key ({LOG}).")))
+    return Answer(json.dumps(going_on(searches=[{"query": "ERROR", "top_k": 5}])))
+
+
+def codes(asked: Asked) -> Answer:
+    """Print all of it, of which the prompt has the ends, then search by code."""
+    is_printed = "2026-03-03 11:" in prompt_of(asked)
+    found = "[line for line in context.splitlines() if 'ERROR' in line][0]"
+    code = f"FINAL({found})" if is_printed else "print(context)"
+    return Answer(repl(code))
+
+
+@pytest.mark.full
+@each_context
+@pytest.mark.parametrize("how", ["symbolic", "repl"])
+def test_a_question_about_a_long_text_is_answered(
+    stage: Asking, context: SmallContext, how: str
+) -> None:
+    serves(stage, context)
+    stage.llm.script(answers if how == "symbolic" else codes)
+    ended = run(stage, "rlm", QUESTION, "--context", LOG, "--environment", how)
+    assert ended.code == 0, ended
+    assert "refused the key" in ended.stdout
+    assert not refused(stage)
+    assert stage.cli("replay", "latest", "--check").code == 0
+
+
+# ── episodes, chats, benchmarks ──
+
+
+def action(name: str, **arguments: object) -> Answer:
+    return Answer(json.dumps({"action": name, **arguments}))
+
+
+def acts(asked: Asked) -> Answer:
+    """Run code that prints much, again and again, until a note says so."""
+    shown = prompt_of(asked)
+    if "It was said: 41" in shown or "[… " in shown:
+        return action("final", final_response="It is 42.")
+    return action("run_python", code="print('It was said: 41' + 'x ' * 9000)")
+
+
+@pytest.mark.full
+@each_context
+@pytest.mark.parametrize("environment", ["generic", "coding", "pure_rlm"])
+def test_an_episode_ends_with_its_answer(
+    stage: Asking, context: SmallContext, environment: str
+) -> None:
+    serves(stage, context)
+    stage.llm.script(codes if environment == "pure_rlm" else acts)
+    words = ("run", "What is it?", "--environment", environment, "--validator", "none")
+    more = ("--context", LOG) if environment == "pure_rlm" else ()
+    ended = run(stage, *words, *more)
+    assert ended.code == 0, ended
+    assert "refused the key" in ended.stdout or "It is 42." in ended.stdout, ended
+    assert f"the model reads {context.tokens:,} tokens" in ended.stderr
+    assert not refused(stage)
+    assert stage.cli("replay", "latest", "--check").code == 0
+
+
+@pytest.mark.full
+def test_a_long_chat_stays_within_what_the_model_reads(stage: Asking) -> None:
+    serves(stage, SmallContext(4096))
+    stage.llm.script(lambda _asked: action("final", final_response="Yes. " * 300))
+    for turn in range(8):
+        words = ("chat", f"Question {turn}: " + "and " * 600, "--session-id", "long")
+        ended = run(stage, *words, "--sandbox", "none")
+        assert ended.code == 0, ended
+    assert not refused(stage)
+    assert "Question 7" in prompt_of(stage.llm.completions[-1])
+
+
+@pytest.mark.full
+def test_the_baseline_of_a_benchmark_gets_what_fits(stage: Asking) -> None:
+    serves(stage, SmallContext(4096))
+    stage.llm.script(lambda _asked: Answer("PONG"))
+    case = {"id": "ping", "task": "Ping.", "expected_answer": "PONG", "context": "pad " * 9000}
+    stage.repo.write("ping.json", json.dumps([case]))
+    ended = run(stage, "bench", "run", "ping.json", "--mode", "direct-llm", "--format", "json")
+    assert ended.code == 0, ended
+    [entry] = ended.json()["case_results"]
+    assert entry["completed"]
+    assert entry["context_bytes_left_out"] > 25_000
+    assert not refused(stage)
+    assert max(one.cap or 0 for one in stage.llm.completions) <= 2048

@@ -8,9 +8,10 @@ from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
 from rlm_ci.environments.coding.tools import CodeTools
 from rlm_ci.environments.conversation import Conversation
-from rlm_ci.environments.quoting import SUMMARY_LIMIT
+from rlm_ci.environments.quoting import OUTPUT_LIMIT, SUMMARY_LIMIT
 from rlm_ci.environments.tool_support import takes_tools
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLoop
+from rlm_ci.models.context_length import ContextFit
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import printable
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class BuiltinAgent:
     """An agent that is a model behind an OpenAI-compatible endpoint.
 
-    ``complete`` answers requests and keeps the ledger.
+    ``complete`` answers requests and keeps the ledger; ``context_tokens`` is what the model reads.
     """
 
     name = "openai"
@@ -43,7 +44,9 @@ class BuiltinAgent:
         model: str,
         services: Services,
         bounds: TurnLimits,
+        context_tokens: int | None = None,
     ) -> None:
+        self._fit = ContextFit.of(context_tokens)
         self._complete = complete
         self._fact = fact
         self._model = model
@@ -61,6 +64,8 @@ class BuiltinAgent:
             read_only=task.read_only,
             may_run=task.may_run,
             given=task.files,
+            room=OUTPUT_LIMIT if self._fit is None else self._fit.output,
+            few=self._fit is not None and self._fit.is_small,
         )
         place = self._place(task)
         conversation: list[Any] = task.conversation
@@ -109,7 +114,7 @@ class BuiltinAgent:
             history = self._history()
             history.prompt(task.prompt)
             loop = self._loop(environment, self._complete, task.on_progress)
-            first[f"{place}/turn-1"] = self._complete(loop.request(history), f"{place}/turn-1")
+            first[f"{place}/turn-1"] = loop.ask(history, f"{place}/turn-1")
 
         return takes_tools(self._fact, "agent", self._model, ask)
 
@@ -128,6 +133,7 @@ class BuiltinAgent:
             bounds=self._bounds,
             answers=JsonCalls() if self._takes_tools is False else NativeCalls(),
             watcher=_Progress(on_progress),
+            fit=self._fit,
         )
 
 

@@ -23,6 +23,7 @@ from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.run_context import RunContext
 from rlm_ci.report.findings import Subject
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from rlm_ci.environments.symbolic.loop import AskEnd
     from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan
     from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.agreed_context import AgreedContext
     from rlm_ci.pipelines.job import Mode, PipelineJob
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.run import Run
@@ -57,6 +59,13 @@ _LIMITS = {
     "preview_bytes": "preview_bytes", "concurrency": "concurrency", "counts": "counts",
     "maps": "maps", "map_parts": "map_parts",
 }  # fmt: skip
+
+#: The parts of what the model reads for a planner's prompt and for one text in it; bytes of the
+#: prompt of a sub-call beside its texts.
+_PLAN, _TEXT, _FRAME = 0.95, 0.15, 2_000
+#: What a shorter prompt does not offer: it would take a fifth of it.
+_SHORT, _MAPS = 10_000, ("maps", "map_parts")
+_ANY = 1 << 40
 
 
 class AskOptions(Value):
@@ -77,6 +86,8 @@ class AskOptions(Value):
     isolated: bool = True
     max_depth: int = 0
     block_seconds: float = 0.0
+    #: What the model reads; for both environments.
+    context_tokens: int | None = None
 
 
 class AskRun(Attempt):
@@ -138,6 +149,7 @@ class AskRun(Attempt):
             require_endpoint(models_of(settings), "set one of them")
             symbolic = settings.symbolic
             of_repl = self._of_repl() if symbolic.environment == report.REPL else {}
+            agreed = agreed_context(self._all, settings.model or "")
             return AskOptions(
                 goal=self._goal,
                 model=settings.model or "",
@@ -146,10 +158,10 @@ class AskRun(Attempt):
                 head=self._commit or (repository.head_commit() if repository.git_dir else None),
                 max_iterations=settings.loop.max_iterations,
                 max_minutes=settings.loop.max_minutes,
-                max_completion_tokens=settings.models.max_completion_tokens,
-                limits={limit: getattr(symbolic, name) for limit, name in _LIMITS.items()},
+                limits=_fitting(settings, agreed),
                 subcall_models=list(symbolic.subcall_models),
                 environment=symbolic.environment,
+                **agreed.terms(),
                 **of_repl,
             ).to_dict()
 
@@ -196,6 +208,7 @@ class AskRun(Attempt):
                 block_seconds=options.block_seconds,
                 max_turns=ANY_TURNS if most is None else int(most),
                 sandbox=options.sandbox,
+                context_tokens=options.context_tokens,
             ),
             ComputeLimits(max_minutes=options.max_minutes, max_depth=options.max_depth),
             self._gateway(options),
@@ -225,6 +238,7 @@ class AskRun(Attempt):
             foresee=gateway.ledger.foresee,
             tell=self._step,
             models=tuple(name for name in options.subcall_models if name != gateway.model),
+            context_tokens=options.context_tokens,
         )
         window = VisibleContext(context, redact, self._run.redactor.longest)
         subcalls = Subcalls(access, window, options.goal[:_QUESTION])
@@ -284,6 +298,26 @@ class AskRun(Attempt):
             usage=self._usage(),
             notes=context.notes,
         )
+
+
+def _fitting(settings: Settings, agreed: AgreedContext) -> dict[str, int]:
+    """The limits of the mode as they are set; what is not, also fits into what the model reads."""
+    prompt = agreed.prompt_bytes(_ANY)
+    text = int(prompt * _TEXT)
+    rooms = {
+        "prompt_bytes": int(prompt * _PLAN), "read_bytes": text, "snippet_bytes": text,
+        "subcall_input_bytes": prompt - min(_FRAME, prompt // 5),
+    }  # fmt: skip
+    limits = {}
+    lost = _MAPS if prompt < _SHORT else ()
+    for limit, name in _LIMITS.items():
+        is_free = settings.sources[f"symbolic.{name}"] == "default"
+        if limit in lost and is_free:
+            continue
+        limits[limit] = getattr(settings.symbolic, name)
+        if limit in rooms and is_free:
+            limits[limit] = min(limits[limit], max(1, rooms[limit]))
+    return limits
 
 
 def _require_our_agent(settings: Settings) -> None:

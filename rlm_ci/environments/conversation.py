@@ -2,7 +2,7 @@
 
 Beyond it, old exchanges become notes: what was done and what came back, each with its ends; prompts
 stay. Between two folds requests begin alike, for an endpoint's prompt cache. What is folded follows
-from the messages alone.
+from the messages and the room for them alone.
 """
 
 from __future__ import annotations
@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 
 #: Bytes of the exchanges that are whole; a fold leaves a third of them.
 DEFAULT_LIMIT = 32_000
+#: Where a model reads much, a third of that, up to so many bytes: each request has them again.
+_SHARE, _LARGEST = 3, 96_000
+#: The characters that are left of each end of a long text where there is less room than it has.
+_ENDS = (2_000, 1_000, 500, 250, 120, 60)
 #: The newest notes are full, others short. As parts of the limit: a full note, a short one, all.
 _FULL_NOTES = 8
 _NOTE, _SHORT, _NOTES = 32, 128, 3
+_LEAST_NOTE, _LEAST_SHORT = 120, 40
 #: What code sets, also code in JSON, and files by their quoted names.
 _NAMES = re.compile(
     r"(?:^|\\n)[ \t]*([A-Za-z_]\w*)[ \t]*=(?!=)|[\"']([\w./-]+\.\w{1,8})\\?[\"']", re.MULTILINE
@@ -102,31 +107,41 @@ class Conversation:
         first = roles.index("user") + 1 if "user" in roles else len(roles)
         self._fold(self._groups[first:])
 
-    def messages(self) -> tuple[dict[str, Any], ...]:
-        """All messages in OpenAI's format, within the bound unless prompts alone exceed it."""
+    def messages(self, room: int | None = None) -> tuple[dict[str, Any], ...]:
+        """All messages in OpenAI's format, within the bound unless prompts alone exceed it.
+
+        With ``room``, the bytes that they may have as JSON, the bound follows from it, and long
+        texts lose their middle where that is not enough.
+        """
+        measure = _size if room is None else size_of
+        if room is not None:
+            prompts = sum(measure(group) for group in self._groups if not _is_exchange(group))
+            largest = max(DEFAULT_LIMIT, min(room // _SHARE, _LARGEST))
+            self._limit = max(1, min(largest, room - prompts))
         exchanges = self._exchanges()
-        sizes = list(map(_size, exchanges))
+        sizes = list(map(measure, exchanges))
         if sum(sizes) > self._limit:
-            kept, room = len(exchanges) - 1, self._limit // 3 - sizes[-1]
-            while kept and sizes[kept - 1] <= room:
+            kept, left = len(exchanges) - 1, self._limit // 3 - sizes[-1]
+            while kept and sizes[kept - 1] <= left:
                 kept -= 1
-                room -= sizes[kept]
+                left -= sizes[kept]
             if kept:
                 self._fold(exchanges[:kept])
             if sizes[-1] > _NEWEST:
                 exchanges[-1][:] = map(_shorter, exchanges[-1])
-        return tuple(message for group in self._groups for message in group)
+        messages = tuple(message for group in self._groups for message in group)
+        return messages if room is None else shortened(messages, room)
 
     def _exchanges(self) -> list[Group]:
-        return [group for group in self._groups if group[0]["role"] == "assistant"]
+        return list(filter(_is_exchange, self._groups))
 
     def _fold(self, groups: Sequence[Group]) -> None:
         """Replace ``groups`` by notes at the position of the first of them."""
         if not groups:
             return
-        sizes = self._limit // _NOTE, self._limit // _SHORT
+        sizes = max(self._limit // _NOTE, _LEAST_NOTE), max(self._limit // _SHORT, _LEAST_SHORT)
         for group in groups:
-            if group[0]["role"] == "assistant":
+            if _is_exchange(group):
                 full, short = (_note(group, size) for size in sizes)
                 self._notes.append((full, short))
         room = self._limit // _NOTES
@@ -150,6 +165,33 @@ class Conversation:
             text = quoted(head, "\n".join(reversed(shown)))
             self._summary = [{"role": "user", "content": text}]
             self._groups.insert(position, self._summary)
+
+
+def shortened(messages: Sequence[dict[str, Any]], room: int) -> tuple[dict[str, Any], ...]:
+    """``messages``, long texts without their middle where all have more than ``room`` bytes.
+
+    The first prompt loses its own last, the rules of the system none.
+    """
+    fitting = tuple(messages)
+    first = next((at for at, one in enumerate(fitting) if one["role"] == "user"), -1)
+    for end in _ENDS:
+        for spared in (first, -1):
+            if size_of(fitting) <= room:
+                return fitting
+            fitting = tuple(
+                one if one["role"] == "system" or at == spared else _shorter(one, end)
+                for at, one in enumerate(fitting)
+            )
+    return fitting
+
+
+def size_of(messages: Sequence[dict[str, Any]]) -> int:
+    """The bytes of messages as JSON, which a request has."""
+    return len(json.dumps(messages, ensure_ascii=False).encode("utf-8", "backslashreplace"))
+
+
+def _is_exchange(group: Group) -> bool:
+    return bool(group[0]["role"] == "assistant")
 
 
 def _note(group: Group, room: int) -> str:
@@ -202,12 +244,12 @@ def _visible(text: str) -> str:
     return "\n".join(map("\t".join, lines))
 
 
-def _shorter(message: dict[str, Any]) -> dict[str, Any]:
+def _shorter(message: dict[str, Any], end: int = _END) -> dict[str, Any]:
     """Without the middle of its long texts, those in its calls too."""
-    shorter = {**message, "content": _middle_out(message["content"], _END)}
+    shorter = {**message, "content": _middle_out(message["content"], end)}
     if "tool_calls" in message:
         shorter["tool_calls"] = [
-            {**call, "function": {**call["function"], "arguments": _shorter_arguments(call, _END)}}
+            {**call, "function": {**call["function"], "arguments": _shorter_arguments(call, end)}}
             for call in message["tool_calls"]
         ]
     return shorter

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 
 from rlm_ci.environments import tool_calls, written_calls
+from rlm_ci.environments.conversation import shortened, size_of
 from rlm_ci.environments.rewards import MISSING_ARGUMENT, UNSUPPORTED_ACTION
+from rlm_ci.errors import RemoteError
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rlm_ci.environments.conversation import Conversation
     from rlm_ci.environments.tool_calls import ToolCall
     from rlm_ci.models import Completion
+    from rlm_ci.models.context_length import ContextFit
 
     #: ``complete(request, place)``: the answer, journalled and paid for. Raises LimitError.
     Complete = Callable[[ModelRequest, str], Completion]
@@ -182,25 +185,33 @@ class TurnLoop:
         watcher: LoopWatcher | None = None,
         translate: Translate | None = None,
         takes_words: bool = False,
+        fit: ContextFit | None = None,
     ) -> None:
+        """``fit``: what the model reads; None for any length."""
         self._complete = complete
         self._takes_words = takes_words
         self._watcher = watcher or LoopWatcher()
         self._actions = Actions(environment, self._watcher)
         self._model = model
         self._bounds = bounds
-        self._cap = min(bounds.usual_tokens, bounds.max_tokens)
         self._answers = answers
         self._translate = translate
+        self._fit = fit
+        self._is_cut_off = False
 
     def request(self, history: Conversation) -> ModelRequest:
-        """The next request to the model."""
-        return ModelRequest(
-            model=self._model,
-            messages=history.messages(),
-            tools=self._actions.tools if self._answers.native else (),
-            max_tokens=self._cap,
-        )
+        """The next request to the model, with as much of ``history`` as it reads."""
+        tools = self._actions.tools if self._answers.native else ()
+        cap = answer_cap(self._bounds, self._fit, is_cut_off=self._is_cut_off)
+        room = None if self._fit is None else self._fit.room(cap) - size_of(tools)
+        return ModelRequest(self._model, history.messages(room), cap, tools)
+
+    def ask(self, history: Conversation, place: str) -> Completion:
+        """The answer to the next request; one that is too long for the model is made shorter.
+
+        Raises what ``complete`` raises.
+        """
+        return fitted(self._complete, lambda: self.request(history), place, self._fit)
 
     def run(self, history: Conversation, place: str) -> LoopEnd:
         """Continue ``history``, which ends with a prompt.
@@ -209,10 +220,9 @@ class TurnLoop:
         """
         mistakes = 0
         for turn in range(1, self._bounds.turns + 1):
-            completion = self._complete(self.request(history), f"{place}/turn-{turn}")
+            completion = self.ask(history, f"{place}/turn-{turn}")
             calls = self.calls(completion, turn)
-            if completion.finish_reason == "length":
-                self._cap = self._bounds.max_tokens
+            self._is_cut_off = self._is_cut_off or completion.finish_reason == "length"
             history.answer(completion.text, calls if self._answers.native else (), completion.extra)
             if self._translate is not None:
                 calls = list(map(self._translate, calls))
@@ -251,7 +261,8 @@ class TurnLoop:
             wrong = wrong or ("" if is_sound else observation.text)
             all_well = all_well and not observation.failed
             done = observation if observation.final else None
-            self._answers.tell(history, call, "Done." if done is not None else observation.text)
+            text = "Done." if done is not None else observation.text
+            self._answers.tell(history, call, text if self._fit is None else self._fit.clip(text))
         return understood, wrong, done
 
     def calls(self, completion: Completion, turn: int) -> list[ToolCall]:
@@ -272,6 +283,56 @@ class TurnLoop:
         wrong, remedy = self._answers.missing(self._actions.names)
         cut_off = completion.finish_reason == "length"
         return f"{wrong} {'It was cut off: be shorter. ' if cut_off else ''}{remedy}"
+
+
+def answer_cap(bounds: TurnLimits, fit: ContextFit | None, *, is_cut_off: bool) -> int:
+    """The tokens that an answer may have: more after one that was cut off."""
+    if is_cut_off:
+        return bounds.max_tokens if fit is None else fit.longest(bounds.max_tokens)
+    usual = bounds.usual_tokens if fit is None else fit.answer(bounds.usual_tokens)
+    return min(usual, bounds.max_tokens)
+
+
+def fitted(
+    complete: Complete, compose: Callable[[], ModelRequest], place: str, fit: ContextFit | None
+) -> Completion:
+    """The answer to what ``compose`` makes: anew and shorter while it is refused as too long.
+
+    Raises what ``complete`` raises.
+    """
+    request = compose()
+    while True:
+        try:
+            completion = complete(request, place)
+        except RemoteError as error:
+            if fit is None or not fit.shrinks(request, error):
+                raise
+            shorter = compose()
+            if shorter.prompt_bytes() >= request.prompt_bytes():  # there is nothing to leave out
+                raise
+            request = shorter
+            continue
+        if fit is not None:
+            fit.learn(request.prompt_bytes(), completion.usage)
+        return completion
+
+
+def ask_shortened(
+    complete: Complete, request: ModelRequest, place: str, fit: ContextFit | None
+) -> Completion:
+    """The answer to ``request``, whose long texts lose their middle where the model reads less.
+
+    Raises what ``complete`` raises.
+    """
+
+    def composed() -> ModelRequest:
+        if fit is None:
+            return request
+        cap = fit.longest(request.max_tokens)
+        room = fit.room(cap) - size_of(request.tools)
+        return request.replace(messages=shortened(request.messages, room), max_tokens=cap)
+
+    return fitted(complete, composed, place, fit)
 
 
 def _number(text: str) -> float:

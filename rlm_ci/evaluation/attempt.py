@@ -13,6 +13,7 @@ from rlm_ci.environments.names import CODING, REPL, environment_of
 from rlm_ci.environments.repl.host.model_functions import fingerprint
 from rlm_ci.environments.repl.host.options import ReplServices
 from rlm_ci.environments.repl.host.run_files import RunFiles
+from rlm_ci.environments.turn_loop import ask_shortened
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.evaluation.chat import CompactionRules
 from rlm_ci.evaluation.episodes import report
@@ -26,6 +27,7 @@ from rlm_ci.evaluation.observability import RLMObservability
 from rlm_ci.evaluation.terms import EpisodeTerms
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest
+from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.gateway import Gateway
 from rlm_ci.pipelines import budget_increase
 from rlm_ci.pipelines.attempt import RunAttempt
@@ -113,6 +115,7 @@ class EpisodeAttempt(RunAttempt):
         budget_increase.keep(self._record, self._all.more)
         gateway = self._gateway(options, max_minutes)
         with ExitStack() as held:
+            held.callback(gateway.close)
             context = self._context(options)
             if context is not None:
                 held.enter_context(context)
@@ -321,7 +324,8 @@ class EpisodeAttempt(RunAttempt):
             message = {"role": "user", "content": prompt}
             request = ModelRequest(options.model, (message,), max_tokens=_SUMMARY_TOKENS)
             try:
-                return services.complete(request, "compaction").text
+                fit = ContextFit.of(options.context_tokens)
+                return ask_shortened(services.complete, request, "compaction", fit).text
             except (LimitError, RemoteError):
                 return ""  # the session keeps the beginnings of the messages instead
 

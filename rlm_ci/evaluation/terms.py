@@ -14,6 +14,7 @@ from rlm_ci.evaluation.chat import ChatSession
 from rlm_ci.evaluation.episodes.options import EpisodeOptions
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
+from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.sandbox import choose
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import detect
@@ -102,7 +103,7 @@ class EpisodeTerms:
                 max_children=told.max_children_per_step,
                 parallelism=told.parallelism,
                 max_minutes=None if seconds is None else seconds / 60,
-                max_completion_tokens=settings.models.max_completion_tokens,
+                **agreed_context(self._work, model, caller.model).terms(),
                 sandbox=sandbox,
                 isolated=isolated,
                 rewards=caller.profile.to_dict(),

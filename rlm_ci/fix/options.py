@@ -78,6 +78,8 @@ class FixOptions(Value):
     #: ask for them.
     rlms: Mapping[str, Any] | None = None
     asked: bool = False
+    #: What the model reads.
+    context_tokens: int | None = None
 
     #: Those of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")
@@ -89,6 +91,11 @@ class FixOptions(Value):
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "gates": self.gates.to_dict()}
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether agent, analyses or review ask a model of ours."""
+        return self.agent == "openai" or self.rlms is not None or self.gates.review
 
     @property
     def limits(self) -> FixLimits:

@@ -75,7 +75,7 @@ def gateway_of(
 ) -> Gateway | None:
     """The way to the model of agent, analyses and review, if any of them asks one."""
     options = context.options
-    if options.agent != "openai" and options.rlms is None and not options.gates.review:
+    if not options.asks_model:
         return None
     return Gateway(
         models,
@@ -110,6 +110,7 @@ def agent_of(
             model=gateway.model,
             services=services,
             bounds=TurnLimits(max_tokens=options.max_completion_tokens),
+            context_tokens=options.context_tokens,
         )
     agent: AutofixAgent | ExternalAgent
     if options.agent == "autofix":

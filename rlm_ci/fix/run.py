@@ -30,6 +30,7 @@ from rlm_ci.guard import rules, secret_in_diff
 from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import provider_of, require_endpoint
 from rlm_ci.pipelines import budget_increase
+from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import resume_with
 from rlm_ci.report.findings import Report, Subject, Usage
@@ -177,6 +178,8 @@ class FixRun(Attempt):
             options = options.replace(gates=agreed_gates(self._all, *who, isolated=place.isolated))
             options = options.replace(agent_model=self._agent_model(options))
             choose_validator.require_an_end(options, self._all.settings.sources["loop.validator"])
+            if options.asks_model and options.model:
+                options = options.replace(**agreed_context(self._all, options.model).terms())
             return options.to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, FixOptions.from_dict)

@@ -6,6 +6,7 @@ import json
 import re
 
 from rlm_ci.models import PROMPT_TOO_LONG
+from rlm_ci.text.printable import clip
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: What is taken for a model of which nobody says how much it reads.
 DEFAULT = 65_536
+#: A model that reads less has no room for all tools.
+_SMALL = 16_000
 #: The names of the figure: OpenRouter and Together, vLLM, Groq, Mistral, Anthropic.
 _FIELDS = (
     "context_length", "max_model_len", "context_window", "max_context_length", "max_input_tokens",
@@ -30,8 +33,8 @@ _SMALLEST = 1_024
 _DENSE, _FIRST, _THIN = 1.2, 2.5, 4.0
 #: What follows may have fewer bytes a token than what was counted.
 _MARGIN = 0.9
-#: Which part of a context an answer may take.
-_ANSWER = 4
+#: Which part of a context an answer may take, and one result of a tool.
+_ANSWER, _RESULT = 4, 6
 #: What a prompt keeps of its bytes after a refusal without figures, and the fewest of any use.
 _SHORTER, _USEFUL = 0.6, 1_000
 #: How a refusal names the tokens that prompt and answer may have; a larger figure is what they had.
@@ -57,10 +60,10 @@ def _rows(value: object, name: str) -> list[dict[str, Any]]:
 
 def in_list(rows: list[dict[str, Any]], model: str) -> int | None:
     """The tokens of ``model`` in a list of models; llama.cpp answers to any name for its one."""
-    own = [row for row in rows if row.get("id") == model]
-    if not own and len(rows) == 1 and isinstance(rows[0].get("meta"), dict):
-        own = rows
-    return next(filter(None, map(tokens_of, own)), None)
+    matching = [row for row in rows if row.get("id") == model]
+    if not matching and len(rows) == 1 and isinstance(rows[0].get("meta"), dict):
+        matching = rows
+    return next(filter(None, map(tokens_of, matching)), None)
 
 
 def tokens_of(row: dict[str, Any]) -> int | None:
@@ -70,10 +73,10 @@ def tokens_of(row: dict[str, Any]) -> int | None:
 
 def _figures(row: dict[str, Any]) -> Iterator[int]:
     # At OpenRouter, the provider that answers may read less than the model can.
-    places = (row, row.get("top_provider"), row.get("meta"))
-    for place in places:
+    objects = (row, row.get("top_provider"), row.get("meta"))
+    for value in objects:
         for name in (*_FIELDS, "n_ctx"):
-            if isinstance(place, dict) and (figure := _figure(place.get(name))):
+            if isinstance(value, dict) and (figure := _figure(value.get(name))):
                 yield figure
 
 
@@ -103,10 +106,12 @@ def of_server(fetch: Fetch, model: str) -> int | None:
 def _loaded(fetch: Fetch, model: str) -> int | None:
     """Ollama's figure for a model that does not run yet."""
     shown = fetch("/api/show", {"model": model})
-    told = shown.get("parameters") if isinstance(shown, dict) else None
-    own = re.search(r"^num_ctx\s+(\d+)", told, re.MULTILINE) if isinstance(told, str) else None
-    if own:
-        return _figure(int(own[1]))
+    parameters = shown.get("parameters") if isinstance(shown, dict) else None
+    size = None
+    if isinstance(parameters, str):
+        size = re.search(r"^num_ctx\s+(\d+)", parameters, re.MULTILINE)
+    if size:
+        return _figure(int(size[1]))
     fetch("/api/generate", {"model": model, "stream": False})  # without a prompt it only loads
     return _running(fetch("/api/ps", None), model)
 
@@ -120,14 +125,14 @@ def _running(value: object, model: str) -> int | None:
 # ── what fits ──
 
 
-def answer_tokens(tokens: int, wanted: int) -> int:
-    """``wanted``, or less: an answer leaves most of a context of ``tokens`` to the prompt."""
-    return min(wanted, tokens // _ANSWER)
+def answer_tokens(tokens: int, cap: int) -> int:
+    """``cap``, or less: an answer leaves most of a context of ``tokens`` to the prompt."""
+    return min(cap, tokens // _ANSWER)
 
 
-def prompt_bytes(tokens: int, answer: int, wanted: int) -> int:
-    """``wanted``, or what a context of ``tokens`` has room for beside an ``answer``."""
-    return max(1, min(wanted, int((tokens - answer) * _FIRST)))
+def prompt_bytes(tokens: int, answer: int, cap: int) -> int:
+    """``cap``, or what a context of ``tokens`` has room for beside an ``answer``."""
+    return max(1, min(cap, int((tokens - answer) * _FIRST)))
 
 
 def is_beyond(size: int, tokens: int) -> bool:
@@ -151,9 +156,13 @@ class ContextFit:
         """None where a run has not agreed on a context."""
         return None if tokens is None else cls(tokens)
 
-    def answer(self, wanted: int) -> int:
+    def answer(self, cap: int) -> int:
         """The tokens that an answer may have; see ``answer_tokens``."""
-        return answer_tokens(self.tokens, wanted)
+        return answer_tokens(self.tokens, cap)
+
+    def longest(self, cap: int) -> int:
+        """The tokens of an answer after one that was cut off: half of the context at most."""
+        return min(cap, self.tokens // 2)
 
     def room(self, answer: int) -> int:
         """The bytes of a prompt beside an ``answer``."""
@@ -163,6 +172,20 @@ class ContextFit:
         if self._counted is None:
             return _FIRST
         return min(_THIN, max(_DENSE, self._counted * _MARGIN))
+
+    def clip(self, text: str) -> str:
+        """``text``, without its middle where it takes too much of what the model reads."""
+        return clip(text, self.output)
+
+    @property
+    def output(self) -> int:
+        """The characters of one result."""
+        return max(_USEFUL, int(self.tokens * _FIRST) // _RESULT)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether tools are to be few, and texts short."""
+        return self.tokens < _SMALL
 
     def learn(self, size: int, usage: TokenUsage | None) -> None:
         """Take the count of an answered prompt of ``size`` bytes."""
@@ -176,14 +199,15 @@ class ContextFit:
         """Whether ``error`` refused ``request`` for its length: from now on others are shorter."""
         if not is_too_long(error):
             return False
-        size, (limit, prompt) = request.prompt_bytes(), named(error.what)
+        size, (limit, prompt) = request.prompt_bytes(), tokens_in(error.what)
         if limit is not None:
             self.tokens = min(self.tokens, limit)
         if prompt is not None:
             self._count(size / prompt)
-        if self.room(request.max_tokens) >= size:  # so it reads less than was thought
-            self.tokens = request.max_tokens + int(_SHORTER * size / self._bytes_per_token())
-        return self.room(request.max_tokens) >= _USEFUL
+        answer = self.answer(request.max_tokens)
+        if self.room(answer) >= size:  # so it reads less than was thought
+            self.tokens = answer + int(_SHORTER * size / self._bytes_per_token())
+        return _USEFUL <= self.room(self.answer(answer)) < size
 
 
 def is_too_long(error: RlmCiError) -> bool:
@@ -191,12 +215,14 @@ def is_too_long(error: RlmCiError) -> bool:
     return error.what.startswith(PROMPT_TOO_LONG)
 
 
-def named(text: str) -> tuple[int | None, int | None]:
+def tokens_in(text: str) -> tuple[int | None, int | None]:
     """The tokens that a refusal says a prompt may have, and has; None for what it does not say."""
-    said = re.sub(r"(?<=\d),(?=\d)", "", text.casefold())
-    found = _LIMIT.search(said)
-    if found is None:
+    words = re.sub(r"(?<=\d),(?=\d)", "", text.casefold())
+    match = _LIMIT.search(words)
+    if match is None:
         return None, None
-    limit = int(next(filter(None, found.groups())))
-    larger = (one for one in map(int, re.findall(r"(?<![\w.])\d{1,9}", said)) if one > limit)
+    limit = int(next(filter(None, match.groups())))
+    larger = (
+        figure for figure in map(int, re.findall(r"(?<![\w.])\d{1,9}", words)) if figure > limit
+    )
     return (limit, min(larger, default=None)) if limit >= _SMALLEST // 4 else (None, None)

@@ -13,7 +13,7 @@ from rlm_ci.models.budget import SHORTEST, Ledger
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.providers import GITHUB, PROVIDERS
 from rlm_ci.models.record.record import AbsentModel
-from rlm_ci.values import Value
+from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -137,6 +137,11 @@ class Gateway:
         if self._recording:
             recorded.keep(self._recording, request, completion)
         return completion
+
+    def close(self) -> None:
+        """Close the connections to the endpoint; a connector is its caller's."""
+        if isinstance(self._model, Closing):
+            self._model.close()
 
     def within(self, ledger: Ledger) -> Gateway:
         """The same way, with ``ledger`` as its account."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.scope import RepositoryScope
 from rlm_ci.recursion.nodes import LeafText, TracedFinding
+from rlm_ci.recursion.prompt_windows import LEAST
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
 from rlm_ci.review.change.changed_lines import changed_of, marked
@@ -57,7 +58,7 @@ def review(place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
     near, changed = near_of(here, place.repository, ()), changed_of(change)
     more = loader.load_template("prompts/review-fix.md.j2")({})
     room = room_for_change(ask.max_bytes, ask.repair, Guidelines(())) - len(more.encode())
-    shown = prompts_of(change, near, here, room)
+    shown = prompts_of(change, near, here, room, least=2 * min(LEAST, ask.repair))
     limit = metered.limit_of(changed, {})
     counted = MeteredAsk(ask, None, limit)
     found: list[TracedFinding] = []

@@ -242,7 +242,7 @@ class ReviewJob(RepositoryJob):
             room,
             asked,
             described=described,
-            least=2 * LEAST if agreed.context_tokens is None else LEAST,
+            least=2 * min(LEAST, agreed.repair),
         )
 
     def near(self, here: RepositoryScope) -> AffectedFiles:

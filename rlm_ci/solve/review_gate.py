@@ -10,7 +10,8 @@ from functools import partial
 
 from rlm_ci.fix.gates.gate import FAILED, NOT_ASKED, PASSED, Gate, GateResult
 from rlm_ci.models import ModelRequest
-from rlm_ci.models.json_question import REPAIR
+from rlm_ci.models.context_length import prompt_bytes
+from rlm_ci.models.json_question import REPAIR, repair_bytes
 from rlm_ci.review import fix_review
 from rlm_ci.review.proofs.trees import ProofPlace
 from rlm_ci.system.command_line import Command
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Finding
     from rlm_ci.review.fix_review import FixReview
 
-#: Bytes of a prompt: no setting of today, so that a resumed run sends the same.
+#: Bytes of a prompt at most: no setting of today, so that a resumed run sends the same.
 _PROMPT = 120_000
 #: Objections that an agent is told of; characters of a reproduction and of what it printed.
 _TOLD, _CODE, _OUTPUT = 5, 4_000, 1_500
@@ -126,12 +127,14 @@ def _told(clean: Callable[[str], str], one: Finding) -> str:
 class _GateModel:
     """The way to the model for one look at a result; its calls are recorded below ``label``."""
 
-    max_bytes, repair = _PROMPT, REPAIR
-
     def __init__(self, context: FixContext, gateway: Gateway, label: str) -> None:
         self.model = gateway.model
         self._gateway = gateway
-        self._most = context.options.max_completion_tokens
+        self._most, tokens = context.options.max_completion_tokens, context.options.context_tokens
+        self.max_bytes, self.repair = _PROMPT, REPAIR
+        if tokens is not None:
+            self.max_bytes = prompt_bytes(tokens, self._most, _PROMPT)
+            self.repair = repair_bytes(self.max_bytes)
         self._redact = context.redactor.without_known
         self._label = label
 

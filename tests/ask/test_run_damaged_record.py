@@ -89,7 +89,7 @@ def test_a_fact_of_wrong_types_ends_in_six(stage: Asking) -> None:
     stage.llm.script(script)
     _, run = stage.fixed("--context", LOG, goal=QUESTION)
     whole = list(replay(str(run.folder / "calls.jsonl")))
-    asked, manifest = len(stage.llm.asked), run.folder / "manifest.json"
+    asked, manifest = len(stage.llm.completions), run.folder / "manifest.json"
     paused = manifest.read_bytes()
     kinds = {row["kind"]: row["value"] for row in reversed(whole) if row["type"] == "fact"}
     assert set(KINDS) <= kinds.keys()
@@ -104,7 +104,7 @@ def test_a_fact_of_wrong_types_ends_in_six(stage: Asking) -> None:
             assert ended.code == 6, (kind, way, ended)
             assert "calls.jsonl" in ended.stderr, (kind, way, ended)
             assert "record " in ended.stderr, (kind, way, ended)
-    assert len(stage.llm.asked) == asked
+    assert len(stage.llm.completions) == asked
     assert not list(run.folder.rglob("error-*.log"))
 
 

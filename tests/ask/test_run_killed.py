@@ -108,10 +108,10 @@ def goes_on(stage: Asking, run: Outcome, expected: dict[str, str]) -> None:
     assert left(run) == expected
     assert run.manifest["status"] == "succeeded"
     assert run.report["usage"]["calls"] == ANSWERS
-    finished = len(stage.llm.asked)
+    finished = len(stage.llm.completions)
     again_ended = stage.cli("resume", run.id)
     assert (again_ended.code, "nothing to resume" in again_ended.stderr) == (0, True)
-    assert len(stage.llm.asked) == finished
+    assert len(stage.llm.completions) == finished
 
 
 def killed_at(stage: Asking, calm: dict[str, dict[str, str]], number: int) -> None:

@@ -54,11 +54,11 @@ def test_it_counts_all_of_a_text_and_cites_what_it_printed(stage: Asking) -> Non
     checked = stage.cli("verify", run.id)
     assert checked.code == 0, checked
     assert "4 blocks of code, 5 prompts of the model that wrote it, 7 sub-calls" in checked.stdout
-    before = len(stage.llm.asked)
+    before = len(stage.llm.completions)
     again = stage.cli("replay", run.id, "--check")
     assert again.code == 0, again
     assert left(stage.runs()[-1]) == left(run)
-    assert len(stage.llm.asked) == before
+    assert len(stage.llm.completions) == before
     changed = run.folder / "rlm/repl/block-2/queries.jsonl"
     changed.write_text(changed.read_text().replace("What", "When"))
     found = stage.cli("verify", run.id)

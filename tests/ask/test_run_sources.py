@@ -167,7 +167,7 @@ def test_a_file_outside_of_the_repository_is_cited_but_no_evidence(
     other.write_bytes(log())
     _, run = glanced(stage, str(other))
     assert answer(run) == "It begins so [../elsewhere.log:1]."
-    assert str(tmp_path) not in str([one.body for one in stage.llm.asked])
+    assert str(tmp_path) not in str([one.body for one in stage.llm.completions])
     assert run.report["documents"][0]["evidence"] == []
     assert run.report["evidence"]["verified"] == 1
 

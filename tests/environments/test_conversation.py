@@ -262,3 +262,55 @@ def test_the_last_eight_notes_stay_with_many_calls_in_each_answer(calls: int) ->
     assert len(text) < 64_000
     lost = [step for step in range(22, 30) if f"end c{step}x{calls - 1}" not in text]
     assert lost == []
+
+
+# ── with the room that a model has for it ──
+
+
+@pytest.mark.parametrize("room", [3_000, 8_000, 40_000])
+def test_with_room_it_is_never_larger(room: int) -> None:
+    """Old exchanges become notes first; long texts of the newest lose their middle then."""
+    history = Conversation()
+    history.prompt("system", "system")
+    history.prompt("GOAL " + "g" * 500)
+    messages = history.messages(room)
+    for number in range(30):
+        call = ToolCall(f"c{number}", "read", json.dumps({"path": f"part_{number}.py"}))
+        history.answer(f"answer {number}", [call])
+        history.result(call, f"begin {number} " + "r\n" * 1500 + f" end {number}")
+        messages = history.messages(room)
+        assert len(json.dumps(messages, ensure_ascii=False).encode()) <= room
+        assert messages[0]["content"] == "system"
+        assert messages[1]["content"] == "GOAL " + "g" * 500
+        assert messages[-1]["content"].startswith(f"begin {number} ")
+        assert messages[-1]["content"].endswith(f" end {number}")
+        assert deviations({"model": "m", "messages": list(messages), "max_tokens": 5}) == []
+    if room > 3_000:
+        assert all(f"part_{number}.py" in json.dumps(messages) for number in range(22, 30))
+
+
+def test_a_large_room_keeps_more_whole_and_not_all() -> None:
+    """Each request has all of it again: a third of what the model reads, and 96,000 bytes."""
+    sizes = []
+    for room in (40_000, 200_000, 2_000_000):
+        history = long_talk(0, 0, 0)
+        for number in range(300):
+            call = ToolCall(f"c{number}", "read", "{}")
+            history.answer("", [call])
+            history.result(call, "r" * 1000)
+            history.messages(room)
+        sizes.append(max(len(json.dumps(history.messages(room))), 0))
+    assert sizes[0] < 40_000
+    assert sizes[0] < sizes[1] <= sizes[2] < 150_000
+
+
+def test_without_room_even_prompts_lose_their_middle_but_no_rules() -> None:
+    history = Conversation()
+    history.prompt("RULES " + "r" * 1000, "system")
+    history.prompt("GOAL " + "g" * 20_000 + " END")
+    rules, goal = history.messages(3_000)
+    assert rules["content"] == "RULES " + "r" * 1000
+    assert goal["content"].startswith("GOAL g")
+    assert goal["content"].endswith("g END")
+    assert "characters left out" in goal["content"]
+    assert history.messages()[1]["content"] == "GOAL " + "g" * 20_000 + " END"

@@ -16,12 +16,14 @@ from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
 from rlm_ci.environments.coding.tools import CodeTools, Services
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.turn_loop import CALLS_LIMIT, LoopEnd, TurnLimits, TurnLoop
-from rlm_ci.errors import LimitError
-from rlm_ci.models import Completion, ModelRequest
+from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models import PROMPT_TOO_LONG, Completion, ModelRequest, TokenUsage
+from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.openai.client import OpenAIModel
 from testing.loopback_model.histories import HISTORIES
 from testing.loopback_model.replies import Answer, Call
 from testing.loopback_model.server import ModelServer
+from testing.loopback_model.small_contexts import SmallContext
 from testing.scripted_model import ScriptedModel
 
 Step = dict[str, Any] | str | Completion
@@ -350,3 +352,63 @@ def test_an_endpoint_gets_back_what_it_wants_of_the_history(
             answers=NativeCalls(),
         )
         assert loop.run(history, "here").text == "Done."
+
+
+# ── a model that reads little ──
+
+
+class Reader:
+    """A model of ``context``, asked by a loop that takes it for one of ``believed`` tokens."""
+
+    def __init__(self, root: Path, context: SmallContext, believed: int, *steps: Step) -> None:
+        self.model, self.context = ScriptedModel(list(steps)), context
+        self.refused: list[int] = []
+        self.fit = ContextFit(believed)
+        self.history = Conversation()
+        self.history.prompt("system text", "system")
+        self.history.prompt("the goal")
+        self.loop = TurnLoop(
+            self._complete,
+            CodeTools(str(root), room=self.fit.output, few=self.fit.is_small),
+            model="m",
+            bounds=TurnLimits(),
+            answers=NativeCalls(),
+            fit=self.fit,
+        )
+
+    def _complete(self, request: ModelRequest, _place: str) -> Completion:
+        body = {
+            "messages": request.messages,
+            "tools": request.tools,
+            "max_tokens": request.max_tokens,
+        }
+        tokens = self.context.count(body)
+        if self.context.refuses(body):
+            self.refused.append(request.prompt_bytes())
+            said = f"request ({tokens} tokens) exceeds the available context size"
+            raise RemoteError(f"{PROMPT_TOO_LONG}: {said} ({self.context.tokens} tokens)")
+        return self.model.complete(request).replace(usage=TokenUsage(tokens, 50))
+
+
+@pytest.mark.parametrize("bytes_per_token", [1.3, 2.0, 3.0, 3.9])
+@pytest.mark.parametrize("believed", [4096, 65_536])
+def test_it_keeps_below_what_the_model_reads_whatever_it_counts(
+    tmp_path: Path, bytes_per_token: float, believed: int
+) -> None:
+    """Also where nobody had said how much it reads: a refused prompt is never sent again."""
+    (tmp_path / "a.py").write_text("".join(f"value_{n} = {n}\n" for n in range(4000)))
+    reads = [step(call("read", path="a.py", start=1 + 100 * n)) for n in range(20)]
+    reader = Reader(tmp_path, SmallContext(4096, bytes_per_token), believed, *reads, DONE)
+    end = reader.loop.run(reader.history, "here")
+    assert (end.text, end.turns) == ("All well.", 21)
+    assert len(reader.refused) == len(set(reader.refused)) <= 4, reader.refused
+    assert all(one.max_tokens <= 4096 for one in reader.model.requests)
+    shown = reader.model.requests[-1].messages[-1]["content"]
+    assert shown.startswith("a.py, lines 1901-"), "small reads show the lines from where they begin"
+
+
+def test_what_cannot_be_made_shorter_ends_with_the_refusal(tmp_path: Path) -> None:
+    reader = Reader(tmp_path, SmallContext(600), 65_536, DONE)
+    with pytest.raises(RemoteError, match="the prompt is too long for the model"):
+        reader.loop.run(reader.history, "here")
+    assert len(reader.refused) == 1

@@ -21,7 +21,7 @@ def test_lint_errors_are_gone(stage: Stage) -> None:
     assert stage.source("main.py") == "import sys\n\nprint(sys.argv)\n"
     assert (run.final, run.report["usage"]["calls"]) == ("passed", 0)
     assert run.state["agent"] == "autofix"
-    assert stage.llm.asked == []
+    assert stage.llm.completions == []
 
     again = stage.cli("replay", run.id, "--check", env=NO_MODEL)
     assert again.code == 0, again

@@ -11,7 +11,7 @@ SED = "sed -i 's/a - b/a + b/' calc.py && cat calc.py"
 
 def results(stage: Stage) -> list[str]:
     """What the tools have answered, up to the last request."""
-    return [one["content"] for one in stage.llm.asked[-1].messages if one["role"] == "tool"]
+    return [one["content"] for one in stage.llm.completions[-1].messages if one["role"] == "tool"]
 
 
 def test_a_command_may_change_the_copy(stage: Stage) -> None:
@@ -37,7 +37,7 @@ def test_it_reaches_no_network_and_no_secret(stage: Stage) -> None:
     assert "Error" in said
     assert stage.llm.key not in said
     assert "OPENAI" not in said
-    assert len(stage.llm.asked) == 3
+    assert len(stage.llm.completions) == 3
 
 
 @pytest.mark.full
@@ -84,7 +84,7 @@ def test_without_a_sandbox_commands_must_be_asked_for(
     stage.repo.write("rlm-ci.toml", "[loop]\ncommand_seconds = 9\n").commit()
     stage.llm.script(Play([MEND, done()]))
     assert stage.fixed("--sandbox", "none", *more)[0].code == 0
-    asked = stage.llm.asked[-1]
+    asked = stage.llm.completions[-1]
     names = {one["function"]["name"] for one in asked.body["tools"]}
     assert ("run" in names) is has
     assert ("There is no shell" in asked.messages[0]["content"]) is not has
@@ -165,7 +165,7 @@ def test_last_words_stand_before_what_still_fails(stage: Stage) -> None:
 def test_a_green_start_is_said_and_a_test_is_asked_for(stage: Stage) -> None:
     stage.llm.script(Play([MEND, done()]))
     stage.fixed("--validator", "true", goal="Let add add")
-    said = stage.llm.asked[0].messages[1]["content"]
+    said = stage.llm.completions[0].messages[1]["content"]
     assert "It passes now, so no test fails because of the goal" in said
     assert "Summary:" not in said
 
@@ -218,7 +218,7 @@ def test_the_next_iteration_goes_on_with_the_conversation(stage: Stage) -> None:
     )
     ended, run = stage.fixed()
     assert ended.code == 0, ended
-    first, last = stage.llm.asked[0].messages, stage.llm.asked[3].messages
+    first, last = stage.llm.completions[0].messages, stage.llm.completions[3].messages
     assert last[:2] == first[:2]  # a provider's cache knows them
     digest, prompt = (one["content"] for one in last[2:])
     assert digest.split("\n")[::2][:3] == [
@@ -239,7 +239,7 @@ def test_the_prompt_names_the_variables_of_commands_as_the_run_began(stage: Stag
     stage.llm.script(Play([call("blocked", reason="Later.")]))
     ended, run = stage.fixed(env={"TZ": "UTC", "MY_SECRET": "hunter2"})
     assert ended.code == 3, ended
-    system = stage.llm.asked[0].messages[0]["content"]
+    system = stage.llm.completions[0].messages[0]["content"]
     assert "PATH" in system
     assert "TZ" in system
     assert "SECRET" not in system

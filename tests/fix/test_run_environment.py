@@ -52,7 +52,7 @@ def test_tests_of_colour_pass_and_what_they_print_is_read(stage: Stage, box: str
     for path in run.folder.rglob("*"):
         if path.suffix in (".log", ".md", ".json", ".html") and "rlm/git" not in str(path):
             assert b"\x1b[" not in path.read_bytes(), path
-    said = next(one for one in stage.llm.asked if "validator said" in str(one.messages))
+    said = next(one for one in stage.llm.completions if "validator said" in str(one.messages))
     assert "\\u001b" not in json.dumps(said.messages)
     assert "test_calc.py" in str(said.messages)
 

@@ -144,7 +144,7 @@ def test_a_validator_that_cannot_start_is_no_work_for_an_agent(
     assert f"\n  {last}\n" in ended.stderr
     assert f"{run.id}/rlm/validator-0.log" in ended.stderr
     assert last in run.text("rlm/validator-0.log")
-    assert stage.llm.asked == []
+    assert stage.llm.completions == []
     assert stage.cli("replay", run.id).code == 4
 
 
@@ -191,7 +191,7 @@ def test_ambiguous_validators_are_listed(stage: Stage) -> None:
     told_plainly(ended)
     for candidate in ("go test ./...", "cargo test", "--validator"):
         assert candidate in ended.stderr
-    assert stage.llm.asked == []
+    assert stage.llm.completions == []
 
 
 def test_no_validator_at_all(stage: Stage) -> None:
@@ -227,7 +227,7 @@ def test_what_cannot_be_done_is_told(stage: Stage, case: str) -> None:
     told_plainly(ended)
     assert word in ended.stderr
     assert ("continue it:" in ended.stderr) == (code == 4)
-    assert stage.llm.asked == []
+    assert stage.llm.completions == []
     assert stage.source() == BUG
 
 
@@ -321,7 +321,7 @@ def test_where_the_result_goes_is_looked_at_first(stage: Stage) -> None:
     assert ended.code == 9, ended
     told_plainly(ended)
     assert stage.runs() == []
-    assert stage.llm.asked == []
+    assert stage.llm.completions == []
 
 
 @pytest.mark.full

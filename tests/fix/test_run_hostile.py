@@ -106,7 +106,9 @@ def test_a_tool_does_not_leave_the_tree(stage: Stage) -> None:
     ended, run = stage.fixed("--max-iterations", "1", "--validator", "false")
     assert (ended.code, run.final) == (3, "max_iterations"), ended
     assert run.text("rlm/result.patch") == ""
-    answers = [one["content"] for one in stage.llm.asked[-1].messages if one["role"] == "tool"]
+    answers = [
+        one["content"] for one in stage.llm.completions[-1].messages if one["role"] == "tool"
+    ]
     assert len(answers) == len(tries)
     assert all(answer.startswith("Refused") for answer in answers), answers
     assert not Path("/etc/outside").exists()

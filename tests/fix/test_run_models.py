@@ -37,7 +37,7 @@ def test_the_minutes_hold_while_a_model_is_asked(stage: Stage, reply: Reply) -> 
     ended, run = stage.fixed("--max-minutes", "0.15")  # a busy machine needs some of it to begin
     assert time.monotonic() - began < 30
     assert (ended.code, run.final) == (3, "max_minutes"), ended
-    assert len(stage.llm.asked) == run.report["usage"]["calls"] == 1
+    assert len(stage.llm.completions) == run.report["usage"]["calls"] == 1
     assert run.report["usage"]["completion_tokens"] == 4096
 
 
@@ -47,7 +47,7 @@ def test_the_timeout_bounds_an_answer_that_drips(stage: Stage) -> None:
     assert ended.code == 8, ended
     told_plainly(ended)
     assert "the answer was not whole after 3 seconds" in ended.stderr
-    assert len(stage.llm.asked) == 2, "it is asked once more, and no more than that"
+    assert len(stage.llm.completions) == 2, "it is asked once more, and no more than that"
     assert run.manifest["status"] == "failed"
 
 
@@ -67,7 +67,7 @@ def test_a_wrong_setting_is_named(stage: Stage, env: dict[str, str | None], name
     assert ended.code == 5, ended
     told_plainly(ended)
     assert named in ended.stderr
-    assert stage.llm.asked == []
+    assert stage.llm.completions == []
 
 
 def test_what_decides_a_request_is_agreed_on_at_the_beginning(stage: Stage) -> None:
@@ -75,16 +75,16 @@ def test_what_decides_a_request_is_agreed_on_at_the_beginning(stage: Stage) -> N
     stage.llm.script(TWO_TURNS)
     first = {"RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "3000"}
     child = stage.spawn(*stage.words(), env=first)
-    child.kill_when(lambda: len(stage.llm.asked) >= 3)
+    child.kill_when(lambda: len(stage.llm.completions) >= 3)
     child.wait()
     run = stage.only()
     answered = len(run.facts())
-    before = len(stage.llm.asked)
+    before = len(stage.llm.completions)
     resumed = stage.cli("resume", run.id, env={"RLM_CI_MODELS_MAX_COMPLETION_TOKENS": "7000"})
     assert resumed.code == 0, resumed
     assert run.final == "passed"
-    assert len(stage.llm.asked) - before == 5 - answered
-    assert {asked.cap for asked in stage.llm.asked} == {3000}
+    assert len(stage.llm.completions) - before == 5 - answered
+    assert {asked.cap for asked in stage.llm.completions} == {3000}
     assert stage.source() == MENDED
 
 
@@ -94,16 +94,16 @@ def test_the_provider_is_agreed_on_at_the_beginning(stage: Stage) -> None:
     ended, run = stage.fixed(env=azure)
     assert ended.code == 0, ended
     stage.repo.write("calc.py", BUG)
-    asked = len(stage.llm.asked)
+    asked = len(stage.llm.completions)
     replayed = stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None})
     assert replayed.code == 0, replayed
-    assert len(stage.llm.asked) == asked
+    assert len(stage.llm.completions) == asked
 
 
 def test_a_run_does_not_go_on_with_another_provider(stage: Stage) -> None:
     stage.llm.script(TWO_TURNS)
     child = stage.spawn(*stage.words())
-    child.kill_when(lambda: len(stage.llm.asked) >= 2)
+    child.kill_when(lambda: len(stage.llm.completions) >= 2)
     child.wait()
     azure = {"OPENAI_BASE_URL": stage.llm.origin, "OPENAI_API_VERSION": "2024-10-21"}
     ended = stage.cli("resume", stage.only().id, env=azure)
@@ -115,25 +115,25 @@ def test_a_call_that_was_lost_with_its_process_is_told(stage: Stage) -> None:
     """At most the calls in flight at the kill are repeated, and counted."""
     stage.llm.script(Play([Answer("", calls=USELESS.calls, delay=0.3), done()]))
     child = stage.spawn(*stage.words(*UNVALIDATED))
-    child.kill_when(lambda: bool(stage.llm.asked))
+    child.kill_when(lambda: bool(stage.llm.completions))
     child.wait()
     ended = stage.cli("resume", stage.only().id)
     assert ended.code == 0, ended
     assert "asked again, because their answers were lost: 1 call" in ended.stderr
-    assert len(stage.llm.asked) == 3
+    assert len(stage.llm.completions) == 3
 
 
 def test_the_answers_of_earlier_runs_are_taken_where_that_is_wanted(stage: Stage) -> None:
     """The cross-run cache: found, journalled here, counted as replayed, needed nowhere else."""
     stage.llm.script(Play([USELESS, done()]))
     _, first = stage.fixed(*UNVALIDATED, "--no-apply")
-    asked = len(stage.llm.asked)
+    asked = len(stage.llm.completions)
     _, without = stage.fixed(*UNVALIDATED, "--no-apply")
-    assert len(stage.llm.asked) == 2 * asked
+    assert len(stage.llm.completions) == 2 * asked
     assert without.report["usage"]["replayed"] == 0
     cached = {"RLM_CI_MODELS_CACHE": "true"}
     ended, run = stage.fixed(*UNVALIDATED, "--no-apply", env=cached)
-    assert (ended.code, len(stage.llm.asked)) == (0, 2 * asked), ended
+    assert (ended.code, len(stage.llm.completions)) == (0, 2 * asked), ended
     usage = run.report["usage"]
     assert (usage["calls"], usage["replayed"], usage["prompt_tokens"]) == (0, asked, 0)
     assert run.text("rlm/result.patch") == first.text("rlm/result.patch")
@@ -156,7 +156,7 @@ def test_five_cents_do_a_small_task(stage: Stage) -> None:
     stage.llm.script(TWO_TURNS)
     ended, run = stage.fixed("--model", "m-1", "--budget-usd", "0.05")
     assert ended.code == 0, ended
-    caps = [one.body["max_tokens"] for one in stage.llm.asked]
+    caps = [one.body["max_tokens"] for one in stage.llm.completions]
     assert 256 <= caps[0] < 4096, "all that the budget leaves beside the prompt"
     assert caps[-1] > caps[0], "once the endpoint has counted a prompt"
     assert 0 < run.report["usage"]["cost_usd"] < 0.05
@@ -166,7 +166,7 @@ def test_five_cents_do_a_small_task(stage: Stage) -> None:
 def test_a_budget_too_small_for_the_first_prompt_names_the_flag(stage: Stage) -> None:
     stage.repo.write("rlm-ci.toml", PRICES).commit("Name the prices")
     ended, _ = stage.fixed("--model", "m-1", "--budget-usd", "0.01", "--no-apply")
-    assert (ended.code, stage.llm.asked) == (3, []), ended
+    assert (ended.code, stage.llm.completions) == (3, []), ended
     assert "has no room for another call" in " ".join(ended.stdout.split())
     assert "--budget-usd" in ended.stdout + ended.stderr
 

@@ -50,13 +50,13 @@ def test_the_report_is_the_same(stage: Stage, status: str) -> None:
     if code == 0:
         stage.repo.write("calc.py", BUG)
     before = {path: path.read_bytes() for path in run.folder.rglob("*") if path.is_file()}
-    asked = len(stage.llm.asked)
+    asked = len(stage.llm.completions)
     stage.llm.stop()
     replayed = stage.cli("replay", run.id, "--check", env={**NOTHING, "PATH": os.environ["PATH"]})
     stage.llm.start()
     assert replayed.code == 0, replayed
     assert "the report is the same" in replayed.stderr
-    assert len(stage.llm.asked) == asked
+    assert len(stage.llm.completions) == asked
     other = next(one for one in stage.runs() if one.id != run.id)
     assert other.manifest["parent_run_id"] == run.id
     assert (other.final, other.report["usage"]["calls"]) == (status, run.report["usage"]["calls"])
@@ -182,7 +182,7 @@ def test_a_replay_that_fails_names_the_version_that_made_the_run(stage: Stage) -
 def test_a_replay_that_was_killed_does_not_go_on_with_keys(stage: Stage) -> None:
     ended, run = stage.fixed("--no-apply")
     assert ended.code == 0, ended
-    asked = len(stage.llm.asked)
+    asked = len(stage.llm.completions)
     child = stage.spawn("replay", run.id)
     assert child.kill_when(lambda: len(stage.runs()) == 2 and _has_begun(stage))
     child.wait()
@@ -193,7 +193,7 @@ def test_a_replay_that_was_killed_does_not_go_on_with_keys(stage: Stage) -> None
     refused = stage.cli("resume", replay.id)
     assert refused.code == 2, refused
     told_plainly(refused)
-    assert len(stage.llm.asked) == asked
+    assert len(stage.llm.completions) == asked
 
 
 def _has_begun(stage: Stage) -> bool:

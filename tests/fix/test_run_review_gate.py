@@ -91,12 +91,12 @@ def test_what_a_run_shows_is_sent_back_and_mended(
     assert shows in prompt
     assert how in prompt
     assert stage.source() == MENDED
-    asked = len(stage.llm.asked)
+    asked = len(stage.llm.completions)
     replayed = stage.cli("replay", run.id, "--check", env={"OPENAI_API_KEY": None})
     assert replayed.code == 0, replayed
     verified = stage.cli("verify", run.id)
     assert verified.code == 0, verified
-    assert len(stage.llm.asked) == asked
+    assert len(stage.llm.completions) == asked
 
 
 @pytest.mark.full

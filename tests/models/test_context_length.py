@@ -231,7 +231,7 @@ WORDS: dict[str, tuple[str, tuple[int | None, int | None]]] = {
 def test_the_words_of_a_refusal_name_the_tokens(
     said: str, tokens: tuple[int | None, int | None]
 ) -> None:
-    assert context_length.named(said) == tokens
+    assert context_length.tokens_in(said) == tokens
 
 
 # ── what fits ──

@@ -80,7 +80,7 @@ def test_the_answer_is_a_reply_with_verified_places(
     assert "1 citation verified" in stage.reply
     assert "1 could not be verified" in stage.reply
     # The model was shown the head's files; none of them is on the disk, and nothing was judged.
-    shown = "".join(map(prompt_of, llm.asked))
+    shown = "".join(map(prompt_of, llm.completions))
     assert "LIMIT = 5" in shown
     assert files == sorted(path.name for path in stage.clone.path.iterdir())
     assert stage.clone.text("status", "--porcelain") == ""
@@ -160,5 +160,5 @@ def test_in_a_thread_the_model_learns_what_it_is_about(
     env = {"OPENAI_API_KEY": llm.key, "OPENAI_BASE_URL": llm.url, "RLM_CI_MODEL": "m"}
     assert stage.run(event, **env) == 0, stage.said
     assert stage.reply.startswith("> Why?\n\nBecause.")
-    assert "in a thread about 'src/limits.py', line 1" in prompt_of(llm.asked[0])
+    assert "in a thread about 'src/limits.py', line 1" in prompt_of(llm.completions[0])
     assert asking is not None

@@ -34,6 +34,8 @@ _TESTS = 50
 _COMMAND = 8_000
 #: Edited places that are shown, and lines around each.
 _SHOWN_EDITS, _AROUND = 3, 2
+#: Tools that a model can do without: each takes room in every request.
+_MANY = ("outline", "definition", "references", "history", "diff", "restore")
 #: Lines around a hit of a search, at most.
 _AROUND_LIMIT = 10
 
@@ -60,7 +62,8 @@ class CodeTools:
     """The tools for the files below ``root``.
 
     With ``read_only``, there is none that edits, and none that runs unless it ``may_run``.
-    ``given`` are files outside that it can read, too: their names, and paths.
+    ``given`` are files outside that it can read, too: their names, and paths. ``room`` are the
+    characters that a read shows; the tools are ``few`` for a model that reads little.
     """
 
     def __init__(
@@ -71,8 +74,11 @@ class CodeTools:
         read_only: bool = False,
         may_run: bool = False,
         given: Mapping[str, str] = {},
+        room: int = OUTPUT_LIMIT,
+        few: bool = False,
     ) -> None:
         self._given = given
+        self._room = min(room, OUTPUT_LIMIT)
         #: Kept where nothing can change the files.
         self._kept: ReferenceIndex | None = None
         self._is_fixed = read_only and not may_run
@@ -100,7 +106,10 @@ class CodeTools:
                 "run": services.run and partial(_run, services.run),
                 "run_tests": services.tests and partial(_run_tests, services.tests),
             }
-        self._tools = {name: tool for name, tool in named.items() if tool is not None}
+        left_out = _MANY if few else ()
+        self._tools = {
+            name: tool for name, tool in named.items() if tool is not None and name not in left_out
+        }
         self._ends = ("done",) if read_only else ("done", "blocked")
 
     def tools(self) -> tuple[dict[str, Any], ...]:
@@ -127,7 +136,7 @@ class CodeTools:
         data = self._handed(path) if path in self._given else self._tree.read(path)
         lines = replace_text.lines(_text(path, data))
         first, number = arguments.get("start", 1), arguments.get("lines", READ_LINES)
-        return numbered(path, lines, max(1, first), max(1, number))
+        return numbered(path, lines, max(1, first), max(1, number), self._room)
 
     def _handed(self, path: str) -> bytes:
         try:

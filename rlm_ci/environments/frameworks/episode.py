@@ -11,7 +11,7 @@ import json
 from rlm_ci.environments import tool_calls
 from rlm_ci.environments.answer_formats import JsonCalls
 from rlm_ci.environments.tool_calls import ToolCall
-from rlm_ci.environments.turn_loop import Actions, LoopEnd, LoopWatcher
+from rlm_ci.environments.turn_loop import Actions, LoopEnd, LoopWatcher, answer_cap, ask_shortened
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, encodable, printable
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.environments.turn_loop import Complete, Environment, TurnLimits
     from rlm_ci.models import Completion
+    from rlm_ci.models.context_length import ContextFit
 
 
 class EpisodeEnded(BaseException):
@@ -47,6 +48,7 @@ class FrameworkEpisode:
         place: str,
         watcher: LoopWatcher | None = None,
         textual: bool = False,
+        fit: ContextFit | None = None,
     ) -> None:
         self.goal = goal
         self.system = system
@@ -57,7 +59,8 @@ class FrameworkEpisode:
         self._actions = Actions(environment, self._watcher)
         self._place = place
         self._textual = JsonCalls() if textual else None
-        self._cap = min(bounds.usual_tokens, bounds.max_tokens)
+        self._fit = fit
+        self._is_cut_off = False
         self._turn = 0
         self._mistakes = 0
         self._answered: Completion | None = None
@@ -112,14 +115,15 @@ class FrameworkEpisode:
             model=self.model,
             messages=tuple(_encodable(self._with_extras(message)) for message in messages),
             tools=tools,
-            max_tokens=self._cap,
+            max_tokens=answer_cap(self.bounds, self._fit, is_cut_off=self._is_cut_off),
         )
+        place = f"{self._place}/turn-{self._turn}"
         try:
-            self._answered = self._complete(request, f"{self._place}/turn-{self._turn}")
+            self._answered = ask_shortened(self._complete, request, place, self._fit)
         except BaseException as error:  # noqa: BLE001 - it is raised behind the framework
             self._fail(error)
         if self._answered.finish_reason == "length":
-            self._cap = self.bounds.max_tokens
+            self._is_cut_off = True
         for call in self._answered.tool_calls:
             self._extras[call["id"]] = self._answered.extra, call.get("extra", {})
         return self._answered
@@ -150,7 +154,7 @@ class FrameworkEpisode:
             self._mistakes = 0
         else:
             self._mistaken(observation.text)
-        return observation.text
+        return observation.text if self._fit is None else self._fit.clip(observation.text)
 
     def answer(self, text: str) -> NoReturn:
         """End with an answer, as the framework does it."""

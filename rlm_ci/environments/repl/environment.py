@@ -10,7 +10,7 @@ import os
 from hashlib import sha256
 from time import monotonic
 
-from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted
+from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.repl.answers import TOOL, ReplAnswers
 from rlm_ci.environments.repl.host.context_functions import ContextFunctions
 from rlm_ci.environments.repl.host.masked_source import masked_source
@@ -207,8 +207,8 @@ class ReplEnvironment(Closing):
             self._services.files.save(f"{folder}/state", ended.state)
         redact = self._services.redact
         return {
-            "output": _middle_out(redact(ended.output), OUTPUT_LIMIT),
-            "error": _middle_out(redact(ended.error), OUTPUT_LIMIT // 4),
+            "output": _middle_out(redact(ended.output), self._options.output_limit),
+            "error": _middle_out(redact(ended.error), self._options.output_limit // 4),
             "answer": ended.answer,
             "seconds": round(ended.seconds, 3),
             "variables": [list(one) for one in ended.variables],

@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from rlm_ci.context.builder.build import build
 from rlm_ci.environments.conversation import Conversation
-from rlm_ci.environments.quoting import OUTPUT_LIMIT
 from rlm_ci.environments.repl.environment import ReplEnvironment
 from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
 from rlm_ci.environments.repl.host.options import CHILD_TURNS, ERRORS
@@ -18,6 +17,7 @@ from rlm_ci.environments.symbolic.planner.progress_notes import quote
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models.context_length import ContextFit
 from rlm_ci.resources import loader
 from rlm_ci.system import files
 from rlm_ci.text.encodings import BYTES
@@ -59,7 +59,7 @@ class ReplEpisodes:
     """Runs episodes with the same ``options`` and ``services``."""
 
     def __init__(self, options: ReplOptions, services: ReplServices) -> None:
-        self._options = options
+        self._options = options.fitted()
         self._services = services
         self._rules = loader.load_template(_RULES)
         self._question = loader.load_template(_QUESTION)
@@ -86,7 +86,7 @@ class ReplEpisodes:
             "options": options,
             "is_last": is_last,
             "errors": ERRORS,
-            "output_limit": OUTPUT_LIMIT,
+            "output_limit": options.output_limit,
             "others": ", ".join(others),
         }
         history.prompt(self._rules(rules), "system")
@@ -131,6 +131,7 @@ class ReplEpisodes:
                 bounds=bounds,
                 answers=environment.answers,
                 watcher=watcher,
+                fit=ContextFit.of(self._options.context_tokens),
             )
             try:
                 end = loop.run(history, folder)

@@ -31,7 +31,7 @@ class ModelAccess(Value):
     ``model`` plans, and answers sub-calls that name none; a plan may also name one of ``models``.
     ``fact`` records decisions, which a resumed run keeps. ``write`` writes a file whole, by
     its path below the run's folder. ``redact`` takes secrets out of a text. ``foresee`` says what
-    calls may use, ``tell`` reports progress.
+    calls may use, ``tell`` reports progress. ``context_tokens`` is what ``model`` reads.
     """
 
     complete: Complete
@@ -44,3 +44,4 @@ class ModelAccess(Value):
     foresee: Foresee = no_limit
     tell: Callable[[str], None] = nothing
     models: tuple[str, ...] = ()
+    context_tokens: int | None = None

@@ -27,7 +27,7 @@ from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import ModelRequest, context_length
-from rlm_ci.models.gateway import Gateway, context_of, provider_of, require_endpoint
+from rlm_ci.models.gateway import SETTING, Gateway, context_of, provider_of, require_endpoint
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.pipelines import budget_increase, definition, load, stored_runs
@@ -391,6 +391,7 @@ class BenchJob(PipelineJob):
             "episode.framework": options.framework,
             "episode.sub_model": options.sub_model,
             "episode.sub_provider": options.sub_provider,
+            SETTING: options.context_tokens,
             # Those to a case's own files come from the episode's folder, also in a resumed run.
             "loop.apply": False,
             "episode.mcp_config": self._servers,

@@ -21,6 +21,7 @@ from rlm_ci.evaluation import event_bus
 from rlm_ci.evaluation.episodes.branches import BestOf
 from rlm_ci.evaluation.episodes.node import EpisodeEnd, EpisodeNode
 from rlm_ci.evaluation.episodes.trajectory import NAME, Trajectory
+from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.gateway import CONNECTOR
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
@@ -230,6 +231,7 @@ class Episode(LoopWatcher):
             watcher=self,
             translate=setup.translate,
             takes_words=self._node.parent is None and self._is_conversation(),
+            fit=ContextFit.of(self._services.options.context_tokens),
         )
         return self._loop
 
@@ -252,6 +254,7 @@ class Episode(LoopWatcher):
             place=self._node.place,
             watcher=self,
             textual=self._services.options.provider == CONNECTOR,
+            fit=ContextFit.of(self._services.options.context_tokens),
         )
         return frameworks.run(name, episode)
 

@@ -15,7 +15,7 @@ class EpisodeOptions(Value):
 
     ``engine``: code runs in the caller's own. ``max_minutes`` is the time budget, ``rewards`` the
     profile, ``session`` the chat session that the episode is a turn of, with what was said before.
-    ``mcp`` are the tools of MCP servers.
+    ``mcp`` are the tools of MCP servers; ``context_tokens`` is what the model reads.
     """
 
     task: str
@@ -41,3 +41,4 @@ class EpisodeOptions(Value):
     mark: str = ""
     session: Mapping[str, Any] | None = None
     mcp: Sequence[Mapping[str, Any]] = ()
+    context_tokens: int | None = None

@@ -45,6 +45,7 @@ class ReplSetups:
                 block_seconds=options.exec_timeout,
                 max_turns=options.max_steps,
                 sandbox=options.sandbox,
+                context_tokens=options.context_tokens,
             ),
             services,
         )

@@ -8,15 +8,18 @@ from functools import partial
 from itertools import count
 
 from rlm_ci.environments.answer_formats import JsonActions
+from rlm_ci.environments.conversation import size_of
 from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
 from rlm_ci.environments.mcp.tools import McpEnvironment
 from rlm_ci.environments.names import CODING, GENERIC, environment_of
 from rlm_ci.environments.quoting import quoted
 from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.environments.turn_loop import ask_shortened
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.evaluation import chat
 from rlm_ci.evaluation.episodes.node import EpisodeSetup
 from rlm_ci.models import ModelRequest
+from rlm_ci.models.context_length import ContextFit
 from rlm_ci.resources import loader
 
 TYPE_CHECKING = False
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 #: The kind of the fact of a piece of code.
 CODE = "code"
+_SHORTENED = "[The model reads less than this prompt: its middle was left out.]"
 #: Bytes of a context that fits into a prompt.
 CONTEXT_LIMIT = 150_000
 
@@ -205,6 +209,9 @@ class Setups:
         role = f"You are {task.role}." if task.role else ""
         session = self._options.session if node.parent is None else None
         said = chat.told_so_far(session) if session else ""
+        fit = ContextFit.of(self._options.context_tokens)
+        if fit is not None and fit.is_small:  # the task is to be whole
+            said, context = fit.clip(said), fit.clip(context)
         data = quoted("Context", context) if context else ""
         return "\n\n".join(filter(None, (role, said, task.task, data)))
 
@@ -233,7 +240,10 @@ class Setups:
             messages=({"role": "user", "content": prompt},),
             max_tokens=self._options.max_completion_tokens,
         )
-        return self._complete(request, f"{node.place}/{place}").text
+        fit = ContextFit.of(self._options.context_tokens)
+        said = ask_shortened(self._complete, request, f"{node.place}/{place}", fit).text
+        is_whole = fit is None or size_of(request.messages) <= fit.room(request.max_tokens)
+        return said if is_whole else f"{_SHORTENED}\n{said}"
 
 
 def out_of_time() -> LimitError:

@@ -88,7 +88,10 @@ class AnalysisEnd(Value):
 
 
 class AnalysisContext(Value):
-    """What all analyses of a run share. ``folder`` is the run's, ``max_minutes`` its limit."""
+    """What all analyses of a run share. ``folder`` is the run's, ``max_minutes`` its limit.
+
+    ``context_tokens`` is what the model reads.
+    """
 
     options: RlmsOptions
     gateway: Gateway
@@ -102,6 +105,7 @@ class AnalysisContext(Value):
     environ: Mapping[str, str]
     folder: str
     on_step: Callable[[str], None]
+    context_tokens: int | None = None
 
 
 class Analysis:
@@ -221,6 +225,7 @@ class Analysis:
                 max_turns=options.max_steps,
                 sandbox=shared.sandbox,
                 question_limit=_QUESTION,
+                context_tokens=shared.context_tokens,
             ),
             services,
         )

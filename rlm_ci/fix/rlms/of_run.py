@@ -67,6 +67,7 @@ def analyses_of(
         job.settings.environ,
         run.path,
         context.on_step,
+        told.context_tokens,
     )
     return Analyses(
         shared,

@@ -150,7 +150,7 @@ class AcceptedRequests:
             return True, most
         if refused.is_too_long:
             self._refused[_said(request)] = request.prompt_bytes(), refused
-            if (tokens := context_length.named(text)[0]) is not None:
+            if (tokens := context_length.tokens_in(text)[0]) is not None:
                 self._reads[model] = tokens, refused
         return False, most
 

@@ -449,7 +449,9 @@ class OpenAIModel(Closing):
 
     def context_tokens(self, model: str) -> int | None:
         """The tokens that ``model`` reads; None where its server does not say it."""
-        name, rows = self._own_name(model), self._listed(self._clock() + self._patience.connect)
+        name = self._own_name(model)
+        self._opened()  # loading the package must not take from the endpoint's time
+        rows = self._listed(self._clock() + self._patience.connect)
         found = context_length.in_list(rows, name)
         if found is None and rows and is_own(self._url) and not self._azure_version:
             found = context_length.of_server(self._fetched, name)

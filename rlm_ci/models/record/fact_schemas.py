@@ -120,6 +120,7 @@ _QUESTION: Final = {
     "isolated?": bool,
     "max_depth?": _count,
     "block_seconds?": _number,
+    "context_tokens?": _maybe(_positive),
 }
 _EPISODE: Final = {
     "task": str,
@@ -149,6 +150,7 @@ _EPISODE: Final = {
         "summaries": [str],
     }),
     "mcp?": [{"server": str, "tool": str, "name": str, "description": str, "schema": dict}],
+    "context_tokens?": _maybe(_positive),
 }  # fmt: skip
 _RLMS: Final = {
     "enabled": bool,

@@ -8,8 +8,9 @@ from functools import partial
 from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.judge.options import endpoint_of, models_of
-from rlm_ci.models import ModelRequest, context_length
-from rlm_ci.models.gateway import Gateway, context_of, provider_of
+from rlm_ci.models import ModelRequest
+from rlm_ci.models.gateway import Gateway, provider_of
+from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
 
 
-_PROMPT, _ANSWER = "recursion.prompt_bytes", "models.max_completion_tokens"
+_PROMPT = "recursion.prompt_bytes"
 
 
 class RepositoryAttempt(RunAttempt):
@@ -141,25 +142,13 @@ class RepositoryAttempt(RunAttempt):
 
     def _fitting(self, options: RepositoryOptions) -> RepositoryOptions:
         """``options`` with requests that the model can read; a number that is set stays."""
-        sources = self._all.settings.sources
-        is_free = {one: sources[one] == "default" for one in (_PROMPT, _ANSWER)}
         if options.model is None:
             return options
-        models = models_of(self._all.settings)
-        if not any(is_free.values()) and not models.context_tokens:  # nothing depends on it
-            models = models.replace(context_tokens=context_length.DEFAULT)
-        context = context_of(models, options.model)
-        tokens, answer, prompt = context.tokens, options.max_completion_tokens, options.prompt_bytes
-        if is_free[_ANSWER]:
-            answer = context_length.answer_tokens(tokens, answer)
-        if is_free[_PROMPT]:
-            prompt = context_length.prompt_bytes(tokens, answer, prompt)
-        fits = options.replace(
-            max_completion_tokens=answer, prompt_bytes=prompt, context_tokens=tokens
-        )
-        if (answer, prompt) != (options.max_completion_tokens, options.prompt_bytes):
-            self._all.progress.say(context.told(prompt, answer))
-        return self._all.fitted(fits)
+        agreed = agreed_context(self._all, options.model)
+        if self._all.settings.sources[_PROMPT] == "default":
+            prompt = agreed.prompt_bytes(options.prompt_bytes)
+            options = options.replace(prompt_bytes=prompt)
+        return self._all.fitted(options.replace(**agreed.terms()))
 
     def _gateway(self, options: RepositoryOptions) -> Gateway | None:
         if options.model is None:

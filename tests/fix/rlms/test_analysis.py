@@ -192,11 +192,11 @@ def test_what_a_run_wrote_follows_from_its_record(stage: Stage) -> None:
     run = ended(stage, turns, roles_tester="false")
     assert set(results(run)) == {"planner", "implementer", "reviewer"}
     assert ("tester", "rlms_skipped") in events(run)
-    asked = len(stage.llm.asked)
+    asked = len(stage.llm.completions)
     for words in (("replay", run.id, "--check"), ("verify", run.id)):
         checked = stage.cli(*words)
         assert checked.code == 0, checked
-    assert len(stage.llm.asked) == asked
+    assert len(stage.llm.completions) == asked
     other = next(one for one in stage.runs() if one.id != run.id)
     names = {name for name in alike(run) if name.startswith("rlm/rlms/")}
     assert len(names) > 20

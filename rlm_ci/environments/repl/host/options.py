@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from rlm_ci.environments.quoting import OUTPUT_LIMIT
+from rlm_ci.models import context_length
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -42,6 +44,18 @@ class ReplOptions(Value):
     #: Characters of the question that are shown: it may be the context itself.
     question_limit: int = 4000
     sandbox: str = "bubblewrap"
+    #: Characters of what a block prints that are shown, and the tokens that the models read.
+    output_limit: int = OUTPUT_LIMIT
+    context_tokens: int | None = None
+
+    def fitted(self) -> ReplOptions:
+        """These options, with shorter texts where the models read little."""
+        fit = context_length.ContextFit.of(self.context_tokens)
+        if fit is None:
+            return self
+        sizes = {"subcall_bytes": fit.room(self.max_tokens), "question_limit": fit.output,
+                 "output_limit": fit.output}  # fmt: skip
+        return self.replace(**{name: min(getattr(self, name), sizes[name]) for name in sizes})
 
     @property
     def subset(self) -> bool:

@@ -13,6 +13,7 @@ from rlm_ci.environments.symbolic.planner.plan import PARSE_ERROR, SCHEMA, PlanE
 from rlm_ci.environments.symbolic.planner.prompt import PromptWriter
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import ModelRequest, SpentError
+from rlm_ci.models.context_length import ContextFit, is_too_long
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
@@ -81,7 +82,8 @@ class Planner:
         self._access = access
         self._flaw = flaw
         self._left = left
-        self._prompts = PromptWriter(access.limits, access.redact, access.models)
+        self._fit = ContextFit.of(access.context_tokens)
+        self._limits = access.limits
         #: Whether the endpoint takes a schema: unknown before the first question.
         self._takes_schema: bool | None = None
 
@@ -100,10 +102,16 @@ class Planner:
         while True:
             wrong = errors[-1]["message"] if errors else ""
             left = None if calls is None else max(1, calls - len(errors))
-            prompt = self._prompts.prompt(iteration, goal, context, steps, wrong, calls=left)
+            prompts = PromptWriter(self._limits, self._access.redact, self._access.models)
+            prompt = prompts.prompt(iteration, goal, context, steps, wrong, calls=left)
             attempt = _Attempt(iteration, len(errors) + 1, prompt)
+            try:
+                parsed, error, hint = self._tried(attempt, context)
+            except RemoteError as refused:
+                if not self._shrinks(prompt, refused):
+                    raise
+                continue
             artifacts.append(attempt.paths)
-            parsed, error, hint = self._tried(attempt, context)
             if error is not None:
                 errors.append({"kind": error.kind, "message": error.message})
             asked: dict[str, Any] = {
@@ -138,6 +146,10 @@ class Planner:
         self._access.write(attempt.paths["prompt"], attempt.prompt.data)
         self._access.write(attempt.paths["meta"], as_json(attempt.to_dict()))
         completion = self._ask(attempt.prompt, attempt.place)
+        if self._fit is not None:
+            request = self._request(attempt.prompt, schema=False)
+            self._fit.learn(request.prompt_bytes(), completion.usage)
+            self._fit_in(self._fit)
         output = self._access.redact(encodable(completion.text))
         self._access.write(attempt.paths["output"], output.encode())
         parsed, error = None, None
@@ -162,6 +174,19 @@ class Planner:
         written = {"prompt": attempt.prompt.data, "output": output.encode(), "meta": meta}
         vouch(self._access.fact, attempt.place, written)
         return parsed, error, _hint(completion)
+
+    def _shrinks(self, prompt: Prompt, refused: RemoteError) -> bool:
+        """Whether the prompts after one that is too long for the model are shorter."""
+        before = self._limits.prompt_bytes
+        if self._fit is not None and self._fit.shrinks(
+            self._request(prompt, schema=False), refused
+        ):
+            self._fit_in(self._fit)
+        return self._limits.prompt_bytes < before
+
+    def _fit_in(self, fit: ContextFit) -> None:
+        limit = min(self._limits.prompt_bytes, fit.room(self._access.max_tokens))
+        self._limits = self._limits.replace(prompt_bytes=limit)
 
     def _for_planner(self, error: PlanError, completion: Completion) -> PlanError:
         message = error.message
@@ -251,7 +276,7 @@ _ABOUT_FORM: Final = (
 
 def _may_refuse_schema(error: RemoteError, model: str) -> bool:
     """Whether the endpoint refused the request, and the schema may be why."""
-    if isinstance(error, SpentError):  # it worked on an answer
+    if isinstance(error, SpentError) or is_too_long(error):  # it would be with another form, too
         return False
     # A model's name, such as grammar-7b, does not count.
     message = re.sub(rf"(?<!\w){re.escape(model)}(?!\w)", "", error.what, flags=re.IGNORECASE)
