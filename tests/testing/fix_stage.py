@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testing import plain_pytest
 from testing.leftovers import eventually, is_running
 from testing.loopback_model.replies import Answer, Call
 
@@ -204,9 +205,9 @@ class Stage:
     # ── the program ──
 
     def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str | None]:
-        """With the model's key and address, and this Python's programs in front."""
+        """With the model's key and address, and a plain pytest in front."""
         return {
-            "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
+            "PATH": plain_pytest.search_path(),
             "OPENAI_API_KEY": self.llm.key,
             "OPENAI_BASE_URL": self.llm.url,
             "RLM_CI_MODEL": "gpt-4o",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci import sandbox
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.review.proofs.trees import ProofPlace
+from testing import plain_pytest
 from testing.repositories.git_repo import GitRepo
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ class Facts:
 
 def place_of(repo: GitRepo, base: str, head: str | None, **more: Any) -> ProofPlace:
     top, git_dir = discover(str(repo.path))
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])  # it has pytest
-    environ = {**os.environ, "PATH": path, "SHOP_TOKEN": "hush-hush-hush"}
+    environ = {**os.environ, "PATH": plain_pytest.search_path(), "SHOP_TOKEN": "hush-hush-hush"}
     more.setdefault("sandbox", lambda: sandbox.choose("bubblewrap", environ))
     return ProofPlace(Repository(top, git_dir, environ), base, head, environ=environ, **more)
 
