@@ -47,8 +47,6 @@ SHOWN_BY = {
     "guard/inline_tests": "guard/test_guard_cases.py",
     "judge/judge": "cli/commands/test_check.py",
     "judge/options": "cli/commands/test_check.py",
-    "models/json_question": "review/model/test_finder_answers.py",
-    "models/strict_json": "environments/symbolic/planner/test_plan.py",
     "models/trial": "cli/commands/test_doctor.py",
     "pipelines/agreed_context": "test_small_contexts_end_to_end.py",
     "pipelines/attempt": "fix/test_run_killed.py",

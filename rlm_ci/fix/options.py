@@ -80,6 +80,8 @@ class FixOptions(Value):
     asked: bool = False
     #: What the model reads.
     context_tokens: int | None = None
+    #: Whether questions of the review have the schema of their answers.
+    forms: bool = False
 
     #: Those of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")

@@ -162,6 +162,7 @@ class FixRun(Attempt):
                 agent=self._agent_name(),
                 model=self._all.settings.model,
                 agent_minutes=loop.agent_minutes,
+                forms=True,
                 provider=provider_of(models_of(self._all.settings)),
                 command_seconds=loop.command_seconds
                 if place.isolated or loop.run_without_sandbox

@@ -54,6 +54,11 @@ class ModelRequest(Value):
         return len(json.dumps(read, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 
+def is_wish(response_format: Message) -> bool:
+    """Whether an endpoint that does not take the format of an answer may do without."""
+    return response_format.get("json_schema", {}).get("strict") is False
+
+
 class TokenUsage(Value):
     """Tokens of one call; reasoning counts as completion, ``cached_tokens`` are in the prompt's.
 

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from http import HTTPStatus
 
 from rlm_ci.errors import RemoteError, UnavailableError
-from rlm_ci.models import Completion, SpentError, TokenUsage
+from rlm_ci.models import Completion, SpentError, TokenUsage, is_wish
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import printable
@@ -86,7 +86,8 @@ class CopilotModel(Closing):
 
     def complete(self, request: ModelRequest) -> Completion:
         """See Model. The program itself asks a busy service again."""
-        if request.tools or request.response_format:
+        form = request.response_format
+        if request.tools or (form is not None and not is_wish(form)):
             lack = "tools" if request.tools else "JSON schemas"
             raise RemoteError(
                 f"the endpoint does not support {lack}",

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     #: What is wrong with an object, in words for the model; "" when nothing is.
     Misfit = Callable[[Mapping[str, Any]], str]
 
+#: Keywords of a schema that endpoints know; they refuse others, or the whole.
+_KEYWORDS = frozenset(("type", "required", "enum", "const"))
 #: Bytes that a second question needs besides the first, and the share of a small prompt; the shares
 #: of the answer in it, cut down, and of what was wrong.
 REPAIR, _REPAIR = 6_000, 10
@@ -51,15 +53,48 @@ def repair_bytes(max_bytes: int) -> int:
     return min(REPAIR, max_bytes // _REPAIR)
 
 
-def ask_object(
-    ask: Ask, place: str, prompt: str, misfit: Misfit, before: Sequence[Message] = ()
+def answer_form(schema: str | Mapping[str, Any]) -> Message:
+    """The response format of an answer with ``schema``, a shipped one or its members.
+
+    It is a wish: an endpoint that refuses it is asked without.
+    """
+    value = loader.read_schema(schema) if isinstance(schema, str) else schema
+    told = {"name": "answer", "strict": False, "schema": _simple(value)}
+    return {"type": "json_schema", "json_schema": told}
+
+
+def list_form(*members: str, schema: str) -> Message:
+    """``answer_form`` of an object whose ``members`` are lists of what a shipped ``schema`` has."""
+    row = {"type": "array", "items": loader.read_schema(schema)}
+    properties = dict.fromkeys(members, row)
+    return answer_form({"type": "object", "properties": properties, "required": members[:1]})
+
+
+def _simple(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What every endpoint knows of a schema; the properties of a condition are optional ones."""
+    simple = {name: value for name, value in schema.items() if name in _KEYWORDS}
+    properties = {**schema.get("properties", {}), **schema.get("then", {}).get("properties", {})}
+    if properties:
+        simple["properties"] = {name: _simple(value) for name, value in properties.items()}
+    if "items" in schema:
+        simple["items"] = _simple(schema["items"])
+    return simple
+
+
+def ask_object(  # noqa: PLR0917 - the question and its answer
+    ask: Ask,
+    place: str,
+    prompt: str,
+    misfit: Misfit,
+    form: Message | None = None,
+    before: Sequence[Message] = (),
 ) -> dict[str, Any] | None:
     """The object that a model answers, None when it is wrong twice.
 
-    ``before`` is the conversation so far. Raises what ``ask`` raises.
+    ``form`` is its response format, ``before`` the conversation so far. Raises what ``ask`` raises.
     """
     messages: list[Message] = [*before, {"role": "user", "content": prompt}]
-    said = ask(place, messages)
+    said = ask(place, messages, response_format=form)
     found, wrong = read_answer(said, misfit)
     if found is not None:
         return found
@@ -71,7 +106,8 @@ def ask_object(
         },
         {"role": "user", "content": repair_prompt(wrong, ask.repair)},
     ]
-    return read_answer(ask(f"{place}-repair", messages), misfit)[0]
+    again = ask(f"{place}-repair", messages, response_format=form)
+    return read_answer(again, misfit)[0]
 
 
 def repair_prompt(wrong: str, repair: int) -> str:

@@ -135,6 +135,7 @@ class _GateModel:
         if tokens is not None:
             self.max_bytes = prompt_bytes(tokens, self._most, _PROMPT)
             self.repair = repair_bytes(self.max_bytes)
+        self._has_forms = context.options.forms
         self._redact = context.redactor.without_known
         self._label = label
 
@@ -147,9 +148,8 @@ class _GateModel:
         tools: Sequence[Message] = (),
     ) -> Completion:
         clean = tuple({**one, "content": self._redact(one["content"])} for one in messages)
-        request = ModelRequest(
-            self.model, clean, self._most, tuple(tools), response_format=response_format
-        )
+        form = response_format if self._has_forms else None
+        request = ModelRequest(self.model, clean, self._most, tuple(tools), response_format=form)
         return self._gateway.complete(request, f"{self._label}/{place}")
 
     def calls_left(self) -> int | None:

@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.models import Completion
+from rlm_ci.models import Completion, is_wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -169,7 +169,8 @@ class Scripted:
         response_format: Message | None = None,
         tools: Sequence[Message] = (),
     ) -> Completion:
-        assert response_format is None
+        assert response_format is not None
+        assert is_wish(response_format)
         assert not tools
         self.places.append(place)
         said = self.answer(place, str(messages[-1]["content"]))

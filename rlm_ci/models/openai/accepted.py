@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 
-from rlm_ci.models import context_length
+from rlm_ci.models import context_length, is_wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ _UNWANTED: Final = re.compile(
     r"(?:fields|inputs|properties)|additional propert|should not|must not"
 )
 _STREAM: Final = re.compile(r"\bstream(?:ing|ed)?\b")
+#: Words of a refusal for the form of the answer.
+_FORM: Final = re.compile(
+    r"response[_ ]format|json[_ ](?:mode|schema|object)|schema|structured|grammar|guided"
+)
 _STREAM_OPTIONS: Final = re.compile(r"stream_options|include_usage")
 #: How an endpoint answers a request that it does not take.
 _UNTAKEN: Final = frozenset((400, 403, 404, 405, 406, 415, 422, 501))
@@ -58,16 +62,20 @@ class AcceptedRequests:
     """Bodies of requests to one endpoint. ``own_name`` is the endpoint's name of a model.
 
     ``is_newer``: it knows the longer name of the cap, as OpenAI's newer models do; many other
-    servers know only the shorter.
+    servers know only the shorter. ``takes_schemas``: it may take those of answers.
     """
 
-    def __init__(self, own_name: Callable[[str], str], *, is_newer: bool) -> None:
+    def __init__(
+        self, own_name: Callable[[str], str], *, is_newer: bool, takes_schemas: bool = True
+    ) -> None:
         self._own_name = own_name
         self._cap = _CAPS[is_newer]
         self._was_swapped = False
         self._most: dict[str, int] = {}
         self._alternating: set[str] = set()
         self._has_stream_options = True
+        self._takes_schemas = takes_schemas
+        self._formless: set[str] = set()
         self._unstreamed: set[tuple[str, bool, bool]] = set()
         self._unwanted: set[str] = set()
         #: By model, the tokens that it reads; and prompts by their messages, with their bytes.
@@ -98,7 +106,7 @@ class AcceptedRequests:
         options = {
             "tools": request.tools or None,
             "temperature": request.temperature,
-            "response_format": request.response_format,
+            "response_format": self._form(request),
             "stream": True if is_streamed else None,
             "stream_options": {"include_usage": True} if has_options else None,
         }
@@ -108,6 +116,24 @@ class AcceptedRequests:
             self._cap: min(cap for cap in caps if cap is not None),
             **{name: value for name, value in options.items() if value is not None},
         }
+
+    def _learned_form(self, text: str, status: int, request: ModelRequest) -> bool:
+        """Whether a refusal is about how an answer comes: its events, its schema."""
+        kind, form = _kind(request), self._form(request)
+        if status in _UNTAKEN and self._has_stream_options and _STREAM_OPTIONS.search(text):
+            self._has_stream_options = False
+        elif status in _UNTAKEN and kind not in self._unstreamed and _STREAM.search(text):
+            self._unstreamed.add(kind)
+        elif status in (*_UNTAKEN, 500) and form and is_wish(form) and _FORM.search(text):
+            self._formless.add(request.model)
+        else:
+            return False
+        return True
+
+    def _form(self, request: ModelRequest) -> Message | None:
+        form = request.response_format
+        takes_form = self._takes_schemas and request.model not in self._formless
+        return form if takes_form or form is None or not is_wish(form) else None
 
     def count_without_stream(self, request: ModelRequest) -> None:
         """Heed that a stream had no usage: one that cannot be asked for it is of no use.
@@ -136,14 +162,8 @@ class AcceptedRequests:
         if model not in self._alternating and _ALTERNATE.search(text):
             self._alternating.add(model)
             return True, most
-        if refused.status in _UNTAKEN:
-            said = f"{text} {refused.param}"
-            if self._has_stream_options and _STREAM_OPTIONS.search(said):
-                self._has_stream_options = False
-                return True, most
-            if _kind(request) not in self._unstreamed and _STREAM.search(said):
-                self._unstreamed.add(_kind(request))
-                return True, most
+        if self._learned_form(f"{text} {refused.param}", refused.status, request):
+            return True, most
         unwanted = {name for name in _extras(request.messages) if name.casefold() in text}
         if unwanted - self._unwanted and _UNWANTED.search(text):
             self._unwanted |= unwanted

@@ -20,7 +20,7 @@ from http import HTTPStatus
 from rlm_ci.console.active_answers import ActiveAnswer
 from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
-from rlm_ci.models import SpentError, context_length
+from rlm_ci.models import SpentError, context_length, is_wish
 from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.accepted import AcceptedRequests
 from rlm_ci.models.openai.errors import EndpointRefusedError
@@ -145,7 +145,9 @@ class OpenAIModel(Closing):
         self._http: Any = None  # the client's connections
         self._composed: dict[tuple[str, str], RequestComposer] = {}  # by path and model
         own = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
-        self._accepted = AcceptedRequests(own_name, is_newer=own)
+        self._accepted = AcceptedRequests(
+            own_name, is_newer=own, takes_schemas=SCHEMAS not in lacks
+        )
 
     def complete(self, request: ModelRequest) -> Completion:
         """See Model. It never repeats a question that may have cost something."""
@@ -187,7 +189,8 @@ class OpenAIModel(Closing):
 
     def _require(self, request: ModelRequest) -> None:
         """Raise RemoteError for what the endpoint is known to lack, as it would itself."""
-        wanted = {TOOLS: request.tools, SCHEMAS: request.response_format}
+        form = request.response_format
+        wanted = {TOOLS: request.tools, SCHEMAS: form is not None and not is_wish(form)}
         for lack in self._lacks:
             if wanted[lack]:
                 raise RemoteError(

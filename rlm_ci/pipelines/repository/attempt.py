@@ -222,6 +222,7 @@ def options_of(work: RepositoryVerb) -> RepositoryOptions:
         attempts=recursion.attempts,
         prompt_bytes=recursion.prompt_bytes,
         max_completion_tokens=settings.models.max_completion_tokens,
+        forms=True,
     )
 
 
@@ -271,6 +272,7 @@ class _NodeModel:
         self.max_bytes, self.repair = options.prompt_bytes, options.repair
         self._gateway = gateway
         self._max_tokens = options.max_completion_tokens
+        self._has_forms = options.forms
         self._node = node.id
 
     def __call__(
@@ -287,7 +289,7 @@ class _NodeModel:
         self._tell(f"asking the model {about}{again}")
         request = ModelRequest(
             self.model, tuple(messages), self._max_tokens, tuple(tools),
-            response_format=response_format,
+            response_format=response_format if self._has_forms else None,
         )  # fmt: skip
         return self._gateway.complete(request, f"{self._node}/{place}")
 

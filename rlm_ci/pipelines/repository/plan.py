@@ -41,6 +41,8 @@ class RepositoryOptions(Value):
     max_completion_tokens: int
     #: What the model reads; old runs have not recorded it.
     context_tokens: int | None = None
+    #: Whether questions have the schema of their answers; those of old runs have not.
+    forms: bool = False
 
     @property
     def repair(self) -> int:

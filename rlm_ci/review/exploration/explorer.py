@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.environments.tool_calls import ToolCall
-    from rlm_ci.models import Completion
+    from rlm_ci.models import Completion, Message
     from rlm_ci.models.json_question import Ask, Misfit
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.review.exploration.tools import ReviewTools
@@ -144,20 +144,22 @@ class NodeQuestions:
             return None
         return self._explorer.text(path)
 
-    def __call__(self, ask: Ask, place: str, prompt: str, misfit: Misfit) -> dict[str, Any] | None:
-        """The object that the model answers, None when it is wrong twice.
+    def __call__(
+        self, ask: Ask, place: str, prompt: str, misfit: Misfit, form: Message | None = None
+    ) -> dict[str, Any] | None:
+        """The object that the model answers, None when it is wrong twice; see ``ask_object``.
 
         Raises what asking does.
         """
         if self._explorer is None:
-            return ask_object(ask, place, prompt, misfit)
+            return ask_object(ask, place, prompt, misfit, form)
         talk = _Conversation(self._explorer, ask, place, prompt, self._node)
         found, why = self._talked(self._explorer.fact, talk, misfit)
         if found is not None:
             return found
         if why not in self.notes:
             self.notes.append(why)
-        return ask_object(ask, place, prompt, misfit)
+        return ask_object(ask, place, prompt, misfit, form)
 
     def _talked(
         self, fact: Fact, talk: _Conversation, misfit: Misfit

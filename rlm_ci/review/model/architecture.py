@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import ask_object
+from rlm_ci.models.json_question import answer_form, ask_object
 from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Severity
@@ -60,8 +60,9 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     prompt = render({"fence": fence(listing), "listing": listing})
     try:
         answer = ask_object(
-            ask, "architecture-1", prompt, lambda found: loader.every_misfit(found, _SCHEMA)
-        )
+            ask, "architecture-1", prompt, lambda found: loader.every_misfit(found, _SCHEMA),
+            answer_form(_SCHEMA),
+        )  # fmt: skip
     except LimitError as error:
         why = f"budget: architecture not looked at, no room in {error.budget}"
         return ArchitectureClaims(uncovered=why)

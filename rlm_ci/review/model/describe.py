@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.change.evidence import REJECTED, anchor
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import read_answer
+from rlm_ci.models.json_question import list_form, read_answer
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Location
 from rlm_ci.report.overview.changes import ModelWords, Overview, SaidLines, SaidSentence
@@ -63,7 +63,10 @@ def describe(
     if len(prompt.encode("utf-8", "replace")) > ask.max_bytes:
         return told.replace(note=f"a prompt of {ask.max_bytes:,} bytes has no room for the change")
     try:
-        said = ask("describe-1", [{"role": "user", "content": prompt}])
+        said = ask(
+            "describe-1", [{"role": "user", "content": prompt}],
+            response_format=list_form("about", "groups", schema=_SENTENCE),
+        )  # fmt: skip
     except LimitError as error:
         return told.replace(note=f"the model was not asked: no room in {error.budget}")
     except RemoteError as error:

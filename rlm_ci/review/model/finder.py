@@ -7,6 +7,7 @@ import re
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError
+from rlm_ci.models.json_question import list_form
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.report.rules import kebab
@@ -143,7 +144,9 @@ class Finder:
     def _take(self, place: str, prompt: str, opener: _Opener) -> tuple[str, bool]:
         """Take an answer; why there is none, and whether there will be no other."""
         try:
-            answer = self._questions(self._ask, place, prompt, _misfit)
+            answer = self._questions(
+                self._ask, place, prompt, _misfit, list_form("findings", schema=_SCHEMA)
+            )
         except LimitError as error:
             return f"budget: no room in {error.budget}", True
         if answer is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
-from rlm_ci.models.json_question import ask_object
+from rlm_ci.models.json_question import answer_form, ask_object
 from rlm_ci.report.details import suggestions
 from rlm_ci.review.proofs.reproduction import RepairOutcome
 
@@ -27,8 +27,15 @@ if TYPE_CHECKING:
 _NO_BREAK = "\\ No newline at end of file"
 #: Lines around each edit of a patch: people read eight of them in one comment.
 _CONTEXT = 1
-#: Edits of one repair.
+#: Edits of one repair, and the answer that has them.
 _MOST = 10
+_EDIT = {member: {"type": "string"} for member in ("path", "old", "new")}
+_EDITS = {"type": "object", "properties": _EDIT, "required": list(_EDIT)}
+_ANSWER = {
+    "type": "object",
+    "properties": {"edits": {"type": "array", "items": _EDITS}},
+    "required": ["edits"],
+}
 
 
 def by_suggestion(
@@ -57,7 +64,7 @@ def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
     if reproduction is None:
         raise AssertionError("only what ran is mended")
     question = prompt.asking("mend", {}, trial.tried)
-    answer = ask_object(ask, f"mend-{mark}", question, _misfit)
+    answer = ask_object(ask, f"mend-{mark}", question, _misfit, answer_form(_ANSWER))
     if answer is None:
         return RepairOutcome(ok=False, reason="the model's answer could not be read, twice")
     if not answer["edits"]:
@@ -102,7 +109,7 @@ def _lines(text: str) -> list[str]:
 
 def _misfit(answer: Mapping[str, Any]) -> str:
     edits = answer.get("edits")
-    names = ("path", "old", "new")
+    names = list(_EDIT)
     is_list = isinstance(edits, list) and len(edits) <= _MOST
     if is_list and all(
         isinstance(one, dict) and all(isinstance(one.get(name), str) for name in names)

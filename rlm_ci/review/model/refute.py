@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlm_ci.environments.quoting import said_of
-from rlm_ci.models.json_question import ask_object
+from rlm_ci.models.json_question import answer_form, ask_object
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.models import Message
     from rlm_ci.models.json_question import Ask
     from rlm_ci.review.model.claim_prompt import ClaimPrompt
 
@@ -29,14 +32,19 @@ def refute(ask: Ask, mark: str, prompt: ClaimPrompt, missed: str = "") -> tuple[
     ``missed``: what was run and passes at head, if something was.
     """
     question = prompt.asking("refute", {"is_missed": bool(missed)}, missed)
-    answer = ask_object(ask, f"refute-{mark}", question, _misfit)
+    verdicts = (UPHELD, REFUTED, UNSURE)
+    misfit = partial(verdict_misfit, verdicts=verdicts)
+    answer = ask_object(ask, f"refute-{mark}", question, misfit, verdict_form(verdicts))
     if answer is None:
         return UNSURE, ""
     return answer["verdict"], said_of(prompt.texts, answer["reason"])
 
 
-def _misfit(answer: Mapping[str, Any]) -> str:
-    return verdict_misfit(answer, (UPHELD, REFUTED, UNSURE))
+def verdict_form(verdicts: Sequence[str], **more: Mapping[str, Any]) -> Message:
+    """The form of a verdict with its reason and ``more`` members."""
+    properties = {"verdict": {"enum": list(verdicts)}, **more, "reason": {"type": "string"}}
+    required = list(properties)
+    return answer_form({"type": "object", "properties": properties, "required": required})
 
 
 def verdict_misfit(answer: Mapping[str, Any], verdicts: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import json
 from functools import partial
 
 from rlm_ci.environments.quoting import said_of
-from rlm_ci.models.json_question import ask_object
+from rlm_ci.models.json_question import answer_form, ask_object
 from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.proof import ARGUED
@@ -14,7 +14,7 @@ from rlm_ci.resources import loader
 from rlm_ci.review.model.claim_part import part_of
 from rlm_ci.review.model.claim_prompt import ClaimPrompt, tried
 from rlm_ci.review.model.earlier_trial import judgement
-from rlm_ci.review.model.refute import verdict_misfit
+from rlm_ci.review.model.refute import verdict_form, verdict_misfit
 from rlm_ci.review.proofs.levels import looks_at, shows_nothing
 from rlm_ci.review.proofs.reproduction import PASSED, SCRIPT, Reproduction
 from rlm_ci.text.printable import clip, encodable, printable
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 NONE = "none"
 FAULT, WRONG_TEST, UNSURE = _VERDICTS = ("fault", "wrong_test", "unsure")
+#: What a judgement has besides its verdict and its reason.
+_MORE: Mapping[str, Mapping[str, Any]] = {
+    "line": {"type": "string"},
+    "severity": {"enum": [one.label for one in Severity]},
+    "shown": {"type": "string"},
+}
 _SCHEMA = "review-reproduction.schema.json"
 #: Reproductions that a model may try for one claim.
 _TRIES = 2
@@ -116,8 +122,9 @@ class ClaimTrial:
         question = self._prompt.asking("reproduce", {"unmended": self.unmended})
         for number in range(1, _TRIES + 1):
             answer = ask_object(
-                self._ask, f"reproduce-{self._mark}-{number}", question, _misfit, self._messages
-            )
+                self._ask, f"reproduce-{self._mark}-{number}", question, _misfit,
+                answer_form(_SCHEMA), self._messages,
+            )  # fmt: skip
             if answer is None:
                 break
             if answer["kind"] == NONE:
@@ -183,7 +190,8 @@ class ClaimTrial:
             return {"verdict": FAULT, **self._judgement}
         prompt = self._prompt.asking("judge", {}, trial.tried)
         misfit = partial(_misjudged, content, failing)
-        answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit)
+        form = verdict_form(_VERDICTS, **_MORE)
+        answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit, form)
         return answer or {"verdict": UNSURE, "reason": "the answer could not be read, twice"}
 
     def _line(self, text: str) -> str:
@@ -206,7 +214,7 @@ def _misjudged(content: str, failing: str, answer: Mapping[str, Any]) -> str:
     if answer.get("verdict") == FAULT and not _names(line, failing or content):
         told = f", which is: {failing}" if failing else ""
         wrong.append(f"line must be the line of the test that fails, to the letter{told}")
-    if answer.get("severity", Severity.LOW.label) not in [one.label for one in Severity]:
+    if answer.get("severity", Severity.LOW.label) not in _MORE["severity"]["enum"]:
         wrong.append("severity must be one of critical, high, medium, low")
     if not isinstance(answer.get("shown", ""), str):
         wrong.append("shown must be a text")

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain, groupby
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import ask_object
+from rlm_ci.models.json_question import ask_object, list_form
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
@@ -194,7 +194,10 @@ class _Teller:
             "background": self._background if whole else "",
         }
         prompt = self._render({"fence": fence(*data.values()), "is_new": bool(known), **data})
-        answer = ask_object(self._ask, place, prompt, partial(misfit, schema=SENTENCE))
+        answer = ask_object(
+            self._ask, place, prompt, partial(misfit, schema=SENTENCE),
+            list_form("sentences", schema=SENTENCE),
+        )  # fmt: skip
         if answer is None:
             return False
         others = [one for one in answer["sentences"] if _flow_of(one) is None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import ask_object
+from rlm_ci.models.json_question import answer_form, ask_object
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.resources import loader
@@ -57,7 +57,7 @@ def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> Suppor
             if not why:  # who has refused, or is spent, is not asked again
                 prompt = render({"fence": fence(listing), "listing": listing})
                 misfit = partial(_misfit, number=len(some))
-                answer = ask_object(ask, f"{place}-{number}", prompt, misfit)
+                answer = ask_object(ask, f"{place}-{number}", prompt, misfit, answer_form(_ANSWER))
         except (LimitError, RemoteError) as error:
             told = printable(str(error))
             why = f"{lack(error)}: nobody was asked whether its lines support it: {told}"

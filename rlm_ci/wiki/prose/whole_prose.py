@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain, zip_longest
 
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import ask_object
+from rlm_ci.models.json_question import ask_object, list_form
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
@@ -71,7 +71,10 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence], background: str = "") -> Pr
     try:
         data = {"listing": listing, "background": background}
         prompt = render({"fence": fence(*data.values()), **data})
-        answer = ask_object(ask, "tell-whole", prompt, partial(misfit, schema=_SENTENCE))
+        answer = ask_object(
+            ask, "tell-whole", prompt, partial(misfit, schema=_SENTENCE),
+            list_form("sentences", schema=_SENTENCE),
+        )  # fmt: skip
     except (LimitError, RemoteError) as error:
         return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))
     if answer is None:

@@ -68,6 +68,9 @@ def test_what_a_model_finds_and_its_record(stage: Stage, llm: ModelServer) -> No
     replayed = stage.cli("replay", "latest", "--check")
     assert replayed.code == 0, replayed.stderr
     assert len(llm.completions) == asked
+    forms = [one.body["response_format"] for one in llm.completions if "tools" not in one.body]
+    assert forms
+    assert {one["json_schema"]["strict"] for one in forms} == {False}
     told = stage.cli("status", run_id, "--format", "json").json()["recursion"]
     assert told["spent"]["calls"] == asked
 

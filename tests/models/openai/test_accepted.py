@@ -10,6 +10,7 @@ import pytest
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import ModelRequest
+from rlm_ci.models.providers import SCHEMAS
 from testing.loopback_model.histories import History
 from testing.loopback_model.replies import Answer, Raw, refusal
 from testing.loopback_model.server import Asked, ModelServer
@@ -181,3 +182,42 @@ def test_a_prompt_that_was_too_long_is_not_sent_again(client: Client, llm: Model
         model.complete(question("y" * 3500))
     assert len(llm.asked) == 3, "another one of that size may have fewer tokens"
     assert "models.context_tokens" in caught.value.hint
+
+
+def form(*, strict: bool) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"state": {"type": "string"}}}
+    told = {"name": "answer", "strict": strict, "schema": schema}
+    return {"type": "json_schema", "json_schema": told}
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "This response_format type is unavailable now"),  # DeepSeek
+        (400, "This model does not support response format `json_schema`"),  # Groq
+        (404, "No endpoints found that support structured outputs"),
+        (400, "Invalid schema for response_format 'answer': 'additionalProperties' is required"),
+        (500, "failed to parse grammar"),
+    ],
+)
+def test_a_schema_that_is_a_wish_is_left_out_where_it_is_refused(
+    client: Client, llm: ModelServer, status: int, message: str
+) -> None:
+    llm.script(refusing(message, lambda asked: "response_format" not in asked.body, status))
+    model = client(llm)
+    for _ in range(2):
+        assert model.complete(question(response_format=form(strict=False))).text == "hi"
+    assert ["response_format" in one.body for one in llm.completions] == [True, False, False]
+    with pytest.raises(RemoteError):
+        model.complete(question(response_format=form(strict=True)))
+
+
+def test_an_endpoint_that_is_known_to_lack_schemas_is_not_asked_for_one(
+    client: Client, llm: ModelServer
+) -> None:
+    llm.script(["hi"])
+    model = client(llm, lacks=(SCHEMAS,))
+    assert model.complete(question(response_format=form(strict=False))).text == "hi"
+    assert "response_format" not in llm.completions[0].body
+    with pytest.raises(RemoteError, match="does not support"):
+        model.complete(question(response_format=form(strict=True)))

@@ -1,0 +1,92 @@
+"""Questions whose answer is one JSON object, and the schema that goes with them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import jsonschema_rs
+import pytest
+
+from rlm_ci.models import Completion, is_wish
+from rlm_ci.models.json_question import answer_form, ask_object, list_form
+from rlm_ci.resources import loader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rlm_ci.models import Message
+
+CLAIM = "review-claim.schema.json"
+#: What engines that write by a grammar read of a schema.
+KEYWORDS = {"type", "properties", "required", "items", "enum", "const"}
+
+
+class Scripted:
+    model = "scripted"
+    max_bytes, repair = 10_000, 1_000
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.forms: list[Message | None] = []
+
+    def __call__(
+        self,
+        place: str,  # noqa: ARG002 - as it is called
+        messages: Sequence[Message],  # noqa: ARG002 - same
+        *,
+        response_format: Message | None = None,
+        tools: Sequence[Message] = (),
+    ) -> Completion:
+        assert not tools
+        self.forms.append(response_format)
+        return Completion(self.texts.pop(0), (), "stop", "scripted")
+
+    def calls_left(self) -> int | None:
+        return None
+
+
+def test_a_question_and_its_repair_have_the_schema_of_the_answer() -> None:
+    form = answer_form("wiki-support.schema.json")
+    ask = Scripted("no object", '{"supported": [1]}')
+    assert ask_object(ask, "p", "Which?", lambda _: "", form) == {"supported": [1]}
+    assert ask.forms == [form, form]
+    assert is_wish(form)
+
+
+def schemas_in(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    below = [*value.get("properties", {}).values(), *filter(None, [value.get("items")])]
+    return [value, *(inner for one in below for inner in schemas_in(one))]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        list_form("findings", schema=CLAIM),
+        list_form("about", "groups", schema="review-description-sentence.schema.json"),
+        answer_form("review-reproduction.schema.json"),
+        answer_form("review-architecture.schema.json"),
+    ],
+)
+def test_a_schema_has_only_what_every_endpoint_knows(form: Message) -> None:
+    schema = form["json_schema"]["schema"]
+    jsonschema_rs.validator_for(schema)
+    for one in schemas_in(schema):
+        assert one.keys() <= KEYWORDS
+        assert set(one.get("required", ())) <= one.get("properties", {}).keys()
+        assert one.get("type") != "array" or "items" in one
+
+
+def test_what_fits_the_shipped_schema_fits_the_simple_one() -> None:
+    place = {"path": "a.py", "line_start": 1, "line_end": 1, "quote": "x = 1"}
+    claim = {
+        **place, "domain": "quality", "severity": "low", "confidence": 0.5, "rule": "r",
+        "message": "m", "also": [place], "suggested_fix": None,
+    }  # fmt: skip
+    assert loader.misfit(claim, CLAIM) == ""
+    schema = list_form("findings", schema=CLAIM)["json_schema"]["schema"]
+    assert jsonschema_rs.is_valid(schema, json.loads(json.dumps({"findings": [claim]})))
+    assert not jsonschema_rs.is_valid(schema, {"findings": [{**claim, "severity": "bad"}]})
+    test = {"kind": "test", "breaks": "b", "path": "t.py", "content": "c", "expects": "e"}
+    schema = answer_form("review-reproduction.schema.json")["json_schema"]["schema"]
+    assert test.keys() <= schema["properties"].keys(), "a grammar writes no other members"
