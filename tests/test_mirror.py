@@ -22,7 +22,6 @@ CATALOGUES = {
 #: Modules that no test of their own room imports: the test that shows what they do.
 SHOWN_BY = {
     "__main__": "cli/test_cli.py",
-    "ask/verify/computed": "ask/test_run_repl.py",
     "cli/commands/answer": "delegation/questions/test_tools.py",
     "cli/commands/cancel": "cli/commands/test_start.py",
     "cli/commands/config": "judge/test_config_file.py",

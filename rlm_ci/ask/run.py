@@ -8,7 +8,6 @@ from rlm_ci.ask import report
 from rlm_ci.ask.citations.citations import cite
 from rlm_ci.ask.citations.compare_files import FileComparison, refuted_by
 from rlm_ci.ask.compute import ANY_TURNS, ComputedQuestion, ComputeLimits
-from rlm_ci.ask.verify.recorded_answers import STANDING
 from rlm_ci.environments.repl.host.options import ReplOptions
 from rlm_ci.environments.repl.pool import Sessions
 from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
     from rlm_ci.runs.run import Run
     from rlm_ci.runs.state import FinalState
 
+#: The kind of a fact: the refuted places of an answer.
+_STANDING = "standing"
 #: Characters of the question in the prompt of each sub-call.
 _QUESTION = 2000
 #: The limits of the mode, and their settings.
@@ -274,7 +275,7 @@ class AskRun(Attempt):
 
         refuted: Mapping[str, str] = {}
         if self._kept.is_adopted:  # an object of our own has the right table of files
-            refuted = self._record.fact(STANDING, "answer", {}, compare)["refuted"]
+            refuted = self._record.fact(_STANDING, "answer", {}, compare)["refuted"]
         return cite(
             ended.answer,
             context,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.ask.compute import FOLDER
-from rlm_ci.ask.verify.artifacts import PLANNER
+from rlm_ci.ask.context_use import PLANNER
 from rlm_ci.errors import RlmCiError
 from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.models.record.index import COMPLETION

@@ -1,12 +1,13 @@
 """What follows from the record of a run, made once more from it, in a folder of its own.
 
-A review comes from the results of its nodes, a wiki is solved again from its sources, a fix loop
-takes its turns again; answers of models and outputs of commands are those of the record. No model
-is asked, and no command run.
+A review, a wiki is solved again from its sources, a fix loop takes its turns again, a question its
+steps; answers of models and outputs of commands are those of the record. No model is asked, and no
+command run.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,35 +15,32 @@ import stat
 from contextlib import contextmanager, suppress
 
 from rlm_ci import __version__
-from rlm_ci.ask.report import REPL
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
 from rlm_ci.environments.symbolic.secret_masking import is_masked
-from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.evaluation.attempt import RESULT
 from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.attempt import RepositoryAttempt
 from rlm_ci.pipelines.stored_runs import ROWS
-from rlm_ci.recursion.journal import run_json
-from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.solver import RLM
+from rlm_ci.recursion.journal import outcomes, run_json
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.review.run import ChangeReviewJob, ReviewJob
 from rlm_ci.runs import archive, checksums, request
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
-from rlm_ci.solve.pipeline import CALLS, SYMBOLIC, RlmJob
+from rlm_ci.solve.pipeline import CALLS, RlmJob
 from rlm_ci.system import files
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.run import WikiJob
+from rlm_ci.workspace.stored_trees import SNAPSHOT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,20 +48,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.repository import Repository
-    from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryOptions
+    from rlm_ci.pipelines.repository.plan import RepositoryOptions
     from rlm_ci.recursion.corpus.corpus import Corpus
-    from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.report.findings import Report
     from rlm_ci.runs.manifest import Manifest
 
 #: What the first of its steps left behind: the snapshot, what it ignores, the objects of every
 #: tree. Nothing else of the git folder, where a configuration can be.
-_BEGINNING = ("snapshot.json", "git/excludes", "git/objects/objects")
+_BEGINNING = (SNAPSHOT, "git/excludes", "git/objects/objects")
 _LIMIT = 1 << 30
+#: Bytes that a stored file may have beyond twice those of the one that is made again.
+_SPARE = 1 << 20
+_NOT_GIVEN = "it is not what the record of the run gives"
 #: What a run makes besides its report; of that, what tells when, or in which order. The times of
 #: a trajectory are facts.
 _MADE = "rlm/"
-_TIMED = re.compile(r"rlm/(?:(?:run|state|snapshot)\.json|(?!trajectory\.)[a-z]+\.jsonl|before/.*)")
+_TIMED = re.compile(r"rlm/(?:(?:run|snapshot)\.json|(?!trajectory\.)[a-z]+\.jsonl|before/.*)")
 _ARTIFACTS = "rlm/artifacts/"
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 _FIRST = (0, 1, 0)
@@ -101,31 +101,7 @@ def settings_of(rests_on: Mapping[str, Any], environ: Mapping[str, str], root: s
     return settings
 
 
-class _Stored(RepositoryAttempt):
-    """Takes the result of the journals."""
-
-    def _result(self, agreed: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:  # noqa: ARG002 - as it is called
-        place = self._all.stored
-        head = run_json.read(place)
-        with Journals.stored(place) as store:
-            root = RLM(plan.corpus, store).root.id
-            number = store.found(root)
-            if head is None or number is None or head["corpus"]["digest"] != plan.corpus.digest:
-                raise ConfigError(
-                    "the files have changed since the run",
-                    where=printable(place),
-                    hint="restore the files: a work tree is kept nowhere else",
-                )
-            return store.results((number,))[0]
-
-
-class _StoredReview(ReviewJob):
-    attempt = _Stored
-
-
 class _StoredChangeReview(ChangeReviewJob):
-    attempt = _Stored
-
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
@@ -154,7 +130,7 @@ def examine(
         if run.parent_run_id and not _has_record(folder):
             told = f"a replay: its record is that of {run.parent_run_id}"
             return DerivedFiles(notes=(printable(told),))
-        if _is_made_again(run, report):
+        if _is_made_again(run):
             found = _derive(folder, run, report, settings, repository)
         else:
             found = _views(folder, report, settings, ending["rests_on"].get("templates", {}))
@@ -185,15 +161,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _is_made_again(run: Manifest, report: Report) -> bool:
+def _is_made_again(run: Manifest) -> bool:
     """Whether the run has a record from which its report follows."""
-    is_planned = any(
-        part.metrics.get("mode") == SYMBOLIC and part.metrics.get("environment") != REPL
-        for part in report.parts
-    )
-    return run.pipeline_id in ("review", "wiki", EPISODE) or (
-        run.pipeline_id == "rlm" and not is_planned
-    )
+    return run.pipeline_id in ("review", "wiki", "rlm", EPISODE)
 
 
 def _has_record(folder: str) -> bool:
@@ -220,7 +190,7 @@ def _held(
     problems, number = [], 0
     for name, data in made:
         try:
-            stored = files.read(_below(folder, name), _LIMIT)
+            stored = files.read(_below(folder, name), 2 * len(data) + _SPARE)
         except files.UnreadableError as error:
             problems.append(f"{name}: {error}")
             continue
@@ -240,7 +210,7 @@ def repetition(
         files.scratch("rlm-ci-repeat-") as scratch,
         Progress(settings.environ, quiet=True) as progress,
         Run.create(
-            RunStore(scratch, "runs"),
+            RunStore(os.path.join(scratch, "runs"), _store_of(run)),
             run.task_id,
             run_id=run.run_id,
             pipeline_id=run.pipeline_id,
@@ -250,6 +220,11 @@ def repetition(
     ):
         own = without_runs(repository.root, settings.runs_dir, settings.out_dir)
         yield held, progress, (*own, scratch)
+
+
+def _store_of(run: Manifest) -> str:
+    """The folder of all runs, as the files of ``run`` name it."""
+    return run.artifact_root.removesuffix(f"/{run.task_id}/cli/{run.run_id}")
 
 
 def _derive(
@@ -264,9 +239,8 @@ def _derive(
             work = _StoredWiki(settings, repository, progress, skipped=skipped, replay=calls)
         elif run.pipeline_id == "review":
             is_own = request.is_kept(folder)
-            kind = _StoredReview if is_own else _StoredChangeReview
+            kind = ReviewJob if is_own else _StoredChangeReview
             work = kind(settings, repository, progress, skipped=skipped, replay=calls)
-            work.stored = os.path.join(folder, "rlm")
         else:
             begin_alike(folder, held)
             goal = RunRequest.read(folder, run.pipeline_id).goal
@@ -277,27 +251,78 @@ def _derive(
             work(held, goal)
         except RlmCiError as ended:
             error = ended
+        if isinstance(error, DamagedError) and error.where == calls:
+            raise error
         if work.report is None or (error is not None and error.code != run.exit_code):
             told = f"report.json: it cannot be made again from the record of the run: {error}"
-            return _untold(folder, report, printable(told))
+            return _not_made(folder, report, settings, printable(told))
         # No record has how many answers were stored ones.
         usage = work.report.usage
         usage = usage.replace(replayed=min(report.usage.replayed, usage.calls))
         found = _compared(folder, held.path, work.report.replace(usage=usage), settings)
         if found.problems and error is not None:
             told = "report.json: the error that ended the run is not made again"
-            return _untold(folder, report, told)
-        return found
+            return _not_made(folder, report, settings, told)
+        problems = found.problems
+        if error is None and run.pipeline_id in ("review", "wiki"):
+            clean, is_review = Redactor(settings.environ).text, run.pipeline_id == "review"
+            problems += tuple(_tree_problems(folder, held.path, clean, is_review=is_review))
+        return found.replace(problems=problems)
 
 
-def _untold(folder: str, report: Report, told: str) -> DerivedFiles:
-    """A problem, or a note if it ended by an error or its git objects are gone."""
-    is_export = any(part.id == "rlm" for part in report.parts) and not os.path.lexists(
-        os.path.join(folder, "rlm", "git")
+def _not_made(folder: str, report: Report, settings: Settings, why: str) -> DerivedFiles:
+    """A problem; a note if an error ended the run, or if it is a fix whose git objects are gone.
+
+    What shows the report must show it all the same.
+    """
+    place = os.path.join(folder, "rlm")
+    is_export = os.path.lexists(os.path.join(place, SNAPSHOT)) and not os.path.lexists(
+        os.path.join(place, "git")
     )
     if is_export or any(part.error is not None for part in report.parts):
-        return DerivedFiles(notes=(told,))
-    return DerivedFiles(problems=(told,))
+        return _views(folder, report, settings, {}).replace(notes=(why,))
+    return DerivedFiles(problems=(why,))
+
+
+def damaged_journals(folder: str) -> tuple[str, ...]:
+    """What is wrong with the journals of a recursion that may still be under way."""
+    place = os.path.join(folder, "rlm")
+    try:
+        if run_json.read(place) is not None:
+            outcomes.read(place)
+    except RlmCiError as error:
+        return (printable(f"rlm: {error}"),)
+    return ()
+
+
+def _tree_problems(
+    folder: str, made: str, clean: Callable[[str], str], *, is_review: bool
+) -> list[str]:
+    """The nodes of a recursion of which its journals say something else than ``made`` does.
+
+    A wiki takes facts of unchanged files from a cache, and has other nodes then: none are compared.
+    """
+    places = [os.path.join(path, "rlm") for path in (folder, made)]
+    try:
+        heads = [run_json.read(place) or {} for place in places]
+        stored, again = map(outcomes.read, places)
+    except RlmCiError as error:
+        return [printable(f"rlm: {error}")]
+    if heads[0].get("corpus") != heads[1].get("corpus"):
+        problem = f"rlm/{run_json.NAME}: the files have changed since the run; restore them"
+        return [problem] if is_review else []
+    problems = []
+    for name, nodes in stored.items():
+        made_nodes = again[name]
+        wrong = [
+            node
+            for node in sorted(nodes.keys() | made_nodes.keys())
+            if clean(json.dumps(nodes.get(node))) != clean(json.dumps(made_nodes.get(node)))
+        ]
+        if wrong:
+            what = first_of([f"node {node}" for node in wrong], "node")
+            problems.append(printable(f"rlm/{name}: {what}: {_NOT_GIVEN}"))
+    return problems
 
 
 def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> DerivedFiles:
@@ -309,7 +334,7 @@ def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> De
         for name in names
     )
     clean = Redactor(settings.environ).text
-    found = _held(folder, pairs, "it is not what the record of the run gives", clean)
+    found = _held(folder, pairs, _NOT_GIVEN, clean)
     extra = [name for name in archive.names(folder) if name.startswith(_ARTIFACTS)]
     more = (
         printable(f"{name}: the record of the run does not give it")
@@ -341,7 +366,7 @@ def differing(folder: str, replay: str, clean: Callable[[str], str]) -> tuple[st
         )
         for name in made_again(replay)
     )
-    return _held(folder, made, "it is not what the record of the run gives", clean).problems
+    return _held(folder, made, _NOT_GIVEN, clean).problems
 
 
 def _below(folder: str, name: str) -> str:

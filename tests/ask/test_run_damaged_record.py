@@ -99,7 +99,7 @@ def test_a_fact_of_wrong_types_ends_in_six(stage: Asking) -> None:
                 continue
             manifest.write_bytes(paused)  # a damaged run has failed, and is over
             rejournal(run, whole, kind, partial(replaced, way=way))
-            command = ("replay", "verify", "resume")[number % 3]
+            command = ("replay", "resume")[number % 2]
             ended = stage.cli(command, run.id)
             assert ended.code == 6, (kind, way, ended)
             assert "calls.jsonl" in ended.stderr, (kind, way, ended)
@@ -108,10 +108,9 @@ def test_a_fact_of_wrong_types_ends_in_six(stage: Asking) -> None:
     assert not list(run.folder.rglob("error-*.log"))
 
 
-def test_a_state_that_no_run_has_written_ends_in_six(stage: Asking, ended: Outcome) -> None:
-    """200 MB of state: exit 6 and its name, and no memory taken for it."""
+def test_a_state_that_no_run_has_written_is_named(stage: Asking, ended: Outcome) -> None:
+    """200 MB of state: its name, and no memory taken for it."""
     os.truncate(ended.folder / "rlm/state.json", 200 << 20)
     checked = stage.cli("verify", ended.id)
-    assert checked.code == 6, checked
-    assert "rlm/state.json" in checked.stderr
-    assert "209,715,200 bytes" in checked.stderr
+    assert checked.code == 1, checked
+    assert "✗ rlm/state.json: it has 209,715,200 bytes, more than" in checked.stdout

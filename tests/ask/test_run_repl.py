@@ -63,7 +63,8 @@ def test_it_counts_all_of_a_text_and_cites_what_it_printed(stage: Asking) -> Non
     changed.write_text(changed.read_text().replace("What", "When"))
     found = stage.cli("verify", run.id)
     assert found.code == 1
-    assert "queries.jsonl is not what was written" in found.stdout
+    assert "✗ rlm/repl/block-2/queries.jsonl: it is not what the run wrote" in found.stdout
+    assert "✗ report.json: it cannot be made again from the record" in found.stdout
 
 
 def parts_of(stage: Asking) -> list[str]:

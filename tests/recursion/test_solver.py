@@ -15,7 +15,6 @@ from rlm_ci.recursion import coverage
 from rlm_ci.recursion.corpus.corpus import CorpusFile
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.progress import ProgressWatch
-from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.recursion.process_pool import ProcessPool
@@ -23,6 +22,7 @@ from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import PromptPart, TreeShape
 from rlm_ci.redaction.redactor import Redactor
+from testing.journal_checks import verify
 from testing.solver_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, records, shop, solve
 
 if TYPE_CHECKING:

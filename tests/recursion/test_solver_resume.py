@@ -21,12 +21,12 @@ from rlm_ci.models import Completion
 from rlm_ci.recursion.journal import journal, record_lines, recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.progress import ProgressWatch
-from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.runs.journal.record_format import bodies as bodies_of
 from testing import solver_cases
+from testing.journal_checks import verify
 from testing.solver_cases import SMALL, Counting, records, shop, solve
 
 if TYPE_CHECKING:

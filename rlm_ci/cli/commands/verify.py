@@ -1,6 +1,6 @@
 """``rlm-ci verify``: check every evidence pointer of a stored report again, offline.
 
-For a run, also its files and its journals; for a question, also the planner's prompts.
+For a run, also its files, made once more from its record; for a question, also its counts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 
 from rlm_ci import errors
 from rlm_ci.ask.report import REPL
-from rlm_ci.ask.verify.computed import ComputedExposure
 from rlm_ci.change import evidence
 from rlm_ci.config.core_options import COMMON, CORE
 from rlm_ci.config.options import LOOP, REVIEW
@@ -35,15 +34,14 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator
     from typing import Any
 
-    from rlm_ci.ask.verify.answer import AnswerCheck
-    from rlm_ci.ask.verify.exposure import Exposure
+    from rlm_ci.ask.context_use import ContextUse
     from rlm_ci.change.evidence import CheckedReport
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.git.repository import Repository
-    from rlm_ci.report.findings import Part
+    from rlm_ci.report.findings import Location, Part
     from rlm_ci.review.proofs.again import ProofsAgain
 
 SUMMARY = "check every evidence pointer of a stored report again, offline"
@@ -78,45 +76,53 @@ def run(arguments: Arguments) -> int:
     path, folder = report_of(arguments.words[0], settings)
     if folder is not None:
         stored_runs.require_ours(manifest.read(folder))
-    tree = _tree(folder)
     report = read_report(path) if folder is None or os.path.lexists(path) else None
-    question = None if folder is None or report is None else _Question.of(folder, report)
     repository = open_repository(settings)
+    question = _Question.of(folder) if folder and report and _is_question(folder, report) else None
+    stored = None if folder is None else _RunCheck.of(folder, report, repository, settings)
+    problems = [*(stored.problems if stored else ()), *(question.problems if question else ())]
     checked = None
     if report is not None:
-        kept = frozenset(question.review.held if question else ())
+        places: Collection[Location] = ()
         if folder is not None and question is None:
-            from rlm_ci.workspace import stored_trees
-
-            inner = os.path.join(folder, "rlm")
-            kept = stored_trees.held(inner, report, repository, settings.environ)
-        checked = evidence.verify(report, repository, kept)
-    stored = None if folder is None else _Stored.of(folder, report, repository, settings, tree)
-    problems = [*(checked.problems if checked else ()), *(question.problems if question else ())]
-    problems += [*(tree or ()), *(stored.problems if stored else ())]
+            places = _places_in_trees(folder, report, repository, settings)
+        elif stored is not None and stored.derived and not problems:
+            # They were looked up in the run's own context when its report was made again.
+            places = {place for document in report.documents for place in document.evidence}
+        checked = evidence.verify(report, repository, places)
+        problems += checked.problems
     is_asked = settings.run_proofs or settings.proof
     proofs = _proofs(folder, report, repository, arguments) if is_asked else None
     problems += proofs.problems if proofs else ()
     notes = (*(checked.notes if checked else ()), *(stored.notes if stored else ()))
+    use = question.use() if question and not problems else None
+    problems += use.problems if use else ()
     if settings.format == "json":
-        record = _record(checked, question, problems, notes)
-        record |= {} if tree is None else {"journals": tree}
+        record: dict[str, Any] = {} if checked is None else {"evidence": checked.counts.to_dict()}
+        record["problems"] = problems
+        if notes or checked is None:
+            record["notes"] = notes
+        record |= _question_record(report, use) if report and question else {}
         record |= {} if stored is None else {"files": stored.counts}
         record |= {} if proofs is None else {"proofs": proofs.to_dict()}
         output.emit(neutralise.record(record))
     else:
         lines = [*(f"✗ {problem}" for problem in problems), *(f"· {note}" for note in notes)]
-        lines += _lines(checked, question) if checked else ["there is no report"]
-        if report and (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
-            lines.append(f"the report itself says: {headline(report)} ({verdict})")
-        if tree is not None:
-            flaws = count(len(tree), "flaw") if tree else "intact"
-            lines.append(f"journals of the recursion: {flaws}")
-        lines += [stored.told] if stored else []
-        if proofs is not None:
-            lines.append(proofs.told)
+        lines += _lines(report, checked)
+        lines += _question_lines(report, use) if report and question else []
+        lines += [stored.summary] if stored else []
+        lines += [proofs.told] if proofs else []
         output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
     return errors.FINDINGS if problems else errors.OK
+
+
+def _places_in_trees(
+    folder: str, report: Report, repository: Repository, settings: Settings
+) -> Collection[Location]:
+    """The places of a report that hold in the trees of a fix."""
+    from rlm_ci.workspace import stored_trees
+
+    return stored_trees.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
 
 
 def _proofs(
@@ -147,7 +153,7 @@ def _proofs(
         return again.run(folder, place, progress.step, settings.proof)
 
 
-class _Stored(Value):
+class _RunCheck(Value):
     """The files of a run: ``checked`` are compared with its list, ``derived`` made again."""
 
     checked: int
@@ -160,21 +166,16 @@ class _Stored(Value):
         return {"checked": self.checked, "derived": self.derived, "problems": list(self.problems)}
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         flaws = len(self.problems)
-        held = "all unchanged" if not flaws else f"{count(flaws, 'flaw')} in them"
-        text = f"files of the run: {self.checked:,}, {held}"
+        outcome = "all unchanged" if not flaws else f"{count(flaws, 'flaw')} in them"
+        text = f"files of the run: {self.checked:,}, {outcome}"
         return f"{text}; {self.derived:,} rebuilt from its record" if self.derived else text
 
     @classmethod
     def of(
-        cls,
-        folder: str,
-        report: Report | None,
-        repository: Repository,
-        settings: Settings,
-        tree: Sequence[str] | None,
-    ) -> _Stored:
+        cls, folder: str, report: Report | None, repository: Repository, settings: Settings
+    ) -> _RunCheck:
         """Check the files of a run, and of the runs in it."""
         from rlm_ci.solve import verify_record
 
@@ -184,171 +185,153 @@ class _Stored(Value):
                 text = f"{checksums.EVENTS} records another end of the run"
                 return cls(0, 0, (f"{manifest.NAME}: {text}",), ())
             text = "the run has not ended: its files are not checked yet"
-            return cls(0, 0, (), (text,))
-        held = checksums.check(folder, run)
-        problems, derived = [*held.problems], 0
-        notes: list[str] = []
-        if held.ending and "rests_on" not in held.ending:
+            return cls(0, 0, verify_record.damaged_journals(folder), (text,))
+        sums = checksums.check(folder, run)
+        checked, derived = sums.files, 0
+        problems, notes = [*sums.problems], list[str]()
+        if sums.ending and "rests_on" not in sums.ending:
             text = "it does not have the settings of the run, so nothing is rebuilt"
             problems.append(f"{checksums.EVENTS}: {text}")
-        elif report is not None and held.ending and not tree:
-            found = verify_record.examine(
-                folder, run, report, held.ending, repository=repository, today=settings
+        elif report is not None and sums.ending:
+            made_again = verify_record.examine(
+                folder, run, report, sums.ending, repository=repository, today=settings
             )
-            problems += found.problems
-            notes += found.notes
-            derived = found.files
-        for inner in checksums.children(folder):
-            below = os.path.join(folder, inner)
-            path = os.path.join(below, "report.json")
-            inner_tree = _tree(below) or []
-            inside = read_report(path) if os.path.lexists(path) else None
-            more = cls.of(below, inside, repository, settings, inner_tree)
-            problems += [f"{inner}/{one}" for one in (*inner_tree, *more.problems)]
-            problems += _unlike(report, inside)
-            notes += [f"{inner}/{one}" for one in more.notes]
-            held = held.replace(files=held.files + more.checked)
-            derived += more.derived
-        return cls(held.files, derived, tuple(dict.fromkeys(problems)), tuple(notes))
+            problems += made_again.problems
+            notes += made_again.notes
+            derived = made_again.files
+        for child in checksums.children(folder):
+            path = os.path.join(folder, child, "report.json")
+            child_report = read_report(path) if os.path.lexists(path) else None
+            child_check = cls.of(os.path.dirname(path), child_report, repository, settings)
+            problems += [f"{child}/{problem}" for problem in child_check.problems]
+            problems += _differences(report, child_report)
+            notes += [f"{child}/{note}" for note in child_check.notes]
+            checked += child_check.checked
+            derived += child_check.derived
+        return cls(checked, derived, tuple(dict.fromkeys(problems)), tuple(notes))
 
 
-def _unlike(report: Report | None, inside: Report | None) -> list[str]:
+def _differences(report: Report | None, child: Report | None) -> list[str]:
     """The differences of a report from the inner run that made a part, without what people said."""
-    own = {part.id: part for part in report.parts} if report is not None else {}
+    parts = {part.id: part for part in report.parts} if report is not None else {}
     problems = []
-    for part in inside.parts if inside is not None and own else ():
-        own_part = own.get(part.id)
-        if own_part is not None and not own_part.enabled:  # it was optional, and could not run
+    for child_part in child.parts if child is not None and parts else ():
+        part = parts.get(child_part.id)
+        if part is not None and not part.enabled:  # it was optional, and could not run
             continue
-        if own_part is None or _result(own_part) != _result(part):
-            what = f"its part {part.id} is not that of the run within"
-            problems.append(printable(f"report.json: {what}"))
+        if part is None or _result(part) != _result(child_part):
+            problem = f"its part {child_part.id} is not that of the run within"
+            problems.append(printable(f"report.json: {problem}"))
     return problems
 
 
 def _result(part: Part) -> list[Any]:
-    found = [claim_mark.without(one).replace(suppression=None) for one in part.findings]
-    return [answers.without(part.summary), dict(part.metrics), part.state, found]
+    findings = [claim_mark.without(finding).replace(suppression=None) for finding in part.findings]
+    return [answers.without(part.summary), dict(part.metrics), part.state, findings]
 
 
-def _tree(folder: str | None) -> list[str] | None:
-    """The problems in the journals of a review or a wiki; None for other runs."""
-    inner = "" if folder is None else os.path.join(folder, "rlm")
-    if not inner or not os.path.lexists(os.path.join(inner, "run.json")):
-        return None
-    from rlm_ci.recursion.journal import verify
-
-    return verify.verify(inner)
+def _is_question(folder: str, report: Report) -> bool:
+    """Whether the run is a question with a record of its own: a replay has the original's."""
+    run = manifest.read(folder)
+    has_record = any(os.path.lexists(os.path.join(folder, name)) for name in (request.NAME, CALLS))
+    if run.pipeline_id == EPISODE or (run.parent_run_id and not has_record):
+        return False
+    is_symbolic = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
+    return is_symbolic or os.path.lexists(os.path.join(folder, "rlm", "context"))
 
 
 class _Question(Value):
-    """The checks of a question: what it showed its planner, and its answer."""
+    """The text of a question's run; ``problems`` are those of its bytes."""
 
-    exposure: Exposure | ComputedExposure
-    review: AnswerCheck
-    damage: str = ""
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        # Both read the same files, and may find the same problem.
-        damage = (f"rlm/context: {self.damage}",) if self.damage else ()
-        return tuple(dict.fromkeys((*damage, *self.exposure.problems, *self.review.problems)))
+    folder: str
+    problems: tuple[str, ...]
 
     @classmethod
-    def of(cls, folder: str, report: Report) -> _Question | None:
-        """Check a question; None for a run without a context, and for a replay.
+    def of(cls, folder: str) -> _Question:
+        """Check the text, also parts that no model was shown. Raises DamagedError if it is gone."""
+        from rlm_ci.context.context import Context
 
-        The answers of a replay are the original's. Raises DamagedError if a needed file is gone.
-        """
-        place = os.path.join(folder, "rlm")
-        context, calls = os.path.join(place, "context"), os.path.join(folder, CALLS)
-        is_question = any(part.metrics.get("mode") == SYMBOLIC for part in report.parts)
-        is_computed = any(part.metrics.get("environment") == REPL for part in report.parts)
-        # Removing one of these files does not turn a run into a replay.
-        own = (os.path.join(folder, request.NAME), calls)
-        run = manifest.read(folder)
-        is_replay = not any(map(os.path.lexists, own)) and bool(run.parent_run_id)
-        if is_replay or not (is_question or os.path.lexists(context)):
-            return None
-        if run.pipeline_id == EPISODE:  # all of it is rebuilt from its record
-            return None
-        for path in (context, calls):
+        context = os.path.join(folder, "rlm", "context")
+        for path in (context, os.path.join(folder, CALLS)):
             if not os.path.lexists(path):
                 raise DamagedError(
                     "it is gone, and what the planner saw cannot be checked without it",
                     where=printable(path),
                     hint="restore it from a copy",
                 )
-        from rlm_ci.ask.verify import computed
-        from rlm_ci.ask.verify.answer import review
-        from rlm_ci.ask.verify.exposure import examine
+        problems = []
+        with Context.open(context) as opened:
+            try:
+                opened.verify()
+            except (DamagedError, ConfigError) as error:
+                problems.append(printable(f"rlm/context: {error}"))
+        return cls(folder, tuple(problems))
+
+    def use(self) -> ContextUse | None:
+        """What a planner was shown, once all files hold; None where code answered."""
+        from rlm_ci.ask import context_use
         from rlm_ci.context.context import Context
 
-        with Context.open(context) as opened:
-            damage = ""
-            try:
-                opened.verify()  # also the parts that no model was shown
-            except (DamagedError, ConfigError) as error:
-                damage = printable(str(error))
-            if is_computed:
-                return cls(*computed.examine(place, opened), damage)
-            return cls(examine(place, opened), review(place, opened, report), damage)
+        folder = os.path.join(self.folder, "rlm")
+        if not os.path.isdir(os.path.join(folder, context_use.PLANNER)):
+            return None
+        with Context.open(os.path.join(folder, "context")) as opened:
+            return context_use.examine(folder, opened)
 
 
-def _record(
-    checked: CheckedReport | None,
-    question: _Question | None,
-    problems: Sequence[str],
-    notes: Sequence[str],
-) -> dict[str, Any]:
-    record: dict[str, Any] = {} if checked is None else {"evidence": checked.counts.to_dict()}
-    record["problems"] = problems
-    if notes or checked is None:
-        record["notes"] = notes
-    if question:
-        exposure, review = question.exposure, question.review
-        record["exposure"] = exposure.to_dict()
-        names = ("verified", "marked", "problems")
-        record["answer"] = {name: getattr(review, name) for name in names}
-    return record
+def _citations(report: Report) -> tuple[int, int] | None:
+    """The citations of an answer that hold, and those marked as unverified; None without one."""
+    counts = report.evidence
+    return (counts.verified, counts.offered - counts.verified) if report.documents else None
 
 
-def _lines(checked: CheckedReport, question: _Question | None) -> Iterator[str]:
+def _question_record(report: Report, use: ContextUse | None) -> dict[str, Any]:
+    verified, marked = _citations(report) or (None, 0)
+    answer: dict[str, Any] = {"answer": {"verified": verified, "marked": marked, "problems": []}}
+    return answer if use is None else {"exposure": use.to_dict(), **answer}
+
+
+def _lines(report: Report | None, checked: CheckedReport | None) -> Iterator[str]:
+    if report is None or checked is None:
+        yield "there is no report"
+        return
     wrong = len(checked.problems)
     fallen = f"{wrong:,} {'does' if wrong == 1 else 'do'} not hold"
-    held = fallen if wrong else "all hold" if checked.counts.offered else "nothing to open"
-    yield f"{count(checked.counts.offered, 'evidence pointer')}, {held}"
-    if question is None:
-        return
-    exposure, number = question.exposure, question.review.verified
-    if number is not None:
-        hold = "holds" if number == 1 else "hold"
-        marked = question.review.marked
+    outcome = fallen if wrong else "all hold" if checked.counts.offered else "nothing to open"
+    yield f"{count(checked.counts.offered, 'evidence pointer')}, {outcome}"
+    if (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
+        yield f"the report itself says: {headline(report)} ({verdict})"
+
+
+def _question_lines(report: Report, use: ContextUse | None) -> Iterator[str]:
+    if citations := _citations(report):
+        verified, marked = citations
+        hold = "holds" if verified == 1 else "hold"
         more = f"; {marked:,} more marked as unverified" if marked else ""
-        yield f"{count(number, 'citation')} {hold} in the run's context{more}"
-    if isinstance(exposure, ComputedExposure):
-        yield (
-            f"{count(exposure.blocks, 'block')} of code, {count(exposure.prompts, 'prompt')} of "
-            f"the model that wrote it, {count(exposure.subcalls, 'sub-call')}: "
-            f"{count(exposure.prompt_bytes, 'byte')} shown to models, at most "
-            f"{exposure.largest:,} at once"
-        )
+        yield f"{count(verified, 'citation')} {hold} in the run's context{more}"
+    for part in report.parts:
+        if part.metrics.get("environment") == REPL:
+            blocks, turns, subcalls = (part.metrics[key] for key in ("blocks", "turns", "subcalls"))
+            yield (
+                f"{count(blocks, 'block')} of code, {count(turns, 'prompt')} of the model that "
+                f"wrote it, {count(subcalls, 'sub-call')}"
+            )
+    if use is None:
         return
     again = [
-        f"{count(number, what)} {done}"
-        for number, what, done in (
-            (exposure.counts, "count", "counted again"),
-            (exposure.maps, "map", "reduced again"),
+        f"{count(number, noun)} {verb}"
+        for number, noun, verb in (
+            (use.counts, "count", "counted again"),
+            (use.maps, "map", "reduced again"),
         )
         if number
     ]
     if again:
         yield ", ".join(again)
-    flaws = count(len(exposure.problems), "flaw") if exposure.problems else "nothing else of it"
     yield (
-        f"{count(exposure.prompts, 'prompt')} of the planner, the largest of "
-        f"{exposure.largest:,} bytes where {exposure.limit:,} are allowed; "
-        f"{count(exposure.excerpt_bytes, 'byte')} of the context in excerpts, {flaws}"
+        f"{count(use.prompts, 'prompt')} of the planner, the largest of {use.largest:,} bytes "
+        f"where {use.limit:,} are allowed; {count(use.excerpt_bytes, 'byte')} of the context in "
+        "excerpts"
     )
 
 

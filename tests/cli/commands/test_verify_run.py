@@ -128,7 +128,7 @@ def test_a_review_says_what_its_record_gives(stage: Stage, *, forged: bool) -> N
 def test_what_is_made_again_is_made_without_the_sums(stage: Stage, name: str) -> None:
     folder = made(stage, name)
     others = ("files.sha256", "manifest.json", ".jsonl", "request.json", "run.json",
-              "snapshot.json", "state.json")  # fmt: skip
+              "snapshot.json")  # fmt: skip
     inner = ("rlm/iteration-", "commands/")
     for one in evidence_of(folder):
         if one.endswith(others) or one.startswith(inner):
@@ -230,6 +230,37 @@ def test_a_run_can_be_moved_exported_and_named_by_its_report(stage: Stage, tmp_p
 
 
 @pytest.mark.full
+def test_a_fix_without_its_git_objects_shows_what_its_report_says(stage: Stage) -> None:
+    folder = made(stage, "fix")
+    shutil.rmtree(folder / "rlm" / "git")
+    ended = verified(stage, folder, forged=True)
+    assert (ended.code, "cannot be made again" in ended.stdout) == (0, True), ended
+    for name in ("comment.md", "report.html", "report.sarif"):
+        before = (folder / name).read_bytes()
+        append(folder / name)
+        ended = verified(stage, folder, forged=True)
+        message = f"✗ {name}: it does not show what report.json says"
+        assert (ended.code, message in ended.stdout) == (1, True), ended
+        (folder / name).write_bytes(before)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("journal", ["nodes.jsonl", "results.jsonl"])
+def test_a_forged_node_is_named(stage: Stage, journal: str) -> None:
+    """Also where its checksum, the sums of the run and all other files agree with it."""
+    folder = made(stage, "change")
+    path = folder / "rlm" / journal
+    records = list(map(json.loads, path.read_text().splitlines()))
+    records[-1]["status"] = "failed"
+    for record in records:
+        del record["crc"]
+    path.write_bytes(b"".join(map(record_format.to_line, records)))
+    ended = verified(stage, folder, forged=True)
+    message = f"✗ rlm/{journal}: node {records[-1]['node_id']}: it is not what the record"
+    assert (ended.code, message in ended.stdout) == (1, True), ended
+
+
+@pytest.mark.full
 def test_a_run_of_an_older_version_is_not_called_whole(stage: Stage) -> None:
     folder = made(stage, "review")
     path = folder / "events.jsonl"
@@ -269,8 +300,7 @@ def test_what_is_gone_from_the_work_tree_is_not_made_again(stage: Stage) -> None
     stage.repo.write("good.py", "good = 2\n")
     ended = stage.cli("verify", str(folder))
     assert ended.code == 1
-    assert "report.json: it cannot be made again from the record of the run" in ended.stdout
-    assert "the files have changed since the run" in ended.stdout
+    assert "rlm/run.json: the files have changed since the run; restore them" in ended.stdout
 
 
 @pytest.mark.full

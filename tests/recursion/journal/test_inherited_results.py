@@ -11,9 +11,9 @@ import pytest
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.journal import recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.journal.verify import verify
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.redaction.redactor import Redactor
+from testing.journal_checks import verify
 from testing.solver_cases import Counting, records, rewritten, shop, solve
 
 if TYPE_CHECKING:

@@ -8,25 +8,36 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.redaction.redactor import SIGN
-from testing.ask_stage import LOG, QUESTION, Script, final, going_on, log, read, span
+from testing.ask_stage import LOG, QUESTION, Asking, Script, final, going_on, log, read, span
+from testing.loopback_model.fixture import llm
 from testing.run_edits import unseen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from testing.ask_stage import Asking
     from testing.fix_stage import Outcome
     from testing.loopback_model.server import ModelServer
     from testing.program import Cli, Ended
+    from testing.repositories.git_repo import GitRepo
+
+__all__ = ["llm"]
 
 pytestmark = pytest.mark.full
 
+NOT_GIVEN = "it is not what the record of the run gives"
 #: One citation that holds, and one that was never read.
 TWO = Script(
     going_on(reads=[read(span(0, 60), 60)]),
     final(f"It begins so [{span(0, 20)}], and ends so [{span(9000, 9020)}]."),
 )
+
+
+@pytest.fixture
+def stage(repo: GitRepo, cli: Cli, llm: ModelServer) -> Iterator[Asking]:
+    asking = Asking(repo, cli, llm)
+    yield asking
+    asking.clean()
 
 
 def edit(path: Path, change: Callable[[Any], object]) -> None:
@@ -110,15 +121,15 @@ def _reason(run: Outcome) -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (_answer, "answer.md: it is not what the planner answered"),
-        (_document, "report.json: its documents are not what"),
-        (_masked, "answer.md: it is not what the planner answered"),
-        (_masked_document, "report.json: its documents are not what"),
-        (_counts, "report.json: its evidence are not what"),
-        (_finding, "report.json: its findings are not what"),
-        (_status, "state.json: the run did not end as it says (failed, exit code 0)"),
-        (_code, "state.json: the run did not end as it says (passed, exit code 3)"),
-        (_reason, "report.json: its parts are not what"),
+        (_answer, f"rlm/answer.md: {NOT_GIVEN}"),
+        (_document, f"report.json: {NOT_GIVEN}"),
+        (_masked, "rlm/answer.md: "),
+        (_masked_document, "report.json: "),
+        (_counts, f"report.json: {NOT_GIVEN}"),
+        (_finding, f"report.json: {NOT_GIVEN}"),
+        (_status, f"rlm/state.json: {NOT_GIVEN}"),
+        (_code, f"rlm/state.json: {NOT_GIVEN}"),
+        (_reason, f"rlm/state.json: {NOT_GIVEN}"),
     ],
 )
 def test_what_was_changed_is_named(

@@ -1,1 +1,0 @@
-"""Verifies the files of a symbolic run against its journal."""
