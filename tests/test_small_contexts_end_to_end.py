@@ -100,6 +100,31 @@ def test_a_change_of_twelve_lines_is_reviewed(stage: Asking, context: SmallConte
     assert [one["rule"] for one in report["findings"]] == ["review/division-by-zero"], report
     assert not refused(stage)
     assert stage.cli("replay", "latest", "--check").code == 0
+    assert stage.cli("verify", "latest").code == 0
+
+
+@pytest.mark.full
+def test_guidelines_are_left_out_where_there_is_no_room_for_them(stage: Asking) -> None:
+    stage.repo.write("AGENTS.md", "Guard each division against zero.\n" * 40).commit()
+    base = stage.repo.sha()
+    stage.repo.write("shop.py", CODE).commit()
+    serves(stage, SmallContext(4096))
+    stage.llm.script(reviews)
+    ended = run(stage, "review", "--base", base, "--format", "json")
+    assert "no room for guidelines, so the review is quick" in ended.stderr, ended
+    assert [one["rule"] for one in ended.json()["findings"]] == ["review/division-by-zero"]
+    assert not refused(stage)
+
+
+@pytest.mark.full
+def test_a_review_for_which_nothing_has_room_says_what_to_do(stage: Asking) -> None:
+    base = stage.repo.sha()
+    stage.repo.write("shop.py", CODE).commit()
+    serves(stage, SmallContext(2048))
+    stage.llm.script(reviews)
+    ended = run(stage, "review", "--base", base)
+    assert ended.code == 3, ended
+    assert "have no room for a change (models.context_tokens" in ended.stderr
 
 
 # ── fix ──
@@ -144,6 +169,7 @@ def test_a_fix_is_made_by_small_reads(stage: Asking, context: SmallContext, by: 
     assert len(sizes) == len(set(sizes)) <= 3, "none is sent again"
     asked = len(stage.llm.asked)
     assert stage.cli("replay", "latest", "--check").code == 0
+    assert stage.cli("verify", "latest").code == 0
     assert len(stage.llm.asked) == asked
 
 
@@ -203,6 +229,7 @@ def test_a_question_about_a_long_text_is_answered(
     assert "refused the key" in ended.stdout
     assert not refused(stage)
     assert stage.cli("replay", "latest", "--check").code == 0
+    assert stage.cli("verify", "latest").code == 0
 
 
 # ── episodes, chats, benchmarks ──
@@ -236,6 +263,7 @@ def test_an_episode_ends_with_its_answer(
     assert f"the model reads {context.tokens:,} tokens" in ended.stderr
     assert not refused(stage)
     assert stage.cli("replay", "latest", "--check").code == 0
+    assert stage.cli("verify", "latest").code == 0
 
 
 @pytest.mark.full

@@ -17,7 +17,7 @@ from rlm_ci.fix.rlms.trigger import decide
 from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.git.repository import Repository
 from rlm_ci.models import Completion, TokenUsage
-from rlm_ci.models.gateway import CONNECTOR, Gateway
+from rlm_ci.models.gateway import CONNECTOR, Gateway, context_of
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.models.record.record import FILE, Record
 from rlm_ci.redaction.redactor import Redactor
@@ -102,7 +102,7 @@ def try_out(
                 )  # fmt: skip
                 shared = AnalysisContext(
                     options, gateway, _TOKENS, None, record, clock, redactor, copy, place, environ,
-                    folder, lambda _text: None,
+                    folder, lambda _text: None, context_of(models, model).tokens if model else None,
                 )  # fmt: skip
                 asked = question("planner", "planner", RoleBrief(_GOAL, 1), options)
                 tree = copy.snapshot.tree

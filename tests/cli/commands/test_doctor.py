@@ -149,6 +149,34 @@ def test_a_model_is_asked_what_it_can(cli: Cli, repo: GitRepo) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(
+    ("tokens", "line", "code"),
+    [
+        (
+            8192,
+            "· context  +8,192 tokens, as its endpoint says: reviews are quick, fixes and ques",
+            0,
+        ),
+        (
+            4096,
+            "· context  +4,096 tokens, as its endpoint says: reviews are quick, fixes and ques",
+            0,
+        ),
+        (2048, "✗ context  +2,048 tokens, as its endpoint says: too small", 4),
+    ],
+)
+def test_a_small_context_has_no_tick(cli: Cli, tokens: int, line: str, code: int) -> None:
+    answers = [Answer("ready"), Answer(calls=[Call("report_ready")]), Answer('{"state": "ready"}')]
+    with ModelServer(answers) as served:
+        served.listing = [{"id": "mine", "meta": {"n_ctx": tokens}}]
+        environ = {"OPENAI_BASE_URL": served.url, "OPENAI_API_KEY": served.key}
+        ended = cli("doctor", "--model", "mine", "--sandbox", "none", env=environ)
+    assert ended.code == code, ended
+    assert re.search(line, ended.stdout), ended
+    assert "models.context_tokens" in ended.stdout
+
+
+@pytest.mark.full
 def test_githubs_models_are_asked_by_its_program(cli: Cli, tmp_path: Path) -> None:
     with copilot_service([Answer("ready")]) as served:
         environ = copilot_variables(served, tmp_path)
