@@ -13,7 +13,6 @@ from itertools import pairwise
 from rlm_ci.guard.known_hacks import Hack
 from rlm_ci.guard.weakened_tests import compare
 from rlm_ci.guard.weakened_tests.cases import is_literal, words_of
-from rlm_ci.guard.weakened_tests.strength import PRESENCE, strength
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +47,11 @@ _BROAD = re.compile(
 _SILENT = re.compile(
     r"^\s*(?:pass|continue|\}|(?:return\b(?: (?:None|null|undefined|True|False|nil|true|false|0|''"
     r"|\"\"|\[\]|\{\}))?;?))\s*$"
+)
+#: A claim that a method without arguments gives something true, and nothing else.
+_BARE = (
+    r"(?:^assert |\bassert!\(|(?i:\btrue\()|\bexpect\()[^=]*\.{name}\(\)\)*"
+    r"(?:\.toBe(?:\(true|Truthy\()\))?(?:,.*)?$"
 )
 _NEGATIVE = re.compile(r"!(?!=)|\bnot\b|\b(?:False|false)\b|assert_?False|refute|\bFalse\(")
 #: Literals that stand anywhere, and cases that lines must have for a table to be told.
@@ -179,10 +183,11 @@ def _weakness(name: str, before: str, after: str, tests: Mapping[str, str]) -> s
         silent = [case for case in cases if not case.facts.claims]
         return form.format(silent[0].name[:100]) if silent else ""
     claims = [claim for case in cases for _, claim in case.facts.claims]
-    bare = [claim for claim in claims if re.search(rf"\.{name}\(\)", claim)]
-    is_positive = bool(bare) and not any(map(_NEGATIVE.search, map(_without_macros, bare)))
-    is_true = is_positive and all(strength(claim) <= PRESENCE for claim in bare)
-    return _PREDICATE.format(name) if is_true else ""
+    bare = re.compile(_BARE.format(name=name))
+    asked_for = [claim for claim in claims if bare.search(claim)]
+    others = (claim for claim in claims if re.search(rf"\b{name}\(", claim))
+    is_positive = not any(_NEGATIVE.search(_without_macros(claim)) for claim in others)
+    return _PREDICATE.format(name) if asked_for and is_positive else ""
 
 
 def _without_macros(claim: str) -> str:

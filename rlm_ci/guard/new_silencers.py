@@ -14,7 +14,7 @@ from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rlm_ci.guard.lint_silencing import Silencer
     from rlm_ci.guard.weakening import TextChange
@@ -47,11 +47,6 @@ _REASON = (
     r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=[^\W_])"
     r".{0,80}?\w\w.{0,200}\s.{0,200}\w\w"
 )
-#: Words of a comment that is about a tool, and not about the code.
-_OF_TOOLS = re.compile(
-    r"(?i)\b(?:tsc|tsgo|mypy|pyright|ruff|flake8|pylint|e?s?lint\w*|clippy|prettier|coverage|typescript"
-    r"|type.?check\w*|todo|enabl\w+|flaky|unreliable|suppress\w*|ignor\w+|disabl\w+|silenc\w+|false.positive\w*|complain\w*)\b"
-)
 #: Lines above the code that are looked at, and characters of a line.
 _MOST_ABOVE, _LONGEST = 20, 500
 #: Comments of a file that are compared by code that is much the same.
@@ -81,9 +76,9 @@ class _Side(Row):
         return _words(code or next(filter(None, following), ""))
 
     def above(self, line: int) -> str:
-        """The comment of this side alone that ends above a line."""
+        """The comment that ends above a line."""
         found = list[str]()
-        for one in reversed(self.own[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
+        for one in reversed(self.lines[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
             if not re.match(_ONLY_COMMENT, one):
                 break
             is_of_code = one.lstrip().startswith("///")  # what Rust documents is the code
@@ -125,14 +120,12 @@ def found(
             for path, before, after, line in new
         ]
     explained = list[Weakening]()
-    known: dict[str, set[frozenset[str]]] = {}
     stricter: dict[str, tuple[str, ...]] = {}
     told: dict[tuple[str, str], list[int]] = {}
     for path, before, after, line in new:
-        if line.silencers and path not in known:
-            known[path] = {_words(_code(one)) for one in before.own if one}
+        if line.silencers and path not in stricter:
             stricter[path] = _stricter(before, after)
-        has_reason = bool(line.silencers) and _is_explained(after, line, known[path])
+        has_reason = bool(line.silencers) and _is_explained(after, line)
         for one in line.silencers:
             if has_reason or _is_heeded(one, heeded) or one.kind.startswith(stricter[path]):
                 explained.append(Weakening(EXPLAINED, one.what[:100], path, one.line))
@@ -186,7 +179,13 @@ class _Gone:
         self._near: dict[tuple[str, str], list[tuple[str, frozenset[str]]]] = {}
 
     def add(self, path: str, line: _Line) -> None:
-        for one in line.silencers:
+        # In Rust, an expectation tells more than what it allows instead.
+        expected = (
+            one.replace(what=one.what.replace("allow(", "expect("), kind=one.kind)
+            for one in line.silencers
+            if "[allow(" in one.what
+        )
+        for one in (*line.silencers, *expected):
             self._left[path, one.what] += 1
             self._files.setdefault(one.what, {})[path] = None
             self._at.setdefault((one.kind, line.code), {})[path, one.what] = None
@@ -266,8 +265,8 @@ def _words(code: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", code))
 
 
-def _is_explained(after: _Side, line: _Line, known: Collection[frozenset[str]]) -> bool:
-    """Whether the comment says why, or one that came with it, above code that was there."""
+def _is_explained(after: _Side, line: _Line) -> bool:
+    """Whether the comment says why, or one beside or above it."""
     text = after.lines[line.number - 1][:_LONGEST]
     start = re.search(_COMMENT, text)
     if says_why(text[start.start() :] if start else text):
@@ -276,9 +275,8 @@ def _is_explained(after: _Side, line: _Line, known: Collection[frozenset[str]]) 
     beside = (after.own[at] for at in (line.number - 2, line.number) if 0 <= at < len(after.own))
     if any(says_why(one) and any(rule in one for rule in rules) for one in beside):
         return True  # the next line has the same comment, with its reason
-    above = after.above(line.number)
-    is_known = (_code(text) != "" and line.code in known) or re.match(r"\s*#!?\[", text)
-    return bool(is_known or _OF_TOOLS.search(above)) and says_why(above)
+    # Whether a comment above is about the code or about the tool, only a reader can tell.
+    return says_why(after.above(line.number))
 
 
 def says_why(comment: str) -> bool:

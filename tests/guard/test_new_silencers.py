@@ -72,6 +72,9 @@ SAME: dict[str, tuple[str, str, str]] = {
         PY, "def f(\n    self, x: int | None = None  # type: ignore\n): ...\n",
         "def f(\n    self,\n    x: int | None = None,  # type: ignore[misc]\n): ...\n",
     ),
+    "expected, where it was allowed": (
+        RUST, "#[allow(dead_code)]\nfn a() {}\n", "#[expect(dead_code)]\nfn a() {}\n",
+    ),
     "two rules for all": (PY, "x = 1  # type: ignore\n", "x = 1  # type: ignore[misc, arg]\n"),
     "another rule": (PY, "x = 1  # noqa: E501\n", "x = 1  # noqa: F401\n"),
     "another rule above the code": (JS, BANS, BANS.replace("no-eval", "no-new-func")),
@@ -125,6 +128,8 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "above, for code of rust": (
         RUST, "", "// no system calls this\n#[allow(dead_code)]\nfn a() {}\n",
     ),
+    "above, long since": (PY, "# a is a union\nx = a\n", "# a is a union\nx = a  # noqa\n"),
+    "above code that is new": (PY, "", "# add both numbers up\nx = a  # type: ignore\n"),
     "above, to do": (
         JS, "", "// TODO: Enable it with a parser\n// eslint-disable-next-line no-eval\na()\n",
     ),
@@ -142,8 +147,6 @@ UNEXPLAINED: dict[str, tuple[str, str, str]] = {
         RUST, "", "/// Adds both numbers up.\n#[allow(dead_code)]\nfn a() {}\n",
     ),
     "two rules of bandit": (PY, "", "x = 1  # nosec B101 B102\n"),
-    "above, long since": (PY, "# a is a union\nx = a\n", "# a is a union\nx = a  # noqa\n"),
-    "above code that is new": (PY, "", "# add both numbers up\nx = a  # type: ignore\n"),
     "above, apart": (PY, "x = a\n", "# a is a union\ny = 1\nx = a  # noqa\n"),
 }  # fmt: skip
 

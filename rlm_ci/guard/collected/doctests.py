@@ -16,7 +16,7 @@ LEFT_OUT = "test-skipped"
 
 _FENCE = re.compile(r"^[ \t]*//[/!][ \t]*```+[ \t]*([^\n`]*)$", re.MULTILINE)
 _RUNS = re.compile(r"(?:rust|should_panic|edition\d+|[\s,])*")
-_STOPPED = re.compile(r"\b(?:ignore\S*|no_run|text|compile_fail)\b")
+_STOPPED = re.compile(r"\b(?:ignore(?!-)\S*|no_run|text|compile_fail)\b")
 
 
 def left_out(changes: Iterable[TextChange]) -> Iterator[Weakening]:

@@ -11,7 +11,7 @@ from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rlm_ci.guard.collected.tree_side import TreeSide
     from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Skip
@@ -117,14 +117,25 @@ def focused(before: Files, after: Files) -> Iterator[Weakening]:
                 yield Weakening(FOCUSED, what, path, line)
 
 
-def _is_gate_as_wide(gate: Skip, before: Iterable[Skip], after: Sequence[Skip]) -> bool:
-    """Whether a ``cfg`` of Rust for no single test asks for no more than one that it replaced."""
+def _is_gate_as_wide(gate: Skip, before: Sequence[Skip], after: Sequence[Skip]) -> bool:
+    """Whether a gate for no single test asks for no more than one that it replaced.
+
+    That is a ``cfg`` of Rust, or a constraint of a build in Go, which may be written anew.
+    """
+    if gate.text.startswith("//"):
+        tags = {tag for skip in before for tag in _tags(skip.text)}
+        return bool(tags) and set(_tags(gate.text)) <= tags
     texts = {skip.text for skip in after}
     return "cfg(" in gate.text and any(
         all(map(set.issubset, _asked(gate.text), _asked(skip.text)))
         for skip in before
         if not skip.owner and "cfg(" in skip.text and skip.text not in texts
     )
+
+
+def _tags(gate: str) -> list[str]:
+    """The tags of a constraint of Go, with their signs."""
+    return re.findall(r"!?\w+", gate[gate.find("build") + 5 :]) if gate.startswith("//") else []
 
 
 def _asked(gate: str) -> tuple[set[str], set[str]]:

@@ -65,6 +65,8 @@ _EVERY_JOB = frozenset(
         "permissions", "contents", "read", "timeout-minutes", "fail-fast", "cache", "latest",
     )
 )  # fmt: skip
+#: The file with the commands of a task runner.
+_FILES = {"tox": "tox.ini", "nox": "noxfile.py"}
 #: Files of task runners that CI starts.
 _TASKS = re.compile(
     r"(?:^|/)(?:tox\.ini|noxfile\.py|Makefile|package\.json|pyproject\.toml|justfile)$"
@@ -100,7 +102,7 @@ def weakened(
     for change in changes:
         if change.after is not None and _WORKFLOW.search(change.path):
             was, now = (
-                set(_TRIGGERS.findall(_block(text or "", "on")))
+                set(_TRIGGERS.findall(re.sub(r"(?m)(?:^|\s)#.*$", "", _block(text or "", "on"))))
                 for text in (change.before, change.after)
             )
             for trigger in sorted(was - now):
@@ -129,15 +131,24 @@ def _lost_tools(
         wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
         for text in rest.read(wanted).values() if wanted else ():
             now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
+        fresh = {tool for one in changes for tool in tools(_new_lines(one))}
+        tasks = {_FILES[tool] for tool in fresh & _FILES.keys()}
+        for text in rest.read(tasks - {one.path for one in settings}).values() if tasks else ():
+            now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
         for one in settings:
-            if _TASKS.search(one.path):
-                known = set((one.before or "").split("\n"))
-                new = (line for line in (one.after or "").split("\n") if line not in known)
-                now.update(dict.fromkeys(tools("\n".join(new)) & was.keys(), changes[0]))
+            if one.path in tasks:
+                now.update(dict.fromkeys(tools(one.after or "") & was.keys(), changes[0]))
+            elif _TASKS.search(one.path):
+                now.update(dict.fromkeys(tools(_new_lines(one)) & was.keys(), changes[0]))
     lost = sorted(was.keys() - now.keys())
     for tool in lost[len(now.keys() - was.keys()) :]:
         side = "old" if was[tool].after is None else "new"
         yield Weakening(CI_WEAKENED, f"CI no longer runs {tool} here", was[tool].path, None, side)
+
+
+def _new_lines(change: TextChange) -> str:
+    known = set((change.before or "").split("\n"))
+    return "\n".join(line for line in (change.after or "").split("\n") if line not in known)
 
 
 def _led_to(texts: Iterable[str | None]) -> set[str]:

@@ -85,6 +85,7 @@ def switched_off(changes: Sequence[TextChange], gone: Collection[str] = ()) -> I
     for change in changes:
         chosen.subtract(map(_last, _heeded(change.path, change.before or "")))
     fresh = tuple(rule for rule, number in chosen.items() if number > 0 and rule)
+    is_replaced = any(one.after is None and _RULED.search(one.path) for one in changes)
     moved = {path.rpartition("/")[2] for path in known if path in gone}
     for change in changes:
         tools = {_tool(name) for name in _settings(change.path, change.before or "")}
@@ -97,7 +98,8 @@ def switched_off(changes: Sequence[TextChange], gone: Collection[str] = ()) -> I
             is_fresh = rule.startswith(fresh) or any(new.startswith(rule) for new in fresh)
             if not (known[_last(what)] >= 0 or is_adopted or is_moved or is_fresh):
                 found.append(what)
-        why = [one for one in found if _has_reason(_last(one), change)]
+        is_new = change.before is None and is_replaced  # whether another linter has as much
+        why = [one for one in found if is_new or _has_reason(_last(one), change)]
         for rule, told in ((SILENCED, [one for one in found if one not in why]), (EXPLAINED, why)):
             if told:
                 more = f" and {len(told) - _NAMED:,} more" if len(told) > _NAMED else ""

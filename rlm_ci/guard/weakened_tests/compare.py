@@ -268,7 +268,8 @@ class _Comparing:
         if changed and (self._is_unsaid(rewritten.names(test)) or self._is_of_gone_package(path)):
             return OBSOLETE
         names = {case.last_name for case in self.old[path].cases}
-        fresh = [case for case in self.new[path].cases if case.last_name not in names]
+        files = [self.new[path], *(new for at, new in self.new.items() if not self.old[at].cases)]
+        fresh = [case for file in files for case in file.cases if case.last_name not in names]
         return REWRITTEN if changed and rewritten.stands_in(test, fresh) else ""
 
     def _is_unsaid(self, words: Iterable[str]) -> bool:

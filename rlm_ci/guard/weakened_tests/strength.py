@@ -26,7 +26,8 @@ _PRESENCE = (
     r"|toBeDefined|toBeTruthy|toBeFalsy|toBe\((?:true|false|null|undefined)\)|not\.toBeNull"
     r"|not\.toThrow|toBeInstanceOf|toHaveBeenCalled\(\)|assert_called(?:_once)?\(\)|\bisinstance\("
     r"|IsInstance|assert(?:Is)?(?:True|NotNone|NotNull|False|Null|None)\((?!.*==)|NotNil\("
-    r"|NoError\(|is_ok\(\)|is_some\(\)|is_err\(\)|is_none\(\)|^if ?\(?err ?[!=]= ?nil"
+    r"|(?:==|,) ?None\)?$|NoError\("
+    r"|is_ok\(\)|is_some\(\)|is_err\(\)|is_none\(\)|^if ?\(?err ?[!=]= ?nil"
 )
 _WORDED = (
     r"\b(?:(?:raises|warns)(?=\((?!\(|(?:Base)?Exception\b))|assertRaisesRegex|assertWarnsRegex)"
@@ -44,7 +45,7 @@ _EXACT = (
 )
 _PART = (
     r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|(?i:starts_?with|ends_?with|has_?prefix|has_?suffix)"
-    r"|(?i:contains|matches)|<|(?<![=-])>|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
+    r"|\.is_sorted|(?i:contains|matches)|<|(?<![=-])>|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
 )
 #: An assertion of Python, or a macro, that only says that something is true.
 _BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"

@@ -27,7 +27,7 @@ FIRST = "///\n/// ```\n"
     [
         (FIRST, "///\n/// ```no_run\n", True),
         (FIRST, "///\n/// ```ignore\n", True),
-        (FIRST, "///\n/// ```rust,ignore-windows\n", True),
+        (FIRST, "///\n/// ```rust,ignore-windows\n", False),
         (FIRST, "///\n/// ```should_panic\n", False),
         (FIRST, "///\n/// ```rust\n", False),
         (FIRST, f"///\n/// ```no_run\n/// due();\n/// ```\n{FIRST}", False),

@@ -95,6 +95,22 @@ def test_the_steps_of_a_job_may_move_into_another() -> None:
     assert WEAKENED in [one.rule for one in weakened([TextChange(PATH, CI, without)])]
 
 
+def test_a_trigger_in_a_comment_is_none() -> None:
+    before = "on: workflow_dispatch\n# on: [push, pull_request]\njobs:\n"
+    after = "on:\n  push:\n    branches: [main]\njobs:\n"
+    assert list(weakened([TextChange(PATH, before, after)])) == []
+
+
+def test_a_tool_may_be_run_by_the_file_of_a_runner_that_ci_starts() -> None:
+    change = TextChange(PATH, CI, CI.replace("          mypy\n", "          tox run -e lint\n"))
+    both = "          ruff check .\n          mypy\n"
+    other = change.replace(after=CI.replace(both, "          tox\n"))
+    files = Tree({"tox.ini": "[testenv:lint]\ncommands =\n    mypy\n    ruff check .\n"})
+    assert list(weakened([change], files)) == []
+    assert list(weakened([other], files)) == []
+    assert list(weakened([other])) != []
+
+
 @pytest.mark.parametrize(
     ("path", "line", "is_told"),
     [

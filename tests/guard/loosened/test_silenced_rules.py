@@ -96,3 +96,10 @@ def test_a_linter_of_go_that_is_new_may_be_silenced_by_line(rule: str, number: i
     config = TextChange(".golangci.yml", before, f"{before}    - gofumpt\n")
     code = TextChange("a.go", "f()\n", f"f() //nolint:{rule}\n")
     assert len(weaker.compared([config, code], code_changed=True).weakenings) == number
+
+
+def test_rules_of_a_linter_that_takes_the_place_of_another_are_a_note() -> None:
+    old = TextChange("eslint.config.mjs", "rules: { 'no-eval': 'error' }\n", None)
+    new = TextChange(".oxlintrc.json", None, '{"rules": {"no-alert": "off"}}')
+    assert [one.rule for one in switched_off([old, new])] == ["explained"]
+    assert [one.rule for one in switched_off([new])] == ["check-silenced"]

@@ -191,6 +191,9 @@ fn writes() {
     assert_eq!(encoded, "head");
 }
 """
+NOTHING = "#[test]\nfn a() {\n    assert_eq!(due(&[20]), None);\n}\n"
+NOTHING_AT_ALL = NOTHING.replace("assert_eq!(due(&[20]), None)", "assert!(due(&[20]).is_none())")
+BOTH_FORMS = "//go:build linux\n// +build linux\n\n"
 FORM = """\
 test('{}', async t => {{
   const form = new {}()
@@ -300,6 +303,10 @@ TOLD: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
         GO, WRITER, WRITER.replace('fmt.Errorf("broken")', 'errors.New("broken")'), [],
     ),
     "a test with a name that is much the same": (JS, FORMS, FORMS_NATIVE, [OTHER_SCRIPT]),
+    "a constraint of Go in its new form": (
+        GO, f"// +build linux\n\n{SAVES}", f"{BOTH_FORMS}{SAVES}", [],
+    ),
+    "nothing, in Rust's words": ("tests/a.rs", NOTHING, NOTHING_AT_ALL, [OTHER_CODE]),
     "an error that a helper looks at": (GO, LINKS, LINKS_HELPED, []),
     "a helper that tidied up": (GO, TIDY, TIDY.partition("	errs")[0] + "}\n", []),
     "a gate of a field": (
@@ -331,6 +338,9 @@ ALARMS: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
     "a test of what the code still says": (PY, LOST, KEPT, [OTHER_CODE]),
     "an empty value, where no code changed": (PY, DUE, DUE.replace("== 55", "is None"), []),
     "one of two claims that differ": (PY, TWICE.replace('"a")', '"b")', 1), TWICE[: 70], []),
+    "a constraint of Go that asks for more": (
+        GO, f"// +build linux\n\n{SAVES}", f"//go:build linux && nightly\n\n{SAVES}", [],
+    ),
     "an error that no helper looks at": (
         GO, LINKS, LINKS.partition("	if err")[0] + LINKS[LINKS.index("	assert") :], [],
     ),
