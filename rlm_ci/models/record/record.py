@@ -74,6 +74,7 @@ class Record(Closing):
         self._lock = threading.Lock()
         self._busy: dict[Identity, threading.Event] = {}
         self._open: set[_OpenCall] = set()
+        self._is_closed = False
         self._batches = 0
         self._synced = 0.0
 
@@ -250,6 +251,7 @@ class Record(Closing):
                 )
                 charge = call.ledger.commit(call.reservation, None, size=call.active.bytes)
                 self._fail(COMPLETION, call.identity, error, charge)
+        self._is_closed = True
         for facts in (self._facts, *self._cache):
             facts.close()
 
@@ -315,7 +317,8 @@ class Record(Closing):
             end()
             charge = error.charge if isinstance(error, _LostError) else None
             cause = error.error if isinstance(error, _LostError) else error
-            self._fail(kind, identity, cause, charge, times)
+            if not self._is_closed:
+                self._fail(kind, identity, cause, charge, times)
             raise
         if kind == COMPLETION:
             with self._lock:

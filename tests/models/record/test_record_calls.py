@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -24,11 +25,14 @@ from rlm_ci.models.record.record import AbsentModel
 from rlm_ci.report.findings import Usage
 from rlm_ci.runs.journal.journal import replay
 from testing.call_records import DIME, ROOT, lines, never, opened
+from testing.leftovers import eventually
 from testing.loopback_model.replies import Answer, Raw, refusal
 from testing.model_clients import Client, question
 from testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from testing.loopback_model.server import ModelServer
 
 
@@ -178,6 +182,67 @@ def test_a_call_that_was_begun_and_lost_with_its_process_is_counted(path: Path) 
     with opened(path) as record:
         record.complete(AbsentModel("scripted"), Ledger(), question(), "p")
         assert record.repeated == 0
+
+
+class Writing:
+    """A model that has written some of its answer when something happens."""
+
+    name = "scripted"
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._happens = happens
+
+    def complete(self, request: ModelRequest) -> Completion:
+        assert request.active is not None
+        request.active.add("half of it", 3)
+        self._happens()
+        return Completion("half of it, and the rest", (), "stop", "m-1", TokenUsage(7, 50))
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_an_interrupted_answer_has_cost_is_charged_once(path: Path) -> None:
+    ledger = Ledger(price=Prices(DIME).of)
+    with pytest.raises(KeyboardInterrupt), opened(path) as record:
+        record.complete(Writing(interrupt), ledger, question(max_tokens=1000), "p")
+    intent, failed = lines(path)
+    assert (intent["type"], failed["type"]) == ("intent", "failed")
+    assert failed["error"]["what"] == (
+        "the run was interrupted, after about 3 tokens of this answer"
+    )
+    written = TokenUsage(question().prompt_bytes(), len("half of it"), estimated=True)
+    assert failed["charge"] == {"usage": written.to_dict(), "cost": "0.001"}
+    with opened(path) as record:
+        assert record.spent == ledger.spent
+        again = record.complete(ScriptedModel(["whole"]), Ledger(), question(max_tokens=1000), "p")
+        assert (again.text, record.repeated, record.spent.calls) == ("whole", 0, 2)
+
+
+def test_an_answer_that_comes_after_the_end_of_the_run_is_not_written(path: Path) -> None:
+    """The thread of an answer goes on for a moment after a signal; it is charged already."""
+    ledger, over, failed = Ledger(), threading.Event(), []
+    record = opened(path)
+
+    def wait() -> None:
+        assert over.wait(20)
+
+    def work() -> None:
+        try:
+            record.complete(Writing(wait), ledger, question(), "p")
+        except RemoteError as error:
+            failed.append(error.what)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert eventually(lambda: record.active.shown() != "")
+    record.close()
+    over.set()
+    thread.join(20)
+    assert failed == ["the run has ended"]
+    assert [line["type"] for line in lines(path)] == ["intent", "failed"]
+    assert ledger.spent.calls == 1
 
 
 class Slow:
