@@ -16,6 +16,7 @@ from testing.loopback_model.dialects import dialects
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.histories import HISTORIES
 from testing.loopback_model.replies import Answer
+from testing.loopback_model.streams import FORMS
 from testing.repl_stage import repl
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def end_of(stage: Asking, name: str, verb: str) -> Ended:
 def test_it_does_what_is_asked(stage: Asking, name: str, verb: str) -> None:
     if rule := RULES.get(name):
         stage.llm.history = HISTORIES[rule]
+    stage.llm.stream_form = FORMS.get(name, FORMS["openai"])
     stage.llm.script(Provider(name, verb))
     ended = end_of(stage, name, verb)
     assert ended.code == 0, ended
