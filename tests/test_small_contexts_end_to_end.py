@@ -147,7 +147,7 @@ def mends(asked: Asked) -> Answer:
     )  # fmt: skip
 
 
-@pytest.mark.full
+@pytest.mark.sample(1)
 @each_context
 @pytest.mark.parametrize("by", ["listed", "setting", "refusals"])
 def test_a_fix_is_made_by_small_reads(stage: Asking, context: SmallContext, by: str) -> None:
@@ -291,3 +291,18 @@ def test_the_baseline_of_a_benchmark_gets_what_fits(stage: Asking) -> None:
     assert entry["context_bytes_left_out"] > 25_000
     assert not refused(stage)
     assert max(one.cap or 0 for one in stage.llm.completions) <= 2048
+
+
+@pytest.mark.full
+def test_a_review_by_a_model_that_says_nothing_of_its_context(stage: Asking) -> None:
+    """What is refused is unread, and the message says how to tell it what the model reads."""
+    base = stage.repo.sha()
+    stage.repo.write("shop.py", CODE * 40).commit()
+    stage.llm.context = SmallContext(4096)
+    stage.llm.script(reviews)
+    ended = run(stage, "review", "--base", base)
+    assert ended.code in (3, 8), ended
+    assert "the prompt is too long for the model" in ended.stdout + ended.stderr
+    assert "models.context_tokens" in ended.stdout + ended.stderr
+    prompts = [json.dumps(one.body["messages"]) for one in refused(stage)]
+    assert len(prompts) == len(set(prompts)), "none is sent again"

@@ -140,6 +140,12 @@ class Model(Protocol):
 #: How the error of a prompt begins that its endpoint did not read whole, or not at all.
 PROMPT_CUT = "the endpoint cut the prompt"
 PROMPT_TOO_LONG = "the prompt is too long for the model"
+#: What to do about it.
+SHORTER = (
+    "say by models.context_tokens what the model reads, or give its server a longer context; a "
+    "review also has --depth quick and recursion.prompt_bytes, a question symbolic.prompt_bytes; "
+    "models.max_completion_tokens makes answers shorter"
+)
 
 
 class SpentError(RemoteError):

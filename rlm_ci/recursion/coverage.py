@@ -8,7 +8,7 @@ weighted by size, where a failed child counts 0; or the objective's, if that is 
 from __future__ import annotations
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import PROMPT_CUT
+from rlm_ci.models import PROMPT_CUT, PROMPT_TOO_LONG, SHORTER
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.text.printable import printable
 
@@ -26,10 +26,7 @@ AGAIN = (BUDGET, DEADLINE, REMOTE)
 #: What to do about a refusal, by words of ``models.openai.errors``: results keep no hints.
 _HINTS = (
     ("(429)", "what was done is kept: resume the run when there is room again"),
-    (
-        "too long for the model",
-        "take a model with a longer context, or lower recursion.prompt_bytes",
-    ),
+    (PROMPT_TOO_LONG, SHORTER),
 )
 _HINT = "look at the key, the name of the model and the endpoint"
 _DIGITS = 6

@@ -379,7 +379,7 @@ def test_the_service_is_the_cause_where_nothing_else_is(whys: list[str], told: s
     [
         ("no such key", "look at the key"),
         ("the limit of 50 requests a day is reached (429): …", "what was done is kept: resume"),
-        ("the prompt is too long for the model", "lower recursion.prompt_bytes"),
+        ("the prompt is too long for the model", "models.context_tokens"),
     ],
 )
 def test_what_to_do_about_the_service(why: str, hint: str) -> None:

@@ -7,7 +7,7 @@ import re
 from http import HTTPStatus
 
 from rlm_ci.console.progress import duration
-from rlm_ci.models import PROMPT_TOO_LONG
+from rlm_ci.models import PROMPT_TOO_LONG, SHORTER
 from rlm_ci.models.openai import rate_limits, responses
 from rlm_ci.system.transport import retry_after
 from rlm_ci.text.printable import printable
@@ -146,7 +146,7 @@ def explained(refused: EndpointRefusedError, model: str) -> tuple[str, str]:
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return _limited(refused)
     if refused.is_too_long:
-        return PROMPT_TOO_LONG, responses.SHORTER
+        return PROMPT_TOO_LONG, SHORTER
     if _ANSWER_CAP.search(refused.message):
         return "the endpoint allows no answer of so many tokens", _CAP_HINT
     if code == "content_filter":

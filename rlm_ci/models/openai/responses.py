@@ -10,7 +10,7 @@ import json
 from hashlib import sha256
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import PROMPT_CUT, Completion, SpentError, TokenUsage, thoughts
+from rlm_ci.models import PROMPT_CUT, SHORTER, Completion, SpentError, TokenUsage, thoughts
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -24,12 +24,6 @@ _LEAST_CONTEXT: Final = 400
 #: Hardly any text has more bytes a token.
 _MOST_BYTES: Final = 16
 _CONTEXT: Final = "its context: num_ctx of Ollama, -c of llama-server, --max-model-len of vLLM"
-#: What to do about a prompt that is too long.
-SHORTER: Final = (
-    "say by models.context_tokens what the model reads, or give its server a longer context; a "
-    "review also has --depth quick and recursion.prompt_bytes, a question symbolic.prompt_bytes; "
-    "models.max_completion_tokens makes answers shorter"
-)
 #: A count beyond it is nonsense, and must not reach a budget's arithmetic.
 _MOST_TOKENS: Final = 10**12
 _LATER: Final = "resume the run; if it stays so, use another model or endpoint"
