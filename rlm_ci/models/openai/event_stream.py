@@ -94,8 +94,8 @@ class EventStream:
             usage, error = part.pop("usage", None), part.get("error")
             if isinstance(usage, dict):  # some endpoints give its parts one by one
                 existing = self._answer.get("usage", {})
-                self._answer["usage"] = existing | {
-                    name: figure for name, figure in usage.items() if figure
+                self._answer["usage"] = usage | {
+                    name: figure for name, figure in existing.items() if not usage.get(name)
                 }
             self._answer |= {"error": error} if error else {}
         self._answer |= {name: value for name, value in event.items() if value}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,10 @@ import pytest
 
 from rlm_ci.console.active_answers import ActiveAnswer
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models import ModelRequest, SpentError, TokenUsage
+from rlm_ci.models import SpentError, TokenUsage
 from rlm_ci.models.budget import BudgetUse, Ledger
 from testing.call_records import lines, opened
+from testing.leftovers import eventually
 from testing.loopback_model.histories import HISTORIES
 from testing.loopback_model.replies import Answer, Call, Raw, refusal
 from testing.loopback_model.server import Asked, ModelServer
@@ -23,6 +23,7 @@ from testing.loopback_model.streams import FORMS, StreamForm
 from testing.model_clients import SHORT, TOOL, Client, client_of, question
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 TWO = Answer(
@@ -239,12 +240,27 @@ def test_a_stream_may_end_without_the_end_of_its_connection(
 # -- time ----------------------------------------------------------------------------------------
 
 
-def test_the_time_out_is_between_tokens_and_not_of_the_whole(
-    client: Client, llm: ModelServer
-) -> None:
-    llm.script([Answer("word " * 20, drip=0.1)])  # 11 events, each in time
-    patience = SHORT.replace(answer=0.5, total=0.6)
-    assert client(llm, patience=patience).complete(question()).text == "word " * 20
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_time_out_is_between_tokens_and_not_of_the_whole(client: Client) -> None:
+    clock, active = Clock(), ActiveAnswer()
+
+    def pass_time(number: int) -> None:
+        assert eventually(lambda: active.tokens == number, 20)
+        clock.now += 60
+
+    pieces = [delta(content=f"{number} ") for number in range(10)]
+    url, thread = raw_stream([*pieces, end()], pass_time)
+    model = client(ModelServer(), base_url=url, clock=clock, patience=SHORT.replace(answer=100))
+    request = question().replace(active=active)
+    assert model.complete(request).text == "".join(f"{number} " for number in range(10))
+    assert clock.now == 600
+    thread.join(5)
 
 
 def test_a_stream_that_stands_still_ends_with_what_came(client: Client, llm: ModelServer) -> None:
@@ -254,8 +270,13 @@ def test_a_stream_that_stands_still_ends_with_what_came(client: Client, llm: Mod
         client(llm, patience=patience).complete(question())
 
 
-def raw_stream(pieces: list[bytes], pause: float) -> tuple[str, threading.Thread]:
-    """The URL of a server that sends ``pieces``, then the last row again and again."""
+def raw_stream(
+    pieces: list[bytes], between: Callable[[int], None] | None = None, *, endless: bool = False
+) -> tuple[str, threading.Thread]:
+    """The URL of a server that sends ``pieces``, and the last one again and again if ``endless``.
+
+    ``between`` is called with the number of those that were sent, before each other one.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -264,10 +285,11 @@ def raw_stream(pieces: list[bytes], pause: float) -> tuple[str, threading.Thread
             with connection:
                 connection.recv(1 << 16)
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
-                for piece in pieces:
+                for number, piece in enumerate(pieces):
+                    if number and between is not None:
+                        between(number)
                     connection.sendall(piece)
-                while True:
-                    time.sleep(pause)
+                while endless:
                     connection.sendall(pieces[-1])
 
     thread = threading.Thread(target=serve, daemon=True)
@@ -279,20 +301,29 @@ def delta(**members: Any) -> bytes:
     return b"data: " + json.dumps({"choices": [{"index": 0, "delta": members}]}).encode() + b"\n\n"
 
 
+def end() -> bytes:
+    choice = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    return b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\ndata: [DONE]\n\n"
+
+
 @pytest.mark.parametrize("last", [b": keep-alive\n\n", delta(content=""), delta()])
 def test_what_is_no_token_does_not_prolong_an_answer(client: Client, last: bytes) -> None:
-    url, thread = raw_stream([delta(role="assistant", content="hi"), last], 0.05)
-    model = client(ModelServer(), base_url=url, patience=SHORT.replace(answer=0.4))
-    with pytest.raises(
-        SpentError, match=r"no token came for 0\.4 seconds, after about 1 t"
-    ) as caught:
-        model.complete(question())
+    clock, active = Clock(), ActiveAnswer()
+
+    def pass_time(number: int) -> None:
+        assert eventually(lambda: active.tokens == 1, 20)
+        clock.now += 60 if number == 1 else 0
+
+    url, thread = raw_stream([delta(content="hi"), last, last], pass_time, endless=True)
+    model = client(ModelServer(), base_url=url, clock=clock, patience=SHORT.replace(answer=50))
+    with pytest.raises(SpentError, match=r"no token .* 50 seconds, after about 1 token") as caught:
+        model.complete(question().replace(active=active))
     assert caught.value.again
     thread.join(5)
 
 
 def test_tokens_without_end_end_with_the_time_of_the_run(client: Client) -> None:
-    url, thread = raw_stream([delta(content="hi ")], 0.02)
+    url, thread = raw_stream([delta(content="hi ")], endless=True)
     model = client(ModelServer(), base_url=url)
     request = question().replace(active=ActiveAnswer(limit=0.5))
     with pytest.raises(SpentError, match=r"not whole after 0\.\d+ seconds") as caught:
@@ -302,7 +333,7 @@ def test_tokens_without_end_end_with_the_time_of_the_run(client: Client) -> None
 
 
 def test_tokens_without_end_are_too_long_at_last(client: Client) -> None:
-    url, thread = raw_stream([delta(content="x" * 4096)], 0)
+    url, thread = raw_stream([delta(content="x" * 4096)], endless=True)
     model = client(ModelServer(), base_url=url, answer_limit=100_000)
     with pytest.raises(SpentError, match="larger than 100,000 bytes"):
         model.complete(question())
@@ -315,34 +346,19 @@ def test_the_minutes_of_a_run_bound_a_stream(path: Path, client: Client, llm: Mo
         record.complete(client(llm), Ledger(max_minutes=0.5 / 60), question(), "p")
 
 
-def test_an_answer_is_seen_while_it_comes(path: Path, client: Client, llm: ModelServer) -> None:
-    llm.script([Answer("word " * 40, drip=0.02)])
+def test_an_answer_is_seen_while_it_comes(path: Path, client: Client) -> None:
     seen: list[str] = []
 
-    class Watching:
-        name = "openai"
+    def look(number: int) -> None:
+        tokens = f"{number} tokens so far"
+        assert eventually(lambda: record.active.shown().startswith(tokens), 20)
+        seen.append(record.active.shown())
 
-        def complete(self, request: ModelRequest) -> Any:
-            model, active = client(llm), request.active
-            assert active is not None
-            ended = threading.Event()
-
-            def watch() -> None:
-                while not ended.wait(0.02):
-                    seen.append(record.active.shown())
-
-            thread = threading.Thread(target=watch)
-            thread.start()
-            try:
-                return model.complete(request)
-            finally:
-                ended.set()
-                thread.join()
-
+    url, thread = raw_stream([*(delta(content="two words ") for _ in range(5)), end()], look)
     with opened(path) as record:
-        record.complete(Watching(), Ledger(), question(), "p")
+        model = client(ModelServer(), base_url=url)
+        assert record.complete(model, Ledger(), question(), "p").text == "two words " * 5
         assert record.active.shown() == ""
-    counts = [int(row.split()[0]) for row in seen if row]
-    assert counts == sorted(counts)
-    assert counts[-1] > counts[0] > 0
-    assert all("words a second" in row for row in seen if row)
+    assert [text.split()[0] for text in seen] == ["1", "2", "3", "4", "5"]
+    assert all(text.endswith(" words a second") for text in seen)
+    thread.join(5)

@@ -170,3 +170,14 @@ def test_a_stream_that_says_that_it_is_done_needs_no_reason() -> None:
     answer = stream.end()
     assert answer is not None
     assert responses.whole(answer, "m").text == "hi"
+
+
+def test_the_parts_of_a_count_are_joined_and_none_is_lost() -> None:
+    stream = EventStream()
+    for usage in (
+        {"prompt_tokens": 9, "completion_tokens": 0},
+        None,
+        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 9},
+    ):
+        stream.feed(b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n")
+    assert stream.usage == {"prompt_tokens": 9, "completion_tokens": 0, "total_tokens": 9}

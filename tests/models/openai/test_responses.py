@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError, TokenUsage
 from rlm_ci.models.openai import responses
+from rlm_ci.models.openai.event_stream import EventStream
 from testing.loopback_model.replies import Answer, Raw, Reply, deep_json, html
 from testing.loopback_model.server import ModelServer
 from testing.model_clients import Client, question
@@ -143,4 +144,17 @@ def test_whatever_an_answer_holds_it_is_an_answer_or_named(body: Any) -> None:
     with suppress(RemoteError):
         completion = responses.whole(body, "m")
         assert completion.text or completion.tool_calls
+        json.dumps(completion.to_dict())
+
+
+@given(st.lists(BODY, max_size=4))
+def test_whatever_the_events_of_a_stream_hold_they_are_an_answer_or_named(
+    bodies: list[Any],
+) -> None:
+    stream = EventStream()
+    text = "".join(f"data: {json.dumps(body)}\n\n" for body in bodies).replace("message", "delta")
+    with suppress(RemoteError):
+        added = stream.feed(text.encode())
+        assert stream.size <= len(added.encode("utf-8", "surrogatepass")) + len(text)
+        completion = responses.whole(responses.streamed(stream), "m")
         json.dumps(completion.to_dict())
