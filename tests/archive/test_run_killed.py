@@ -71,5 +71,5 @@ def test_killed_between_any_two_steps(tmp_path: Path, *, split: bool) -> None:
     made = Shop(tmp_path / "made")
     last = 12
     while kill_and_go_on(made, tmp_path / str(last), last, STEPS, split=split):
-        last += 1 + split  # they are the same but for the end
+        last += 3  # neighbours are mostly alike
     assert last > 20

@@ -123,7 +123,7 @@ def killed_at(stage: Asking, calm: dict[str, dict[str, str]], number: int) -> No
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", sorted({1, 2, *range(3, RECORDS, 4), RECORDS}))
+@pytest.mark.parametrize("number", sorted({1, 2, *range(3, RECORDS, 8), RECORDS}))
 def test_killed_behind_a_record(
     stage: Asking, calm: dict[str, dict[str, str]], number: int
 ) -> None:
@@ -134,7 +134,7 @@ def test_killed_behind_a_record(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("hundredths", range(20, 160, 14))
+@pytest.mark.parametrize("hundredths", range(20, 160, 28))
 def test_killed_at_a_time(stage: Asking, calm: dict[str, dict[str, str]], hundredths: int) -> None:
     expected = undisturbed(stage, calm)
     known = len(stage.runs())

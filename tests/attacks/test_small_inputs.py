@@ -22,19 +22,30 @@ QUERIES = "".join(f'F{number} = "SELECT * FROM t WHERE a = " + b\n' for number i
 TESTS = "".join(f"\n\ndef test_{number}():\n    assert {number}\n" for number in range(20_000))
 
 
-@pytest.mark.parametrize("command", ["pr", "review", "check"])
+FILES = {
+    "settings of ruff": {
+        "pyproject.toml": f"[tool.ruff]\n{DOTS} = 1\n", "ruff.toml": f"[{DOTS}]\n",
+    },
+    "a manifest": {
+        "Cargo.toml": f"x = {{ {DOTS} = 1 }}\n", "a.py": "'" * 40_000 + "  # noqa\n",
+    },
+    "findings": {"a.py": IMPORTS, "b.py": QUERIES},
+    "tests": {
+        "tests/test_a.py": TESTS, "tests/a/test_b.py": "def test_b():\n    assert 1\n",
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "files",
+    ("command", "name"),
     [
-        {"pyproject.toml": f"[tool.ruff]\n{DOTS} = 1\n", "ruff.toml": f"[{DOTS}]\n"},
-        {"Cargo.toml": f"x = {{ {DOTS} = 1 }}\n", "a.py": "'" * 40_000 + "  # noqa\n"},
-        {"a.py": IMPORTS, "b.py": QUERIES},
-        {"tests/test_a.py": TESTS, "tests/a/test_b.py": "def test_b():\n    assert 1\n"},
+        *(("pr", name) for name in FILES),  # which runs the checks and the review, too
+        ("review", "settings of ruff"),
+        ("review", "findings"),
+        ("check", "tests"),
     ],
-)  # fmt: skip
-def test_no_small_change_takes_long(
-    attacker: Attacker, command: str, files: dict[str, str]
-) -> None:
+)
+def test_no_small_change_takes_long(attacker: Attacker, command: str, name: str) -> None:
     repo = attacker.folder / "repo"
     repo.mkdir()
     (repo / "pyproject.toml").write_text("[tool.ruff]\nlint.select = ['F', 'S']\n")
@@ -42,7 +53,7 @@ def test_no_small_change_takes_long(
     git(repo, "add", "-A")
     git(repo, "commit", "-qm", "Base")
     git(repo, "checkout", "-qb", "theirs")
-    for path, content in files.items():
+    for path, content in FILES[name].items():
         (repo / path).parent.mkdir(parents=True, exist_ok=True)
         (repo / path).write_text(content)
     git(repo, "add", "-A")

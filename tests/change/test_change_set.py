@@ -123,7 +123,7 @@ def test_a_long_common_tail_counts_as_it_does_in_git(repo: GitRepo) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(100, 150))
+@pytest.mark.parametrize("seed", range(100, 125))
 def test_random_histories(repo: GitRepo, seed: int) -> None:
     history = random_history(repo, seed, commits=14, files=20)
     change = change_of(history)

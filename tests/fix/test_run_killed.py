@@ -85,13 +85,13 @@ def killed_at(stage: Stage, calm: dict[str, dict[str, str]], number: int) -> Non
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("number", [4, *range(1, RECORDS + 1, 2), RECORDS])
+@pytest.mark.parametrize("number", [4, *range(1, RECORDS + 1, 4), RECORDS])
 def test_killed_behind_a_record(stage: Stage, calm: dict[str, dict[str, str]], number: int) -> None:
     killed_at(stage, calm, number)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("hundredths", range(20, 240, 15))
+@pytest.mark.parametrize("hundredths", range(20, 240, 30))
 def test_killed_at_a_time(stage: Stage, calm: dict[str, dict[str, str]], hundredths: int) -> None:
     expected = undisturbed(stage, calm)
     stage.llm.asked.clear()

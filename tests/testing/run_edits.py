@@ -37,13 +37,13 @@ def cut(path: Path) -> None:
 
 
 def unseen(folder: Path, verified: Callable[[], Ended]) -> list[tuple[str, str, str]]:
-    """The edits that ``verified`` does not notice."""
+    """The edits that ``verified`` does not notice: two of each file, in turn one of each kind."""
     found = []
     changes: tuple[Callable[[Path], None], ...] = (flip, append, cut, Path.unlink)
-    for one in evidence_of(folder):
+    for number, one in enumerate(evidence_of(folder)):
         path = folder / one
         data = path.read_bytes()
-        for change in changes:
+        for change in (changes[number % 4], changes[(number + 2) % 4]):
             if change is not Path.unlink and not data:
                 continue
             change(path)

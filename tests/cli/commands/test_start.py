@@ -439,7 +439,7 @@ def test_a_review_that_is_cancelled_in_the_queue_is_not_taken_up(repo: GitRepo, 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("round_", range(6))
+@pytest.mark.parametrize("round_", range(3))
 def test_a_run_that_is_killed_again_and_again_comes_to_its_end(stage: Stage, round_: int) -> None:
     """Whenever its process is killed, what is on disk can be read, and the run can go on."""
     random = Random(round_)

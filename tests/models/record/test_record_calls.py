@@ -436,7 +436,7 @@ def killed_after(path: Path, url: str, key: str, count: int) -> list[str]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("count", range(1, 24, 2))
+@pytest.mark.parametrize("count", range(1, 24, 4))
 def test_after_a_kill_no_journalled_answer_is_asked_for_again(
     path: Path, llm: ModelServer, count: int
 ) -> None:
