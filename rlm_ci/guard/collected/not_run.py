@@ -66,16 +66,17 @@ def left_out(pairs: Pairs, before: Files, after: Files) -> Iterator[Weakening]:
         earlier.update(zip(*names, strict=False))
     ran = {path for _, _, path, _ in pairs}
     earlier_skips: Counter[tuple[str, str]] = Counter()
+    gates = Counter[str]()
     for file in before.values():
+        gates.update(skip.text for skip in file.skips if "cfg(" in skip.text)
         earlier_skips.update((skip.owner, "" if skip.owner else skip.text) for skip in file.skips)
     for path, file in after.items():
         old = before[path].skips
-        gates = Counter(skip.text for skip in old if "cfg(" in skip.text)
         for skip in file.skips:
             gates[skip.text] -= 1
             is_global = skip.is_global or path.endswith("conftest.py")
             if (
-                gates[skip.text] >= 0  # it gated another part of the file
+                gates[skip.text] >= 0  # it gated another part of the tests
                 or (skip.owner and skip.owner not in earlier)
                 or not (skip.owner or path in ran or is_global)
             ):

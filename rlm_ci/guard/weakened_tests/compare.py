@@ -270,12 +270,13 @@ class _Comparing:
         names = {case.last_name for case in self.old[path].cases}
         files = [self.new[path], *(new for at, new in self.new.items() if not self.old[at].cases)]
         fresh = [case for file in files for case in file.cases if case.last_name not in names]
-        return REWRITTEN if changed and rewritten.stands_in(test, fresh) else ""
+        is_told = rewritten.stands_in(test, fresh, code_changed=changed)
+        return REWRITTEN if is_told else ""
 
     def _is_unsaid(self, words: Iterable[str]) -> bool:
         """Whether one of the words is a name that the code says no more, and no test either."""
         named = self.code.unsaid().intersection(words)
-        return not all(any(word in one.words for one in self._now()) for word in named)
+        return not all(any(word in rewritten.names(one) for one in self._now()) for word in named)
 
     def _is_of_gone_package(self, path: str) -> bool:
         """Whether a test went with the manifest of its package."""
@@ -288,7 +289,7 @@ class _Comparing:
         )
 
     def _is_inherited(self, path: str, test: Case) -> bool:
-        """Whether the class of a test has it from a base class by now."""
+        """Whether the class of a test has it from a base class."""
         owner = self.new[path].classes.get(test.name.rpartition(".")[0])
         bases = {base.rpartition(".")[2] for base in owner.bases} if owner else set()
         return bool(bases) and any(
@@ -353,6 +354,8 @@ class _Comparing:
             and not rewritten.is_tidying(one[1])
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
+        heads = rewritten.dropped_conditions(was.claims, gained)
+        lost = [one for one in lost if not one[1].startswith(heads)]
         lost = [
             one
             for one in lost
@@ -439,10 +442,18 @@ class _Comparing:
             for _, said in lost
             if strength(said) > PRESENCE and not said.startswith("expectTypeOf")
         )
-        if not any(word in less and is_literal(word) for said in values for word in words_of(said)):
+        lost_words = {word for said in values for word in words_of(said)}
+        if not any(
+            word in less and is_literal(word) and word.lstrip('"') not in more
+            for word in lost_words
+        ):
             return ""
         files = self.old.get(path, CaseFile()), self.new[path]
-        if self.code.changed or rewritten.has_other_inputs(old, new, lost, gained, files):
+        if (
+            self.code.changed
+            or self._has_other_helpers
+            or rewritten.has_other_inputs(old, new, lost, gained, files)
+        ):
             self._note(EXPECTED, path, new)
             return ""
         return "" if helped else f"no longer says, and no code changed: {text}"
@@ -492,8 +503,17 @@ class _Comparing:
     def _is_freed(self, claim: str) -> bool:
         """Whether a test asserts by now, without its condition, what had one."""
         return claim.startswith("if ") and any(
-            claim.endswith(f" {one}") and one.startswith(("assert", "require", "expect"))
+            claim.endswith(f" {one}") and one.startswith(("assert", "require", "expect", "t."))
             for one in self._gained
+        )
+
+    @cached_property
+    def _has_other_helpers(self) -> bool:
+        """Whether a file of the tests changed that has none of them: what they use, or expect."""
+        return any(
+            (old.helpers and not old.cases and not self.new[path].cases)
+            and [one.body for one in old.helpers] != [one.body for one in self.new[path].helpers]
+            for path, old in self.old.items()
         )
 
     @cached_property

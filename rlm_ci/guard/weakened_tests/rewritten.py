@@ -139,9 +139,10 @@ def claims_as_much(old: Case, new: Case) -> bool:
 
 
 def names(test: Case) -> set[str]:
-    """The words of a test but its name, and what the names of its classes say that they test."""
+    """The words of a test but its name, and those that its title or classes have as names."""
     owners = (part.removeprefix("Test") for part in test.name.split(".")[:-1])
-    return {*test.words, *owners} - {test.last_name}
+    titled = re.findall(r"\w+", test.name) if " " in test.name else []
+    return {*test.words, *owners, *titled} - {test.last_name}
 
 
 # ── what reading cannot decide: a reviewer is told of it ──
@@ -186,13 +187,17 @@ def is_tidying(claim: str) -> bool:
     return strength(claim) < EXACT and _TIDYING.search(claim) is not None
 
 
-def stands_in(test: Case, added: Iterable[Case]) -> bool:
-    """Whether one of the new tests of a file may stand in for one of it which is gone."""
+def stands_in(test: Case, added: Iterable[Case], *, code_changed: bool) -> bool:
+    """Whether one of the new tests of a file may stand in for one of it which is gone.
+
+    Where no code changed, its name must say so.
+    """
     for other in added:
         shared, parts = shared_names(test, other)
         is_named = shared > 1 and shared > _MOST_NAMES * parts
         enough = _NAMED_ALIKE if shared > 1 else _UNNAMED_ALIKE
-        if other.facts.claims and (is_named or likeness(test, other) >= enough):
+        is_test = other.facts.claims or not test.facts.claims  # a macro may have the claims
+        if is_test and (is_named or (code_changed and likeness(test, other) >= enough)):
             return True
     return False
 
@@ -224,6 +229,12 @@ def is_left_to_helpers(
         maker in before and maker not in names and re.search(rf"\b{name}\b", claim)
         for name, maker in made
     )
+
+
+def dropped_conditions(before: Lines, gained: Iterable[str]) -> tuple[str, ...]:
+    """The beginnings of claims under conditions whose other branch always holds by now."""
+    ends = [f"else {claim}" for claim in gained]
+    return tuple(claim[: -len(end)] for _, claim in before for end in ends if claim.endswith(end))
 
 
 def is_stricter(claim: str, gained: Iterable[str]) -> bool:

@@ -191,6 +191,33 @@ fn writes() {
     assert_eq!(encoded, "head");
 }
 """
+TITLED = """\
+test('exchangeMessage() answers', async t => {
+  t.is(await make(), 'a')
+})
+"""
+OTHER = "test('other', t => { t.is(one(), 1) })\n"
+EXCHANGE = TextChange("src/a.ts", "export function exchangeMessage() {}\n", "export {}\n")
+ROW = "test('escapes spaces{}', async t => {{\n  t.is(await run({}), 'x')\n}})\n"
+MACRO_ROWS = """\
+const check = async (t, given, expected) => { t.is(await run(given), expected) }
+test('escapes spaces', check, 'a b', 'x')
+test('escapes many spaces', check, 'a  b', 'x')
+"""
+BRANCHED = """\
+test('ends', async t => {
+  const {code} = await end()
+  if (isWindows) {
+    t.is(code, 'EPERM')
+  } else {
+    t.is(code, undefined)
+  }
+})
+"""
+BRANCHED_NO_MORE = (
+    "test('ends', async t => {\n  const {code} = await end()\n  t.is(code, undefined)\n})\n"
+)
+ERROR = "#[test]\nfn a() {\n    let err = ask();\n    assert!({});\n}\n"
 NOTHING = "#[test]\nfn a() {\n    assert_eq!(due(&[20]), None);\n}\n"
 NOTHING_AT_ALL = NOTHING.replace("assert_eq!(due(&[20]), None)", "assert!(due(&[20]).is_none())")
 BOTH_FORMS = "//go:build linux\n// +build linux\n\n"
@@ -307,6 +334,18 @@ TOLD: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
         GO, f"// +build linux\n\n{SAVES}", f"{BOTH_FORMS}{SAVES}", [],
     ),
     "nothing, in Rust's words": ("tests/a.rs", NOTHING, NOTHING_AT_ALL, [OTHER_CODE]),
+    "a test whose title names what the code says no more": (JS, TITLED + OTHER, OTHER, [EXCHANGE]),
+    "a row of a macro with a longer name": (JS, ROW.format(" in words", "'a b'"), MACRO_ROWS, []),
+    "a claim that had a condition": (JS, BRANCHED, BRANCHED_NO_MORE, [OTHER_SCRIPT]),
+    "a text that is a name by now": (
+        "tests/a.rs", ERROR.replace("{}", 'err.to_string().contains("Timeout")'),
+        ERROR.replace("{}", "matches!(err, Failure::Timeout { .. })"), [],
+    ),
+    "a value that a helper in another file makes": (
+        JS, TITLED, TITLED.replace("'a'", "'b'"),
+        [TextChange("test/helpers/make.ts", "export function make() { f('a') }\n",
+                    "export function make() { f('b') }\n")],
+    ),
     "an error that a helper looks at": (GO, LINKS, LINKS_HELPED, []),
     "a helper that tidied up": (GO, TIDY, TIDY.partition("	errs")[0] + "}\n", []),
     "a gate of a field": (
