@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.gateway import ModelContext
     from rlm_ci.pipelines.job import PipelineJob
 
-_ANSWER = "models.max_completion_tokens"
+_ANSWER, _SIZE = "models.max_completion_tokens", "recursion.prompt_bytes"
 #: Bytes of a prompt that no context makes shorter.
 _PROMPT = 120_000
 
@@ -46,6 +46,8 @@ def agreed_context(job: PipelineJob, model: str, connector: Model | None = None)
     if settings.sources[_ANSWER] == "default":
         answer = context_length.answer_tokens(context.tokens, limit)
     agreed = AgreedContext(context, answer)
-    if answer < limit:
-        job.progress.say(context.told(agreed.prompt_bytes(), answer))
+    size = agreed.prompt_bytes()
+    is_own = settings.sources.get(_SIZE, "default") != "default"
+    if answer < limit or (size < _PROMPT and not is_own):
+        job.progress.say(context.told(size, answer))
     return agreed
