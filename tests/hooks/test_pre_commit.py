@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,17 +32,32 @@ repos:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, str]:
-    """Our checkout as a repository with one commit; its path, the commit, pre-commit's home."""
-    place = tmp_path_factory.mktemp("published")
+    """Our checkout as a repository with one commit; its path, the commit, pre-commit's home.
+
+    All workers share them: pre-commit takes seconds for its environment, and makes it once a home.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    place = shared / "published"
+    if not place.exists():
+        made = tmp_path_factory.mktemp("made")
+        _publish(made / "rlm-ci")
+        with suppress(OSError):  # another worker was quicker
+            made.rename(place)
+    ours = place / "rlm-ci"
+    return str(ours), GitRepo(ours).sha("HEAD"), str(place / "home")
+
+
+def _publish(place: Path) -> None:
     names = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=TOP, capture_output=True, check=True,
     ).stdout.decode().split("\0")  # fmt: skip
-    ours = GitRepo(place / "rlm-ci")
+    ours = GitRepo(place)
     for name in names:
         if name and not name.startswith("tests/") and (TOP / name).is_file():
             ours.write(name, (TOP / name).read_bytes())
-    return str(place / "rlm-ci"), ours.commit("Publish"), str(place / "home")
+    ours.commit("Publish")
 
 
 @pytest.fixture

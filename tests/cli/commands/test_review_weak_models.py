@@ -44,9 +44,9 @@ BAD: dict[str, Reply] = {
 }
 #: The question, how it is answered, and whether the claim is proven all the same.
 CASES = [
-    *(("judge", how, False) for how in BAD),
-    *(("reproduce", how, False) for how in ("prose", "cut", "types", "mute", "refused")),
-    *(("mend", how, True) for how in ("prose", "mute", "tools")),
+    *(("judge", how, False) for how in BAD if how != "mute"),
+    *(("reproduce", how, False) for how in ("types", "mute", "refused")),
+    *(("mend", how, True) for how in ("prose", "tools")),
     *(("describe", how, True) for how in ("prose", "refused")),
 ]
 
