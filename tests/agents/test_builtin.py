@@ -17,6 +17,7 @@ from rlm_ci.models import Completion, ModelRequest, SpentError
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
 from testing.agent_workspaces import Folder
+from testing.killed_runs import facts, killed_after
 from testing.scripted_model import ScriptedModel
 
 
@@ -100,12 +101,18 @@ def test_resumed_at_any_point_it_asks_for_nothing_twice(tmp_path: Path) -> None:
     first = Studio(whole, STEPS)
     expected = first.coder.act(first.task())
     first.record.close()
-    lines = (whole / "calls.jsonl").read_bytes().splitlines(keepends=True)
-    for cut in range(len(lines)):
+    for cut in range(len(facts(whole))):
         place = tmp_path / f"cut-{cut}"
-        place.mkdir()
-        (place / "calls.jsonl").write_bytes(b"".join(lines[:cut]))
-        again = Studio(place, STEPS[sum(b'"finish_reason"' in one for one in lines[:cut]) :])
+        records = killed_after(whole, cut, place)
+        again = Studio(
+            place,
+            STEPS[
+                sum(
+                    record.get("kind") == "completion" and record["type"] == "fact"
+                    for record in records
+                ) :
+            ],
+        )
         assert again.coder.act(again.task()) == expected
         assert again.record.calls + again.record.replayed == 4
         assert (again.workspace.path / "a.py").read_text() == "x = 2\n"

@@ -27,6 +27,7 @@ from rlm_ci.recursion.solver import RLM
 from rlm_ci.runs.journal.record_format import bodies as bodies_of
 from testing import solver_cases
 from testing.journal_checks import verify
+from testing.killed_runs import recursion_killed_after
 from testing.solver_cases import SMALL, Counting, records, shop, solve
 
 if TYPE_CHECKING:
@@ -53,18 +54,6 @@ def lines(folder: Path) -> list[tuple[int, str, bytes]]:
         for line in (folder / name).read_bytes().splitlines(keepends=True)
     ]
     return sorted(found)
-
-
-def cut(done: Path, folder: Path, last: int, torn: int = 0) -> None:
-    """The folder of a run that was killed behind a record, ``torn`` bytes into the next one."""
-    folder.mkdir()
-    shutil.copy(done / run_json.NAME, folder)
-    for name in NAMES:
-        (folder / name).write_bytes(b"")
-    for seq, name, line in lines(done):
-        if seq <= last or (torn and seq == last + 1):
-            with (folder / name).open("ab") as stream:
-                stream.write(line if seq <= last else line[:torn])
 
 
 def finished(folder: Path) -> Counter[str]:
@@ -100,7 +89,7 @@ def test_cut_off_behind_any_record(done: Path, tmp_path: Path) -> None:
     assert total > 120
     for last in range(1, total, 4):
         folder = tmp_path / f"cut-{last}"
-        cut(done, folder, last)
+        recursion_killed_after(done, last, folder)
         assert resumed(folder) == expected
         same(folder, done)
         shutil.rmtree(folder)
@@ -111,7 +100,7 @@ def test_cut_off_within_any_record(done: Path, tmp_path: Path) -> None:
     expected = solve(tmp_path / "plain", shop())
     for last in range(lines(done)[-1][0]):
         folder = tmp_path / f"cut-{last}"
-        cut(done, folder, last, 30 if last % 2 else 0)
+        recursion_killed_after(done, last, folder, torn=30 if last % 2 else 0)
         assert resumed(folder) == expected
         same(folder, done)
         shutil.rmtree(folder)
@@ -119,7 +108,7 @@ def test_cut_off_within_any_record(done: Path, tmp_path: Path) -> None:
 
 def test_a_torn_record_is_kept_aside(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "torn"
-    cut(done, folder, 60, 10)
+    recursion_killed_after(done, 60, folder, torn=10)
     with Journals.open(str(folder)) as store:
         assert store.seq == 60
         [(name, length, aside)] = store.recovered
@@ -375,7 +364,7 @@ def test_nobody_goes_on_with_something_else(done: Path, tmp_path: Path) -> None:
 
 def test_cancelled_nodes_are_marked_and_go_on_when_resumed(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cut"
-    cut(done, folder, 100)
+    recursion_killed_after(done, 100, folder)
     active = run_json.cancel(str(folder))
     assert active > 3
     assert run_json.read(str(folder))["status"] == "cancelled"  # type: ignore[index]  # it is there

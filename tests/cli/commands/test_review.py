@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testing.killed_runs import recursion_killed_after
 from testing.pipelines_stage import Stage
 
 if TYPE_CHECKING:
@@ -39,10 +40,7 @@ def artifacts(stage: Stage, run_id: str) -> Path:
 
 def cut(folder: Path, last: int) -> None:
     """As if the process had been killed behind that record."""
-    for name in ("nodes.jsonl", "results.jsonl", "queue.jsonl"):
-        path = folder / "rlm" / name
-        lines = path.read_bytes().splitlines(keepends=True)
-        path.write_bytes(b"".join(one for one in lines if json.loads(one)["seq"] <= last))
+    recursion_killed_after(folder / "rlm", last, folder / "rlm")
     events = (folder / "events.jsonl").read_bytes().splitlines(keepends=True)
     (folder / "events.jsonl").write_bytes(b"".join(events[:-1]))  # the last one tells the end
     record = json.loads((folder / "manifest.json").read_text())

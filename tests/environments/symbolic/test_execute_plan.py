@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Search
+from testing.killed_runs import facts, killed_after
 from testing.scripted_questions import SECRET, Stage, harbour, player
 
 if TYPE_CHECKING:
@@ -61,14 +62,12 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(
     whole.play()
     expected = whole.files()
     assert len(expected) == 5 * 4 + 3 * 3 + 1 + 3 * 4 + 1
-    lines = (tmp_path / "whole/calls.jsonl").read_bytes().splitlines(keepends=True)
-    assert len(lines) > 20
+    number = len(facts(tmp_path / "whole"))
+    assert number > 20
     # One at a time leaves nothing that several at once do not: every fourth place will do.
-    for cut in range(0, len(lines), 1 if concurrency > 1 else 8):
+    for cut in range(0, number, 1 if concurrency > 1 else 8):
         folder = tmp_path / f"cut-{cut}"
-        folder.mkdir()
-        (folder / "calls.jsonl").write_bytes(b"".join(lines[:cut]))
-        known = [json.loads(line) for line in lines[:cut]]
+        known = killed_after(tmp_path / "whole", cut, folder)
         answered = {
             one["place"] for one in known if one["type"] == "fact" and one["kind"] == "completion"
         }

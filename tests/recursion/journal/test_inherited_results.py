@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion.journal import recovery, run_json
+from rlm_ci.recursion.journal import recovery
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.redaction.redactor import Redactor
 from testing.journal_checks import verify
+from testing.killed_runs import recursion_killed_after
 from testing.solver_cases import Counting, records, rewritten, shop, solve
 
 if TYPE_CHECKING:
@@ -78,12 +78,7 @@ def test_resumed_behind_any_result_it_comes_to_the_same(done: Path, tmp_path: Pa
     last = max(one["seq"] for one in records(done, "queue"))
     for stop in range(0, last, 11):
         folder = tmp_path / f"cut-{stop}"
-        folder.mkdir()
-        shutil.copy(done / run_json.NAME, folder)
-        for name in recovery.NAMES:
-            lines = (done / name).read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if json.loads(line)["seq"] <= stop]
-            (folder / name).write_bytes(b"".join(kept))
+        recursion_killed_after(done, stop, folder)
         assert solve(folder, shop(), objective=Packing()) == whole, stop
         assert verify(str(folder)) == []
 

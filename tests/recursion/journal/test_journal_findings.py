@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import DamagedError
-from rlm_ci.recursion.journal import recovery, run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult, TracedFinding
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Finding, Location, Severity
 from testing.journal_checks import verify
+from testing.killed_runs import recursion_killed_after
 from testing.solver_cases import Counting, records, rewritten, shop, solve
 
 if TYPE_CHECKING:
@@ -91,15 +91,7 @@ def test_resumed_behind_any_result_it_comes_to_the_same(done: Path, tmp_path: Pa
     last = max(one["seq"] for one in records(done, "queue"))
     for stop in range(0, last, 7):
         folder = tmp_path / f"cut-{stop}"
-        folder.mkdir()
-        shutil.copy(done / run_json.NAME, folder)
-        for name in recovery.NAMES:
-            kept = [
-                line
-                for line in (done / name).read_bytes().splitlines(keepends=True)
-                if json.loads(line)["seq"] <= stop
-            ]
-            (folder / name).write_bytes(b"".join(kept))
+        recursion_killed_after(done, stop, folder)
         assert solve(folder, shop(), objective=Verbose()) == whole, stop
         assert parents(folder) != []
 
@@ -148,11 +140,7 @@ def test_killed_between_a_node_done_again_and_the_one_above(tmp_path: Path) -> N
     assert len(again) > 2
     for one in again[:-1]:
         cut = tmp_path / f"cut-{one['seq']}"
-        shutil.copytree(folder, cut)
-        for name in recovery.NAMES:
-            lines = (cut / name).read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if json.loads(line)["seq"] <= one["seq"]]
-            (cut / name).write_bytes(b"".join(kept))
+        recursion_killed_after(folder, one["seq"], cut)
         assert solve(cut, shop(), objective=objective) == expected
         assert verify(str(cut)) == []
 

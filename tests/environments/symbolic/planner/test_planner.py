@@ -16,6 +16,7 @@ from rlm_ci.environments.symbolic.planner.plan import (
 from rlm_ci.environments.symbolic.planner.planner import BadPlanError
 from rlm_ci.errors import RemoteError
 from rlm_ci.resources import loader
+from testing.killed_runs import facts, killed_after
 from testing.planner_steps import OBJECT, read, search, step, subcall
 from testing.planner_studio import FINAL, GOOD, PLAN, Studio
 
@@ -292,14 +293,13 @@ def test_resumed_at_any_point_it_asks_for_nothing_twice(tmp_path: Path) -> None:
     first = Studio(whole, ANSWERS)
     expected = run(first)
     first.record.close()
-    lines = (whole / "calls.jsonl").read_bytes().splitlines(keepends=True)
-    assert len(lines) > 8
-    for cut in range(len(lines) + 1):
+    number = len(facts(whole))
+    assert number > 8
+    for cut in range(number + 1):
         place = tmp_path / f"cut-{cut}"
-        place.mkdir()
-        (place / "calls.jsonl").write_bytes(b"".join(lines[:cut]))
-        known = sum(b'"finish_reason"' in one for one in lines[:cut])
-        found_out = any(b'"takes_schema"' in one for one in lines[:cut])
+        records = killed_after(whole, cut, place)
+        known = sum("finish_reason" in record.get("value", ()) for record in records)
+        found_out = any("takes_schema" in record.get("value", ()) for record in records)
         rest = ANSWERS[1 + known :]
         again = Studio(place, rest if found_out else [ANSWERS[0], *rest])
         assert run(again) == expected
@@ -308,8 +308,7 @@ def test_resumed_at_any_point_it_asks_for_nothing_twice(tmp_path: Path) -> None:
         assert again.files() == first.files()
         again.record.close()
     replayed = tmp_path / "replayed"
-    replayed.mkdir()
-    (replayed / "calls.jsonl").write_bytes(b"".join(lines))
+    killed_after(whole, len(facts(whole)), replayed)
     studio = Studio(replayed, [], replay=True)
     assert run(studio) == expected
     assert studio.model.requests == []

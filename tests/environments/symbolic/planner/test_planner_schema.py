@@ -8,6 +8,7 @@ import pytest
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import SpentError
+from testing.killed_runs import facts, killed_after
 from testing.loopback_model.server import ModelServer
 from testing.model_clients import client_of
 from testing.planner_studio import FINAL, GOOD, PLAN, Studio
@@ -96,13 +97,11 @@ def test_an_endpoint_may_refuse_the_schema_later(tmp_path: Path, said: str) -> N
     assert forms == [True, True, True, False, False], "from then on without it"
     assert [first.meta(n)["structured"] for n in range(3)] == [True, False, False]
     first.record.close()
-    lines = (tmp_path / "calls.jsonl").read_bytes().splitlines(keepends=True)
-    for cut in range(len(lines) + 1):
+    for cut in range(len(facts(tmp_path)) + 1):
         place = tmp_path / f"cut-{cut}"
-        place.mkdir()
-        (place / "calls.jsonl").write_bytes(b"".join(lines[:cut]))
-        known = sum(b'"finish_reason"' in one for one in lines[:cut])
-        settled = any(b'"takes_schema":false' in one for one in lines[:cut])
+        records = killed_after(tmp_path, cut, place)
+        known = sum("finish_reason" in record.get("value", ()) for record in records)
+        settled = any(record.get("value", {}).get("takes_schema") is False for record in records)
         rest = answers[known:] if known < 2 else answers[known + 1 :]
         if known >= 2 and not settled:  # nobody knows yet: it is asked, and refused, again
             rest = [answers[2], *rest]
@@ -112,8 +111,7 @@ def test_an_endpoint_may_refuse_the_schema_later(tmp_path: Path, said: str) -> N
         assert again.files() == first.files()
         again.record.close()
     replayed = tmp_path / "replayed"
-    replayed.mkdir()
-    (replayed / "calls.jsonl").write_bytes(b"".join(lines))
+    killed_after(tmp_path, len(facts(tmp_path)), replayed)
     again = Studio(replayed, [], replay=True)
     assert play(again) == expected
     assert again.files() == first.files()
