@@ -151,11 +151,11 @@ def _is_of_types(after: _Side, line: _Line) -> bool:
     """Whether a test says that its own new line must not pass the type checker."""
     if _OF_TYPES.search(after.path):
         return True
-    following = after.lines[line.number :]
-    at = next((at for at, text in enumerate(following) if _code(text)), None)
-    return (
-        test_file_names.is_file(after.path) and at is not None and after.own[line.number + at] != ""
-    )
+    below = zip(after.lines[line.number :], after.own[line.number :], strict=True)
+    own = next((own for text, own in below if _code(text)), "")
+    folders = after.path.split("/")[:-1]
+    is_inside = "__tests__" in folders or any(map(test_file_names.is_folder, folders))
+    return own != "" and (is_inside or test_file_names.is_file(after.path))
 
 
 def _stricter(before: _Side, after: _Side) -> tuple[str, ...]:

@@ -41,7 +41,8 @@ def test_a_line_that_a_test_of_types_forbids_is_no_silence() -> None:
         assert silenced(TextChange(path, "", line)) == []
     assert silenced(TextChange("src/f.ts", "", line)) == ["silences a tool: @ts-expect-error"]
     # A test's own new line claims that it must not pass; above one that was there it is silence.
-    assert silenced(TextChange("src/f.test.ts", "", line)) == []
+    for path in ("src/f.test.ts", "__tests__/f.ts"):
+        assert silenced(TextChange(path, "", line)) == []
     assert silenced(TextChange("src/f.test.ts", "f(1)\n", line)) != []
 
 

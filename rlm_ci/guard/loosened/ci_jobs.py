@@ -35,7 +35,7 @@ _FLOW = re.compile(
 _OF_CHANGES = re.compile(
     r"\b(?:pull_request|merge_group|workflow_call|workflow_run|check_|status|deployment)"
 )
-_TRIGGERS = re.compile(r"\b(?:pull_request|merge_group|push)\b")
+_TRIGGERS = re.compile(r"\b(pull_request(?=\b|_target\b)|merge_group\b|push\b)")
 
 #: Paths whose changes start no run, and those of them that are, or have, the code.
 _IGNORES = re.compile(r"\bpaths-ignore: *(\[[^\]]*\]|(?:#.*)?(?:\n *(?:- .*|#.*)?)+)")
@@ -48,7 +48,7 @@ _ALL_CODE = re.compile(
 #: What a job does that keeps pull requests in order, or hands on what others made.
 _CHORE = re.compile(
     r"(?i)\b(?:auto-?)?(?:label(?:er)?|close|stale|comment|greet|welcome|assign|lock"
-    r"|push|publish|release|deploy|sync|backport)\b"
+    r"|push|publish|release|deploy|sync|backport|preview|documentation|notif\w+)\b"
 )
 
 
@@ -65,6 +65,8 @@ _EVERY_JOB = frozenset(
         "permissions", "contents", "read", "timeout-minutes", "fail-fast", "cache", "latest",
     )
 )  # fmt: skip
+#: Scripts of package.json that a command runs.
+_SCRIPTS = re.compile(r"\b(?:npm run|yarn(?: run)?|pnpm(?: run)?|bun run) ([\w:-]{1,60})")
 #: The file with the commands of a task runner.
 _FILES = {"tox": "tox.ini", "nox": "noxfile.py"}
 #: Files of task runners that CI starts.
@@ -132,6 +134,12 @@ def _lost_tools(
         for text in rest.read(wanted).values() if wanted else ():
             now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
         fresh = {tool for one in changes for tool in tools(_new_lines(one))}
+        started = _SCRIPTS.findall("\n".join(map(_new_lines, changes)))
+        scripts = rest.read(["package.json"]) if started else {}
+        texts = [*scripts.values(), *(one.after or "" for one in settings if _is_package(one))]
+        for text in texts if started else ():
+            run = "\n".join(re.findall(rf'"(?:{"|".join(started)})": *"(.*)"', text))
+            now.update(dict.fromkeys(tools(run) & was.keys(), changes[0]))
         tasks = {_FILES[tool] for tool in fresh & _FILES.keys()}
         for text in rest.read(tasks - {one.path for one in settings}).values() if tasks else ():
             now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
@@ -144,6 +152,10 @@ def _lost_tools(
     for tool in lost[len(now.keys() - was.keys()) :]:
         side = "old" if was[tool].after is None else "new"
         yield Weakening(CI_WEAKENED, f"CI no longer runs {tool} here", was[tool].path, None, side)
+
+
+def _is_package(change: TextChange) -> bool:
+    return change.path == "package.json"
 
 
 def _new_lines(change: TextChange) -> str:

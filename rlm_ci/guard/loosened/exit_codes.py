@@ -49,6 +49,8 @@ _FEWER = re.compile(
 _JOB = re.compile(r"(?m)^(?:  [\w-]+:[ \t]*(?:#.*)?|\[testenv:.*\])$")
 #: What the exit code of a tool is lost by, on its line.
 _SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*[\"']?$|\bset \+e\b")
+#: What only asks where a tool is.
+_LOOKS_FOR = re.compile(r"\$\(shell (?:which|command -v)\b")
 _PIPE = re.compile(r"(?<!\|)\|&?\s*(?:tee|cat|grep|tail|head|sed|awk|ts|less)\b")
 #: A command whose exit code make, or tox, ignores.
 _IGNORED = {"tox.ini": r"^\s*(?:commands\w*\s*=\s*)?- ", "Makefile": r"^\t[@+]*-"}
@@ -131,7 +133,7 @@ def _shrugs(path: str, text: str) -> list[int]:
         behind = line[tool.end() :] if tool else ""
         if tool and (
             ignored
-            or _SHRUG.search(line)
+            or (_SHRUG.search(line) and not _LOOKS_FOR.search(line))
             or (_PIPE.search(behind) and not _LISTS.search(behind) and _loses(path, lines, number))
         ):
             found.append(number)

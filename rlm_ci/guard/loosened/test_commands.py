@@ -187,7 +187,7 @@ def _gone(
 
 def tools(text: str) -> set[str]:
     """The tools that judge which a text names, but for its comments."""
-    lines = (line for line in text.split("\n") if not line.lstrip().startswith("#"))
+    lines = re.sub(r"(?m)(?:^|\s)#.*$", "", text).split("\n")
     found = (one for line in lines for one in TOOLS.finditer(line))
     names = ((one["tool"] or one["task"]).replace("run ", "") for one in found)
     return {name.replace("ruff format", "ruff-format") for name in names}

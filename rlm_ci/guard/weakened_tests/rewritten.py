@@ -36,6 +36,8 @@ _NAMED_ALIKE, _UNNAMED_ALIKE = 0.25, 0.45
 _MOST_NAMES = 0.6
 #: Letters of a part of a name that tells one test from others.
 _LONG_PART = 6
+#: A constant of another package, as ``http.StatusOK``.
+_CONSTANT = re.compile(r"\b[a-z]\w*(?:\.|::)[A-Z]\w+(?![\w(])")
 #: What puts the machine in order around a test, and claims nothing of the product.
 _TIDYING = re.compile(
     r"\b(?:os|ioutil|shutil|fs|filepath)\.(?:Remove|Mkdir|Chdir|Setenv|Unsetenv|rm|unlink|mkdir)"
@@ -177,6 +179,9 @@ def has_other_inputs(
     claimed = words_of("\n".join(claim for _, claim in (*lost, *old.facts.claims)))
     fresh = setup(new) - setup(old) - claimed
     before, after = ({helper.name: helper.body for helper in file.helpers} for file in files)
+    names = Counter(_CONSTANT.findall("\n".join(gained)))
+    if names - Counter(_CONSTANT.findall("\n".join(claim for _, claim in lost))):
+        return True  # a value that has a name by now
     return bool(gained) and (
         any(map(is_literal, fresh)) or any(after.get(name) != before[name] for name in before)
     )

@@ -95,6 +95,18 @@ def test_the_steps_of_a_job_may_move_into_another() -> None:
     assert WEAKENED in [one.rule for one in weakened([TextChange(PATH, CI, without)])]
 
 
+def test_a_script_of_the_package_may_run_the_tool() -> None:
+    change = TextChange(PATH, CI, CI.replace("          mypy\n", "          yarn types\n"))
+    files = Tree({"package.json": '{"scripts": {\n  "types": "mypy ."\n}}'})
+    assert list(weakened([change], files)) == []
+    assert list(weakened([change])) != []
+
+
+def test_a_workflow_may_run_for_pull_requests_on_their_target() -> None:
+    change = TextChange(PATH, CI, CI.replace("pull_request:", "pull_request_target:"))
+    assert list(weakened([change])) == []
+
+
 def test_a_trigger_in_a_comment_is_none() -> None:
     before = "on: workflow_dispatch\n# on: [push, pull_request]\njobs:\n"
     after = "on:\n  push:\n    branches: [main]\njobs:\n"

@@ -218,6 +218,25 @@ BRANCHED_NO_MORE = (
     "test('ends', async t => {\n  const {code} = await end()\n  t.is(code, undefined)\n})\n"
 )
 ERROR = "#[test]\nfn a() {\n    let err = ask();\n    assert!({});\n}\n"
+CASE = """\
+    ("/a|b", "category", 17),
+    ("/b|c", "product", 18),
+"""
+HOSTED = f"""\
+@pytest.mark.parametrize(("path", "name", "number"), [
+    ("/host", "domain", 12),
+{CASE}])
+def test_host(path, name, number):
+    assert match(path) == (name, number)
+
+
+@pytest.mark.parametrize(("path", "name", "number"), [
+    ("/path", "page", 13),
+])
+def test_path(path, name, number):
+    assert match(path) == (name, number)
+"""
+HOSTED_APART = HOSTED.replace(CASE, "").replace('"page", 13),\n', f'"page", 13),\n{CASE}')
 NOTHING = "#[test]\nfn a() {\n    assert_eq!(due(&[20]), None);\n}\n"
 NOTHING_AT_ALL = NOTHING.replace("assert_eq!(due(&[20]), None)", "assert!(due(&[20]).is_none())")
 BOTH_FORMS = "//go:build linux\n// +build linux\n\n"
@@ -346,6 +365,14 @@ TOLD: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
         [TextChange("test/helpers/make.ts", "export function make() { f('a') }\n",
                     "export function make() { f('b') }\n")],
     ),
+    "a value that has a name by now": (
+        GO, REDIRECTS, REDIRECTS.replace("code != 200", "code != http.StatusOK"), [],
+    ),
+    "cases that moved to another test": (PY, HOSTED, HOSTED_APART, []),
+    "a panic that is mended": (
+        "tests/a.rs", NOTHING.replace("#[test]", '#[test]\n#[should_panic = "broken"]'), NOTHING,
+        [OTHER_CODE],
+    ),
     "an error that a helper looks at": (GO, LINKS, LINKS_HELPED, []),
     "a helper that tidied up": (GO, TIDY, TIDY.partition("	errs")[0] + "}\n", []),
     "a gate of a field": (
@@ -380,6 +407,7 @@ ALARMS: dict[str, tuple[str, str, str | None, list[TextChange]]] = {
     "a constraint of Go that asks for more": (
         GO, f"// +build linux\n\n{SAVES}", f"//go:build linux && nightly\n\n{SAVES}", [],
     ),
+    "cases that no other test has": (PY, HOSTED, HOSTED.replace(CASE, ""), []),
     "an error that no helper looks at": (
         GO, LINKS, LINKS.partition("	if err")[0] + LINKS[LINKS.index("	assert") :], [],
     ),
