@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from rlm_ci.judge.options import models_of
 from rlm_ci.models import Completion, ModelRequest
 from rlm_ci.models.gateway import price_of
-from rlm_ci.pipelines.repository.attempt import options_of
+from rlm_ci.pipelines.repository.attempt import fitted, options_of
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
@@ -88,7 +88,7 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
     """What the model of ``job`` would be asked to read. Raises ConfigError, StorageError."""
     settings = job.settings
     settings.values |= {"review.ruff": "off", "review.analyzers": ()}  # they cost nothing
-    agreed = options_of(job)
+    agreed = fitted(job, options_of(job))
     if agreed.model is None:
         return ReviewCost(None)
     depth = LIMITS.get(agreed.options.get("depth", QUICK))

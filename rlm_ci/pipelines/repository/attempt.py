@@ -136,19 +136,9 @@ class RepositoryAttempt(RunAttempt):
 
     def _options(self) -> RepositoryOptions:
         def produce() -> Mapping[str, Any]:
-            return self._fitting(options_of(self._all)).to_dict()
+            return fitted(self._all, options_of(self._all)).to_dict()
 
         return self._record.shaped("terms", "start", {}, produce, RepositoryOptions.from_dict)
-
-    def _fitting(self, options: RepositoryOptions) -> RepositoryOptions:
-        """``options`` with requests that the model can read; a number that is set stays."""
-        if options.model is None:
-            return options
-        agreed = agreed_context(self._all, options.model)
-        if self._all.settings.sources[_PROMPT] == "default":
-            prompt = agreed.prompt_bytes(options.prompt_bytes)
-            options = options.replace(prompt_bytes=prompt)
-        return self._all.fitted(options.replace(**agreed.terms()))
 
     def _gateway(self, options: RepositoryOptions) -> Gateway | None:
         if options.model is None:
@@ -224,6 +214,16 @@ def options_of(work: RepositoryVerb) -> RepositoryOptions:
         max_completion_tokens=settings.models.max_completion_tokens,
         forms=True,
     )
+
+
+def fitted(work: RepositoryVerb, options: RepositoryOptions) -> RepositoryOptions:
+    """``options`` with requests that the model can read; a number that is set stays."""
+    if options.model is None:
+        return options
+    agreed = agreed_context(work, options.model)
+    if work.settings.sources[_PROMPT] == "default":
+        options = options.replace(prompt_bytes=agreed.prompt_bytes(options.prompt_bytes))
+    return work.fitted(options.replace(**agreed.terms()))
 
 
 def _model(work: RepositoryVerb, here: RepositoryScope) -> str | None:

@@ -82,10 +82,12 @@ def test_requests_fit_into_the_context_that_the_endpoint_lists(
     llm.script(says)
     llm.listing = {"data": [{"id": "gpt-5-mini", "max_model_len": 8192}]}
     stage.repo.write("long.py", "".join(f"value_{n} = {n}\n" for n in range(2000))).commit()
+    dry = stage.cli("review", *MODEL, "--format", "json", "--dry-run", env=reach(llm)).json()
     ended = stage.cli("review", *MODEL, "--format", "json", env=reach(llm))
     assert "the model reads 8,192 tokens (as its endpoint says): prompts have" in ended.stderr
     assert " at most 15,360 bytes, answers 2,048 tokens" in ended.stderr
     assert {asked.cap for asked in llm.completions} == {2048}
+    assert (dry["calls"], dry["answer_tokens"]) == (len(llm.completions), 2048)
     sizes = [len(asked.messages[-1]["content"].encode()) for asked in llm.completions]
     assert 9_000 < max(sizes) <= 15_360
     listed = len(llm.asked)
@@ -239,7 +241,7 @@ def test_a_change_is_read_in_prompts_and_a_dry_run_says_what_they_cost(
         stage.repo.write(f"{name}.py", text)
     stage.repo.write("min.js", f"x('{'y' * 30_000}')\n").write("e/a.md", "see `a`\n").commit()
     words = ("--base", base, *MODEL, "--depth", "quick", "--format", "json")
-    env = reach(llm) | {"RLM_CI_RECURSION_PROMPT_BYTES": "25000"}
+    env = reach(llm) | {"RLM_CI_RECURSION_PROMPT_BYTES": "16000"}
     told = stage.cli("review", *words, "--dry-run", env=env).json()
     assert not llm.completions
     assert not (stage.repo.path / ".runs").exists()
@@ -247,9 +249,11 @@ def test_a_change_is_read_in_prompts_and_a_dry_run_says_what_they_cost(
     report = ended.json()
     prompts = [one.messages[-1]["content"] for one in llm.completions]
     assert told["calls"] == len(prompts) == 4  # the last one asks what the change does
-    assert told["prompt_tokens"] == pytest.approx(sum(map(len, prompts)) / 3.5, rel=0.1)
+    forms = [json.dumps(asked.body["response_format"]) for asked in llm.completions]
+    sent = sum(map(len, (*prompts, *forms)))
+    assert told["prompt_tokens"] == pytest.approx(sent / 3.5, rel=0.1)
     assert float(told["usd"]) > 0
-    assert all(len(one.encode()) <= 25_000 for one in prompts)
+    assert all(len(one.encode()) <= 16_000 for one in prompts)
     assert len({one.partition("\nEverything between")[0] for one in prompts[:3]}) == 1
     assert [path for path, _ in map(_pair, report["coverage"]["omitted"])] == ["min.js"]
     assert report["parts"][0]["metrics"]["looked"] == 4
