@@ -98,7 +98,7 @@ def test_cut_off_behind_any_record(done: Path, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_cut_off_within_any_record(done: Path, tmp_path: Path) -> None:
     expected = solve(tmp_path / "plain", shop())
-    for last in range(lines(done)[-1][0]):
+    for last in range(0, lines(done)[-1][0], 3):
         folder = tmp_path / f"cut-{last}"
         recursion_killed_after(done, last, folder, torn=30 if last % 2 else 0)
         assert resumed(folder) == expected
