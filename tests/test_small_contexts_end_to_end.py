@@ -306,3 +306,22 @@ def test_a_review_by_a_model_that_says_nothing_of_its_context(stage: Asking) -> 
     assert "models.context_tokens" in ended.stdout + ended.stderr
     prompts = [json.dumps(one.body["messages"]) for one in refused(stage)]
     assert len(prompts) == len(set(prompts)), "none is sent again"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("how", "tokens"), [("symbolic", 6000), ("repl", 5000)])
+def test_a_question_to_a_model_that_says_nothing_of_its_context(
+    stage: Asking, how: str, tokens: int
+) -> None:
+    """Refused prompts are made shorter, by the figures of the refusal."""
+    stage.llm.context = SmallContext(tokens, 2.4)
+    stage.llm.script(answers if how == "symbolic" else codes)
+    question = QUESTION + " Say why, and how." * 1500
+    ended = run(stage, "rlm", question, "--context", LOG, "--environment", how)
+    assert ended.code == 0, ended
+    assert "refused the key" in ended.stdout
+    assert 1 <= len(refused(stage)) <= 3
+    prompts = [json.dumps(one.body["messages"]) for one in refused(stage)]
+    assert len(prompts) == len(set(prompts)), "none is sent again"
+    assert stage.cli("replay", "latest", "--check").code == 0
+    assert stage.cli("verify", "latest").code == 0

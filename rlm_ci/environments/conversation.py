@@ -246,7 +246,7 @@ def _visible(text: str) -> str:
 
 def _shorter(message: dict[str, Any], end: int = _END) -> dict[str, Any]:
     """Without the middle of its long texts, those in its calls too."""
-    shorter = {**message, "content": _middle_out(message["content"], end)}
+    shorter = {**message, "content": _middle_out(message.get("content"), end)}
     if "tool_calls" in message:
         shorter["tool_calls"] = [
             {**call, "function": {**call["function"], "arguments": _shorter_arguments(call, end)}}
@@ -260,7 +260,8 @@ def _shorter_arguments(call: dict[str, Any], end: int) -> str:
     try:
         arguments = json.loads(text)
         return json.dumps({name: _middle_out(value, end) for name, value in arguments.items()})
-    except RecursionError:  # it was read by fewer functions than are at work now
+    except (AttributeError, RecursionError, ValueError):
+        # It was read by fewer functions than are at work now, or a framework wrote it.
         return json.dumps({"arguments": _middle_out(text, end)})
 
 

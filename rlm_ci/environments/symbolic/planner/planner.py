@@ -35,6 +35,8 @@ VERSION: Final = 1
 FOLDER: Final = "rlm/planner"
 #: Answers without a plan before the run stops, each time that it is resumed.
 _ATTEMPTS: Final = 2
+#: Tokens of a plan from a model that reads less than the run was made for.
+_SHORT_ANSWER: Final = 1_024
 _CAP: Final = "RLM_CI_MODELS_MAX_COMPLETION_TOKENS"
 
 
@@ -99,17 +101,24 @@ class Planner:
         errors: list[dict[str, str]] = []
         artifacts: list[dict[str, str]] = []
         calls = self._calls_left(iteration)
+        refusal: RemoteError | None = None
         while True:
             wrong = errors[-1]["message"] if errors else ""
             left = None if calls is None else max(1, calls - len(errors))
             prompts = PromptWriter(self._limits, self._access.redact, self._access.models)
-            prompt = prompts.prompt(iteration, goal, context, steps, wrong, calls=left)
+            try:
+                prompt = prompts.prompt(iteration, goal, context, steps, wrong, calls=left)
+            except ConfigError:
+                if refusal is None:
+                    raise
+                raise refusal from None
             attempt = _Attempt(iteration, len(errors) + 1, prompt)
             try:
                 parsed, error, hint = self._tried(attempt, context)
             except RemoteError as refused:
                 if not self._shrinks(prompt, refused):
                     raise
+                refusal = refused
                 continue
             artifacts.append(attempt.paths)
             if error is not None:
@@ -185,7 +194,7 @@ class Planner:
         return self._limits.prompt_bytes < before
 
     def _fit_in(self, fit: ContextFit) -> None:
-        limit = min(self._limits.prompt_bytes, fit.room(self._access.max_tokens))
+        limit = min(self._limits.prompt_bytes, fit.room(self._cap()))
         self._limits = self._limits.replace(prompt_bytes=limit)
 
     def _for_planner(self, error: PlanError, completion: Completion) -> PlanError:
@@ -224,11 +233,19 @@ class Planner:
             return fresh[0]
         return self._access.complete(self._request(prompt, schema=known["takes_schema"]), place)
 
+    def _cap(self) -> int:
+        """The tokens of an answer: fewer where the model turned out to read less."""
+        access, fit = self._access, self._fit
+        is_less = fit is not None and fit.tokens != access.context_tokens
+        if fit is None or not is_less:
+            return access.max_tokens
+        return fit.answer(min(access.max_tokens, _SHORT_ANSWER))
+
     def _request(self, prompt: Prompt, *, schema: bool) -> ModelRequest:
         return ModelRequest(
             model=self._access.model,
             messages=prompt.messages,
-            max_tokens=self._access.max_tokens,
+            max_tokens=self._cap(),
             response_format=_response_format(self._access.limits) if schema else None,
         )
 
