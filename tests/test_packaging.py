@@ -74,7 +74,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout, so that building leaves nothing in the real one."""
     ignore = shutil.ignore_patterns(
         ".git", ".venv", ".runs", "node_modules", "__pycache__", ".*_cache", ".hypothesis",
-        ".work", "dist", "build",
+        "aider", ".work", "dist", "build",
     )  # fmt: skip
     return Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("tree") / "rlm-ci", ignore=ignore))
 
