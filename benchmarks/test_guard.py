@@ -40,14 +40,18 @@ METHOD = (
 )
 #: Measured once, each with commits that had not shown what to mend.
 UNSEEN = (
-    "The comparison was mended on the commits below, so the table flatters it. Twelve repositories "
-    "that had shown nothing before were measured once, 200 commits each, four at a time, and what "
-    "they showed was mended after each four. Commits with a false alarm: tox 1, Viper 2, Vue 3, "
-    "clap 6; then textual 0, Zustand 2, Prometheus' client of Go 2, tokio 6; then black 18 (15 of "
-    "them for files that its tests read as text), fzf 1, Vite 7, Jiff 4: 52 of 2,400 (2.2 %), "
-    "which is what to expect elsewhere. At most 1 % for each repository is not reached. Of tox the "
-    "new comments for linters were counted as rightly told by their messages, and are not listed "
-    "as judged."
+    "The comparison was mended on the commits below, so the table flatters it. What to expect "
+    "elsewhere comes from repositories that had shown nothing before: each was measured once, 200 "
+    "commits, four repositories at a time, and what they showed was mended after each four. "
+    "Commits with a false alarm, of 800 each: attrs 9, axios 2, gin 4, ripgrep 0 (15, 1.9 %); "
+    "werkzeug 6, redux-toolkit 11, chi 1, serde_json 3 (21, 2.6 %); rich 0, zod 4, urfave/cli 0, "
+    "hyper 3 (7, 0.9 %); django-rest-framework 2, got 6, testify 4, regex 0 (12, 1.5 %); "
+    "pytest-asyncio 2, date-fns 2, zerolog 5, rayon 4 (13, 1.6 %); marshmallow 1, execa 9, pflag "
+    "0, reqwest 3 (13, 1.6 %); immer 5, jsonschema 3, mux 8, toml 11 (27, 3.4 %); packaging 4, "
+    "jotai 5, echo 7, http 3 (19, 2.4 %). The last four count: 2.4 %; in all 127 of 6,400 (2.0 %)."
+    " The target of 1 % is not reached. What is left are mostly tests that went with an interface "
+    "or were rewritten for another one, where the code changed in the same commit. Before these, "
+    "twelve others showed 52 of 2,400 (2.2 %)."
 )
 _COLUMNS = 6
 

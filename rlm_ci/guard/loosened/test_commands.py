@@ -25,8 +25,8 @@ NARROWED = "run-loosened"
 
 #: Tools that judge, as commands, actions and hooks name them.
 TOOLS = re.compile(
-    r"(?<![\w./-])(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff[ -]format|ruff|flake8"
-    r"|pylint|black|isort|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright"
+    r"(?<![\w./-])(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff[ -]format"
+    r"|ruff(?:-check)?|flake8|pylint|black|isort|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright"
     r"|cypress|tsc|biome|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan"
     r"|semgrep|codeql|zizmor|actionlint|codespell|typos|mdformat|yamlfmt|dprint|oxlint|oxfmt"
     r"|pyrefly|shellcheck|rlm-ci)(?!\w|-\w|[\w-]*==)"
@@ -190,7 +190,8 @@ def tools(text: str) -> set[str]:
     lines = re.sub(r"(?m)(?:^|\s)#.*$", "", text).split("\n")
     found = (one for line in lines for one in TOOLS.finditer(line))
     names = ((one["tool"] or one["task"]).replace("run ", "") for one in found)
-    return {name.replace("ruff format", "ruff-format") for name in names}
+    names = (name.replace("ruff format", "ruff-format") for name in names)
+    return {"ruff" if name == "ruff-check" else name for name in names}
 
 
 def commands(path: str, text: str) -> Iterator[TestCommand]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rlm_ci.guard.collected.tree_side import TreeSide
-from rlm_ci.guard.loosened.test_commands import narrowed
+from rlm_ci.guard.loosened.test_commands import narrowed, tools
 from rlm_ci.guard.weakening import RestOfTree, TextChange
 
 FILES = frozenset(
@@ -109,6 +109,13 @@ def test_a_command_that_runs_fewer_tests_is_found(case: str) -> None:
 def test_a_script_that_runs_no_tests_is_found(after: str, said: list[str]) -> None:
     texts = (json.dumps({"scripts": {"test": one}}) for one in ("jest", after))
     assert told("package.json", *texts) == said
+
+
+def test_tools_are_known_by_the_names_of_hooks_and_not_in_comments() -> None:
+    assert tools("- id: ruff-check\n- id: ruff-format\n") == {"ruff", "ruff-format"}
+    assert (
+        tools("uses: a/b@v1 # zizmor: ignore\n# run pytest\npip install pytest-asyncio\n") == set()
+    )
 
 
 def test_a_command_may_move_and_be_installed() -> None:
