@@ -132,7 +132,12 @@ def answer_tokens(tokens: int, cap: int) -> int:
 
 def prompt_bytes(tokens: int, answer: int, cap: int) -> int:
     """``cap``, or what a context of ``tokens`` has room for beside an ``answer``."""
-    return max(1, min(cap, int((tokens - answer) * _FIRST)))
+    return max(1, min(cap, int((tokens - _reserved(tokens, answer)) * _FIRST)))
+
+
+def _reserved(tokens: int, answer: int) -> int:
+    """The tokens that are left for an answer: a cap beyond half of the context is hardly used."""
+    return min(answer, tokens // 2)
 
 
 def is_beyond(size: int, tokens: int) -> bool:
@@ -162,11 +167,12 @@ class ContextFit:
 
     def longest(self, cap: int) -> int:
         """The tokens of an answer after one that was cut off: half of the context at most."""
-        return min(cap, self.tokens // 2)
+        return _reserved(self.tokens, cap)
 
     def room(self, answer: int) -> int:
         """The bytes of a prompt beside an ``answer``."""
-        return max(1, int((self.tokens - answer) * self._bytes_per_token()))
+        left = self.tokens - _reserved(self.tokens, answer)
+        return max(1, int(left * self._bytes_per_token()))
 
     def _bytes_per_token(self) -> float:
         if self._counted is None:
