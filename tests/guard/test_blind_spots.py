@@ -111,6 +111,14 @@ SILENT: dict[str, tuple[str, str, str, dict[str, str]]] = {
         TRIED.format("ValueError", "return None"),
         {"tests/test_bill.py": CHECKS},
     ),
+    "a predicate whose documentation changed": (
+        "src/lib.rs", ASCENDS, ASCENDS.replace("        self", "        // each\n        self"),
+        {"tests/a.rs": RUST},
+    ),
+    "a method whose answer tests compare": (
+        "bill.py", CHECK, CHECK.replace("wrong", "is wrong").replace("!=", ">"),
+        {"tests/test_bill.py": "def test_bill():\n    assert None is Bill([]).check()\n"},
+    ),
     "a predicate that tests also ask to be false": (
         "src/lib.rs", ASCENDS, ASCENDS.replace("self.pairs().all(f)", "self.pairs().all(g)"),
         {"tests/a.rs": RUST.replace("}\n", "    assert!(!plan(&[9]).is_ascending());\n}\n")},
