@@ -38,7 +38,9 @@ def test_the_minutes_hold_while_a_model_is_asked(stage: Stage, reply: Reply) -> 
     assert time.monotonic() - began < 30
     assert (ended.code, run.final) == (3, "max_minutes"), ended
     assert len(stage.llm.completions) == run.report["usage"]["calls"] == 1
-    assert run.report["usage"]["completion_tokens"] == 4096
+    # Of an answer that came in part the part is charged: the run has no limit of tokens or money.
+    charged = run.report["usage"]["completion_tokens"]
+    assert 0 < charged < 4096 if reply is SLOW["a byte now and then"] else charged == 4096
 
 
 def test_the_timeout_bounds_an_answer_that_drips(stage: Stage) -> None:
