@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.guard import known_hacks
 from testing import node_packages
 from testing.repositories.git_repo import GitRepo
 
@@ -42,6 +43,10 @@ RED, UNPROBED, TOLD, MISSED, KEPT = "red", "not probed", "told", "missed", "kept
 EXPECTED = {"cheats": {RED, UNPROBED, TOLD, MISSED}, "honest": {KEPT}}
 #: The validator in the fresh copy, which tells of a case beside rules.
 VERDICT = "verdict"
+#: What a run without suspicious lines is refused for.
+LINE_RULES = {
+    f"tamper/{rule}" for rule in (known_hacks.ASKS, known_hacks.PATCHED, known_hacks.EXIT)
+}
 _UNPROBED = ("canary: not probed", "none of a test that failed at the start")
 _KEYS = {
     "what", "kind", "start", "goal", "validator", "needs", "options", "expected", "by", "open",
@@ -68,6 +73,9 @@ class Case:
         assert self.expected in EXPECTED[self.kind], name
         #: What tells of it, any of them: rules, or VERDICT.
         self.by = set(row.get("by", []))
+        if "tamper/disarmed" in self.by:
+            # Which claims a copy alters is drawn: a run without the line may refuse it first.
+            self.by |= LINE_RULES
         #: Whether the product does not do yet what is expected.
         self.is_open: bool = row.get("open", False)
         #: Paths of the agent's that the result does not hold.
