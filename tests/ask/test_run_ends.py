@@ -480,4 +480,4 @@ def test_what_cannot_begin_says_why(
     assert ended.code == 5, ended
     told_plainly(ended)
     assert told in ended.stderr
-    assert not stage.llm.asked
+    assert not stage.llm.completions
