@@ -193,9 +193,14 @@ class _RunCheck(Value):
             text = "it does not have the settings of the run, so nothing is rebuilt"
             problems.append(f"{checksums.EVENTS}: {text}")
         elif report is not None and sums.ending:
-            made_again = verify_record.examine(
-                folder, run, report, sums.ending, repository=repository, today=settings
-            )
+            try:
+                made_again = verify_record.examine(
+                    folder, run, report, sums.ending, repository=repository, today=settings
+                )
+            except DamagedError as error:
+                if not problems:
+                    raise
+                made_again = verify_record.DerivedFiles(problems=(printable(str(error)),))
             problems += made_again.problems
             notes += made_again.notes
             derived = made_again.files
