@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci.github.posting import checkpoint, comment_text
 from rlm_ci.models import gateway
+from rlm_ci.models.record.record import AbsentModel
 from testing.loopback_github.state import ACTIONS_BOT, Comment
 from testing.loopback_model.replies import Answer
 
@@ -138,8 +139,10 @@ class Pushes:
         answering = gateway._answering
 
         def kept(*args: Any, **more: Any) -> Any:
-            self.models.append(answering(*args, **more))
-            return self.models[-1]
+            model = answering(*args, **more)
+            if not isinstance(model, AbsentModel):  # a replay has no connection to close
+                self.models.append(model)
+            return model
 
         self.stage.monkeypatch.setattr(gateway, "_answering", kept)
 
