@@ -1,8 +1,8 @@
 """What follows from the record of a run, made once more from it, in a folder of its own.
 
-A review, a wiki is solved again from its sources, a fix loop takes its turns again, a question its
-steps; answers of models and outputs of commands are those of the record. No model is asked, and no
-command run.
+A review or a wiki is solved again from its sources. A fix loop takes its turns again, a question
+its steps. Answers of models and outputs of commands come from the record: no model is asked, and no
+command runs.
 """
 
 from __future__ import annotations
@@ -276,9 +276,10 @@ def _not_made(folder: str, report: Report, settings: Settings, why: str) -> Deri
     What shows the report must show it all the same.
     """
     place = os.path.join(folder, "rlm")
-    is_export = os.path.lexists(os.path.join(place, SNAPSHOT)) and not os.path.lexists(
-        os.path.join(place, "git")
+    has_git, is_question, is_fix = (
+        os.path.lexists(os.path.join(place, name)) for name in ("git", "context", SNAPSHOT)
     )
+    is_export = is_fix and not has_git and not is_question
     if is_export or any(part.error is not None for part in report.parts):
         return _views(folder, report, settings, {}).replace(notes=(why,))
     return DerivedFiles(problems=(why,))

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.redaction.redactor import SIGN
+from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal.journal import replay
 from testing.ask_stage import LOG, QUESTION, Asking, Script, final, going_on, log, read, span
 from testing.loopback_model.fixture import llm
-from testing.run_edits import unseen
+from testing.run_edits import forge, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,6 +158,24 @@ def test_every_byte_counts(stage: Asking) -> None:
 
     assert verified().code == 0
     assert unseen(run.folder, verified) == []
+
+
+def test_a_record_that_gives_no_answer_is_no_excuse(stage: Asking) -> None:
+    """Neither by a file that only a fix has, nor with sums that fit: nothing was made again."""
+    stage.llm.script(TWO)
+    _, run = stage.fixed("--context", LOG, goal=QUESTION)
+    calls = run.folder / "calls.jsonl"
+    records = list(replay(str(calls)))
+    for record in records:
+        if record.get("kind") == "completion":
+            record["key"] = "0" * 64
+    calls.write_bytes(b"".join(map(record_format.to_line, records)))
+    (run.folder / "rlm/snapshot.json").write_text("{}")
+    _answer(run)
+    forge(run.folder)
+    checked = stage.cli("verify", run.id)
+    assert checked.code == 1, checked
+    assert "✗ report.json: it cannot be made again from the record of the run" in checked.stdout
 
 
 @pytest.mark.parametrize("intent", ["fail", "pause"])

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.report.rules import PAGE
-from rlm_ci.runs import checksums, manifest
 from rlm_ci.runs.journal import record_format
 from rlm_ci.runs.journal.journal import replay
 from testing.folders import unpack
 from testing.pipelines_stage import Stage
-from testing.run_edits import append, evidence_of, unseen
+from testing.run_edits import append, evidence_of, forge, unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,16 +76,6 @@ def test_every_byte_counts(stage: Stage, name: str) -> None:
     (folder / "rlm" / "APPROVED.md").write_text("yes\n")
     ended = stage.cli("verify", str(folder))
     assert (ended.code, "rlm/APPROVED.md: no run has written it" in ended.stdout) == (1, True)
-
-
-def forge(folder: Path) -> None:
-    """Write the sums of a run anew, as somebody would who knows how."""
-    run = manifest.read(str(folder))
-    sums = checksums.sum_up(str(folder), run)
-    path = folder / "events.jsonl"
-    found = list(replay(str(path)))
-    found[-1]["payload"] |= sums
-    path.write_bytes(b"".join(map(record_format.to_line, found)))
 
 
 def clean(report: dict[str, Any]) -> None:
