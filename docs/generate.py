@@ -19,11 +19,11 @@ from rlm_ci.config.arguments import describe
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.options import DELEGATE_MODES, PROGRAM
 from rlm_ci.delegation.catalogue import TOOLS
-from rlm_ci.evaluation.bench.comparison_report import RULES as BENCH
-from rlm_ci.evaluation.episodes import report as episode
 from rlm_ci.fix import report as fix
 from rlm_ci.guard import rules as guard_rules
 from rlm_ci.judge.config_file import POLICY, WIKI
+from rlm_ci.lab.bench.comparison_report import RULES as BENCH
+from rlm_ci.lab.episodes import report as episode
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import anchor
 from rlm_ci.report.wording import OVERRIDES

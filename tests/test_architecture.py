@@ -49,8 +49,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("environments",),
     ("agents", "judge"),
     ("pipelines",),
-    ("fix", "ask", "review", "wiki", "overview", "evaluation", "archive"),
-    ("solve",),
+    ("fix", "ask", "review", "wiki", "overview", "lab", "archive"),
+    ("solve", "evaluation"),
     ("pull_request", "viewer", "delegation", "agent_hooks"),
     ("cli",),
 )
@@ -76,15 +76,15 @@ HOMES = {
     "tree_sitter": "source/grammars.py",
     "markdown_it": "wiki/facts/readme.py",
     "git": "git/clone.py",
-    "yaml": "evaluation/bench/packs/documents.py",
+    "yaml": "lab/bench/packs/documents.py",
     "distributed": "recursion/dask_pool.py",
     "rich": "console/live_screen.py",
-    "dspy": "environments/frameworks/dspy.py",
-    "pydantic_ai": "environments/frameworks/pydantic_ai.py",
-    "google": "environments/frameworks/google_adk.py",
-    "opentelemetry": "evaluation/observability/otlp.py",
-    "mcp": "delegation/server.py environments/mcp/connection.py",
-    "anyio": "delegation/server.py environments/mcp/connection.py",  # mcp's streams
+    "dspy": "lab/frameworks/dspy.py",
+    "pydantic_ai": "lab/frameworks/pydantic_ai.py",
+    "google": "lab/frameworks/google_adk.py",
+    "opentelemetry": "lab/observability/otlp.py",
+    "mcp": "delegation/server.py lab/mcp/connection.py",
+    "anyio": "delegation/server.py lab/mcp/connection.py",  # mcp's streams
     "subprocess": "system/process.py",
 }
 #: Too heavy for a hook, whose whole budget is some ten milliseconds.
@@ -99,7 +99,7 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "base", "manager", "cor
 #: But for what runs in the Python of others, with what is there.
 OUTSIDE = (
     "validators/pytest_plugin/*.py", "environments/repl/inside/*.py", "review/proofs/inside/*.py",
-    "evaluation/planted_bugs/inside/*.py",
+    "lab/planted_bugs/inside/*.py",
 )  # fmt: skip
 MODULES = sorted(
     set(PACKAGE.rglob("*.py")) - {one for found in OUTSIDE for one in PACKAGE.glob(found)}
@@ -325,8 +325,23 @@ def test_settings_end_where_options_are_made() -> None:
         if isinstance(node, ast.ImportFrom) and node.module == "rlm_ci.config.settings"
         if "Settings" in {alias.name for alias in node.names}
     }
-    verbs = {f"rlm_ci.{verb}.run" for verb in ("fix", "ask", "review", "wiki", "evaluation")}
-    assert below <= {*verbs, "rlm_ci.evaluation.runner", "rlm_ci.evaluation.bench.run"}
+    verbs = {f"rlm_ci.{verb}.run" for verb in ("fix", "ask", "review", "wiki", "lab")}
+    assert below <= {*verbs, "rlm_ci.lab.runner", "rlm_ci.lab.bench.run"}
+
+
+def test_only_the_commands_know_the_lab() -> None:
+    """What tries models and environments is no part of a check, a fix or a review."""
+    users = {
+        name_of(path)
+        for path in MODULES
+        if room(name_of(path)) != "lab"
+        if any(room(name) == "lab" for name in ours(path))
+    }
+    commands = {f"rlm_ci.cli.commands.{name}" for name in ("bench", "chat", "doctor", "export")}
+    assert users == {*commands, "rlm_ci.cli.commands.completion"} | {
+        "rlm_ci.evaluation",  # what Python programs import
+        "rlm_ci.solve.registry",  # the table of pipelines
+    }
 
 
 def calls(path: Path) -> Iterator[ast.Call]:
@@ -463,4 +478,5 @@ def test_a_full_report_loads_no_library_that_only_later_parts_need(
     out = str(tmp_path / "out")
     modules = loaded(repo, "pr", "--base", "main", "--out", out)
     assert not {"openai", "github", "git", "mcp", "asyncio", "http.client"} & modules
+    assert not {name for name in modules if name.startswith("rlm_ci.lab")}
     assert "jinja2" in modules

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parent
 BESIDE = {"attacks", "hooks", "testing", "tools"}
 #: Folders whose modules are found by listing them: ``test_<folder>*.py`` tries them all.
 CATALOGUES = {
-    "evaluation/bench/generators",
+    "lab/bench/generators",
     "report/formats",
     "source/definitions",
     "validators/parsers",
@@ -34,11 +34,12 @@ SHOWN_BY = {
     "cli/commands/status": "cli/commands/test_list.py",
     "cli/commands/wait": "cli/commands/test_list.py",
     "config/arguments": "cli/test_cli.py",
-    "environments/frameworks/dspy": "environments/frameworks/test_frameworks.py",
-    "environments/frameworks/google_adk": "environments/frameworks/test_frameworks.py",
-    "environments/frameworks/pydantic_ai": "environments/frameworks/test_frameworks.py",
+    "lab/frameworks/dspy": "lab/frameworks/test_frameworks.py",
+    "lab/frameworks/google_adk": "lab/frameworks/test_frameworks.py",
+    "lab/frameworks/pydantic_ai": "lab/frameworks/test_frameworks.py",
     "environments/tool_support": "agents/test_builtin.py",
     "errors": "cli/test_cli.py",
+    "evaluation": "lab/test_runner.py",
     "git/remote_clone": "cli/commands/test_wiki.py",
     "github/fetch": "pull_request/test_comment_commands.py",
     "github/proposal": "archive/test_pull_request.py",

@@ -104,6 +104,8 @@ def _spelled(value: Any) -> str:
 WITH_GOAL = "rlm"
 #: The pipeline of one episode, which has a task for its goal.
 EPISODE = "run"
+#: The file of an episode that has its result.
+EPISODE_RESULT = "run.json"
 _TITLES = {
     WITH_GOAL: "Reach the goal",
     "review": "Review the repository",

@@ -12,30 +12,22 @@ import os
 from rlm_ci.ask.compute import FOLDER
 from rlm_ci.ask.context_use import PLANNER
 from rlm_ci.errors import RlmCiError
-from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.models.record.index import COMPLETION
-from rlm_ci.pipelines.definition import EPISODE
-from rlm_ci.review.run import ReviewJob
 from rlm_ci.runs import request
 from rlm_ci.runs.journal.journal import replay
 from rlm_ci.runs.request import RunRequest
-from rlm_ci.solve.pipeline import CALLS, PIPELINE, RlmJob
+from rlm_ci.solve import registry
+from rlm_ci.solve.pipeline import CALLS, PIPELINE
 from rlm_ci.solve.verify_record import begin_alike, repetition, rests_on_of, settings_of
-from rlm_ci.wiki.run import WikiJob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.git.repository import Repository
     from rlm_ci.models import ModelRequest
-    from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.runs.manifest import Manifest
-
-_JOBS: Mapping[str, type[PipelineJob]] = {
-    PIPELINE: RlmJob, EPISODE: EpisodeJob, "review": ReviewJob, "wiki": WikiJob,
-}  # fmt: skip
 
 
 def read(
@@ -54,10 +46,10 @@ def read(
     def keep(asked: ModelRequest, place: str) -> None:
         found[place] = asked
 
-    kind = _JOBS.get(run.pipeline_id)
+    job_type = registry.job_type(run.pipeline_id)
     names = (PLANNER, os.path.basename(FOLDER)) if run.pipeline_id == PIPELINE else ()
     is_kept = any(os.path.isdir(os.path.join(folder, "rlm", name)) for name in names)
-    if kind is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
+    if job_type is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
         return found, ""
     try:
         rests_on = rests_on_of(folder)
@@ -69,7 +61,7 @@ def read(
             begin_alike(folder, held)
             goal = RunRequest.read(folder, run.pipeline_id).goal
             calls = os.path.join(folder, CALLS)
-            work = kind(settings, repository, progress, skipped=skipped, replay=calls)
+            work = job_type(settings, repository, progress, skipped=skipped, replay=calls)
             work.on_answer = keep
             work(held, goal)
     except RlmCiError as error:

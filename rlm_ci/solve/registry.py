@@ -40,22 +40,37 @@ def _maker(name: str) -> Callable[..., PipelineJob]:
 
         return pipeline.make
     if name == definition.BENCH:
-        from rlm_ci.evaluation.bench import run as bench
+        from rlm_ci.lab.bench import run as bench
 
         return bench.make
     if name == definition.EPISODE:
-        from rlm_ci.evaluation import run
+        from rlm_ci.lab import run
 
         return run.make
     from rlm_ci.pipelines.repository.job import making
 
+    return making(job_type(name))
+
+
+def job_type(name: str) -> Any:
+    """The class of the jobs of a pipeline that keeps a record of calls; None for others."""
+    if name == "rlm":
+        from rlm_ci.solve.pipeline import RlmJob
+
+        return RlmJob
+    if name == definition.EPISODE:
+        from rlm_ci.lab.run import EpisodeJob
+
+        return EpisodeJob
     if name == "review":
         from rlm_ci.review.run import ReviewJob
 
-        return making(ReviewJob)
-    from rlm_ci.wiki.run import WikiJob
+        return ReviewJob
+    if name == "wiki":
+        from rlm_ci.wiki.run import WikiJob
 
-    return making(WikiJob)
+        return WikiJob
+    return None
 
 
 def actions(

@@ -21,10 +21,8 @@ from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
 from rlm_ci.environments.symbolic.secret_masking import is_masked
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
-from rlm_ci.evaluation.attempt import RESULT
-from rlm_ci.evaluation.run import EpisodeJob
 from rlm_ci.judge.options import output_of
-from rlm_ci.pipelines.definition import EPISODE
+from rlm_ci.pipelines.definition import EPISODE, EPISODE_RESULT
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.stored_runs import ROWS
@@ -35,7 +33,8 @@ from rlm_ci.runs import archive, checksums, request
 from rlm_ci.runs.request import RunRequest
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
-from rlm_ci.solve.pipeline import CALLS, RlmJob
+from rlm_ci.solve import registry
+from rlm_ci.solve.pipeline import CALLS
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.values import Value
@@ -244,8 +243,8 @@ def _derive(
         else:
             begin_alike(folder, held)
             goal = RunRequest.read(folder, run.pipeline_id).goal
-            job = EpisodeJob if run.pipeline_id == EPISODE else RlmJob
-            work = job(settings, repository, progress, skipped=skipped, replay=calls)
+            job_type: Any = registry.job_type(run.pipeline_id)
+            work = job_type(settings, repository, progress, skipped=skipped, replay=calls)
         error: RlmCiError | None = None
         try:
             work(held, goal)
@@ -350,7 +349,7 @@ def made_again(folder: str) -> list[str]:
     return [
         name
         for name in archive.names(folder)
-        if (name.startswith(_MADE) or name == RESULT) and not _TIMED.fullmatch(name)
+        if (name.startswith(_MADE) or name == EPISODE_RESULT) and not _TIMED.fullmatch(name)
     ]
 
 

@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 
-from rlm_ci.evaluation.bench.generators import programs
+from rlm_ci.lab.bench.generators import programs
 
 
 def mending(prompt: str) -> str:

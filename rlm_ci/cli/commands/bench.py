@@ -12,15 +12,15 @@ from rlm_ci.config.options import BUDGET, EPISODE, MODEL, PROGRAM
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import UsageError
-from rlm_ci.evaluation.bench import compare, comparison_report, generators, summary, text
-from rlm_ci.evaluation.bench import run as benchmarks
-from rlm_ci.evaluation.bench.benchmark import MODES, STRATEGIES, BenchOptions
-from rlm_ci.evaluation.bench.compare import Gates
-from rlm_ci.evaluation.bench.packs import catalogue
-from rlm_ci.evaluation.planted_bugs import benchmark, generate, recording
-from rlm_ci.evaluation.planted_bugs.recording import SHIPPED, Recording
 from rlm_ci.judge.judge import open_repository, repository_name, subject_of
 from rlm_ci.judge.options import models_of, output_of
+from rlm_ci.lab.bench import compare, comparison_report, generators, summary, text
+from rlm_ci.lab.bench import run as benchmarks
+from rlm_ci.lab.bench.benchmark import MODES, STRATEGIES, BenchOptions
+from rlm_ci.lab.bench.compare import Gates
+from rlm_ci.lab.bench.packs import catalogue
+from rlm_ci.lab.planted_bugs import benchmark, generate, recording
+from rlm_ci.lab.planted_bugs.recording import SHIPPED, Recording
 from rlm_ci.models.gateway import Gateway, require_endpoint
 from rlm_ci.models.providers import Endpoint
 from rlm_ci.models.record.clock import RunClock
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.arguments import Arguments
-    from rlm_ci.evaluation.planted_bugs.generate import ReviewCase
+    from rlm_ci.lab.planted_bugs.generate import ReviewCase
 
 SUMMARY = "run benchmarks of models and environments, and compare them"
 USAGE = (

@@ -10,7 +10,7 @@ from rlm_ci.config.options import BUDGET, CHAT, EPISODE, LOOP, MODEL
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import say
 from rlm_ci.errors import UsageError
-from rlm_ci.evaluation.chat import ChatSession
+from rlm_ci.lab.chat import ChatSession
 from rlm_ci.pipelines import definition, stored_runs
 from rlm_ci.pipelines.stored_runs import OUT_DIR, SANDBOX
 from rlm_ci.solve import foreground

@@ -8,10 +8,10 @@ from rlm_ci import checks, cli, errors
 from rlm_ci.agents.agent import AGENTS
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.settings import Settings
-from rlm_ci.environments.frameworks import supported_frameworks
 from rlm_ci.environments.names import supported_environments
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
+from rlm_ci.lab.frameworks import supported_frameworks
 from rlm_ci.report import rule_texts
 from rlm_ci.runs.find import LATEST
 from rlm_ci.values import Value

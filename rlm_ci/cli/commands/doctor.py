@@ -416,7 +416,7 @@ def _context(settings: Settings, context: ModelContext) -> DoctorLine:
 
 
 def _episodes(settings: Settings) -> Iterator[DoctorLine]:
-    from rlm_ci.evaluation import readiness
+    from rlm_ci.lab import readiness
     from rlm_ci.pipelines.stored_runs import StoredRuns
 
     runs = StoredRuns(settings)

@@ -55,8 +55,8 @@ def run(arguments: Arguments) -> int:
 
 
 def _log(runs: StoredRuns, run_id: str, settings: Settings) -> int:
-    from rlm_ci.evaluation import reference_log
-    from rlm_ci.evaluation.trajectories import Trajectories
+    from rlm_ci.lab import reference_log
+    from rlm_ci.lab.trajectories import Trajectories
 
     steps = reference_log.write(Trajectories(runs, ()).require(run_id), settings.log)
     if not settings.quiet:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import CONFIG, FINDINGS, LIMIT, OK, USAGE
-from rlm_ci.evaluation.bench import prepare, summary
+from rlm_ci.lab.bench import prepare, summary
 from testing.loopback_github.fixture import github
 from testing.loopback_github.scene import NUMBER
 from testing.loopback_model.replies import Answer

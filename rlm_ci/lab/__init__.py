@@ -1,0 +1,1 @@
+"""What tries models and environments: episodes, benchmarks, frameworks, chat."""

@@ -1,0 +1,258 @@
+"""Compares two benchmarks of one suite, and judges the candidate by gates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlm_ci.errors import ConfigError
+from rlm_ci.lab.bench import confidence, metrics, summary
+from rlm_ci.lab.results import RLMBenchmarkComparison
+from rlm_ci.text.printable import count, first_of, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.lab.bench.summary import StoredBenchmark
+
+#: Rounding of floats must not fail a gate.
+_EPSILON = 1e-9
+
+
+class Gates(Value):
+    """What a candidate is held to; None switches a gate off.
+
+    The first three are the least that candidate less baseline may be; of steps, cost and seconds
+    it is the most, absolute for steps, as a share of the baseline for the other two.
+    """
+
+    min_reward_delta: float | None = 0.0
+    min_completion_delta: float | None = 0.0
+    min_score_delta: float | None = 0.0
+    max_steps_increase: float | None = 0.0
+    max_cost_increase: float | None = None
+    max_latency_increase: float | None = None
+    fail_on_completion_regression: bool = True
+
+
+class CaseChange(Value):
+    """A case on both sides; a side that lacks it has None. Rates and means are over the repeats.
+
+    ``attempts`` are how many of them candidate and baseline have.
+    """
+
+    case_id: str
+    candidate: Mapping[str, float] | None
+    baseline: Mapping[str, float] | None
+    attempts: tuple[int, int] = (1, 1)
+
+    @property
+    def is_missing(self) -> bool:
+        return self.candidate is None or self.baseline is None
+
+    @property
+    def missing_repeats(self) -> int:
+        """How many repeats one side has less than the other, if both have the case."""
+        ours, theirs = self.attempts
+        return 0 if self.is_missing else abs(ours - theirs)
+
+    @property
+    def is_completion_regression(self) -> bool:
+        """Lacking a repeat on one side, or completed by most before and not any more."""
+        if self.candidate is None or self.baseline is None or self.missing_repeats:
+            return True
+        return self.baseline["completed"] >= 0.5 > self.candidate["completed"]
+
+    @property
+    def is_score_regression(self) -> bool:
+        if self.candidate is None or self.baseline is None:
+            return True
+        return self.candidate["score"] < self.baseline["score"] - _EPSILON
+
+    @property
+    def is_reward_regression(self) -> bool:
+        if self.candidate is None or self.baseline is None:
+            return True
+        return self.candidate["total_reward"] < self.baseline["total_reward"] - _EPSILON
+
+
+class Comparison(Value):
+    """``result`` is that of the API; the rest is for the report."""
+
+    result: RLMBenchmarkComparison
+    candidate: StoredBenchmark
+    baseline: StoredBenchmark
+    cases: tuple[CaseChange, ...]
+    intervals: Mapping[str, tuple[float, float] | None]
+    tolerances: Mapping[str, float]
+
+
+def compare(
+    known: Sequence[StoredBenchmark],
+    candidate: str = summary.LATEST,
+    baseline: str = summary.PREVIOUS,
+    gates: Gates | None = None,
+) -> Comparison:
+    """Compare two of the ``known`` benchmarks, the newest first.
+
+    Raises ConfigError where the suites differ, or a name means none or several.
+    """
+    ours = summary.choose(known, candidate)
+    theirs = summary.choose(known, baseline, of=ours)
+    _require_like(ours, theirs)
+    cases = tuple(_changes(ours, theirs))
+    held = gates or Gates()
+    # Means over other cases would not be comparable.
+    common = {case.case_id for case in cases if not case.is_missing}
+    if not common:
+        raise ConfigError(
+            "no case has a score in both benchmarks, so there is nothing to compare",
+            where=f"{ours.id}, {theirs.id}",
+            hint="see why in the two summaries, and run the one that lacks scores again",
+        )
+    mine, other = (
+        [entry for entry in _scored(one) if entry["case_id"] in common] for one in (ours, theirs)
+    )
+    figures, before = _figures(mine), _figures(other)
+    deltas = {name: figures[name] - before[name] for name in figures if name in before}
+    deltas["avg_steps_increase"] = deltas["avg_steps"]
+    regressions = sum(case.is_completion_regression for case in cases)
+    results, tolerances = _judged(held, figures, before, regressions)
+    result = RLMBenchmarkComparison(
+        candidate_id=ours.id,
+        baseline_id=theirs.id,
+        candidate_path=Path(ours.path),
+        baseline_path=Path(theirs.path),
+        candidate_metrics=figures,
+        baseline_metrics=before,
+        deltas=deltas,
+        case_summary={
+            "common_cases": sum(not case.is_missing for case in cases),
+            "missing_cases": sum(case.is_missing for case in cases),
+            "missing_repeats": sum(case.missing_repeats for case in cases),
+            "completion_regressions": regressions,
+            "score_regressions": sum(case.is_score_regression for case in cases),
+            "reward_regressions": sum(case.is_reward_regression for case in cases),
+        },
+        gates=results,
+        passed=all(results.values()),
+    )
+    intervals = {
+        name: confidence.bootstrap_difference(
+            metrics.values(mine, field), metrics.values(other, field)
+        )
+        for name, field in _FIELDS.items()
+    }
+    return Comparison(result, ours, theirs, cases, intervals, tolerances)
+
+
+#: A figure of a comparison, and the field of an attempt that it is the mean of. Each case counts
+#: once, however many repeats it has.
+_FIELDS = {
+    "avg_score": "score",
+    "completion_rate": "completed",
+    "avg_reward": "total_reward",
+    "avg_steps": "steps",
+    "avg_seconds": "seconds",
+}
+
+
+def _figures(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    found = {
+        name: confidence.mean_of_cases(metrics.values(entries, field))
+        for name, field in _FIELDS.items()
+    }
+    if metrics.cost(entries) is None:
+        return found
+    return {**found, "avg_cost_usd": confidence.mean_of_cases(metrics.values(entries, "cost_usd"))}
+
+
+def _judged(
+    gates: Gates, ours: Mapping[str, float], theirs: Mapping[str, float], regressions: int
+) -> tuple[dict[str, bool], dict[str, float]]:
+    """Each gate that is on with its result, and its tolerance."""
+    found: dict[str, bool] = {}
+    tolerances: dict[str, float] = {}
+    least = (
+        ("score", "avg_score", gates.min_score_delta),
+        ("completion", "completion_rate", gates.min_completion_delta),
+        ("reward", "avg_reward", gates.min_reward_delta),
+    )
+    for gate, figure, limit in least:
+        if limit is not None:
+            found[gate] = ours[figure] - theirs[figure] >= limit - _EPSILON
+            tolerances[gate] = limit
+    if gates.max_steps_increase is not None:
+        increase = ours["avg_steps"] - theirs["avg_steps"]
+        found["steps"] = increase <= gates.max_steps_increase + _EPSILON
+        tolerances["steps"] = gates.max_steps_increase
+    shares = (
+        ("cost", "avg_cost_usd", gates.max_cost_increase),
+        ("latency", "avg_seconds", gates.max_latency_increase),
+    )
+    for gate, figure, limit in shares:
+        if limit is not None:
+            # A cost that is not known cannot be held to anything: the gate fails, and says so.
+            known = figure in ours and figure in theirs
+            found[gate] = known and ours[figure] <= theirs[figure] * (1 + limit) + _EPSILON
+            tolerances[gate] = limit
+    if gates.fail_on_completion_regression:
+        found["completion_regressions"] = regressions == 0
+        tolerances["completion_regressions"] = 0
+    return found, tolerances
+
+
+def _changes(ours: StoredBenchmark, theirs: StoredBenchmark) -> list[CaseChange]:
+    """Each case of the suite that a side has scored, or that the candidate has not come to."""
+    mine, other = (metrics.by_case(_scored(one)) for one in (ours, theirs))
+    tried = {entry["case_id"] for one in (ours, theirs) for entry in one.record["case_results"]}
+    tried.update(ours.planned if ours.record.get("cancelled") else ())
+    return [
+        CaseChange(
+            name,
+            _means(mine.get(name)),
+            _means(other.get(name)),
+            (len(mine.get(name, ())), len(other.get(name, ()))),
+        )
+        for name in ours.record["suite"]
+        if name in tried
+    ]
+
+
+def _scored(stored: StoredBenchmark) -> list[Mapping[str, Any]]:
+    """The attempts that the model has answered: the others say nothing about it."""
+    return [entry for entry in stored.record["case_results"] if not entry["error"]]
+
+
+def _means(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, float] | None:
+    if not entries:
+        return None
+    return {
+        field: confidence.mean([float(entry[field]) for entry in entries])
+        for field in _FIELDS.values()
+    }
+
+
+def _require_like(ours: StoredBenchmark, theirs: StoredBenchmark) -> None:
+    """Raise ConfigError for another suite, which says how the two differ."""
+    mine, other = ours.record["suite"], theirs.record["suite"]
+    # The hash of the whole may have been edited: that of the cases decides.
+    if mine == other and ours.record["suite_hash"] == theirs.record["suite_hash"]:
+        return
+    parts = []
+    for names, what in (
+        ([name for name in mine if name not in other], "only the candidate has"),
+        ([name for name in other if name not in mine], "only the baseline has"),
+        ([name for name in mine if name in other and mine[name] != other[name]], "these differ:"),
+    ):
+        if names:
+            parts.append(f"{what} {first_of(names, 'case')}")
+    presets = f"{printable(ours.record['preset'])} and {printable(theirs.record['preset'])}"
+    raise ConfigError(
+        f"the benchmarks are of different suites ({presets}): {'; '.join(parts) or 'their hashes'}",
+        where=f"{ours.id}, {theirs.id}",
+        hint="compare two of the same preset, seed, length and versions of packages; "
+        f"rlm-ci bench list shows {count(2, 'suite')} by their hash",
+    )

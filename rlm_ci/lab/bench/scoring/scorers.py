@@ -1,0 +1,133 @@
+"""Scorers: each gives an answer a score from 0 to 1. One function a scorer, named in ``SCORERS``.
+
+To add one, write a function from a :class:`CaseAnswer` to a :class:`Score`, and give it a row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from decimal import Decimal
+
+from rlm_ci.lab.bench.scoring import answers
+from rlm_ci.lab.bench.scoring.rubric import judged
+from rlm_ci.lab.bench.scoring.score import CaseAnswer, Score
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+
+def exact(answer: CaseAnswer) -> Score:
+    """1 for the expected text, or one of several; a number must be the only one of the answer."""
+    wanted = answer.case.expected_answer
+    accepted = wanted if isinstance(wanted, list) else [wanted]
+    return Score(float(any(_equal(answer.text, one) for one in accepted)))
+
+
+def _equal(said: str, wanted: Any) -> bool:
+    if isinstance(wanted, bool):
+        words = ("yes", "true") if wanted else ("no", "false")
+        return answers.normalised(answers.final(said)) in words
+    if isinstance(wanted, (int, float)):
+        found = answers.number(said)
+        return found is not None and found == Decimal(repr(wanted))
+    whole = answers.final(said)
+    return answers.normalised(str(wanted)) in (
+        answers.normalised(whole),
+        answers.normalised(whole.partition("\n")[0]),  # what follows may explain it
+    )
+
+
+def numeric(answer: CaseAnswer) -> Score:
+    """``0.75 ** abs(error)``; 0 without a number, and where there are several."""
+    found = answers.number(answer.text)
+    if found is None:
+        return Score(0.0, "the answer has no number, or several")
+    error = abs(float(found) - float(answer.case.expected_answer))
+    return Score(0.75**error if math.isfinite(error) else 0.0)
+
+
+def f1(answer: CaseAnswer) -> Score:
+    """The harmonic mean of precision and recall.
+
+    Of pairs or items where a list is expected, in any order and counted once; else of words.
+    """
+    wanted = answer.case.expected_answer
+    if not isinstance(wanted, list):
+        return Score(_overlap(_words(answer.text), _words(str(wanted))))
+    if wanted and all(isinstance(one, list) for one in wanted):
+        right = {answers.pair(str(one), str(other)) for one, other in wanted}
+        return Score(_overlap(Counter(answers.pairs(answer.text)), Counter(right)))
+    names = {answers.normalised(str(one)) for one in wanted}
+    commas = not any("," in name for name in names)
+    return Score(_overlap(Counter(answers.items(answer.text, commas=commas)), Counter(names)))
+
+
+def _words(text: str) -> Counter[str]:
+    said = answers.normalised(answers.final(text))
+    return Counter(word for part in said.split() if (word := answers.normalised(part)))
+
+
+def _overlap(said: Counter[Any], wanted: Counter[Any]) -> float:
+    if not said and not wanted:
+        return 1.0
+    return 2 * (said & wanted).total() / (said.total() + wanted.total())
+
+
+def rubric(answer: CaseAnswer) -> Score:
+    """What a judge model says by the rubric of the case."""
+    return judged(answer)
+
+
+def tests(answer: CaseAnswer) -> Score:
+    """The share of the hidden tests that pass on what the agent left; 0 while the bug is there.
+
+    The first test is the one that the agent sees failing: without it, a repository that was never
+    touched would score by all that was right before.
+    """
+    if answer.verify is None:
+        return Score(0.0, "there is no work tree to test")
+    results: Sequence[bool] = answer.verify()
+    note = f"{sum(results)} of {len(results)} tests pass"
+    return Score(sum(results) / len(results) if results[0] else 0.0, note)
+
+
+SCORERS: dict[str, Callable[[CaseAnswer], Score]] = {
+    "exact": exact,
+    "f1": f1,
+    "numeric": numeric,
+    "rubric": rubric,
+    "tests": tests,
+}
+
+
+def misfit(name: str, expected: Any, rubric_text: str | None) -> str:
+    """Why a case cannot be scored this way; "" where it can."""
+    if name == "rubric":
+        return "" if rubric_text else "it needs a rubric"
+    if name == "tests":
+        return ""  # they come from the generator of its files
+    if expected is None or (name == "exact" and _is_empty(expected)):
+        return "it has no expected answer"
+    if isinstance(expected, dict):
+        return "the expected answer must be a text, a number, yes or no, or a list"
+    if name == "numeric" and not _is_number(expected):
+        return "the expected answer must be a number"
+    pairs = isinstance(expected, list) and [one for one in expected if isinstance(one, list)]
+    if pairs and (name != "f1" or len(pairs) < len(expected) or {len(one) for one in pairs} != {2}):
+        return "a list in the expected answer must be a pair, scored by f1"
+    return ""
+
+
+def _is_empty(expected: Any) -> bool:
+    """Whether an empty answer would be right, or none would."""
+    listed = expected if isinstance(expected, list) else [expected]
+    return not listed or not all(answers.normalised(str(one)) for one in listed)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return math.isfinite(value)

@@ -1,0 +1,231 @@
+"""The summary of a benchmark on disk: written after each case, found again by its start."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from rlm_ci.errors import ConfigError, DamagedError
+from rlm_ci.lab.bench import metrics
+from rlm_ci.runs import find
+from rlm_ci.system import files
+from rlm_ci.text.printable import encodable, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.runs.store import RunStore
+
+KIND = "rlm-ci benchmark"
+VERSION = 1
+#: Its place in the folder of a run.
+NAME = "benchmark.json"
+INSIDE = ("rlm", NAME)
+_LIMIT = 256 << 20
+LATEST, PREVIOUS = "latest", "previous"
+
+
+class StoredBenchmark(Value):
+    """A summary that was read, and its file."""
+
+    path: str
+    record: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.record["benchmark_id"])
+
+    def outline(self) -> dict[str, Any]:
+        """The summary without its single cases."""
+        beside = self.record.get("direct")
+        if isinstance(beside, dict):
+            beside = {key: value for key, value in beside.items() if key != "case_results"}
+        kept = {key: value for key, value in self.record.items() if key != "case_results"}
+        return {**kept, "direct": beside, "summary_path": self.path}
+
+    @property
+    def planned(self) -> list[str]:
+        """The cases that it set out to run."""
+        total, options = self.record.get("total_cases"), self.record.get("options")
+        repeats = options.get("repeats") if isinstance(options, dict) else None
+        names = list(self.record["suite"])
+        if not (isinstance(total, int) and isinstance(repeats, int) and total > 0 < repeats):
+            return names
+        return names[: total // repeats]
+
+    @property
+    def order(self) -> tuple[str, str]:
+        return str(self.record["started_at"]), self.id
+
+
+def record(
+    head: Mapping[str, Any],
+    finished_at: str,
+    results: Sequence[Mapping[str, Any]],
+    baseline: Sequence[Mapping[str, Any]] | None,
+    *,
+    cancelled: str,
+    budget: str = "",
+) -> dict[str, Any]:
+    """The summary; ``cancelled`` is why it ended early, by which ``budget``; "" if it did not."""
+    beside = None
+    if baseline is not None:
+        beside = {**metrics.summed(baseline), "case_results": list(baseline)}
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        **head,
+        "finished_at": finished_at,
+        "cancelled": bool(cancelled),
+        "cancelled_reason": cancelled,
+        "cancelled_budget": budget,
+        **metrics.summed(results),
+        "case_results": list(results),
+        "direct": beside,
+    }
+
+
+def write(path: str, summary: Mapping[str, Any]) -> None:
+    """Write a summary, at once or not at all. Raises StorageError."""
+    files.make_folder(os.path.dirname(path), 0o700)
+    text = json.dumps(summary, indent=2, ensure_ascii=True)
+    files.write(path, f"{text}\n".encode(), 0o600)
+
+
+def read(path: str) -> StoredBenchmark:
+    """The summary at ``path``. Raises DamagedError."""
+    try:
+        found = json.loads(files.read(path, _LIMIT))
+    except files.UnreadableError as error:
+        raise _damaged(path, str(error)) from None
+    except (ValueError, RecursionError):
+        raise _damaged(path, "it is not JSON") from None
+    if not isinstance(found, dict) or found.get("kind") != KIND:
+        raise _damaged(path, "it is no summary of a benchmark")
+    if found.get("version") != VERSION:
+        raise _damaged(path, "another version of rlm-ci has written it")
+    wrong = _misfit(found)
+    if wrong:
+        raise _damaged(path, wrong)
+    return StoredBenchmark(path, found)
+
+
+_TEXTS = ("benchmark_id", "preset", "mode", "model", "started_at", "suite_hash")
+_FIGURES = ("score", "total_reward", "steps", "seconds")
+
+
+def _misfit(found: Mapping[str, Any]) -> str:
+    """What a comparison needs and does not find; "" if nothing is missing."""
+    for name in _TEXTS:
+        if not isinstance(found.get(name), str):
+            return f"it has no {name}"
+    if not isinstance(found.get("suite"), dict) or not isinstance(found.get("case_results"), list):
+        return "it has no suite, or no results"
+    for entry in found["case_results"]:
+        if not isinstance(entry, dict) or not isinstance(entry.get("case_id"), str):
+            return "a result has no case"
+        if not all(type(entry.get(name)) in (int, float) for name in _FIGURES):
+            return "a result lacks a figure"
+        if not isinstance(entry.get("completed"), bool):
+            return "a result does not say whether it was completed"
+        if type(entry.get("cost_usd")) not in (int, float, type(None)):
+            return "a cost is no number"
+        entry.setdefault("usage", {})
+        entry.setdefault("error", "")
+        if not isinstance(entry["usage"], dict):
+            return "a result has no usage"
+    return ""
+
+
+def _damaged(path: str, why: str) -> DamagedError:
+    return DamagedError(why, where=printable(path), hint="name another benchmark")
+
+
+def readable(paths: Iterable[str]) -> list[StoredBenchmark]:
+    """The summaries among ``paths``, the one that was started last first."""
+    found = []
+    for path in paths:
+        try:
+            found.append(read(path))
+        except DamagedError:  # of another program, or half removed
+            continue
+    return sorted(found, key=lambda one: one.order, reverse=True)
+
+
+def of_store(store: RunStore) -> list[StoredBenchmark]:
+    """The benchmarks among the runs of a repository, the one that was started last first."""
+    places = (os.path.join(entry.path, *INSIDE) for entry in find.entries(store))
+    return readable(place for place in places if os.path.isfile(place))
+
+
+def of_folder(folder: str) -> list[StoredBenchmark]:
+    """The benchmarks in a folder of them, each in a folder of its own, or a file of its own."""
+    inside = [os.path.join(folder, name) for name in _names(folder)]
+    places = [path if path.endswith(".json") else os.path.join(path, NAME) for path in inside]
+    return readable(path for path in places if os.path.isfile(path))
+
+
+def of_rlm_code(folder: str) -> list[dict[str, Any]]:
+    """The summaries that rlm-code left in ``folder``, without their cases, the newest first.
+
+    They have no suite, so they are listed only.
+    """
+    found = []
+    for name in sorted(_names(folder), reverse=True):
+        data = files.read_or_none(os.path.join(folder, name), _LIMIT) or b""
+        try:
+            known = json.loads(data) if name.endswith(".json") else None
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(known, dict) and "benchmark_id" in known and "kind" not in known:
+            kept = {key: value for key, value in known.items() if key != "case_results"}
+            found.append({**kept, "summary_path": os.path.join(folder, name)})
+    return found
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def choose(
+    known: Sequence[StoredBenchmark], word: str, *, of: StoredBenchmark | None = None
+) -> StoredBenchmark:
+    """The benchmark that ``word`` means: an id or its beginning, a file, ``latest``, ``previous``.
+
+    ``previous`` is the last one of the same suite that was started before ``of``. Raises
+    ConfigError, DamagedError.
+    """
+    if word == LATEST and known:
+        return known[0]
+    if word == PREVIOUS and of is not None:
+        same = [one for one in known if one.order < of.order and _is_like(one, of)]
+        if same:
+            return same[0]
+        raise ConfigError(
+            f"there is no earlier benchmark of the suite of {of.id}",
+            where=PREVIOUS,
+            hint=f"run it again: rlm-ci bench run {printable(str(of.record['preset']))}",
+        )
+    if os.path.isfile(word) or os.sep in word:
+        return read(word)
+    fitting = [one for one in known if one.id.startswith(word)] if word else []
+    exact = [one for one in fitting if one.id == word]
+    if len(exact or fitting) == 1:
+        return (exact or fitting)[0]
+    what = "several benchmarks begin with" if fitting else "there is no benchmark"
+    ids = ", ".join(one.id for one in known[:5])
+    raise ConfigError(
+        f"{what} {printable(encodable(word))[:80]!r}",
+        where="BENCHMARK",
+        hint=f"name one of {ids}" if ids else "run one first: rlm-ci bench run PACK",
+    )
+
+
+def _is_like(one: StoredBenchmark, other: StoredBenchmark) -> bool:
+    return bool(one.record["suite_hash"] == other.record["suite_hash"])

@@ -1,0 +1,344 @@
+"""One episode: a model acts in an environment until it is done, or a limit ends it.
+
+Children are episodes of the same run: they share its record, ledger, clock and slots.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.delegation import OVER, ChildResult
+from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
+from rlm_ci.environments.repl.host.options import CHILD_TURNS
+from rlm_ci.environments.rewards import CYCLE, MISSING_ARGUMENT, RLMRewardProfile
+from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
+from rlm_ci.errors import LimitError
+from rlm_ci.lab import event_bus, frameworks
+from rlm_ci.lab.episodes.branches import BestOf
+from rlm_ci.lab.episodes.node import EpisodeEnd, EpisodeNode
+from rlm_ci.lab.episodes.trajectory import NAME, Trajectory
+from rlm_ci.lab.frameworks import FrameworkEpisode
+from rlm_ci.models.context_length import ContextFit
+from rlm_ci.models.gateway import CONNECTOR
+from rlm_ci.text.printable import clip, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from rlm_ci.environments.delegation import ChildTask, Delegation
+    from rlm_ci.environments.turn_loop import Complete, LoopAction, LoopEnd, Observation
+    from rlm_ci.lab.episodes.node import EpisodeSetup
+    from rlm_ci.lab.episodes.options import EpisodeOptions
+    from rlm_ci.lab.event_bus import RLMEventBus
+    from rlm_ci.models import Completion, ModelRequest
+    from rlm_ci.models.record.clock import RunClock
+    from rlm_ci.models.record.record import Record
+
+#: The kind of the fact that a child has begun.
+CHILD = "child"
+#: Characters of an observation in the trajectory, and of the last one in an end without answer.
+_SHOWN = 20_000
+_LAST_OBSERVATION = 4_000
+#: Steps of a child, unless its task says so.
+_CHILD_STEPS = 3
+#: The score of a branch that ends the task, beside its reward.
+_DONE, _FINAL = 0.05, 0.02
+
+
+class EpisodeServices(Value):
+    """What all episodes of a run share.
+
+    ``setup`` makes the environment of one; ``path_of`` names files in the run's folder;
+    ``on_step`` is told of each step in words. ``ids`` are those of the episodes by their place.
+    """
+
+    options: EpisodeOptions
+    complete: Complete
+    record: Record
+    clock: RunClock
+    bus: RLMEventBus
+    setup: Callable[[EpisodeNode], EpisodeSetup]
+    path_of: Callable[..., str]
+    redact: Callable[[str], str]
+    on_step: Callable[[str], None]
+    ids: dict[str, str]
+    replay: bool = False
+
+    def run_root(
+        self, run_id: str, task: ChildTask, delegation: Delegation, max_steps: int
+    ) -> EpisodeEnd:
+        """Run the episode of the run itself. Raises what ends the whole run."""
+        options = self.options
+        return self._run(
+            EpisodeNode(
+                run_id,
+                None,
+                task,
+                delegation,
+                options.environment,
+                options.model,
+                max_steps,
+                delegation.path,
+            )
+        )
+
+    def run_child(self, task: ChildTask, delegation: Delegation) -> ChildResult:
+        """Run the episode of a child. Raises what ends the whole run."""
+        options = self.options
+        above, _, number = delegation.path.rpartition("/")
+        place, steps = delegation.path, task.max_steps or _CHILD_STEPS
+        if isinstance(task, ReplTask):  # its block is the fact
+            place, steps = task.folder, CHILD_TURNS
+            number = ".".join(place.split("/")[-2:])
+        elif self.replay and self.record.find(CHILD, place, {}) is None:
+            return ChildResult("", reason=OVER)
+        else:
+            self.record.fact(CHILD, place, {}, lambda: {"started": True})
+        parent = self.ids[above]
+        end = self._run(
+            EpisodeNode(
+                f"{parent}.{number}",
+                parent,
+                task,
+                delegation,
+                task.environment or options.environment,
+                options.sub_model or options.model,
+                min(steps, options.max_steps),
+                place,
+            )
+        )
+        told = (end.answer, end.completed, end.steps, end.reward, end.reason)
+        if isinstance(task, ReplTask):
+            return ReplResult(*told, limit=end.limit)
+        return ChildResult(*told)
+
+    def _run(self, node: EpisodeNode) -> EpisodeEnd:
+        self.ids[node.delegation.path] = node.run_id
+        return Episode(self, node).run()
+
+
+class Episode(LoopWatcher):
+    """Runs one episode."""
+
+    def __init__(self, services: EpisodeServices, node: EpisodeNode) -> None:
+        self._services = services
+        self._node = node
+        self._profile = RLMRewardProfile.from_mapping(services.options.rewards)
+        self._reward = 0.0
+        self._steps = 0
+        #: The last action with what came of it, and when its turn began.
+        self._last = ""
+        self._at = ""
+        self._trajectory: Trajectory | None = None
+        self._setup: EpisodeSetup | None = None
+        self._loop: TurnLoop | None = None
+        self._used: Counter[str] = Counter()
+
+    def run(self) -> EpisodeEnd:
+        """Carry it out. Raises what ends the whole run, but no spent budget."""
+        name = (NAME,) if self._node.parent is None else ("children", f"{self._node.run_id}.jsonl")
+        path = self._services.path_of("rlm", *name)
+        with Trajectory(path, self._head(), self._services.redact) as self._trajectory:
+            self._tell(event_bus.RUN_START, max_steps=self._node.max_steps)
+            end = self._ended()
+            told = {
+                "timestamp": self._at,
+                "completed": end.completed,
+                "steps": end.steps,
+                "total_reward": end.reward,
+                "final_response": end.answer,
+                "reason": end.reason,
+                "status": end.status,
+                "usage": self.usage,
+                "cancelled": False,
+            }
+            self._trajectory.add("final", **told)
+            self._tell(event_bus.RUN_END, **told)
+        return end
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The calls and tokens of this episode, without those of its children."""
+        names = ("total_calls", "prompt_tokens", "completion_tokens")
+        return {name: self._used[name] for name in names}
+
+    # ── the loop ──
+
+    def _ended(self) -> EpisodeEnd:
+        options = self._services.options
+        self._setup = setup = self._services.setup(self._node)
+        history = Conversation()
+        for role, text in setup.prompts:
+            history.prompt(text, role)
+        bounds = TurnLimits(turns=self._node.max_steps, max_tokens=options.max_completion_tokens)
+        services = self._services
+        best = BestOf(
+            services.complete,
+            services.record.fact,
+            self._try,
+            options.branch_width,
+            self._used.update,
+        )
+
+        def complete(request: ModelRequest, place: str) -> Completion:
+            _, self._at = services.clock.tick(place)  # a fact: the time of the turn's steps
+            return best(request, place)
+
+        if options.framework is None:
+            run = partial(self._own_loop(complete, setup, bounds).run, history, self._node.place)
+        else:
+            run = partial(self._framework, options.framework, complete, setup, bounds)
+        completed = False
+        try:
+            try:
+                ended = run()
+            except LimitError as error:
+                reason = str(error)
+                return self._end(self._so_far(setup, reason), reason, limit=error)
+            if ended.exhausted:
+                so_far = self._so_far(setup, ended.reason)
+                return self._end(so_far, ended.reason, exhausted=True)
+            if ended.reason or ended.blocked:
+                reason = ended.reason or f"the model is blocked: {printable(ended.text[:500])}"
+                return self._end(self._so_far(setup, reason), reason, blocked=ended.blocked)
+            completed = True
+            return self._end(ended.text)
+        finally:
+            if setup.close is not None:
+                setup.close(completed=completed)
+
+    def _so_far(self, setup: EpisodeSetup, reason: str) -> str:
+        """What there is without an answer: of a REPL its variable, else what it did last.
+
+        Words that were no action are no answer.
+        """
+        answer = setup.partial() if setup.partial else ""
+        return answer or f"There is no answer: {reason}. {self._last or 'Nothing was done.'}"
+
+    def _own_loop(self, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits) -> TurnLoop:
+        self._loop = TurnLoop(
+            complete,
+            setup.environment,
+            model=self._node.model,
+            bounds=bounds,
+            answers=setup.answers,
+            watcher=self,
+            translate=setup.translate,
+            takes_words=self._node.parent is None and self._is_conversation(),
+            fit=ContextFit.of(self._services.options.context_tokens),
+        )
+        return self._loop
+
+    def _is_conversation(self) -> bool:
+        """Whether words are an answer: in a chat, but for one of before that was so."""
+        session = self._services.options.session
+        return session is not None and session.get("takes_words") is True
+
+    def _framework(
+        self, name: str, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits
+    ) -> LoopEnd:
+        said = dict(setup.prompts)
+        episode = FrameworkEpisode(
+            complete,
+            setup.environment,
+            goal=said["user"],
+            system=said["system"],
+            model=self._node.model,
+            bounds=bounds,
+            place=self._node.place,
+            watcher=self,
+            textual=self._services.options.provider == CONNECTOR,
+            fit=ContextFit.of(self._services.options.context_tokens),
+        )
+        return frameworks.run(name, episode)
+
+    def _end(self, text: str, reason: str = "", **more: Any) -> EpisodeEnd:
+        answer = self._services.redact(text.strip())
+        reward = round(self._reward, 6)
+        return EpisodeEnd(answer, not reason, self._steps, reward, reason, **more)
+
+    def _try(self, completion: Completion, place: str) -> float:
+        """The score of a branch: its calls are carried out in a scratch copy."""
+        if self._setup is None or self._loop is None:
+            raise RuntimeError("a branch is tried while its loop runs")
+        score, done = 0.0, False
+        with self._setup.scratch(place) as environment:
+            tried = {one["function"]["name"] for one in environment.tools()}
+            calls = self._loop.calls(completion, 0)
+            if self._setup.translate is not None:
+                calls = list(map(self._setup.translate, calls))
+            for call in calls:
+                arguments, _ = self._loop.checked(call)
+                if done:
+                    break
+                if arguments is None:
+                    score += MISSING_ARGUMENT
+                elif call.name in tried:
+                    observation = environment.act(call.name, arguments)
+                    score += self._profile.apply_global_scale(observation.reward)
+                    done = observation.final
+            score += 0.0 if calls else MISSING_ARGUMENT
+        return round(score + (_DONE + _FINAL) * done, 6)
+
+    # ── what is told of it ──
+
+    def before(self, action: LoopAction) -> None:
+        self._steps = action.turn
+        self._tell(event_bus.STEP_START, step=action.turn, action=self._action(action))
+        about = next(iter(self._action(action).values()), "")
+        indent = "  " * self._node.depth
+        self._services.on_step(f"{indent}step {action.turn}: {printable(about)}")
+
+    def after(self, action: LoopAction, observation: Observation) -> None:
+        reward = self._profile.apply_global_scale(observation.reward)
+        self._steps = action.turn
+        self._reward += reward
+        seen = {
+            "text": observation.text[:_SHOWN],
+            "success": not observation.failed,
+            **observation.details,
+        }
+        self._last = (
+            f"The last action was {action.name}: {clip(observation.text, _LAST_OBSERVATION)}"
+        )
+        asked = action.arguments or {}
+        tasks = asked.get("tasks") or [asked.get("task", "")]
+        for task, child in zip(tasks, observation.details.get("children", ()), strict=False):
+            if child["skipped"] and child["reward"] == CYCLE:
+                self._tell(event_bus.CYCLE_GUARD, step=action.turn, task=task)
+        told = {"step": action.turn, "action": self._action(action), "reward": round(reward, 6)}
+        if action.origin:
+            told["origin"] = action.origin
+        if self._trajectory is not None:
+            raw = self._services.redact(action.completion.text[:_SHOWN])
+            self._trajectory.add(
+                "step", **told, timestamp=self._at, planner_raw=raw, observation=seen,
+                usage=self.usage,
+            )  # fmt: skip
+        self._tell(
+            event_bus.STEP_END, **told, observation=seen, total_reward=round(self._reward, 6)
+        )
+
+    def answered(self, turn: int, completion: Completion) -> None:  # noqa: ARG002
+        self._steps = turn
+
+    def _action(self, action: LoopAction) -> dict[str, Any]:
+        return {"action": action.name, **(action.arguments or {})}
+
+    def _head(self) -> Mapping[str, Any]:
+        return {
+            "run_id": self._node.run_id,
+            "depth": self._node.depth,
+            "parent_run_id": self._node.parent,
+            "environment": self._node.environment,
+            "framework": self._services.options.framework or "native",
+            "task": self._node.task.task[:_SHOWN],
+        }
+
+    def _tell(self, name: str, **payload: Any) -> None:
+        self._services.bus.emit(name, {**self._head(), **payload})

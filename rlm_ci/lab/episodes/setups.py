@@ -1,0 +1,255 @@
+"""How the environment of an episode is made, and what its model is told first."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+
+from rlm_ci.environments.answer_formats import JsonActions
+from rlm_ci.environments.conversation import size_of
+from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
+from rlm_ci.environments.names import CODING, GENERIC, environment_of
+from rlm_ci.environments.quoting import quoted
+from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.environments.turn_loop import ask_shortened
+from rlm_ci.errors import ConfigError, LimitError
+from rlm_ci.lab import chat
+from rlm_ci.lab.episodes.node import EpisodeSetup
+from rlm_ci.lab.mcp.tools import McpEnvironment
+from rlm_ci.models import ModelRequest
+from rlm_ci.models.context_length import ContextFit
+from rlm_ci.resources import loader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.environments.turn_loop import Complete, Environment
+    from rlm_ci.lab.episodes.code_runs import Interpreter
+    from rlm_ci.lab.episodes.node import EpisodeNode
+    from rlm_ci.lab.episodes.options import EpisodeOptions
+    from rlm_ci.lab.episodes.repl_episodes import ReplSetups
+    from rlm_ci.lab.episodes.work_tree import WorkTree
+    from rlm_ci.lab.mcp.tools import CallTool, McpServers
+    from rlm_ci.runs import Fact
+
+#: The kind of the fact of a piece of code.
+CODE = "code"
+_SHORTENED = "[The model reads less than this prompt: its middle was left out.]"
+#: Bytes of a context that fits into a prompt.
+CONTEXT_LIMIT = 150_000
+
+
+class Setups:
+    """Makes the environments of a run. Without an ``interpreter``, code is only replayed.
+
+    ``context`` is the text that the root is given; ``seconds()`` those that code may take.
+    """
+
+    def __init__(
+        self,
+        options: EpisodeOptions,
+        complete: Complete,
+        fact: Fact,
+        *,
+        interpreter: Interpreter | None,
+        seconds: Callable[[], float],
+        work_tree: WorkTree | None = None,
+        repl: ReplSetups | None = None,
+        context: str = "",
+        servers: McpServers | None = None,
+    ) -> None:
+        self._options = options
+        self._complete = complete
+        self._fact = fact
+        self._profile = RLMRewardProfile.from_mapping(options.rewards)
+        self._interpreter = interpreter
+        self._seconds = seconds
+        self._work_tree = work_tree
+        self._repl = repl
+        self._context = context
+        self._servers = servers
+
+    def of(self, node: EpisodeNode) -> EpisodeSetup:
+        """The environment of ``node``. Raises ConfigError for one that is not there."""
+        kind = environment_of(node.environment)
+        if kind == GENERIC:
+            return self._generic(node)
+        if kind == CODING:
+            return self._coding(node)
+        if self._repl is None:
+            raise ConfigError(
+                "there is no REPL for a child",
+                where=node.environment,
+                hint="only the code of a REPL asks such children",
+            )
+        return self._repl.of(node)
+
+    # ── generic ──
+
+    def _generic(self, node: EpisodeNode) -> EpisodeSetup:
+        services = self._services_of(node, self._executing(node.place))
+        environment = self._with_servers(
+            GenericEnvironment(services, name=node.environment), node.place
+        )
+
+        @contextmanager
+        def scratch(place: str) -> Iterator[Environment]:
+            execute = self._executing(place)
+            # Nothing is asked or delegated for an answer that may not be taken.
+            tried = services.replace(execute=execute, query=None, delegation=None)
+            yield GenericEnvironment(tried, name=node.environment)
+
+        prompts = (("system", self._rules(environment, node)), ("user", self._task(node)))
+        return EpisodeSetup(environment, JsonActions(), prompts, scratch)
+
+    # ── coding ──
+
+    def _coding(self, node: EpisodeNode) -> EpisodeSetup:
+        tree = self._work_tree
+        if tree is None:
+            raise ConfigError(
+                "there is no copy of the code for a child",
+                where=node.environment,
+                hint="only the children of an episode that works on code can work on it",
+            )
+        # The caller's own interpreter; without one, Python runs in the copy.
+        execute = self._executing(node.place) if self._options.engine else None
+        services = self._services_of(node, execute)
+        environment = tree.environment(services, node.environment, node.place)
+
+        @contextmanager
+        def scratch(place: str) -> Iterator[Environment]:
+            own = self._executing(place) if self._options.engine else None
+            tried = services.replace(execute=own, query=None, delegation=None)
+            with tree.scratch(tried, node.environment, place) as copy:
+                yield copy
+
+        own_and_more = self._with_servers(environment, node.place)
+        prompts = (("system", self._rules(own_and_more, node)), ("user", self._task(node)))
+        return EpisodeSetup(own_and_more, JsonActions(), prompts, scratch, environment.translate)
+
+    def _with_servers(self, environment: Environment, place: str) -> Environment:
+        """The same with the tools of MCP servers; no branch tries them, as they act outside."""
+        if not self._options.mcp:
+            return environment
+        return McpEnvironment(environment, self._options.mcp, self._calling(place))
+
+    def _calling(self, place: str) -> CallTool:
+        """Calls tools of MCP servers, each call a fact."""
+        numbers = count(1)
+
+        def call(server: str, tool: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
+            def produce() -> Mapping[str, Any]:
+                if self._servers is None:
+                    raise ConfigError(
+                        "the run began with MCP servers, which are not named now",
+                        where="--mcp-config",
+                        hint="repeat --mcp-config FILE",
+                    )
+                limit, seconds = self._seconds(), self._options.exec_timeout
+                ended = self._servers.call(server, tool, arguments, min(seconds, limit))
+                if ended["timed_out"] and limit < seconds:
+                    raise out_of_time()
+                return ended
+
+            key = {"server": server, "tool": tool, "arguments": dict(arguments)}
+            told = self._fact("mcp", f"{place}/mcp-{next(numbers)}", key, produce)
+            return told["text"], told["failed"]
+
+        return call
+
+    def _services_of(
+        self, node: EpisodeNode, execute: Callable[[str, float], Execution] | None
+    ) -> GenericServices:
+        return GenericServices(
+            execute=execute,
+            query=partial(self._query, node),
+            delegation=node.delegation,
+            seconds=self._options.exec_timeout,
+            profile=self._profile,
+        )
+
+    def _executing(self, place: str) -> Callable[[str, float], Execution]:
+        """Runs pieces of code, each a fact."""
+        number = 0
+
+        def execute(code: str, seconds: float) -> Execution:
+            nonlocal number
+            number += 1
+
+            def produce() -> Mapping[str, Any]:
+                if self._interpreter is None:
+                    raise RuntimeError("a replay runs no code")
+                limit = self._seconds()
+                ended = self._interpreter.run(code, min(seconds, limit)).to_dict()
+                if ended["timed_out"] and limit < seconds:
+                    raise out_of_time()
+                return ended
+
+            at = f"{place}/{CODE}-{number}"
+            told = self._fact(CODE, at, {"code": code}, produce)
+            return Execution(told["stdout"], told["stderr"], succeeded=not told["failed"])
+
+        return execute
+
+    def _task(self, node: EpisodeNode) -> str:
+        """The task, with its context, and what was said in the session before."""
+        task = node.task
+        context = self._context if node.parent is None else task.context
+        if len(context.encode("utf-8", "replace")) > CONTEXT_LIMIT:
+            raise ConfigError(
+                f"the context has more than {CONTEXT_LIMIT:,} bytes, too many for a prompt",
+                where="context",
+                hint="use --environment pure_rlm, which keeps it in a variable",
+            )
+        role = f"You are {task.role}." if task.role else ""
+        session = self._options.session if node.parent is None else None
+        said = chat.told_so_far(session) if session else ""
+        fit = ContextFit.of(self._options.context_tokens)
+        if fit is not None and fit.is_small:  # the task is to be whole
+            said, context = fit.clip(said), fit.clip(context)
+        data = quoted("Context", context) if context else ""
+        return "\n\n".join(filter(None, (role, said, task.task, data)))
+
+    def _rules(self, environment: Environment, node: EpisodeNode) -> str:
+        tools = [
+            {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
+            for one in environment.tools()
+        ]
+        render = loader.load_template("prompts/episode.md.j2")
+        # The number of the beginning: a request must not change when the run is given more.
+        steps = self._options.max_steps if node.parent is None else node.max_steps
+        has_files = environment_of(node.environment) == CODING
+        return render(
+            {
+                "tools": tools,
+                "steps": steps,
+                "has_files": has_files,
+                "framework": self._options.framework,
+            }
+        )
+
+    def _query(self, node: EpisodeNode, prompt: str, place: str) -> str:
+        """Ask the sub-model one question."""
+        request = ModelRequest(
+            model=self._options.sub_model or self._options.model,
+            messages=({"role": "user", "content": prompt},),
+            max_tokens=self._options.max_completion_tokens,
+        )
+        fit = ContextFit.of(self._options.context_tokens)
+        said = ask_shortened(self._complete, request, f"{node.place}/{place}", fit).text
+        is_whole = fit is None or size_of(request.messages) <= fit.room(request.max_tokens)
+        return said if is_whole else f"{_SHORTENED}\n{said}"
+
+
+def out_of_time() -> LimitError:
+    return LimitError(
+        "the time budget is used up",
+        budget="max_minutes",
+        where="time_budget_seconds",
+        hint="raise --time-budget-seconds, and start again",
+    )

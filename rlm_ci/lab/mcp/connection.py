@@ -1,0 +1,213 @@
+"""A connection to one MCP server, by the official SDK. What the server writes is data."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
+
+import anyio
+from anyio.from_thread import start_blocking_portal
+from mcp import types
+from mcp.client import Client
+from mcp.os.posix.utilities import terminate_posix_process_tree
+from mcp.shared.message import SessionMessage
+
+from rlm_ci import __version__
+from rlm_ci.values import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from typing import Any
+
+    from anyio.abc import ByteReceiveStream
+
+    from rlm_ci.lab.mcp.configuration import McpProgram
+
+#: Seconds of each step until a server is ready, and that it has to end by itself.
+_START, _GRACE = 20.0, 1.0
+#: Bytes of one message, and of all that a server writes; more ends it.
+_MESSAGE, _ALL = 8 << 20, 256 << 20
+#: Tools of one server, pages of their list, and bytes that are kept of what it says as errors.
+_TOOLS, _PAGES, _TAIL = 128, 32, 2048
+
+
+class McpConnection(Closing):
+    """A server that runs until ``close``. All methods raise OSError where it fails."""
+
+    def __init__(self, program: McpProgram, folder: str) -> None:
+        """Start it, in ``folder`` unless it names its own."""
+        self._program = program
+        self._folder = folder
+        self._tail = b""
+        #: Whether it can answer no more.
+        self.has_ended = False
+        self._stack = ExitStack()
+        # The SDK logs what a server writes wrongly; an observation says it.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+        try:
+            self._portal = self._stack.enter_context(start_blocking_portal())
+            client = Client(
+                self._transport(),
+                read_timeout_seconds=_START,
+                client_info=types.Implementation(name="rlm-ci", version=__version__),
+                cache=None,
+            )
+            opened = self._portal.wrap_async_context_manager(client)
+            self._client = self._stack.enter_context(opened)
+        except Exception as error:  # noqa: BLE001 - the SDK's, of what the server says
+            self.close()
+            raise self._failed(error) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the server, and all that it has started in its session."""
+        self.has_ended = True
+        with suppress(Exception):  # it may have failed before
+            self._stack.close()
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Its tools: ``name``, ``description`` and ``schema`` of each."""
+        found: list[dict[str, Any]] = []
+        cursor = None
+        for _ in range(_PAGES):
+            page = self._asked(partial(self._client.list_tools, cursor=cursor), _START)
+            found += [
+                {
+                    "name": one.name,
+                    "description": one.description or "",
+                    "schema": one.input_schema,
+                }
+                for one in page.tools
+            ]
+            cursor = page.next_cursor
+            if cursor is None or len(found) >= _TOOLS:
+                break
+        return found[:_TOOLS]
+
+    def call(self, name: str, arguments: Mapping[str, Any], seconds: float) -> tuple[str, bool]:
+        """What a tool answers, and whether it failed.
+
+        Raises TimeoutError after ``seconds``; it may be stuck, so it has ended.
+        """
+        call = partial(
+            self._client.call_tool, name, dict(arguments), read_timeout_seconds=seconds + _GRACE
+        )
+        result = self._asked(call, seconds)
+        parts = [_text(one) for one in result.content]
+        if not parts and result.structured_content is not None:
+            parts = [json.dumps(result.structured_content, ensure_ascii=False)]
+        return "\n".join(parts), bool(result.is_error)
+
+    def _asked(self, ask: Any, seconds: float) -> Any:
+        async def bounded() -> Any:
+            with anyio.fail_after(seconds):
+                return await ask()
+
+        try:
+            return self._portal.call(bounded)
+        except TimeoutError:
+            self.has_ended = True
+            raise
+        except Exception as error:  # noqa: BLE001 - the SDK's, of what the server says
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> OSError:
+        """The first of nested errors, and the last words of the server."""
+        inner: BaseException = error
+        while isinstance(inner, BaseExceptionGroup):
+            inner = inner.exceptions[0]
+        lines = self._tail.decode("utf-8", "replace").strip().splitlines()
+        said = f"; it said: {lines[-1]}" if lines else ""
+        return OSError(f"{str(inner) or type(inner).__name__}{said}")
+
+    # ── its process ──
+
+    @asynccontextmanager
+    async def _transport(self) -> AsyncIterator[Any]:
+        """Streams of messages. A server that writes too much has ended."""
+        program = self._program
+        process = await anyio.open_process(
+            program.argv,
+            env=dict(program.env),
+            cwd=program.cwd or self._folder,
+            start_new_session=True,
+        )
+        stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+        if stdin is None or stdout is None or stderr is None:
+            raise RuntimeError("a process is started with pipes")
+        to_us, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        sent, to_server = anyio.create_memory_object_stream[SessionMessage](0)
+
+        async def read() -> None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async with to_us:
+                    async for line in _lines(stdout):
+                        await to_us.send(_message(line))
+            self.has_ended = True
+
+        async def write() -> None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                async for one in to_server:
+                    data = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await stdin.send(f"{data}\n".encode())
+
+        async def listen() -> None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async for chunk in stderr:
+                    self._tail = (self._tail + chunk)[-_TAIL:]
+
+        async with anyio.create_task_group() as tasks, received, sent, to_server:
+            for task in (read, write, listen):
+                tasks.start_soon(task)
+            try:
+                yield received, sent
+            finally:
+                with anyio.CancelScope(shield=True):
+                    with suppress(Exception):
+                        await stdin.aclose()
+                    with anyio.move_on_after(_GRACE):
+                        await process.wait()
+                    await terminate_posix_process_tree(process, _GRACE)
+                    with anyio.move_on_after(_GRACE):
+                        await process.wait()
+                tasks.cancel_scope.cancel()
+                # An unread pipe keeps asyncio's transport open, and nothing public closes it.
+                transport = getattr(getattr(process, "_process", None), "_transport", None)
+                if transport is not None:
+                    transport.close()
+
+
+async def _lines(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
+    """The lines of a stream, until one of them or their sum is too long."""
+    parts: list[bytes] = []
+    held = total = 0
+    async for chunk in stream:
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join((*parts, line))
+            parts, held = [], 0
+        parts.append(rest)
+        held += len(rest)
+        total += len(chunk)
+        if held > _MESSAGE or total > _ALL:
+            return
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+def _text(block: Any) -> str:
+    """A part of a result as text; what is none is named."""
+    if block.type == "text":
+        return str(block.text)
+    inner = getattr(getattr(block, "resource", None), "text", None)
+    return str(inner) if isinstance(inner, str) else f"[{block.type}, left out]"

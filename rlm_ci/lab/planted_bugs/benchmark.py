@@ -1,0 +1,250 @@
+"""Reviews of changes with planted bugs, beside the same model with one plain prompt.
+
+Each change is a repository of its own in a folder, and its review a process of its own. What is
+done stays there, so that a second run goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+
+from rlm_ci.errors import DamagedError, LimitError, RemoteError, UnavailableError
+from rlm_ci.lab.planted_bugs import environment, scoring
+from rlm_ci.lab.planted_bugs.recording import ANSWERS
+from rlm_ci.lab.planted_bugs.scoring import ArmTotals, CaseScore
+from rlm_ci.models import ModelRequest
+from rlm_ci.models.strict_json import read_object
+from rlm_ci.resources import loader
+from rlm_ci.system import files, process
+from rlm_ci.text.printable import count, printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.lab.planted_bugs.generate import ReviewCase
+    from rlm_ci.models.gateway import Gateway
+
+REVIEW, PLAIN = "review", "plain prompt"
+#: Seconds of one review, bytes of its report, tokens of the plain answer.
+_SECONDS = 4 * 3600
+_LIMIT = 64 << 20
+_ANSWER = 16_384
+_TEMPLATE = "prompts/bench-plain-review.md.j2"
+_BASE, _HEAD = "base", "head"
+#: The variable that names the file of a review's answers.
+_KEPT = "RLM_CI_MODELS_RECORDING"
+_GIT = {
+    "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_AUTHOR_NAME": "bench",
+    "GIT_AUTHOR_EMAIL": "bench@localhost", "GIT_COMMITTER_NAME": "bench",
+    "GIT_COMMITTER_EMAIL": "bench@localhost", "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
+    "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
+}  # fmt: skip
+
+
+class Reviewer(Value):
+    """How changes are reviewed: ``flags`` of ``rlm-ci review``, and the way to the same model.
+
+    ``gateway`` is given what the reviews have spent in USD, and the file that gets the answer;
+    ``budget_usd`` limits both together. ``played``: the answers are recorded.
+    """
+
+    flags: tuple[str, ...]
+    environ: Mapping[str, str]
+    gateway: Callable[[float, str], Gateway]
+    budget_usd: float | None = None
+    played: bool = False
+
+
+def write(case: ReviewCase, folder: str, environ: Mapping[str, str]) -> str:
+    """Make the repository of a change, if it is not there; its path. The tests stay outside."""
+    place = os.path.join(folder, case.id, "repository")
+    if os.path.lexists(os.path.join(place, ".git", "refs", "heads", _HEAD)):
+        return place
+    files.make_folder(place)
+    _git(place, environ, "init", "-q", "-b", _BASE)
+    for branch, tree in ((_BASE, case.base), (_HEAD, case.head)):
+        for path, content in tree.items():
+            full = os.path.join(place, path)
+            files.make_folder(os.path.dirname(full))
+            files.write(full, content)
+        _git(place, environ, "add", "-A")
+        _git(place, environ, "commit", "-q", "-m", f"The {branch}")
+        if branch == _BASE:
+            _git(place, environ, "checkout", "-q", "-b", "work")
+    environment.make(place, case.needs)
+    _git(place, environ, "branch", "-q", _HEAD)
+    for number, bug in enumerate(case.bugs, 1):
+        files.write(os.path.join(folder, case.id, f"test_bug_{number}.py"), bug.test.encode())
+    return place
+
+
+def _git(place: str, environ: Mapping[str, str], *words: str) -> bytes:
+    env = {**_GIT, "PATH": environ.get("PATH", os.defpath)}
+    ended = process.run(("git", "-C", place, *words), env=env, timeout=300, limit=_LIMIT)
+    if ended.returncode != 0:
+        why = printable(ended.stderr.decode("utf-8", "replace"))[-300:]
+        raise DamagedError(f"git {words[0]} failed: {why}", where=place, hint="use another folder")
+    return ended.stdout
+
+
+def carry_out(
+    cases: Iterable[ReviewCase], folder: str, reviewer: Reviewer, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Review each change both ways; the result, as JSON.
+
+    Raises LimitError at the budget, UnavailableError if a recording lacks an answer: without it the
+    figures would count what nobody was asked.
+    """
+    scores: dict[str, list[CaseScore]] = {REVIEW: [], PLAIN: []}
+    kinds: Counter[str] = Counter()
+    spent = 0.0
+    for case in cases:
+        say(f"reviewing {case.id}")
+        place = write(case, folder, reviewer.environ)
+        kinds.update(bug.kind for bug in case.bugs)
+        done = _reviewed(case, place, reviewer, spent)
+        spent += done.cost_usd or 0.0
+        plain = _asked(case, place, reviewer, spent)
+        scores[REVIEW].append(done)
+        scores[PLAIN].append(plain)
+        if reviewer.played and (why := done.error or plain.error):
+            raise UnavailableError(
+                f"the recorded answers do not fit {case.id}: {why}",
+                hint="play them with the version of rlm-ci that they were made with, or name a "
+                "model that answers",
+            )
+    return {
+        "schema_version": 1,
+        "kinds": dict(sorted(kinds.items())),
+        "arms": {arm: ArmTotals.of(some).to_dict() for arm, some in scores.items()},
+        "cases": {arm: [one.to_dict() for one in some] for arm, some in scores.items()},
+    }
+
+
+def _reviewed(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) -> CaseScore:
+    """The review of a change, which its folder has already or gets."""
+    path = os.path.join(os.path.dirname(place), "report.json")
+    data = files.read_or_none(path, _LIMIT)
+    why = ""
+    if data is None:
+        left = None if reviewer.budget_usd is None else reviewer.budget_usd - spent
+        if left is not None and left <= 0:
+            raise LimitError("the budget is spent", budget="budget_usd", hint="raise --budget-usd")
+        budget = () if left is None else ("--budget-usd", f"{left:.4f}")
+        words = ("review", "--repo", place, "--base", _BASE, "--head", _HEAD, "--format", "json")
+        argv = (sys.executable, "-I", "-m", "rlm_ci", *words, *reviewer.flags, *budget)
+        # Words about the change are no findings.
+        off = {"RLM_CI_REVIEW_DESCRIBE": "off"}
+        env = {**reviewer.environ, **off, _KEPT: _answers(place)}
+        ended = process.run(argv, env=env, timeout=_SECONDS, limit=_LIMIT)
+        data = ended.stdout
+        why = printable(ended.stderr.decode("utf-8", "replace"))[-300:]
+    try:
+        report = json.loads(data)
+    except ValueError:
+        return CaseScore(case.id, len(case.bugs), error=why or "there is no report")
+    usage = report["usage"]
+    failed = report["verdict"] in ("not_run", "incomplete")
+    if not failed:
+        files.write(path, data)
+    return scoring.scored(case.id, case.bugs, scoring.of_report(report)).replace(
+        calls=usage["calls"],
+        prompt_tokens=usage["prompt_tokens"],
+        completion_tokens=usage["completion_tokens"],
+        cost_usd=usage["cost_usd"],
+        error=report["verdict"] if failed else "",
+    )
+
+
+def _answers(place: str) -> str:
+    """The file of what was answered about a change."""
+    return os.path.join(os.path.dirname(place), ANSWERS)
+
+
+def _asked(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) -> CaseScore:
+    """The same change in one plain prompt."""
+    diff = _git(place, reviewer.environ, "diff", "-U10", _BASE, _HEAD).decode("utf-8", "replace")
+    prompt = loader.load_template(_TEMPLATE)({"diff": diff})
+    gateway = reviewer.gateway(spent, _answers(place))
+    request = ModelRequest(gateway.model, ({"role": "user", "content": prompt},), _ANSWER)
+    empty = CaseScore(case.id, len(case.bugs))
+    try:
+        said = gateway.complete(request, case.id)
+    except RemoteError as error:
+        return empty.replace(error=str(error))
+    usage = said.usage
+    cost = {} if said.cost is None else {"cost_usd": float(said.cost)}
+    used = {} if usage is None else {
+        "calls": 1, "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+    }  # fmt: skip
+    try:
+        claims = scoring.of_answer(read_object(said.text))
+    except ValueError as error:
+        return empty.replace(error=f"no answer in JSON: {error}", **used, **cost)
+    return scoring.scored(case.id, case.bugs, claims).replace(**used, **cost)
+
+
+# ── for people ──
+
+
+_ROWS = (
+    ("recall", "planted bugs found"), ("precision", "findings that are a planted bug"),
+    ("false_alarms_per_change", "false alarms a change"), ("proven_share", "findings proven"),
+    ("calls", "calls"), ("prompt_tokens", "prompt tokens"), ("completion_tokens", "answer tokens"),
+    ("cost_usd", "USD"), ("failed", "changes that failed"),
+)  # fmt: skip
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """The figures of both, side by side."""
+    arms: Mapping[str, Mapping[str, Any]] = result["arms"]
+    first = arms[REVIEW]
+    told = result["answers"]
+    bugs = f"{count(first['bugs'], 'bug')} of {count(len(result['kinds']), 'kind')}"
+    lines = [*([told["note"], ""] if told["recorded"] else [])]
+    lines += [f"{count(first['changes'], 'change')} with {bugs}", ""]
+    lines.append(f"{'':<34}" + "".join(f"{arm:>16}" for arm in arms))
+    for name, label in _ROWS:
+        shown = (_shown(name, arm[name]) for arm in arms.values())
+        lines.append(f"{label:<34}" + "".join(f"{text:>16}" for text in shown))
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _shown(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name in ("recall", "precision", "proven_share"):
+        return f"{100 * value:.0f} %"
+    return f"{value:,.4f}" if name == "cost_usd" else f"{value:,}"
+
+
+def outline(cases: Iterable[ReviewCase]) -> dict[str, Any]:
+    """What the changes are, without a model."""
+    rows: Sequence[ReviewCase] = list(cases)
+    kinds = Counter(bug.kind for one in rows for bug in one.bugs)
+    return {
+        "changes": [
+            {"id": one.id, "bugs": [bug.kind for bug in one.bugs], "harmless": one.harmless}
+            for one in rows
+        ],
+        "kinds": dict(sorted(kinds.items())),
+    }
+
+
+def changes(told: Mapping[str, Any]) -> str:
+    """The changes, a line each."""
+    rows = [
+        f"{one['id']:<28}{', '.join(one['bugs']) or 'no bug'}; "
+        f"{count(one['harmless'], 'harmless edit')}\n"
+        for one in told["changes"]
+    ]
+    bugs = sum(told["kinds"].values())
+    kinds = count(len(told["kinds"]), "kind")
+    return "".join(rows) + f"{count(len(rows), 'change')}, {count(bugs, 'bug')} of {kinds}\n"

@@ -1,0 +1,199 @@
+"""The options of an episode: those that its run began with, else what the settings say now."""
+
+from __future__ import annotations
+
+import os
+import secrets
+
+from rlm_ci.environments.names import CODING, REPL, environment_of
+from rlm_ci.environments.repl.pool import Sessions
+from rlm_ci.environments.rewards import RLMRewardProfile
+from rlm_ci.errors import ConfigError
+from rlm_ci.judge.options import models_of
+from rlm_ci.lab import frameworks
+from rlm_ci.lab.chat import ChatSession
+from rlm_ci.lab.episodes.options import EpisodeOptions
+from rlm_ci.models.gateway import provider_of, require_endpoint
+from rlm_ci.pipelines.agreed_context import agreed_context
+from rlm_ci.sandbox import choose
+from rlm_ci.text.printable import printable
+from rlm_ci.validators import detect
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from rlm_ci.lab.connectors import ConnectorModel
+    from rlm_ci.lab.episodes.code_runs import Interpreter
+    from rlm_ci.lab.event_bus import RLMEventBus
+    from rlm_ci.lab.mcp.tools import McpServers
+    from rlm_ci.lab.observability import RLMObservability
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.job import PipelineJob
+    from rlm_ci.runs.run import Run
+    from rlm_ci.sandbox.job import Sandbox
+
+#: The place of code that an engine of the caller runs.
+ENGINE = "engine"
+
+
+class EpisodeCaller(Value):
+    """What a Python program brings: a model, an interpreter, who follows the events, rewards.
+
+    ``servers`` are the MCP servers of the user.
+    """
+
+    model: ConnectorModel | None = None
+    interpreter: Interpreter | None = None
+    bus: RLMEventBus | None = None
+    observability: RLMObservability | None = None
+    profile: RLMRewardProfile = RLMRewardProfile()
+    max_parallelism: int | None = None
+    servers: McpServers | None = None
+
+
+class EpisodeTerms:
+    """Agrees on the options of one run."""
+
+    def __init__(self, work: PipelineJob, run: Run, record: Record, caller: EpisodeCaller) -> None:
+        self._work = work
+        self._settings = work.settings
+        self._run = run
+        self._record = record
+        self._caller = caller
+        self.sessions = Sessions(
+            work.settings.sandbox, work.settings.environ, replay=bool(work.replay)
+        )
+
+    def agree(self, task: str) -> EpisodeOptions:
+        """The options of the run: those of its record, else what the settings say now."""
+
+        def produce() -> Mapping[str, Any]:
+            settings, repository, caller = self._settings, self._work.repository, self._caller
+            told = settings.episode
+            environment_of(told.environment, settings.sources["episode.environment"])
+            if caller.model is None:
+                require_endpoint(models_of(settings), "set one of them")
+                self._require_provider()
+            kind = environment_of(told.environment)
+            framework = self._framework()
+            if kind == REPL and told.branch_width > 1:
+                raise ConfigError(
+                    "a REPL cannot try branches: its code asks models",
+                    where=settings.sources["episode.branch_width"],
+                    hint="leave --branch-width out, or use another environment",
+                )
+            sandbox, isolated = self._place(kind)
+            model = settings.model or (caller.model.model if caller.model else "")
+            seconds = told.time_budget_seconds
+            return EpisodeOptions(
+                task=task,
+                environment=told.environment,
+                model=model,
+                provider=caller.model.name if caller.model else provider_of(models_of(settings)),
+                # None outside of git and before the first commit.
+                head=repository.head_commit() if repository.git_dir else None,
+                max_steps=told.max_steps,
+                exec_timeout=told.exec_timeout,
+                branch_width=told.branch_width,
+                framework=framework,
+                max_depth=told.max_depth,
+                max_children=told.max_children_per_step,
+                parallelism=told.parallelism,
+                max_minutes=None if seconds is None else seconds / 60,
+                **agreed_context(self._work, model, caller.model).terms(),
+                sandbox=sandbox,
+                isolated=isolated,
+                rewards=caller.profile.to_dict(),
+                sub_model=told.sub_model,
+                engine=caller.interpreter is not None and kind != REPL,
+                validator=self._validator() if kind == CODING else None,
+                mark=secrets.token_hex(8),
+                session=self._session_so_far(),
+                mcp=self._mcp_tools(kind),
+            ).to_dict()
+
+        return self._record.shaped(
+            "terms", "start", {}, produce, lambda told: EpisodeOptions(**told)
+        )
+
+    def _place(self, kind: str) -> tuple[str, bool]:
+        """Where code runs, and whether it is isolated there."""
+        if kind == REPL:
+            pool = self.sessions.pool()
+            return pool.name, pool.isolated
+        if self._caller.interpreter is not None and kind != CODING:
+            return ENGINE, False
+        place = self.sandbox()
+        return place.name, place.isolated
+
+    def _framework(self) -> str | None:
+        """The framework, which is installed. Raises ConfigError, UnavailableError."""
+        told, source = self._settings.episode, self._settings.sources["episode.framework"]
+        if told.framework in (None, "native"):
+            return None
+        name = frameworks.require(told.framework, source)
+        if told.branch_width > 1 or environment_of(told.environment) == REPL:
+            what = "best of N" if told.branch_width > 1 else "the REPL"
+            raise ConfigError(
+                f"a framework has its own loop, and {what} needs ours",
+                where=source,
+                hint="leave --framework out",
+            )
+        return name
+
+    def _mcp_tools(self, kind: str) -> list[dict[str, Any]]:
+        """The tools of the MCP servers. Raises ConfigError, UnavailableError."""
+        servers = self._caller.servers
+        if servers is None:
+            return []
+        if kind == REPL:
+            raise ConfigError(
+                "the code of a REPL has no tools of MCP servers",
+                where=self._settings.sources["episode.mcp_config"],
+                hint="leave --mcp-config out, or use another environment",
+            )
+        self._work.progress.step("starting the MCP servers")
+        return servers.listed()
+
+    def _require_provider(self) -> None:
+        """Raise ConfigError where sub-calls are to go to another provider than the endpoint."""
+        settings = self._settings
+        wanted, now = settings.episode.sub_provider, provider_of(models_of(settings))
+        if wanted not in (None, now):
+            raise ConfigError(
+                f"there is no provider {printable(wanted)[:80]!r} here",
+                where=settings.sources["episode.sub_provider"],
+                hint=f"known: {now}, that of the endpoint; --sub-model names a model there",
+            )
+
+    def _validator(self) -> str | None:
+        """The command of the tests, None where none is found."""
+        wanted = self._settings.loop.validator
+        try:
+            found = detect.select(wanted, detect.detect(self._work.repository.root))
+        except detect.NoValidatorError as error:
+            self._work.progress.say(f"run_tests is not there: {error.what}; {error.hint}")
+            return None
+        return found.command.text if found.command else None
+
+    def sandbox(self) -> Sandbox:
+        return choose(self._settings.sandbox, self._settings.environ)
+
+    def session(self, session_id: str) -> ChatSession:
+        task = os.path.dirname(os.path.dirname(self._run.path))
+        return ChatSession(task, session_id)
+
+    def _session_so_far(self) -> Mapping[str, Any] | None:
+        session_id = self._settings.chat.session_id
+        if session_id is None:
+            return None
+        record = self.session(session_id).read() or {"histories": [], "compacted_summaries": []}
+        return {
+            "id": session_id,
+            "history": record["histories"],
+            "summaries": record["compacted_summaries"],
+            "takes_words": True,
+        }

@@ -1,0 +1,219 @@
+"""The trajectories on disk: of our own runs, and of the folders that rlm-code left behind.
+
+Those are read only. The id of a run comes from callers: it is looked up, and never a path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from rlm_ci.errors import UsageError
+from rlm_ci.lab.episodes import trajectory
+from rlm_ci.pipelines.definition import EPISODE
+from rlm_ci.runs import is_task_id, request
+from rlm_ci.runs.find import LATEST
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from rlm_ci.pipelines.stored_runs import StoredRuns
+
+#: Where rlm-code keeps its runs, now and in earlier versions.
+LEGACY = (".rlm_code/rlm/runs", ".dspy_code/rlm/runs")
+_ENDING = ".jsonl"
+_PREVIEW = 260
+#: Numbers beyond this are no rewards.
+_HIGHEST = 1 << 53
+_CHILDREN = "children"
+
+
+class StoredTrajectory(Value):
+    """A trajectory: ``folder`` is that of a run of ours, "" for a file of rlm-code."""
+
+    run_id: str
+    path: str
+    folder: str = ""
+
+    def lines(self) -> list[dict[str, Any]]:
+        return list(trajectory.read(self.path))
+
+    def children(self) -> list[StoredTrajectory]:
+        """Those that it delegated to, in their order."""
+        if not self.folder:
+            return []
+        names = _names(os.path.join(self.folder, "rlm", _CHILDREN))
+        below = [name for name in names if name.startswith(f"{self.run_id}.")]
+        own = [name for name in below if name[len(self.run_id) :].count(".") == 2]
+        return [_child(self.folder, name) for name in sorted(own, key=_order)]
+
+
+class Trajectories:
+    """All of a repository: those of ``runs``, and those in the folders ``others``."""
+
+    def __init__(self, runs: StoredRuns, others: tuple[str, ...]) -> None:
+        self._runs = runs
+        self._others = others
+
+    def recent(self, *, replays: bool = False) -> Iterator[StoredTrajectory]:
+        """The newest first; those of rlm-code come after ours. ``replays`` are of other runs."""
+        for entry in self._runs.entries():
+            if entry.manifest is not None and entry.run.pipeline_id == EPISODE:
+                if not (replays or request.is_kept(entry.path)):
+                    continue
+                path = os.path.join(entry.path, "rlm", trajectory.NAME)
+                if os.path.isfile(path):
+                    yield StoredTrajectory(entry.run_id, path, entry.path)
+        found = [(folder, name) for folder in self._others for name in _names(folder)]
+        for folder, name in sorted(found, key=lambda one: one[1], reverse=True):
+            yield StoredTrajectory(name, os.path.join(folder, f"{name}{_ENDING}"))
+
+    def find(self, run_id: str | None) -> StoredTrajectory | None:
+        """That of ``run_id``, which may be a child's; of the latest run for None."""
+        if run_id in (None, LATEST):
+            return next(self.recent(), None)
+        if not is_task_id(str(run_id)):
+            return None
+        root = run_id.partition(".")[0]
+        for one in self.recent(replays=True):
+            if one.run_id == run_id:
+                return one
+            if one.folder and one.run_id == root:
+                child = _child(one.folder, run_id)
+                return child if os.path.isfile(child.path) else None
+        return None
+
+    def require(self, run_id: str | None) -> StoredTrajectory:
+        """As ``find``. Raises UsageError for an unknown one."""
+        found = self.find(run_id)
+        if found is None:
+            what = "there is no episode yet" if run_id is None else "there is no such episode"
+            raise UsageError(
+                what,
+                where=printable(str(run_id))[:80],
+                hint="name an episode: list_runs() or rlm-ci list has the ids",
+            )
+        return found
+
+
+def status(found: StoredTrajectory) -> dict[str, Any] | None:
+    """A summary of one episode; None for a file without a line."""
+    lines = found.lines()
+    if not lines:
+        return None
+    final = _final(lines)
+    first, last = lines[0], final or lines[-1]
+    return {
+        "run_id": found.run_id,
+        "path": found.path,
+        "steps": final.get("steps", sum(one.get("type") == "step" for one in lines)),
+        "completed": bool(final.get("completed", False)),
+        "cancelled": bool(final.get("cancelled", False)),
+        "total_reward": _number(final.get("total_reward")),
+        "environment": str(last.get("environment", "unknown")),
+        "framework": str(last.get("framework", "native")),
+        "task": str(last.get("task", "")),
+        "started_at": str(first.get("timestamp", "")),
+        "finished_at": str(last.get("timestamp", "")),
+        "usage": _table(final.get("usage")),
+    }
+
+
+def picture(
+    found: StoredTrajectory, *, include_children: bool, max_depth: int, depth: int = 0
+) -> dict[str, Any]:
+    """An episode for a viewer: what it did step by step, and its children, nested."""
+    lines = found.lines()
+    steps = [one for one in lines if one.get("type") == "step"]
+    final = _final(lines)
+    timeline = list(_timeline(steps))
+    counts = Counter(one["action"] for one in timeline)
+    children = []
+    if include_children and depth < max_depth:
+        children = [
+            picture(one, include_children=True, max_depth=max_depth, depth=depth + 1)
+            for one in found.children()
+        ]
+    return {
+        **(status(found) or {"run_id": found.run_id, "path": found.path}),
+        "run_path": found.path,
+        "depth": depth,
+        "step_count": len(steps),
+        "final_response_preview": _preview(final.get("final_response")),
+        "action_counts": dict(sorted(counts.items())),
+        "timeline": timeline,
+        "reward_curve": [
+            {key: one[key] for key in ("step", "reward", "cumulative_reward")} for one in timeline
+        ],
+        "failures": [
+            {key: one[key] for key in ("step", "action", "error")}
+            for one in timeline
+            if "error" in one
+        ],
+        "child_refs": [one.run_id for one in found.children()],
+        "children": children,
+    }
+
+
+def _timeline(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    total = 0.0
+    for step in steps:
+        action, seen = _table(step.get("action")), _table(step.get("observation"))
+        reward = _number(step.get("reward"))
+        total = round(total + reward, 6)
+        entry = {
+            "step": step.get("step"),
+            "timestamp": str(step.get("timestamp", "")),
+            "action": str(action.get("action", "unknown")),
+            "reward": reward,
+            "cumulative_reward": total,
+            "success": seen.get("success"),
+            "planner_preview": _preview(step.get("planner_raw")),
+            "code_preview": _preview(action.get("code")),
+            "output_preview": _preview(seen.get("text", seen.get("stdout"))),
+        }
+        if seen.get("success") is False or seen.get("error"):
+            entry["error"] = _preview(seen.get("error") or seen.get("text") or seen.get("stderr"))
+        yield entry
+
+
+def _final(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    return next((one for one in reversed(lines) if one.get("type") == "final"), {})
+
+
+def _names(folder: str) -> list[str]:
+    """The ids of the trajectories in a folder; links are left out."""
+    try:
+        with os.scandir(folder) as found:
+            names = [one.name for one in found if one.is_file(follow_symlinks=False)]
+    except OSError:
+        return []
+    ids = (name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
+    return [name for name in ids if is_task_id(name)]
+
+
+def _child(folder: str, run_id: str) -> StoredTrajectory:
+    path = os.path.join(folder, "rlm", _CHILDREN, f"{run_id}{_ENDING}")
+    return StoredTrajectory(run_id, path, folder)
+
+
+def _order(run_id: str) -> list[tuple[int, str]]:
+    """Sorts 2 before 10."""
+    return [(int(one) if one.isdigit() else 0, one) for one in run_id.split(".")]
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and abs(value) < _HIGHEST else 0.0
+
+
+def _preview(value: object) -> str:
+    text = " ".join(str(value or "").split())
+    return text if len(text) <= _PREVIEW else f"{text[:_PREVIEW]}…"
