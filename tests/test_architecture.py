@@ -79,6 +79,7 @@ HOMES = {
     "yaml": "lab/bench/packs/documents.py",
     "distributed": "recursion/dask_pool.py",
     "rich": "console/live_screen.py",
+    "shtab": "cli/commands/completion.py",
     "dspy": "lab/frameworks/dspy.py",
     "pydantic_ai": "lab/frameworks/pydantic_ai.py",
     "google": "lab/frameworks/google_adk.py",
