@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: A longer needle is left to Python: the faster engine is quadratic on hostile texts.
 _LONG = 256
+#: The least blocks of a process: sources below 256 MB take one, which is fast enough.
+_BLOCKS = 8
 
 
 class NeedleMatches(Value):
@@ -77,8 +79,7 @@ def search(
         descriptor, name, ChunkLayout(size, target, overlap), wanted, top_k=top_k,
         engine=engine or stringzilla.engine() or PLAIN, grain=grain or BlockSizes(),
     )  # fmt: skip
-    # A process takes a millisecond to start: give it a block or two.
-    several = min(processes(workers), scan.blocks // 2)
+    several = min(processes(workers), scan.blocks // _BLOCKS)
     for result in share(scan.blocks, scan.scan, scan.result, several):
         scan.merge(result)
     found = {tally.needle: _matches(tally) for tally in scan.tallies}

@@ -67,13 +67,13 @@ opened = sorted(os.listdir("/proc/self/fd"))
 needles = [b"a", b"aa", b"abab", b"ba", b"aab" * 9, b"A" * 100, b"zz", b"b", b"aa"]
 for turn in range(30):
     parts = [some.choice([b"ab", b"a" * some.randrange(900), b"aab", b"b"]) for _ in range(999)]
-    source = b"".join(some.choices(parts, k=9)) if turn % 3 else b"a" * some.randrange(4000)
+    source = b"".join(some.choices(parts, k=20)) if turn % 3 else b"a" * some.randrange(4000)
     alone.truncate(0)
     os.pwrite(alone.fileno(), source, 0)
     target = some.randrange(2, 300)
     how = dict(target=target, overlap=some.randrange(target), top_k=some.randrange(30),
                engine=some.choice([PLAIN, None]),
-               grain=BlockSizes(some.randrange(1, 200), some.randrange(1, 400)))
+               grain=BlockSizes(some.randrange(1, 200), some.randrange(1, 200)))
     one = search(alone.fileno(), len(source), needles, workers=1, **how)
     before = len(forks)
     three = search(alone.fileno(), len(source), needles, workers=3, **how)
