@@ -303,7 +303,7 @@ class RLMRunner:
         return reference_log.write(self._trajectories().require(run_id), str(path))
 
     def _trajectories(self) -> Trajectories:
-        folders = [os.path.join(self.workdir, *one.split("/")) for one in trajectories.LEGACY]
+        folders = [os.path.join(self.workdir, trajectories.RLM_CODE)]
         if self._run_dir is not None:
             folders.append(os.path.abspath(self._run_dir))
         return Trajectories(stored_runs.StoredRuns(self._settings({})), tuple(folders))
@@ -416,10 +416,8 @@ class RLMRunner:
     def list_benchmark_runs(self, limit: int = 20) -> list[dict[str, Any]]:
         """Summaries of the newest benchmarks without their cases; those of rlm-code come last."""
         found = [one.outline() for one in self._benchmarks()]
-        for legacy in trajectories.LEGACY:
-            folder = os.path.join(self.workdir, *legacy.split("/")[:-1], "benchmarks")
-            found += summary.of_rlm_code(folder)
-        return found[:limit]
+        folder = os.path.join(self.workdir, os.path.dirname(trajectories.RLM_CODE), "benchmarks")
+        return [*found, *summary.of_rlm_code(folder)][:limit]
 
     def _benchmarks(self) -> list[summary.StoredBenchmark]:
         return summary.of_store(stored_runs.StoredRuns(self._settings({})).store)

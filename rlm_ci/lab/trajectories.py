@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.pipelines.stored_runs import StoredRuns
 
-#: Where rlm-code keeps its runs, now and in earlier versions.
-LEGACY = (".rlm_code/rlm/runs", ".dspy_code/rlm/runs")
+#: Where rlm-code keeps its runs.
+RLM_CODE = os.path.join(".rlm_code", "rlm", "runs")
 _ENDING = ".jsonl"
 _PREVIEW = 260
 #: Numbers beyond this are no rewards.

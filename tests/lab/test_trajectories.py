@@ -85,7 +85,7 @@ def test_a_cycle_is_told_and_the_task_is_not_run_again(tmp_path: Path) -> None:
 
 
 def test_runs_of_rlm_code_are_read_and_ids_are_no_paths(tmp_path: Path) -> None:
-    folder = tmp_path / ".dspy_code" / "rlm" / "runs"
+    folder = tmp_path / ".rlm_code" / "rlm" / "runs"
     folder.mkdir(parents=True)
     step = {"type": "step", "step": 1, "action": {"action": "run_python", "code": "1/0"},
             "observation": {"success": False, "stderr": "ZeroDivisionError"}, "reward": -0.2,

@@ -64,7 +64,7 @@ def run(arguments: Arguments) -> int:
             hint=f"one of {', '.join(_SHELLS)}",
         )
     output = output_of(Settings(ROWS, arguments.flags)).require_text("completion")
-    output.emit(shtab.complete(_parser(), shell=shell) + "\n")
+    output.emit(shtab.complete(_parser(), shell) + "\n")
     return errors.OK
 
 

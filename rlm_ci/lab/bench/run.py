@@ -426,7 +426,4 @@ def _counters(ended: CaseRun, options: BenchOptions, *, has_servers: bool) -> di
         "harness_tool_calls": len(actions),
         "mcp_tool_calls": sum(str(name).startswith(MCP) for name in actions),
         "codemode_chain_calls": programs if is_codemode else 0,
-        "codemode_search_calls": 0,
-        "codemode_discovery_calls": 0,
-        "codemode_guardrail_blocked": False,
     }
