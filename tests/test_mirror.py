@@ -54,6 +54,7 @@ SHOWN_BY = {
     "pipelines/budget_increase": "fix/test_run_raised_budget.py",
     "pipelines/job": "cli/commands/test_start.py",
     "pipelines/load": "cli/commands/test_start.py",
+    "pipelines/verb_job": "fix/test_run.py",
     "pipelines/repository/attempt": "cli/commands/test_review.py",
     "pipelines/repository/job": "cli/commands/test_review.py",
     "pipelines/repository/scope": "recursion/corpus/test_corpus.py",

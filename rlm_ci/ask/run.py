@@ -15,17 +15,18 @@ from rlm_ci.environments.symbolic.iteration import counted_in
 from rlm_ci.environments.symbolic.loop import Question
 from rlm_ci.environments.symbolic.model_access import ModelAccess
 from rlm_ci.environments.symbolic.planner.plan import PlanLimits
-from rlm_ci.environments.symbolic.planner.planner import Planner
+from rlm_ci.environments.symbolic.planner.planner import BadPlanError, Planner
 from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
 from rlm_ci.environments.symbolic.subcalls import Subcalls
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge.options import models_of
-from rlm_ci.models.gateway import Gateway, provider_of, require_endpoint
+from rlm_ci.models.gateway import provider_of, require_endpoint
 from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.run_context import RunContext
 from rlm_ci.report.findings import Subject
+from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable_file
 from rlm_ci.values import Value
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from rlm_ci.environments.symbolic.iteration import Iteration
     from rlm_ci.environments.symbolic.loop import AskEnd
     from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan
+    from rlm_ci.errors import RlmCiError
+    from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.agreed_context import AgreedContext
     from rlm_ci.pipelines.job import Mode, PipelineJob
@@ -118,7 +121,13 @@ class AskRun(Attempt):
             work.settings.sandbox, work.settings.environ, replay=bool(work.replay)
         )
 
-    def _work(self) -> tuple[FinalState, Report]:
+    def _failed(self, error: RlmCiError) -> Report:
+        report = super()._failed(error)
+        if isinstance(error, BadPlanError):
+            self.detail = PAUSED  # another attempt or model may give a better plan
+        return report
+
+    def _solve(self) -> tuple[FinalState, Report]:
         with self._kept.open(self._goal, required=self._required) as context:
             options = self._options()
             if options.environment == report.REPL:
@@ -181,17 +190,8 @@ class AskRun(Attempt):
     # ── the question, and its end ──
 
     def _gateway(self, options: AskOptions) -> Gateway:
-        return Gateway(
-            models_of(self._all.settings),
-            self._record,
-            self._clock,
-            model=options.model,
-            max_minutes=options.max_minutes,
-            provider=options.provider,
-            replay=bool(self._all.replay),
-            others=options.subcall_models,
-            tell=self._all.progress.step,
-        )
+        others = options.subcall_models
+        return self._gateway_to(options.model, options.provider, options.max_minutes, others=others)
 
     def _compute(self, options: AskOptions, context: Context) -> AskEnd:
         """Let a model answer by code."""

@@ -11,7 +11,6 @@ from rlm_ci.agents.autofix import AutofixAgent
 from rlm_ci.agents.builtin import BuiltinAgent
 from rlm_ci.agents.external import ExternalAgent
 from rlm_ci.environments.turn_loop import TurnLimits
-from rlm_ci.models.gateway import Gateway
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator
 from rlm_ci.values import Value
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from rlm_ci.agents.agent import Agent, Assignment
     from rlm_ci.environments.coding.tools import Services
     from rlm_ci.fix.options import FixContext, FixOptions
-    from rlm_ci.models.gateway import ModelOptions
+    from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record
     from rlm_ci.runs import Fact
     from rlm_ci.workspace.sandboxed_commands import SandboxedCommands
@@ -62,30 +61,6 @@ def validator_of(
         mark=options.mark,
         trust_exit_code=options.trust_exit_code,
         text=commands.text,
-    )
-
-
-def gateway_of(
-    context: FixContext,
-    models: ModelOptions,
-    record: Record,
-    *,
-    replay: bool,
-    tell: Callable[[str], None],
-) -> Gateway | None:
-    """The way to the model of agent, analyses and review, if any of them asks one."""
-    options = context.options
-    if not options.asks_model:
-        return None
-    return Gateway(
-        models,
-        record,
-        context.clock,
-        model=options.model,
-        max_minutes=options.max_minutes,
-        provider=options.provider,
-        replay=replay,
-        tell=tell,
     )
 
 

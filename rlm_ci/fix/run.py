@@ -20,7 +20,7 @@ from rlm_ci.fix.gates.options import agreed_gates
 from rlm_ci.fix.handover import Handover
 from rlm_ci.fix.loop import FixEnd, ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
-from rlm_ci.fix.participants import AgentOptions, RecordedAgent, agent_of, gateway_of, validator_of
+from rlm_ci.fix.participants import AgentOptions, RecordedAgent, agent_of, validator_of
 from rlm_ci.fix.rlms.before_turn import AnalysisFailedError
 from rlm_ci.fix.rlms.of_run import agreed, analyses_of
 from rlm_ci.fix.roles import Roles
@@ -82,19 +82,17 @@ class _NotAppliedError(StorageError):
 class FixRun(Attempt):
     """Fix until green; see ``loop``. ``review`` makes the gate that asks a model."""
 
-    told_ends = (*BUDGETS, NO_CHANGE, BLOCKED, PAUSED)
+    detailed_ends = (*BUDGETS, NO_CHANGE, BLOCKED, PAUSED)
     paused_ends = (FAILED,)
     review: MakeGate | None = None
 
     def __init__(self, work: PipelineJob, run: Run, goal: str, record: Record, mode: Mode) -> None:
         super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
-        #: Where in the run its result is landed: once for each time that it has ended.
-        self._end = "end"
         #: What the agent used of what rlm-ci does not see.
         self._used: Mapping[str, float | None] = {}
         self._analyses: Analyses | None = None
 
-    def _work(self) -> tuple[FinalState, Report]:
+    def _solve(self) -> tuple[FinalState, Report]:
         settings, run = self._all.settings, self._run
         root = self._all.repository.root
         place: Sandbox = ReplaySandbox()
@@ -187,9 +185,7 @@ class FixRun(Attempt):
 
     def _raised(self, options: FixOptions) -> FixOptions:
         """The options, with the budgets that the run was given since."""
-        number, more = budget_increase.carried(self._record, self._all.more)
-        self._end = f"end-{number + 1}" if number else "end"
-        budget_increase.apply(self._all.settings, more)
+        more = self._increased()
         return options.replace(**{name: more[name] for name in options.budgets if name in more})
 
     def _agent_name(self) -> str:
@@ -248,8 +244,9 @@ class FixRun(Attempt):
             self._run.shown,
         )
         judge = ResultJudge(context)
-        models, tell = models_of(self._all.settings), progress.step
-        gateway = gateway_of(context, models, self._record, replay=bool(replay), tell=tell)
+        gateway = None
+        if options.asks_model:
+            gateway = self._gateway_to(options.model or "", options.provider, options.max_minutes)
         self._analyses = analyses_of(self._all, self._run, self._record, context, gateway)
         handover = Handover(self._run.path_of)
         agent = agent_of(
@@ -409,8 +406,10 @@ class FixRun(Attempt):
             _tell_undone(landed.undone)
             return {"wanted": True, "reason": ""} if landed.done else left(landed.reason)
 
+        # Once for each time that the run has ended.
+        place = f"end-{self._increases + 1}" if self._increases else "end"
         try:
-            told = self._record.fact("landed", self._end, {"tree": tree}, produce)
+            told = self._record.fact("landed", place, {"tree": tree}, produce)
         except StorageError as error:
             if not self._all.replay:
                 raise

@@ -7,7 +7,6 @@ import os
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from rlm_ci.console.failures import failure
 from rlm_ci.environments.delegation import ChildSlots, ChildTask, Delegation
 from rlm_ci.environments.names import CODING, REPL, environment_of
 from rlm_ci.environments.repl.host.model_functions import fingerprint
@@ -15,7 +14,6 @@ from rlm_ci.environments.repl.host.options import ReplServices
 from rlm_ci.environments.repl.host.run_files import RunFiles
 from rlm_ci.environments.turn_loop import ask_shortened
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
-from rlm_ci.judge.options import models_of
 from rlm_ci.lab.chat import CompactionRules
 from rlm_ci.lab.episodes import report
 from rlm_ci.lab.episodes.code_runs import SandboxedPython
@@ -28,13 +26,12 @@ from rlm_ci.lab.observability import RLMObservability
 from rlm_ci.lab.terms import EpisodeTerms
 from rlm_ci.models import ModelRequest
 from rlm_ci.models.context_length import ContextFit
-from rlm_ci.models.gateway import Gateway
 from rlm_ci.pipelines import budget_increase
 from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.definition import EPISODE_RESULT
 from rlm_ci.pipelines.run_context import RunContext
-from rlm_ci.report.findings import Part, Report, Severity, Subject
-from rlm_ci.runs.manifest import timestamp
+from rlm_ci.report.findings import Report, Subject
+from rlm_ci.runs.manifest import BUDGETS, timestamp
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable_file
 from rlm_ci.workspace.apply import staging
@@ -46,11 +43,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.context.context import Context
-    from rlm_ci.errors import RlmCiError
     from rlm_ci.lab.episodes.code_runs import Interpreter
     from rlm_ci.lab.episodes.node import EpisodeEnd
     from rlm_ci.lab.episodes.options import EpisodeOptions
     from rlm_ci.lab.terms import EpisodeCaller
+    from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.job import PipelineJob
     from rlm_ci.runs.run import Run
@@ -65,31 +62,27 @@ _UNLIMITED = 1 << 20
 class EpisodeAttempt(RunAttempt):
     """One process's attempt at an episode."""
 
-    def __init__(self, work: PipelineJob, run: Run, record: Record, caller: EpisodeCaller) -> None:
+    part = report.PART
+
+    def __init__(
+        self, work: PipelineJob, run: Run, task: str, record: Record, caller: EpisodeCaller
+    ) -> None:
         super().__init__(work, run, record)
+        self._task = task
         if caller.model is not None:
             model = caller.model.with_sub_provider(work.settings.episode.sub_provider)
             caller = caller.replace(model=model)
         self._caller = caller
         self._bus = caller.bus or RLMEventBus()
         self._terms = EpisodeTerms(work, run, record, caller)
-        self.error: RlmCiError | None = None
         self.end: EpisodeEnd | None = None
-        self.goes_on = False
 
-    def carry_out(self, task: str) -> Report:
-        """The report; ``error`` has any exception, also of a bug."""
-        is_under_way = self._record.find("terms", "start", {}) is not None
-        try:
-            with self._observed():
-                made = self._work(task)
-        except Exception as error:  # noqa: BLE001 - the report has any error
-            self.error = failure(error, self._run.path, self._run.redactor.text)
-            # Another endpoint or settings may mend it.
-            self.goes_on = is_under_way and isinstance(self.error, ConfigError)
-            part = Part.from_error(report.PART, self.error)
-            made = Report(Subject(), Severity.HIGH, (part,), usage=self._usage())
-        return self._run.redactor.report(made.replace(run_id=self._run.id))
+    def _work(self) -> Report:
+        with self._observed():
+            made = self._solve()
+        if self.end is not None and self.end.budget in BUDGETS:
+            self.detail = self.end.budget
+        return made
 
     @contextmanager
     def _observed(self) -> Iterator[None]:
@@ -107,8 +100,8 @@ class EpisodeAttempt(RunAttempt):
             end()
             sinks.flush()
 
-    def _work(self, task: str) -> Report:
-        options = self._terms.agree(task)
+    def _solve(self) -> Report:
+        options = self._terms.agree(self._task)
         max_steps, max_minutes = self._raised(options)
         self._run.set_sandbox(options.sandbox)
         budget_increase.keep(self._record, self._all.more)
@@ -166,8 +159,7 @@ class EpisodeAttempt(RunAttempt):
 
     def _raised(self, options: EpisodeOptions) -> tuple[int, float | None]:
         """The steps and minutes, with what the run was given since; a prompt tells the first."""
-        _, more = budget_increase.carried(self._record, self._all.more)
-        budget_increase.apply(self._all.settings, more)
+        more = self._increased()
         steps = more.get("max_iterations", options.max_steps)
         return int(_UNLIMITED if steps is None else steps), more.get(
             "max_minutes", options.max_minutes
@@ -177,17 +169,9 @@ class EpisodeAttempt(RunAttempt):
 
     def _gateway(self, options: EpisodeOptions, max_minutes: float | None) -> Gateway:
         self._all.progress.left = lambda: self._left(max_minutes, metered=True)
-        return Gateway(
-            models_of(self._all.settings),
-            self._record,
-            self._clock,
-            model=options.model,
-            max_minutes=max_minutes,
-            provider=options.provider,
-            replay=bool(self._all.replay),
-            connector=self._caller.model,
-            others=(options.sub_model,),
-            tell=self._all.progress.step,
+        connector, others = self._caller.model, (options.sub_model,)
+        return self._gateway_to(
+            options.model, options.provider, max_minutes, connector=connector, others=others
         )
 
     def _context(self, options: EpisodeOptions) -> Context | None:

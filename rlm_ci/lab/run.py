@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from rlm_ci.errors import UsageError
-from rlm_ci.judge.options import output_of
 from rlm_ci.lab.attempt import EpisodeAttempt
 from rlm_ci.lab.mcp import configuration
 from rlm_ci.lab.mcp.tools import McpServers
 from rlm_ci.lab.terms import EpisodeCaller
 from rlm_ci.pipelines import load
-from rlm_ci.pipelines.job import PipelineJob, without_runs
+from rlm_ci.pipelines.job import without_runs
+from rlm_ci.pipelines.verb_job import VerbJob
 from rlm_ci.runs.cancel import MARK, end_leftovers
-from rlm_ci.runs.manifest import BUDGETS, PAUSED
-from rlm_ci.system import files, process
+from rlm_ci.system import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from rlm_ci.config.settings import Settings
@@ -23,52 +23,48 @@ if TYPE_CHECKING:
     from rlm_ci.git.repository import Repository
     from rlm_ci.lab.episodes.node import EpisodeEnd
     from rlm_ci.lab.mcp.configuration import McpProgram
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.attempt import RunAttempt
     from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.runs.run import Run
 
 
-class EpisodeJob(PipelineJob):
+class EpisodeJob(VerbJob):
     """The pipeline ``run``. ``caller`` is empty for a command line; ``end`` is set at the end."""
 
     def __init__(self, *args: Any, caller: EpisodeCaller | None = None, **more: Any) -> None:
         super().__init__(*args, **more)
         self.caller = caller or EpisodeCaller()
         self.end: EpisodeEnd | None = None
+        #: The MCP servers that the user has named.
+        self._programs: tuple[McpProgram, ...] = ()
 
-    def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
-        """The exit code, and a line about the end. Raises RlmCiError, once it is stored."""
+    def prepare(self, run: Run, goal: str | None) -> None:
+        """Read the file of MCP servers; a replay starts none. Raises ConfigError, UsageError."""
         if not goal or not goal.strip():
             raise UsageError("there is no task", where="TASK", hint='add it: rlm-ci run "TASK"')
-        programs = self._programs(run)
-        given = {f"{one.name} {name}": text for one in programs for name, text in one.own.items()}
-        with (
-            self.recording(run, more=given) as record,
-            McpServers(programs) as servers,
-        ):
-            caller = self.caller.replace(servers=servers) if programs else self.caller
-            attempt = EpisodeAttempt(self, run, record, caller)
-            self.report = attempt.carry_out(run.redactor.text(goal))
-        if programs:
-            end_leftovers(run.id)
-        for name, pieces in output_of(self.settings).rendered(self.report):
-            files.write(run.path_of(name), pieces, 0o600)
-        if attempt.error is not None:
-            run.detail = PAUSED if attempt.goes_on else None
-            raise attempt.error
-        self.end = end = attempt.end
-        if end is None:
-            raise RuntimeError("an attempt without an error has an end")
-        run.detail = end.budget if end.budget in BUDGETS else None
-        return self.report.exit_code(), self.report.parts[0].summary
+        options = self.settings.episode
+        if options.mcp_config and not self.replay:
+            environ = {**self.settings.environ, MARK: run.id}
+            self._programs = configuration.load(
+                options.mcp_config, environ, root=self.repository.root, wanted=options.mcp_server
+            )
 
-    def _programs(self, run: Run) -> tuple[McpProgram, ...]:
-        """The MCP servers that the user has named; a replay starts none. Raises ConfigError."""
-        told = self.settings.episode
-        if not told.mcp_config or self.replay:
-            return ()
-        environ = {**self.settings.environ, MARK: run.id}
-        root = self.repository.root
-        return configuration.load(told.mcp_config, environ, root=root, wanted=told.mcp_server)
+    def secrets(self) -> tuple[Iterable[str], Mapping[str, str]]:
+        return (), {
+            f"{program.name} {name}": text
+            for program in self._programs
+            for name, text in program.own.items()
+        }
+
+    def attempt(self, run: Run, goal: str, record: Record) -> RunAttempt:
+        with McpServers(self._programs) as servers:
+            caller = self.caller.replace(servers=servers) if self._programs else self.caller
+            attempt = EpisodeAttempt(self, run, goal, record, caller).carry_out()
+        if self._programs:
+            end_leftovers(run.id)
+        self.end = attempt.end
+        return attempt
 
 
 def make(

@@ -34,7 +34,7 @@ class Mode(Value):
 
 
 class PipelineJob(ABC):
-    """Carries out a pipeline in a run that this process holds; sets ``report`` at the end.
+    """Carries out a pipeline in a run that this process holds, with the record of that run.
 
     ``skipped`` are folders in which rlm-ci itself writes: no part of the work tree. ``ask`` puts
     a question to the user, None without a terminal. With ``replay``, the record of another run,
@@ -76,17 +76,19 @@ class PipelineJob(ABC):
             return ""
         return f"{render.render(self.report, 'text', options)}\n"
 
-    @contextmanager
-    def recording(
-        self, run: Run, named: Iterable[str] = (), more: Mapping[str, str] | None = None
-    ) -> Iterator[Record]:
-        """The record of ``run``, or of the one that is replayed, for the work of this process.
+    def secrets(self) -> tuple[Iterable[str], Mapping[str, str]]:
+        """More secrets: names of variables of ours, and variables that are not ours.
 
-        The values of the variables ``named`` are secrets, too, and so are those of ``more``, which
-        is not our environment, that have the name of one.
+        Of the second, those count that have the name of a secret.
         """
+        return (), {}
+
+    @contextmanager
+    def recording(self, run: Run) -> Iterator[Record]:
+        """The record of ``run``, or of the one that is replayed, for the work of this process."""
         settings = self.settings
-        run.redactor = Redactor({**settings.environ, **(more or {})}, named)
+        names, variables = self.secrets()
+        run.redactor = Redactor({**settings.environ, **variables}, names)
         run.rests_on = rests_on(settings, self.repository.root)
         self.progress.redact = clean = run.redactor.text
         path = self.replay or run.path_of(FILE)

@@ -69,7 +69,21 @@ class RunnerContext(Value):
 def conduct(run: Run, name: str, place: RunnerContext, goal: str | None = None) -> int:
     """Begin ``run``, carry out the pipeline ``name`` in it, and end it; return the exit code.
 
-    Any exception ends the run, and is raised again. After a signal the run can be resumed.
+    See ``live``.
+    """
+    return live(run, lambda: _carry_out(run, name, place, goal), place.doubt)
+
+
+def live(
+    run: Run,
+    work: Callable[[], tuple[int, str]],
+    warn: Callable[[RlmCiError | None], None] = lambda _: None,
+) -> int:
+    """Begin ``run``, do its ``work``, and end it; return the exit code.
+
+    ``work`` returns the exit code and a line about the result. ``warn`` gets an error that does
+    not end the run, None for none. Any exception ends the run, and is raised again. After a signal
+    the run can be resumed.
     """
     deferred = process.defer()  # signals wait, so that a run that has begun is ended
     try:
@@ -77,17 +91,17 @@ def conduct(run: Run, name: str, place: RunnerContext, goal: str | None = None) 
         try:
             process.undefer(deferred)
             try:
-                code, summary = _carry_out(run, name, place, goal)
+                code, summary = work()
             finally:
                 process.defer()
         except BaseException as error:
             process.defer()
             doubt = run.stop(error)
             if str(doubt) != str(error):  # the caller reports what ended the run
-                place.doubt(doubt)
+                warn(doubt)
             raise
         status = SUCCEEDED if code == OK else FAILED
-        place.doubt(run.finish(status, exit_code=code, summary=summary, detail=run.detail))
+        warn(run.finish(status, exit_code=code, summary=summary, detail=run.detail))
         return code
     finally:
         process.undefer(deferred)

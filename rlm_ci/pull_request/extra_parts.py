@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 
 from rlm_ci.change import privileged_events
 from rlm_ci.console.failures import failure
@@ -13,6 +14,7 @@ from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.options import access_of
 from rlm_ci.overview import attach
 from rlm_ci.pipelines import stored_runs
+from rlm_ci.pipelines.runner import live
 from rlm_ci.report.findings import (
     CLEAN,
     INCOMPLETE,
@@ -253,15 +255,11 @@ def _review(
             lambda: fingerprint(settings), to, wish.way, is_asked=wish.is_asked
         )
         work.settled = lambda: answers.read(settings, to, wish.way)[0]
-        run.begin()
         try:
-            code, summary = work(run, None)
-        except BaseException as error:
-            run.stop(error)
-            if not isinstance(error, RlmCiError) or work.report is None:
+            live(run, partial(work, run, None))
+        except RlmCiError:
+            if work.report is None:
                 raise
-        else:
-            run.finish("failed" if code else "succeeded", exit_code=code, summary=summary)
         finally:
             if held:
                 held.add_child(run.manifest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from rlm_ci.ask.run import AskRun
 from rlm_ci.config.options import PROGRAM
@@ -15,7 +16,9 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import subject_of
 from rlm_ci.pipelines import stored_runs
-from rlm_ci.pipelines.job import Mode, PipelineJob, without_runs
+from rlm_ci.pipelines.job import Mode, without_runs
+from rlm_ci.pipelines.runner import live
+from rlm_ci.pipelines.verb_job import VerbJob
 from rlm_ci.pull_request import comment_commands
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
@@ -24,6 +27,7 @@ from rlm_ci.system import files, process
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.models.record.record import Record
     from rlm_ci.report.findings import Report
 
 _PIPELINE = "rlm"
@@ -33,7 +37,7 @@ _DEFAULTS = (("loop.max_minutes", 20.0), ("loop.max_iterations", 12.0), ("max_ca
 _NOT_HERE = (("loop.agent", None), ("symbolic.environment", "symbolic"), ("context.source", None))
 
 
-class _QuestionJob(PipelineJob):
+class _QuestionJob(VerbJob):
     """Answers from a commit. The text of its files is one private file of the run."""
 
     def __init__(self, settings: Settings, change: ChangeSet, progress: Progress) -> None:
@@ -46,26 +50,18 @@ class _QuestionJob(PipelineJob):
         )
         self._commit = change.head or ""
 
-    def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
+    def prepare(self, run: Run, goal: str | None) -> None:  # noqa: ARG002 - the files alone count
         source = CommitFiles(self.repository, self._commit)
         build(source, run.path_of("rlm", "context"), required=True).close()
-        with self.recording(run) as record:
-            asking = AskRun(
-                self,
-                run,
-                run.redactor.text(goal or ""),
-                record,
-                Mode("symbolic", "a comment asks a question"),
-                required=True,
-                commit=self._commit,
-            )
-            final, self.report = asking.carry_out()
-        if isinstance(asking.error, BadPlanError):  # its own hint is for a run that is kept
+
+    def attempt(self, run: Run, goal: str, record: Record) -> AskRun:
+        mode = Mode("symbolic", "a comment asks a question")
+        commit = self._commit
+        asked = AskRun(self, run, goal, record, mode, required=True, commit=commit).carry_out()
+        if isinstance(asked.error, BadPlanError):  # its own hint is for a run that is kept
             hint = "ask again; or take a model that keeps to JSON"
-            raise ConfigError(asking.error.what, where="the model", hint=hint)
-        if asking.error:
-            raise asking.error
-        return final.exit_code, final.reason
+            asked.error = ConfigError(asked.error.what, where="the model", hint=hint)
+        return asked
 
 
 def answer(settings: Settings, change: ChangeSet, question: str, repository: str) -> Report:
@@ -93,13 +89,7 @@ def answer(settings: Settings, change: ChangeSet, question: str, repository: str
             redactor=stored_runs.StoredRuns(settings).redactor,
             out=os.path.join(scratch, "out"),
         ) as run:
-            run.begin()
-            try:
-                code, summary = work(run, question)
-            except BaseException as error:
-                run.stop(error)
-                raise
-            run.finish("failed" if code else "succeeded", exit_code=code, summary=summary)
+            live(run, partial(work, run, question))
     if work.report is None:
         raise AssertionError("a question ends with a report or an error")
     return work.report.replace(subject=subject_of([change], repository))

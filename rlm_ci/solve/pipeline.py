@@ -10,30 +10,26 @@ from rlm_ci.ask.report import REPL
 from rlm_ci.ask.run import AskRun
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.console.progress import asker
-from rlm_ci.environments.symbolic.planner.planner import BadPlanError
-from rlm_ci.errors import ConfigError, UsageError
+from rlm_ci.errors import UsageError
 from rlm_ci.fix.run import FixRun
-from rlm_ci.judge.options import output_of
-from rlm_ci.models.record.record import FILE, Record
+from rlm_ci.models.record.record import FILE
 from rlm_ci.pipelines import load, stored_runs
 from rlm_ci.pipelines.attempt import NoContextError
-from rlm_ci.pipelines.job import Mode, PipelineJob, without_runs
-from rlm_ci.runs.manifest import PAUSED
+from rlm_ci.pipelines.job import Mode, without_runs
+from rlm_ci.pipelines.verb_job import VerbJob
 from rlm_ci.solve.review_gate import ReviewGate
-from rlm_ci.system import files, process
-from rlm_ci.text.printable import count
+from rlm_ci.system import process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
     from rlm_ci.git.repository import Repository
-    from rlm_ci.pipelines.attempt import Attempt
-    from rlm_ci.report.findings import Report
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.attempt import RunAttempt
     from rlm_ci.runs.run import Run
-    from rlm_ci.runs.state import FinalState
 
 CALLS = FILE
 ITERATIVE = "iterative"
@@ -42,7 +38,7 @@ _ENVIRONMENT = "symbolic.environment"
 PIPELINE = "rlm"
 
 
-class RlmJob(PipelineJob):
+class RlmJob(VerbJob):
     """The pipeline ``rlm``: it fixes a work tree, or answers from a long text."""
 
     @property
@@ -50,53 +46,30 @@ class RlmJob(PipelineJob):
         """Whether the report is what was asked for, as an answer is."""
         return self.report is not None and bool(self.report.documents)
 
-    def __call__(self, run: Run, goal: str | None) -> tuple[int, str]:
-        """The exit code, and a line about the end. Raises RlmCiError, once it is stored."""
+    def prepare(self, run: Run, goal: str | None) -> None:  # noqa: ARG002 - the goal alone counts
         if not goal or not goal.strip():
             raise UsageError("there is no goal", where="GOAL", hint='add it: rlm-ci rlm "GOAL"')
-        with self.recording(run, self.settings.loop.agent_env) as record:
-            is_under_way = record.find("terms", "start", {}) is not None
-            attempt, final, self.report = self._carry_out(run, run.redactor.text(goal), record)
-        if record.repeated:
-            told = f"asked again, because their answers were lost: {count(record.repeated, 'call')}"
-            run.event("progress", {"summary": told})
-            self.progress.say(told)
-        for name, pieces in output_of(self.settings).rendered(self.report):
-            files.write(run.path_of(name), pieces, 0o600)
-        if attempt.error:
-            # Another attempt or model may give a better plan; settings can be mended.
-            is_mendable = is_under_way and isinstance(attempt.error, ConfigError)
-            goes_on = is_mendable or isinstance(attempt.error, BadPlanError)
-            run.detail = PAUSED if goes_on else None
-            raise attempt.error
-        run.detail = final.status if final.status in attempt.told_ends else None
-        if final.status in attempt.paused_ends:
-            run.detail = PAUSED
-        reason = self.report.parts[0].metrics.get("not_applied")
-        return final.exit_code, f"{_told(final)}{f'; not applied: {reason}' if reason else ''}"
 
-    def _carry_out(self, run: Run, goal: str, record: Record) -> tuple[Attempt, FinalState, Report]:
+    def secrets(self) -> tuple[Iterable[str], Mapping[str, str]]:
+        return self.settings.loop.agent_env, {}
+
+    def attempt(self, run: Run, goal: str, record: Record) -> RunAttempt:
         def produce() -> Mapping[str, str]:
             mode = select(self.settings, goal)
             return {"name": mode.name, "reason": mode.reason, "wanted": self.settings.mode}
 
-        told = record.fact("mode", "start", {}, produce)
-        mode = Mode(told["name"], told["reason"])
+        recorded = record.fact("mode", "start", {}, produce)
+        mode = Mode(recorded["name"], recorded["reason"])
         if mode.name == SYMBOLIC:
-            inquiry = AskRun(self, run, goal, record, mode, required=told["wanted"] == SYMBOLIC)
+            is_required = recorded["wanted"] == SYMBOLIC
             try:
-                return inquiry, *inquiry.carry_out()
+                return AskRun(self, run, goal, record, mode, required=is_required).carry_out()
             except NoContextError as error:
                 self.progress.say(f"no context, so it is a fix loop: {error}")
                 mode = Mode(ITERATIVE, f"{mode.reason}, and cannot be built: {error}")
         fix = FixRun(self, run, goal, record, mode)
         fix.review = partial(ReviewGate, self.settings.environ)
-        return fix, *fix.carry_out()
-
-
-def _told(final: FinalState) -> str:
-    is_said = final.reason.startswith(final.status)
-    return final.reason if is_said else f"{final.status}: {final.reason}"
+        return fix.carry_out()
 
 
 def select(settings: Settings, goal: str) -> Mode:

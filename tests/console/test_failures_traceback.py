@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Broken(Attempt):
-    def _work(self) -> tuple[FinalState, Report]:
+    def _solve(self) -> tuple[FinalState, Report]:
         raise KeyError(f"a {SECRET}")
 
 
@@ -45,7 +45,8 @@ def test_the_state_of_an_attempt_names_its_bug(repo: GitRepo) -> None:
     work = RlmJob(settings, open_repository(settings), progress, skipped=())
     with place.create(pipeline="rlm") as run, Record.open(run.path_of(CALLS), redact=str) as record:
         attempt = Broken(work, run, "goal", record, Mode("iterative", "so"), head={})
-        final, report = attempt.carry_out()
+        attempt.carry_out()
+        final, report = attempt.final, attempt.report
     assert attempt.error is not None
     assert (final.status, final.exit_code, attempt.error.code) == ("error", 10, 10)
     state = json.loads(Path(run.path, "rlm/state.json").read_text())
@@ -55,7 +56,7 @@ def test_the_state_of_an_attempt_names_its_bug(repo: GitRepo) -> None:
     [log] = logs(run)
     assert str(log) in str(attempt.error)
     assert "Broken" not in str(attempt.error)
-    assert "in _work" in log.read_text()
+    assert "in _solve" in log.read_text()
     assert log.stat().st_mode & 0o077 == 0
     assert SECRET not in log.read_text() + str(state) + str(attempt.error)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from functools import partial
 
-from rlm_ci.console.failures import failure
-from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.judge.options import endpoint_of, models_of
 from rlm_ci.models import ModelRequest
-from rlm_ci.models.gateway import Gateway, provider_of
+from rlm_ci.models.gateway import provider_of
 from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.repository import scope
@@ -23,6 +22,7 @@ from rlm_ci.recursion.scheduler import BFS, ORDERS
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity
+from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
+    from rlm_ci.errors import RlmCiError
     from rlm_ci.models import Completion, Message
+    from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.repository.plan import RecursionPlan, RepositoryVerb
     from rlm_ci.pipelines.repository.scope import RepositoryScope
@@ -53,19 +55,22 @@ class RepositoryAttempt(RunAttempt):
     def __init__(self, work: RepositoryVerb, run: Run, record: Record) -> None:
         super().__init__(work, run, record)
         #: Whether another attempt may cover what this one left out.
-        self.goes_on = False
+        self._goes_on = False
 
-    def carry_out(self) -> tuple[Report, RlmCiError | None]:
-        """Return the report, and the exception that ended the attempt, also of a bug."""
-        error = None
-        try:
-            report = self._solve()
-        except Exception as found:  # noqa: BLE001 - the report has any error
-            error = failure(found, self._run.path, self._run.redactor.text)
-            part = Part.from_error(self._all.name, error)
-            level = Severity.from_label(self._all.settings.fail_level)
-            report = Report(scope.RepositoryScope().subject(), level, (part,), usage=self._usage())
-        return self._run.redactor.report(report.replace(run_id=self._run.id)), error
+    def _failed(self, error: RlmCiError) -> Report:
+        part = Part.from_error(self._all.name, error)
+        level = Severity.from_label(self._all.settings.fail_level)
+        return Report(scope.RepositoryScope().subject(), level, (part,), usage=self._usage())
+
+    def ending(self) -> tuple[int, str]:
+        code, summary = super().ending()
+        return code, f"{self.report.verdict().replace('_', ' ')}: {summary}"
+
+    def _work(self) -> Report:
+        report = self._solve()
+        if report.exit_code() and self._goes_on:
+            self.detail = PAUSED
+        return report
 
     def _solve(self) -> Report:
         work, run = self._all, self._run
@@ -91,7 +96,7 @@ class RepositoryAttempt(RunAttempt):
         has_work = plan.corpus.files or plan.prompts
         result = self._result(options, plan, folder) if has_work else None
         if result is not None:
-            self.goes_on = any(
+            self._goes_on = any(
                 why.partition(":")[0] in coverage.AGAIN for _, why in result.uncovered
             )
         self._step("writing the results")
@@ -128,10 +133,6 @@ class RepositoryAttempt(RunAttempt):
             if executor is not None:
                 executor.shutdown(wait=False, cancel_futures=True)
 
-    def _tell(self, text: str) -> None:
-        if not self._all.replay:  # which asks nobody
-            self._all.progress.step(text)
-
     # ── the options ──
 
     def _options(self) -> RepositoryOptions:
@@ -143,16 +144,7 @@ class RepositoryAttempt(RunAttempt):
     def _gateway(self, options: RepositoryOptions) -> Gateway | None:
         if options.model is None:
             return None
-        return Gateway(
-            models_of(self._all.settings),
-            self._record,
-            self._clock,
-            model=options.model,
-            max_minutes=self._minutes(),
-            provider=options.provider,
-            replay=bool(self._all.replay),
-            tell=self._tell,
-        )
+        return self._gateway_to(options.model, options.provider, self._minutes())
 
     def _minutes(self) -> float | None:
         minutes = self._all.settings.recursion.max_minutes

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 
 from rlm_ci.console.messages import warn
-from rlm_ci.judge.options import models_of, output_of
+from rlm_ci.judge.options import models_of
 from rlm_ci.models.gateway import require_endpoint
 from rlm_ci.pipelines.job import without_runs
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import RepositoryAttempt, address
 from rlm_ci.pipelines.repository.plan import RepositoryVerb
 from rlm_ci.pipelines.repository.tree_progress import TreeWatcher
-from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files, process
 
 TYPE_CHECKING = False
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from rlm_ci.config.settings import Settings
     from rlm_ci.console.progress import Progress
     from rlm_ci.git.repository import Repository
+    from rlm_ci.models.record.record import Record
+    from rlm_ci.pipelines.attempt import RunAttempt
     from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.runs.run import Run
 
@@ -39,32 +40,16 @@ class RepositoryJob(RepositoryVerb):
     run, no model is asked.
     """
 
-    #: The class of one process's attempt.
-    attempt: type[RepositoryAttempt] = RepositoryAttempt
-
-    def __call__(self, run: Run, _goal: str | None) -> tuple[int, str]:
-        """Return the exit code and a line about the result. Raises RlmCiError once recorded."""
+    def prepare(self, run: Run, goal: str | None) -> None:  # noqa: ARG002 - it has no goal
         for key, value in _IN_ACTIONS if self.settings.github.actions else ():
             if self.settings.sources[key] == "default":
                 self.settings.values[key] = value
         self.progress.watch(TreeWatcher(run.path, self.name).facts)
-        with self.recording(run) as record:
-            attempt = self.attempt(self, run, record)
-            report, error = attempt.carry_out()
-        self.report = report
-        for name, pieces in output_of(self.settings).rendered(report):
-            files.write(run.path_of(name), pieces, 0o600)
-        if error is not None:
-            raise error
-        if not self.replay:
-            self.deliver(run)
-        code = report.exit_code()
-        run.detail = PAUSED if code and attempt.goes_on else None
-        verdict = report.verdict().replace("_", " ")
-        return code, f"{verdict}: {report.parts[0].summary}"
+
+    def attempt(self, run: Run, goal: str, record: Record) -> RunAttempt:  # noqa: ARG002
+        return RepositoryAttempt(self, run, record).carry_out()
 
     def deliver(self, run: Run) -> None:
-        """Copy the results to where the user wants them, once all are written."""
         run.event("progress", {"summary": "all is in the folder of the run"})
         page = ("rlm", "artifacts", self.name, "report.md")
         if os.path.isfile(run.path_of(*page)):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 from rlm_ci.models.json_question import REPAIR, repair_bytes
-from rlm_ci.pipelines.job import PipelineJob
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.scope import RepositoryScope
+from rlm_ci.pipelines.verb_job import VerbJob
 from rlm_ci.report.findings import Coverage, Evidence, Report
 from rlm_ci.values import Value
 
@@ -108,7 +108,7 @@ class RecursionResult(Value):
         )
 
 
-class RepositoryVerb(PipelineJob, ABC):
+class RepositoryVerb(VerbJob):
     """The part of a job over a repository that each verb implements."""
 
     #: The name of the pipeline, of the part of the report, and of the folder of the artifacts.
