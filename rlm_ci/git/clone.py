@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 
 import git
 import git.exc
@@ -31,12 +32,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import IO
 
+    #: Gets the object ids of files by path, and returns which of them make room: their new paths,
+    #: "" for none.
+    Displace = Callable[[Mapping[str, str]], Mapping[str, str]]
+
 #: A file beside the delivered ones, with the object id of each.
 LEDGER = ".rlm-ci-delivered.json"
 #: Names of delivered files.
 _NAME = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*/)*[A-Za-z0-9_][A-Za-z0-9._-]*\.(?:md|json)")
 #: Seconds of one call of git over the network.
 _TIMEOUT = 600
+#: Pages that a message names.
+_NAMED = 5
 #: Attempts while others push at the same time.
 _TRIES = 5
 
@@ -44,13 +51,15 @@ _TRIES = 5
 class Delivery(Value):
     """The result of a delivery: ``commit`` is None when there was nothing to push.
 
-    ``kept`` are files that people have edited since, left as they are. ``differs``: the branch
-    differs from its base.
+    ``kept`` are files that people have edited since, left as they are. ``displaced`` are files of
+    others that made room, by their paths, with their new paths ("" for removed). ``differs``: the
+    branch differs from its base.
     """
 
     branch: str
     commit: str | None
     kept: tuple[str, ...] = ()
+    displaced: Mapping[str, str] = MappingProxyType({})
     differs: bool = True
 
     def told(self) -> str:
@@ -59,8 +68,11 @@ class Delivery(Value):
         if self.commit:
             what = f"pushed {self.commit[:12]} to {self.branch}"
         if self.kept:
-            number = count(len(self.kept), "page")
-            what += f"; {number} that people have edited left as they are"
+            number, names = count(len(self.kept), "page"), ", ".join(self.kept[:_NAMED])
+            names += ", ..." if len(self.kept) > _NAMED else ""
+            what += f"; {number} that people have edited left as they are ({names})"
+        for path, new in self.displaced.items():
+            what += f"; {path} was there: it is now {new}" if new else f"; {path} replaced"
         return printable(what)
 
 
@@ -129,15 +141,22 @@ class Clone:
             )  # fmt: skip
 
     def deliver(
-        self, name: str, files: Mapping[str, bytes], message: str, *, base: str | None = None
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        message: str,
+        *,
+        base: str | None = None,
+        displace: Displace | None = None,
     ) -> Delivery:
         """Put ``files`` into the branch ``name``, and remove what we delivered before.
 
         With ``base``, the branch to merge into, ``name`` is a branch of our own, which takes up
-        the commits of its base. Raises ConfigError where people have committed to such a branch,
+        the commits of its base. ``displace`` is asked about the files that we have never
+        delivered. Raises ConfigError where people have committed to such a branch,
         RemoteError where the remote refuses.
         """
-        return self._pushed(name, lambda: self._commit(name, files, message, base))
+        return self._pushed(name, lambda: self._commit(name, files, message, base, displace))
 
     def add(
         self, name: str, choose: Callable[[Mapping[str, str]], Mapping[str, str]], message: str
@@ -202,9 +221,10 @@ class Clone:
     def entries(self, name: str) -> dict[str, tuple[str, str]]:
         """Mode and object id of what a branch holds, by path."""
         tip = self.branch(name)
-        if tip is None:
-            return {}
-        listed = str(self._repo.git.ls_tree("-r", "-z", "--full-tree", tip))
+        return {} if tip is None else self._listed(tip)
+
+    def _listed(self, commit: str) -> dict[str, tuple[str, str]]:
+        listed = str(self._repo.git.ls_tree("-r", "-z", "--full-tree", commit))
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
         return {path: (head.split(" ")[0], head.split(" ")[2]) for head, path in rows}
 
@@ -231,7 +251,12 @@ class Clone:
         raise AssertionError("the last try returns or raises")
 
     def _commit(
-        self, name: str, files: Mapping[str, bytes], message: str, base: str | None
+        self,
+        name: str,
+        files: Mapping[str, bytes],
+        message: str,
+        base: str | None,
+        displace: Displace | None,
     ) -> Delivery:
         tip = self.branch(name)
         ground = self.branch(base) if base else tip
@@ -239,14 +264,14 @@ class Clone:
             self._require_ours(name, tip, ground)
             if self._tree_of(tip) == self._tree_of(ground):  # merged
                 tip = tip if ground not in self._heads(tip, ground) else None
-        tree, kept = self._tree(ground, files)
+        tree, kept, displaced = self._tree(ground, files, displace)
         if (ground and tree == self._tree_of(ground)) or (tip and tree == self._tree_of(tip)):
             differs = bool(tip and ground and tip != ground and tree != self._tree_of(ground))
             return Delivery(name, None, kept, differs=differs)
         parents = self._heads(self.branch(name), ground)
         options = [word for one in parents for word in ("-p", one)]
         made = str(self._repo.git.commit_tree(tree, "-m", message, *options))
-        return Delivery(name, made, kept)
+        return Delivery(name, made, kept, displaced)
 
     def _heads(self, *commits: str | None) -> list[str]:
         """Those of ``commits`` that no other one of them contains."""
@@ -265,8 +290,15 @@ class Clone:
                 hint="merge or close its pull request and delete the branch, then try again",
             )
 
-    def _tree(self, ground: str | None, files: Mapping[str, bytes]) -> tuple[str, tuple[str, ...]]:
-        """The tree of ``ground`` with ``files`` in it, and those that people have edited."""
+    def _tree(
+        self,
+        ground: str | None,
+        files: Mapping[str, bytes],
+        displace: Displace | None,
+    ) -> tuple[str, tuple[str, ...], Mapping[str, str]]:
+        """The tree of ``ground`` with ``files`` in it, those that people have edited, and those
+        that made room.
+        """
         folder = os.path.commonpath([os.path.dirname(path) for path in files]) if files else ""
         ledger = f"{folder}/{LEDGER}" if folder else LEDGER
         before = self._ledger(ground, ledger, folder)
@@ -274,6 +306,16 @@ class Clone:
         now = dict(zip(files, self.store(*files.values()), strict=True))
         there = self._blobs(ground, {**before, **now})
         kept, changes = [], []
+        foreign: dict[str, str] = {}
+        if displace is not None and ground:
+            entries = self._listed(ground).items()
+            foreign = {path: oid for path, (_, oid) in entries if path not in before}
+        displaced = displace(foreign) if displace is not None else {}
+        for path, new in displaced.items():
+            there.pop(path, None)
+            changes.append(f"0 {'0' * 40}\t{path}\0")
+            if new:
+                changes.append(f"100644 {foreign[path]}\t{new}\0")
         for path in sorted({*before, *now}):
             present, ours = there.get(path), before.get(path)
             if present is not None and present not in (ours, now.get(path)):
@@ -287,7 +329,7 @@ class Clone:
         told |= {path: before[path] for path in kept if path in before}
         text = json.dumps({"version": 1, "files": dict(sorted(told.items()))}, indent=1) + "\n"
         changes.append(f"100644 {self.store(text.encode())[0]}\t{ledger}\0")
-        return self._written(ground, changes), tuple(kept)
+        return self._written(ground, changes), tuple(kept), displaced
 
     def _written(self, ground: str | None, changes: Sequence[str]) -> str:
         index = os.path.join(self._repo.git_dir, "delivery.index")

@@ -37,6 +37,15 @@ _LIMIT = 256 << 20
 _SPECIAL = frozenset('\\:*?"<>|`[]()#%')
 #: GitHub's wiki has no folders: the pages as they were made are kept beside those that it shows.
 _KEPT = "rlm-ci-pages.json"
+#: What GitHub shows first: a page that is there before our first delivery, the text with which
+#: GitHub begins it, and the name that it gets if people wrote it.
+_FIRST_PAGE = re.compile(
+    r"home\.(?:md|mkdn?|mdown|markdown|textile|rdoc|org|creole|re?st(?:\.txt)?|asciidoc|adoc|asc|pod"
+    r"|(?:media)?wiki)",
+    re.ASCII | re.IGNORECASE,
+)
+_UNTOUCHED = re.compile(r"Welcome to the \S+ wiki!?")
+_EARLIER = "Earlier-Home"
 _LINK = re.compile(r"\]\((\.\./)?(modules/)?([A-Za-z0-9_][A-Za-z0-9._-]*)\.md(#[^)\s]*)?\)")
 
 
@@ -79,7 +88,9 @@ def push(
     target, pages = place.target, _pages(source)
     with _clone(place, repository) as clone:
         if target == _WIKI:
-            yield clone.deliver(clone.head() or "master", flat(pages), _MESSAGE).told()
+            move = partial(_moved_first_page, clone)
+            name = clone.head() or "master"
+            yield clone.deliver(name, flat(pages), _MESSAGE, displace=move).told()
         elif target != PR:
             yield clone.deliver(target.removeprefix(_BRANCH), pages, _MESSAGE).told()
         else:
@@ -137,6 +148,20 @@ def _is_plain(part: str) -> bool:
 
 def _is_part(text: str) -> bool:
     return bool(text) and text[0] != "." and text[-1] != "." and not text.endswith(".lock")
+
+
+def _moved_first_page(clone: Clone, foreign: Mapping[str, str]) -> dict[str, str]:
+    """Where the first page of others goes, if the wiki has one; "" for one that nobody edited."""
+    moved = {}
+    for path, oid in foreign.items():
+        if _FIRST_PAGE.fullmatch(path):
+            text = clone.contents([oid])[0].decode("utf-8", "replace").strip()
+            ending = path.rpartition(".")[2]
+            new, number = f"{_EARLIER}.{ending}", 2
+            while new in foreign:
+                new, number = f"{_EARLIER}-{number}.{ending}", number + 1
+            moved[path] = new if text and not _UNTOUCHED.fullmatch(text) else ""
+    return moved
 
 
 def flat(pages: dict[str, bytes]) -> dict[str, bytes]:

@@ -313,7 +313,41 @@ def test_the_wiki_of_the_repository_itself(stage: Stage, tmp_path: Path) -> None
     names = bare.text("ls-tree", "-r", "--name-only", "main").split()
     assert "modules-shop.md" in names
     assert bare.text("show", "main:Notes.md") == "ours"
-    assert bare.text("show", "main:Home.md") == "Welcome"  # a person's, and so it stays
-    assert "1 page that people have edited" in ended.stderr
+    assert bare.text("show", "main:Home.md").startswith("# Shop")
+    assert bare.text("show", "main:Earlier-Home.md") == "Welcome"  # a person's, and so it stays
+    assert "Home.md was there: it is now Earlier-Home.md" in ended.stderr
     again = stage.cli("wiki", "--push", "--to", "wiki")
     assert "nothing to push" in again.stderr
+    theirs.run("pull", "-q", "origin", "main")
+    theirs.write("Home.md", "By hand\n").commit()
+    theirs.run("push", "-q", "origin", "HEAD:main")
+    stage.repo.append("shop/__init__.py", "\n\ndef rest(net):\n    return -net\n").commit()
+    last = stage.cli("wiki", "--push", "--to", "wiki")
+    assert bare.text("show", "main:Home.md") == "By hand"
+    assert "1 page that people have edited left as they are (Home.md)" in last.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "earlier"),
+    [
+        ("Home.md", "Welcome to the shop wiki!\n", {}),
+        ("Home.md", "", {}),
+        ("home.rst", "The shop\n========\n", {"Earlier-Home.rst": "The shop\n========"}),
+        ("Home.org", "* Shop\n", {"Earlier-Home.org": "* Shop"}),
+    ],
+)
+def test_the_first_page_of_a_wiki_is_taken_over_once(
+    name: str, text: str, earlier: dict[str, str], stage: Stage, tmp_path: Path
+) -> None:
+    theirs = GitRepo(tmp_path / "shop.wiki")
+    theirs.write(name, text).commit()
+    bare = GitRepo(tmp_path / "shop.wiki.git", bare=True)
+    theirs.remote(bare.path).run("push", "-q", "origin", "main")
+    stage.repo.remote(f"file://{tmp_path}/shop.git")
+    ended = stage.cli("wiki", "--push", "--to", "wiki")
+    assert ended.code == 0, ended.stderr
+    names = bare.text("ls-tree", "--name-only", "main").split()
+    assert [one for one in names if one.lower().startswith("home")] == ["Home.md"]
+    assert bare.text("show", "main:Home.md").startswith("# Shop")
+    assert {one: bare.text("show", f"main:{one}") for one in names if "Earlier" in one} == earlier
+    assert (f"{name} was there" if earlier else f"{name} replaced") in ended.stderr
