@@ -37,7 +37,6 @@ SHOWN_BY = {
     "lab/frameworks/dspy": "lab/frameworks/test_frameworks.py",
     "lab/frameworks/google_adk": "lab/frameworks/test_frameworks.py",
     "lab/frameworks/pydantic_ai": "lab/frameworks/test_frameworks.py",
-    "environments/tool_support": "agents/test_builtin.py",
     "errors": "cli/test_cli.py",
     "evaluation": "lab/test_runner.py",
     "git/remote_clone": "cli/commands/test_wiki.py",

@@ -9,7 +9,6 @@ from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
 from rlm_ci.environments.coding.tools import CodeTools
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, SUMMARY_LIMIT
-from rlm_ci.environments.tool_support import takes_tools
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLoop
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.resources import loader
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rlm_ci.agents.agent import Assignment
     from rlm_ci.environments.coding.tools import Services
     from rlm_ci.environments.turn_loop import Complete, LoopAction, LoopEnd, TurnLimits
-    from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.runs import Fact
 
 
@@ -68,14 +66,14 @@ class BuiltinAgent:
             few=self._fit is not None and self._fit.is_small,
         )
         place = self._place(task)
-        conversation: list[Any] = task.conversation
-        first: dict[str, Completion] = {}
+        loop = self._loop(environment, task.on_progress)
         if self._takes_tools is None:
-            self._takes_tools = self._find_out(environment, task, place, first)
-
-        def complete(request: ModelRequest, where: str) -> Completion:
-            return first.pop(where, None) or self._complete(request, where)
-
+            first = self._history()
+            first.prompt(task.prompt)
+            self._takes_tools = loop.takes_tools(self._fact, "agent", first, place)
+            if not self._takes_tools:
+                loop = self._loop(environment, task.on_progress)
+        conversation: list[Any] = task.conversation
         if not conversation:
             conversation += [self._history(), task.iteration]
         history: Conversation = conversation[0]
@@ -83,8 +81,7 @@ class BuiltinAgent:
             history.fold()
             conversation[1] = task.iteration
         history.prompt(self._prompt(environment, task))
-        ending = self._loop(environment, complete, task.on_progress).run(history, place)
-        return _outcome(ending)
+        return _outcome(loop.run(history, place))
 
     def _history(self) -> Conversation:
         history = Conversation()
@@ -105,29 +102,14 @@ class BuiltinAgent:
         self._acts[place] += 1
         return place if self._acts[place] == 1 else f"{place}-{self._acts[place]}"
 
-    def _find_out(
-        self, environment: CodeTools, task: Assignment, place: str, first: dict[str, Completion]
-    ) -> bool:
-        """Does the endpoint take tools? Asked with the first question, whose answer is kept."""
-
-        def ask() -> None:
-            history = self._history()
-            history.prompt(task.prompt)
-            loop = self._loop(environment, self._complete, task.on_progress)
-            first[f"{place}/turn-1"] = loop.ask(history, f"{place}/turn-1")
-
-        return takes_tools(self._fact, "agent", self._model, ask)
-
     def _prompt(self, environment: CodeTools, task: Assignment) -> str:
         if self._takes_tools:
             return task.prompt
         return f"{task.prompt.rstrip()}\n\n{JsonCalls.prompt(environment.tools())}"
 
-    def _loop(
-        self, environment: CodeTools, complete: Complete, on_progress: Callable[[str], None]
-    ) -> TurnLoop:
+    def _loop(self, environment: CodeTools, on_progress: Callable[[str], None]) -> TurnLoop:
         return TurnLoop(
-            complete,
+            self._complete,
             environment,
             model=self._model,
             bounds=self._bounds,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Protocol
 
-    from rlm_ci.environments.conversation import Conversation
+    from rlm_ci.environments.conversation import Memory
     from rlm_ci.models import Completion
 else:
     Protocol = object
@@ -37,7 +37,13 @@ class AnswerFormat(Protocol):
     def missing(self, names: Sequence[str]) -> tuple[str, str]:
         """For an answer without a call: what it lacks, and what to do; ``names`` are the tools'."""
 
-    def tell(self, history: Conversation, call: ToolCall, text: str) -> None:
+    def result(self, completion: Completion, names: Sequence[str]) -> tuple[Any, str]:
+        """What an answer without a call is read as; None with what the model is told of it."""
+        wrong, remedy = self.missing(names)
+        cut_off = "It was cut off: be shorter. " if completion.finish_reason == "length" else ""
+        return None, f"{wrong} {cut_off}{remedy}"
+
+    def tell(self, history: Memory, call: ToolCall, text: str) -> None:
         """Add the result of a call."""
         history.say_result(call.name, text)
 
@@ -53,7 +59,7 @@ class NativeCalls(AnswerFormat):
     def missing(self, names: Sequence[str]) -> tuple[str, str]:
         return "Your answer called no tool.", f"Call one of: {', '.join(names)}."
 
-    def tell(self, history: Conversation, call: ToolCall, text: str) -> None:
+    def tell(self, history: Memory, call: ToolCall, text: str) -> None:
         history.result(call, text)
 
 

@@ -43,7 +43,33 @@ _NEWEST, _END = 200_000, 2000
 _EMPTY = "(an empty answer)"
 
 
-class Conversation:
+class Memory:
+    """What a model is shown of a conversation.
+
+    This is one that is made anew for each request: it keeps nothing. Others have the whole, or
+    notes of what is old.
+    """
+
+    def messages(self, room: int | None = None) -> tuple[dict[str, Any], ...]:
+        """All messages in OpenAI's format; with ``room``, in so many bytes as JSON."""
+        raise NotImplementedError
+
+    def answer(
+        self, text: str, calls: Sequence[ToolCall] = (), extra: Mapping[str, Any] | None = None
+    ) -> None:
+        """Add an answer of the model, with what ``extra`` its endpoint wants back."""
+
+    def result(self, call: ToolCall, text: str) -> None:
+        """Add the result of a call of the last answer."""
+
+    def say_result(self, name: str, text: str) -> None:
+        """Add a result for an endpoint without tools."""
+
+    def correct(self, text: str) -> None:
+        """Add what was wrong with the last answer."""
+
+
+class Conversation(Memory):
     """The messages of a conversation, as exchanges between prompts.
 
     An exchange, an answer with its results, stays or goes whole: an endpoint wants each result.
@@ -69,7 +95,6 @@ class Conversation:
     def answer(
         self, text: str, calls: Sequence[ToolCall] = (), extra: Mapping[str, Any] | None = None
     ) -> None:
-        """Add an answer of the model, with what ``extra`` its endpoint wants back."""
         content = encodable(text) or (None if calls else _EMPTY)
         message: dict[str, Any] = {**(extra or {}), "role": "assistant", "content": content}
         if calls:
@@ -85,17 +110,14 @@ class Conversation:
         self._groups.append([message])
 
     def result(self, call: ToolCall, text: str) -> None:
-        """Add the result of a call of the last answer."""
         message = {"role": "tool", "tool_call_id": call.id, "content": text}
         self._groups[-1].append(message)
 
     def say_result(self, name: str, text: str) -> None:
-        """Add a result for an endpoint without tools."""
         said = f"Result of {_name(name)}:\n{text}"
         self._groups[-1].append({"role": "user", "content": said})
 
     def correct(self, text: str) -> None:
-        """Add what was wrong with the last answer."""
         self._groups[-1].append({"role": "user", "content": text})
 
     def fold(self) -> None:

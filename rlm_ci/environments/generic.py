@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.environments import delegation, rewards
+from rlm_ci.environments.coding.file_references import SCHEMA as REFERENCES
 from rlm_ci.environments.delegation import ChildTask
-from rlm_ci.environments.file_references import SCHEMA as REFERENCES
 from rlm_ci.environments.names import CODING, ENVIRONMENTS, environment_of
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, SUMMARY_LIMIT, quoted, visible
 from rlm_ci.environments.rewards import RLMRewardProfile
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.environments.coding.file_references import LazyFileContext
     from rlm_ci.environments.delegation import ChildResult, Delegation
-    from rlm_ci.environments.file_references import LazyFileContext
 
 #: Questions of one action; of these, so many at once.
 QUESTIONS, _AT_ONCE = 20, 4

@@ -11,21 +11,23 @@ import json
 from rlm_ci.environments import tool_calls, written_calls
 from rlm_ci.environments.conversation import shortened, size_of
 from rlm_ci.environments.rewards import MISSING_ARGUMENT, UNSUPPORTED_ACTION
-from rlm_ci.errors import RemoteError
+from rlm_ci.environments.tool_support import takes_tools
+from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
     from rlm_ci.environments.answer_formats import AnswerFormat
-    from rlm_ci.environments.conversation import Conversation
+    from rlm_ci.environments.conversation import Memory
     from rlm_ci.environments.tool_calls import ToolCall
     from rlm_ci.models import Completion
     from rlm_ci.models.context_length import ContextFit
+    from rlm_ci.runs import Fact
 
     #: ``complete(request, place)``: the answer, journalled and paid for. Raises LimitError.
     Complete = Callable[[ModelRequest, str], Completion]
@@ -41,6 +43,16 @@ if TYPE_CHECKING:
 
     #: A call by the names that the environment has.
     Translate = Callable[[ToolCall], ToolCall]
+
+
+class NoTools:
+    """An environment of a model that only answers."""
+
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        return ()
+
+    def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
+        raise AssertionError(f"{name} was called with {arguments}")
 
 
 class Observation(Value):
@@ -89,19 +101,22 @@ class TurnLimits(Value):
     """Limits of a loop: answers, mistakes in a row, tokens of an answer.
 
     An answer gets ``usual_tokens``, or what a budget leaves, and ``max_tokens`` after one that was
-    cut off.
+    cut off. ``repairs`` are the answers that may lack what they are asked for; None: each of them
+    is a mistake.
     """
 
     turns: int = 60
     mistakes: int = 3
     max_tokens: int = 8192
     usual_tokens: int = 4096
+    repairs: int | None = None
 
 
 class LoopEnd(Value):
     """The end of a loop: ``reason`` is empty if the model said that it was done.
 
     ``blocked``: it said that the goal cannot be reached. ``exhausted``: its turns were over.
+    ``strayed``: it made too many mistakes. ``value`` is what its last answer was read as.
     """
 
     text: str
@@ -109,6 +124,48 @@ class LoopEnd(Value):
     turns: int
     blocked: bool = False
     exhausted: bool = False
+    strayed: bool = False
+    value: Any = None
+
+
+class Limits:
+    """The limits of one loop by ``bounds``; override what is limited in another way."""
+
+    def __init__(self, bounds: TurnLimits) -> None:
+        self.bounds = bounds
+
+    def cap(self, fit: ContextFit | None, *, is_cut_off: bool) -> int:
+        """The tokens that an answer may have: more after one that was cut off."""
+        bounds = self.bounds
+        if is_cut_off:
+            return bounds.max_tokens if fit is None else fit.longest(bounds.max_tokens)
+        usual = bounds.usual_tokens if fit is None else fit.answer(bounds.usual_tokens)
+        return min(usual, bounds.max_tokens)
+
+    def may_repair(self, number: int) -> bool:
+        """Whether the model is asked again after its ``number``-th answer that lacks something."""
+        return self.bounds.repairs is not None and number <= self.bounds.repairs
+
+    def before(self) -> None:
+        """Called before each request."""
+
+    def answered(self) -> None:
+        """Called when an answer is in the memory, before it is acted on."""
+
+    def end(self, calls: Sequence[ToolCall]) -> str:  # noqa: ARG002 - for others
+        """Why the loop ends instead of carrying out ``calls``; "" if it goes on."""
+        return ""
+
+    def refusal(self, call: ToolCall) -> str:  # noqa: ARG002 - for others
+        """What the model is told instead of carrying out ``call``; "" if it is carried out.
+
+        Called once for each call.
+        """
+        return ""
+
+    def footer(self, turn: int) -> str:  # noqa: ARG002 - for others
+        """What the model is told below the last result of ``turn``; "" for nothing."""
+        return ""
 
 
 #: Calls of one answer that are carried out.
@@ -168,8 +225,13 @@ class Actions:
         return arguments, ""
 
 
+def turn_place(place: str, turn: int) -> str:
+    """The place of a turn's request in the record."""
+    return f"{place}/turn-{turn}"
+
+
 class TurnLoop:
-    """One model in one environment; ``answers`` reads its calls.
+    """One model in one environment; ``answers`` reads its calls, or what it is asked for.
 
     With ``takes_words``, an answer in plain words, without a call, ends the loop as its result.
     """
@@ -180,12 +242,13 @@ class TurnLoop:
         environment: Environment,
         *,
         model: str,
-        bounds: TurnLimits,
+        bounds: TurnLimits | Limits,
         answers: AnswerFormat,
         watcher: LoopWatcher | None = None,
         translate: Translate | None = None,
         takes_words: bool = False,
         fit: ContextFit | None = None,
+        place_of: Callable[[str, int], str] = turn_place,
     ) -> None:
         """``fit``: what the model reads; None for any length."""
         self._complete = complete
@@ -193,77 +256,73 @@ class TurnLoop:
         self._watcher = watcher or LoopWatcher()
         self._actions = Actions(environment, self._watcher)
         self._model = model
-        self._bounds = bounds
+        self._limits = bounds if isinstance(bounds, Limits) else Limits(bounds)
+        self._bounds = self._limits.bounds
         self._answers = answers
         self._translate = translate
         self._fit = fit
+        self._place_of = place_of
         self._is_cut_off = False
+        self._mistakes = self._repairs = 0
+        self._first: Completion | None = None
+        #: Answers so far.
+        self.turn = 0
 
-    def request(self, history: Conversation) -> ModelRequest:
-        """The next request to the model, with as much of ``history`` as it reads."""
-        tools = self._actions.tools if self._answers.native else ()
-        cap = answer_cap(self._bounds, self._fit, is_cut_off=self._is_cut_off)
-        room = None if self._fit is None else self._fit.room(cap) - size_of(tools)
-        return ModelRequest(self._model, history.messages(room), cap, tools)
+    @property
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        """The tools as OpenAI describes functions."""
+        return self._actions.tools
 
-    def ask(self, history: Conversation, place: str) -> Completion:
-        """The answer to the next request; one that is too long for the model is made shorter.
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools."""
+        return self._actions.names
 
-        Raises what ``complete`` raises.
+    def takes_tools(self, fact: Fact, at: str, memory: Memory, place: str) -> bool:
+        """Whether the endpoint takes tools: asked with the first request, whose answer is kept.
+
+        ``at`` is the place of the fact. Raises what ``complete`` raises, but for a refusal.
         """
-        return fitted(self._complete, lambda: self.request(history), place, self._fit)
 
-    def run(self, history: Conversation, place: str) -> LoopEnd:
-        """Continue ``history``, which ends with a prompt.
+        def ask() -> None:
+            self._first = self._request(memory, self._place_of(place, 1), self._tools())
+
+        return takes_tools(fact, at, self._model, ask)
+
+    def run(self, memory: Memory, place: str) -> LoopEnd:
+        """Continue ``memory``, which ends with a prompt.
 
         ``place`` makes each request's place unique. Raises what ``complete`` raises.
         """
-        mistakes = 0
-        for turn in range(1, self._bounds.turns + 1):
-            completion = self.ask(history, f"{place}/turn-{turn}")
-            calls = self.calls(completion, turn)
-            self._is_cut_off = self._is_cut_off or completion.finish_reason == "length"
-            history.answer(completion.text, calls if self._answers.native else (), completion.extra)
-            if self._translate is not None:
-                calls = list(map(self._translate, calls))
-            understood, wrong, done = self._act_on(history, completion, calls, turn)
-            if not calls and self._is_result(completion):
-                self._watcher.answered(turn, completion)
-                return LoopEnd(completion.text, "", turn)
-            if not calls:
-                wrong = self._nothing_called(completion)
-                history.correct(wrong)
-            self._watcher.answered(turn, completion)
-            if done is not None:
-                return LoopEnd(done.text, "", turn, done.blocked)
-            mistakes = 0 if understood else mistakes + 1
-            if mistakes > self._bounds.mistakes:
-                reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
-                return LoopEnd(completion.text, reason, turn)
-        reason = f"not done after {count(self._bounds.turns, 'turn')}"
-        return LoopEnd("", reason, self._bounds.turns, exhausted=True)
+        end = None
+        while end is None:
+            end = self.exhausted() or self._turn(memory, place)
+        return end
 
-    def _act_on(
-        self, history: Conversation, completion: Completion, calls: list[ToolCall], turn: int
-    ) -> tuple[bool, str, Observation | None]:
-        """Carry out the calls of an answer: was one understood, the first mistake, the end."""
-        understood, all_well, wrong = False, True, ""
-        done: Observation | None = None
-        for call in calls:
-            if done is not None:  # a call without its result would end the conversation
-                self._answers.tell(history, call, "Not carried out: you were done.")
-                continue
-            if call.if_all_well and not all_well:
-                self._answers.tell(history, call, "Not carried out: what came before it failed.")
-                continue
-            observation, is_sound = self._actions.carry_out(call, turn, completion)
-            understood = understood or is_sound
-            wrong = wrong or ("" if is_sound else observation.text)
-            all_well = all_well and not observation.failed
-            done = observation if observation.final else None
-            text = "Done." if done is not None else observation.text
-            self._answers.tell(history, call, text if self._fit is None else self._fit.clip(text))
-        return understood, wrong, done
+    # ── one turn; a framework that has its own loop takes these ──
+
+    def exhausted(self) -> LoopEnd | None:
+        """The end, if all turns are over."""
+        if self.turn < self._bounds.turns:
+            return None
+        reason = f"not done after {count(self._bounds.turns, 'turn')}"
+        return LoopEnd("", reason, self.turn, exhausted=True)
+
+    def ask(
+        self, memory: Memory, place: str, tools: tuple[dict[str, Any], ...] | None = None
+    ) -> Completion:
+        """The answer of the next turn; a request that is too long for the model is made shorter.
+
+        ``tools``: None for those that the format of answers has. Raises what ``complete`` raises.
+        """
+        self._limits.before()
+        self.turn += 1
+        tools = self._tools() if tools is None else tools
+        completion, self._first = self._first, None
+        if completion is None:
+            completion = self._request(memory, self._place_of(place, self.turn), tools)
+        self._is_cut_off = self._is_cut_off or completion.finish_reason == "length"
+        return completion
 
     def calls(self, completion: Completion, turn: int) -> list[ToolCall]:
         """The calls of an answer, as its format has them."""
@@ -275,22 +334,100 @@ class TurnLoop:
         """See ``Actions.checked``."""
         return self._actions.checked(call)
 
-    def _is_result(self, completion: Completion) -> bool:
-        is_whole = completion.finish_reason != "length"
-        return self._takes_words and is_whole and written_calls.is_plain(completion.text)
+    def carry_out(self, call: ToolCall, completion: Completion) -> tuple[Observation, bool]:
+        """See ``Actions.carry_out``; in the turn of the last answer."""
+        return self._actions.carry_out(call, self.turn, completion)
 
-    def _nothing_called(self, completion: Completion) -> str:
-        wrong, remedy = self._answers.missing(self._actions.names)
-        cut_off = completion.finish_reason == "length"
-        return f"{wrong} {'It was cut off: be shorter. ' if cut_off else ''}{remedy}"
+    def clip(self, text: str) -> str:
+        """A result, without its middle where it takes too much of what the model reads."""
+        return text if self._fit is None else self._fit.clip(text)
 
+    def counted(self, wrong: str, *, is_sound: bool, text: str = "") -> LoopEnd | None:
+        """Count a turn, or its mistake, which is ``wrong``; the end after too many in a row."""
+        self._mistakes = 0 if is_sound else self._mistakes + 1
+        if self._mistakes <= self._bounds.mistakes:
+            return None
+        reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
+        return LoopEnd(text, reason, self.turn, strayed=True)
 
-def answer_cap(bounds: TurnLimits, fit: ContextFit | None, *, is_cut_off: bool) -> int:
-    """The tokens that an answer may have: more after one that was cut off."""
-    if is_cut_off:
-        return bounds.max_tokens if fit is None else fit.longest(bounds.max_tokens)
-    usual = bounds.usual_tokens if fit is None else fit.answer(bounds.usual_tokens)
-    return min(usual, bounds.max_tokens)
+    # ──
+
+    def _tools(self) -> tuple[dict[str, Any], ...]:
+        return self._actions.tools if self._answers.native else ()
+
+    def _request(self, memory: Memory, place: str, tools: tuple[dict[str, Any], ...]) -> Completion:
+        def compose() -> ModelRequest:
+            cap = self._limits.cap(self._fit, is_cut_off=self._is_cut_off)
+            room = None if self._fit is None else self._fit.room(cap) - size_of(tools)
+            return ModelRequest(self._model, memory.messages(room), cap, tools)
+
+        return fitted(self._complete, compose, place, self._fit)
+
+    def _turn(self, memory: Memory, place: str) -> LoopEnd | None:
+        """Ask, and act on the answer; the end, if this was the last turn."""
+        completion = self.ask(memory, place)
+        calls = self.calls(completion, self.turn)
+        memory.answer(completion.text, calls if self._answers.native else (), completion.extra)
+        self._limits.answered()
+        reason = self._limits.end(calls) if calls else ""
+        end: LoopEnd | None
+        if reason:
+            end = LoopEnd(completion.text, reason, self.turn)
+        elif calls:
+            end = self._act_on(memory, completion, calls)
+        else:
+            end = self._read(memory, completion)
+        self._watcher.answered(self.turn, completion)
+        return end
+
+    def _read(self, memory: Memory, completion: Completion) -> LoopEnd | None:
+        """The end by an answer without a call; None where the model is asked for what it lacks."""
+        if self._takes_words and self._is_plain(completion):
+            return LoopEnd(completion.text, "", self.turn)
+        value, wrong = self._answers.result(completion, self._actions.names)
+        if value is not None:
+            return LoopEnd(completion.text, "", self.turn, value=value)
+        if self._bounds.repairs is not None:
+            self._repairs += 1
+            if not self._limits.may_repair(self._repairs):
+                return LoopEnd(completion.text, wrong, self.turn)
+        memory.correct(wrong)
+        if self._bounds.repairs is not None:
+            return None
+        return self.counted(wrong, is_sound=False, text=completion.text)
+
+    @staticmethod
+    def _is_plain(completion: Completion) -> bool:
+        return completion.finish_reason != "length" and written_calls.is_plain(completion.text)
+
+    def _act_on(
+        self, memory: Memory, completion: Completion, calls: list[ToolCall]
+    ) -> LoopEnd | None:
+        """Carry out the calls of an answer; the end, where one of them ends the loop."""
+        if self._translate is not None:
+            calls = list(map(self._translate, calls))
+        understood, all_well, wrong = False, True, ""
+        done: Observation | None = None
+        for call in calls:
+            if done is not None:  # a call without its result would end the conversation
+                text = "Not carried out: you were done."
+            elif call.if_all_well and not all_well:
+                text = "Not carried out: what came before it failed."
+            elif text := self._limits.refusal(call):
+                understood = understood or self.checked(call)[0] is not None
+            else:
+                observation, is_sound = self.carry_out(call, completion)
+                understood = understood or is_sound
+                wrong = wrong or ("" if is_sound else observation.text)
+                all_well = all_well and not observation.failed
+                done = observation if observation.final else None
+                text = self.clip("Done." if done is not None else observation.text)
+            if call is calls[-1] and (footer := self._limits.footer(self.turn)):
+                text += f"\n[{footer}]"
+            self._answers.tell(memory, call, text)
+        if done is not None:
+            return LoopEnd(done.text, "", self.turn, done.blocked)
+        return self.counted(wrong, is_sound=understood, text=completion.text)
 
 
 def fitted(
@@ -307,7 +444,10 @@ def fitted(
         except RemoteError as error:
             if fit is None or not fit.shrinks(request, error):
                 raise
-            shorter = compose()
+            try:
+                shorter = compose()
+            except ConfigError:  # what cannot be left out has no room
+                raise error from None
             if shorter.prompt_bytes() >= request.prompt_bytes():  # there is nothing to leave out
                 raise
             request = shorter

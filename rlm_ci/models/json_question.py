@@ -1,10 +1,9 @@
-"""A question to a model whose answer is one JSON object: asked once more where it is not."""
+"""Questions whose answer is one JSON object: who asks them, their form, and how it is read."""
 
 from __future__ import annotations
 
 from rlm_ci.models.strict_json import objects_in, read_object
 from rlm_ci.resources import loader
-from rlm_ci.text.printable import clip, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +41,8 @@ if TYPE_CHECKING:
 
 #: Keywords of a schema that endpoints know; they refuse others, or the whole.
 _KEYWORDS = frozenset(("type", "required", "enum", "const"))
-#: Bytes that a second question needs besides the first, and the share of a small prompt; the shares
-#: of the answer in it, cut down, and of what was wrong.
+#: Bytes that a second question needs besides the first, and the share of a small prompt.
 REPAIR, _REPAIR = 6_000, 10
-_ANSWER, _WRONG = 2 / 3, 1 / 4
 
 
 def repair_bytes(max_bytes: int) -> int:
@@ -79,42 +76,6 @@ def _simple(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "items" in schema:
         simple["items"] = _simple(schema["items"])
     return simple
-
-
-def ask_object(  # noqa: PLR0917 - the question and its answer
-    ask: Ask,
-    place: str,
-    prompt: str,
-    misfit: Misfit,
-    form: Message | None = None,
-    before: Sequence[Message] = (),
-) -> dict[str, Any] | None:
-    """The object that a model answers, None when it is wrong twice.
-
-    ``form`` is its response format, ``before`` the conversation so far. Raises what ``ask`` raises.
-    """
-    messages: list[Message] = [*before, {"role": "user", "content": prompt}]
-    said = ask(place, messages, response_format=form)
-    found, wrong = read_answer(said, misfit)
-    if found is not None:
-        return found
-    messages += [
-        {
-            **said.extra,
-            "role": "assistant",
-            "content": clip(said.text, int(ask.repair * _ANSWER)) or "(nothing)",
-        },
-        {"role": "user", "content": repair_prompt(wrong, ask.repair)},
-    ]
-    again = ask(f"{place}-repair", messages, response_format=form)
-    return read_answer(again, misfit)[0]
-
-
-def repair_prompt(wrong: str, repair: int) -> str:
-    """What asks for the object once more, in ``repair`` bytes with the answer."""
-    return loader.load_template("prompts/review-repair.md.j2")(
-        {"wrong": "\n".join(map(printable, wrong[: int(repair * _WRONG)].split("\n")))}
-    )
 
 
 def read_answer(said: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:

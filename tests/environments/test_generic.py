@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.environments.answer_formats import JsonActions
+from rlm_ci.environments.coding.file_references import LazyFileContext
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.delegation import ChildResult, ChildSlots, ChildTask, Delegation
-from rlm_ci.environments.file_references import LazyFileContext
 from rlm_ci.environments.generic import Execution, GenericEnvironment, GenericServices
 from rlm_ci.environments.names import environment_of, supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile

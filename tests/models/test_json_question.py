@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import pytest
 
-from rlm_ci.models import Completion, is_wish
-from rlm_ci.models.json_question import answer_form, ask_object, list_form
+from rlm_ci.models import is_wish
+from rlm_ci.models.json_question import answer_form, list_form
 from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rlm_ci.models import Message
 
@@ -22,36 +22,8 @@ CLAIM = "review-claim.schema.json"
 KEYWORDS = {"type", "properties", "required", "items", "enum", "const"}
 
 
-class Scripted:
-    model = "scripted"
-    max_bytes, repair = 10_000, 1_000
-
-    def __init__(self, *texts: str) -> None:
-        self.texts = list(texts)
-        self.forms: list[Message | None] = []
-
-    def __call__(
-        self,
-        place: str,  # noqa: ARG002 - as it is called
-        messages: Sequence[Message],  # noqa: ARG002 - same
-        *,
-        response_format: Message | None = None,
-        tools: Sequence[Message] = (),
-    ) -> Completion:
-        assert not tools
-        self.forms.append(response_format)
-        return Completion(self.texts.pop(0), (), "stop", "scripted")
-
-    def calls_left(self) -> int | None:
-        return None
-
-
-def test_a_question_and_its_repair_have_the_schema_of_the_answer() -> None:
-    form = answer_form("wiki-support.schema.json")
-    ask = Scripted("no object", '{"supported": [1]}')
-    assert ask_object(ask, "p", "Which?", lambda _: "", form) == {"supported": [1]}
-    assert ask.forms == [form, form]
-    assert is_wish(form)
+def test_the_form_of_an_answer_is_a_wish() -> None:
+    assert is_wish(answer_form("wiki-support.schema.json"))
 
 
 def schemas_in(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from functools import partial
 
 from rlm_ci.environments.coding.environment import CodingEnvironment
+from rlm_ci.environments.coding.file_references import LazyFileContext
 from rlm_ci.environments.coding.tools import Services
 from rlm_ci.environments.coding.workspace_services import WorkspaceServices
-from rlm_ci.environments.file_references import LazyFileContext
 from rlm_ci.system import files
 from rlm_ci.system.command_line import Command
 from rlm_ci.validators.validator import Validator

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.environments import tool_calls
-from rlm_ci.environments.answer_formats import JsonCalls
+from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
+from rlm_ci.environments.conversation import Memory, shortened
 from rlm_ci.environments.tool_calls import ToolCall
-from rlm_ci.environments.turn_loop import Actions, LoopEnd, LoopWatcher, answer_cap, ask_shortened
-from rlm_ci.models import ModelRequest
-from rlm_ci.text.printable import count, encodable, printable
+from rlm_ci.environments.turn_loop import LoopEnd, LoopWatcher, TurnLoop
+from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,15 +53,18 @@ class FrameworkEpisode:
         self.system = system
         self.model = model
         self.bounds = bounds
-        self._complete = complete
         self._watcher = watcher or LoopWatcher()
-        self._actions = Actions(environment, self._watcher)
-        self._place = place
         self._textual = JsonCalls() if textual else None
-        self._fit = fit
-        self._is_cut_off = False
-        self._turn = 0
-        self._mistakes = 0
+        self._loop = TurnLoop(
+            complete,
+            environment,
+            model=model,
+            bounds=bounds,
+            answers=self._textual or NativeCalls(),
+            watcher=self._watcher,
+            fit=fit,
+        )
+        self._place = place
         self._answered: Completion | None = None
         #: Where the calls of the last answer were found.
         self._origin = ""
@@ -75,12 +77,12 @@ class FrameworkEpisode:
     @property
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The tools as OpenAI describes functions."""
-        return self._actions.tools
+        return self._loop.tools
 
     @property
     def turns(self) -> int:
         """Answers of the model so far."""
-        return self._turn
+        return self._loop.turn
 
     def ask(self, messages: Sequence[dict[str, Any]], *, tools: bool) -> Completion:
         """Ask the model; with ``tools``, it may call them. Raises EpisodeEnded."""
@@ -88,18 +90,18 @@ class FrameworkEpisode:
             return self._asked(messages, ())
         if self._textual is None:
             completion = self._asked(messages, self.tools)
-            calls = tool_calls.of_completion(completion, self._turn, self._actions.schemas)
+            calls = self._loop.calls(completion, self.turns)
             self._origin = calls[0].origin if calls else ""
             text = completion.text if completion.tool_calls or not calls else ""
             return completion.replace(text=text, tool_calls=tuple(map(_native, calls)))
         told = _in_words(messages, self._textual.prompt(self.tools))
         while True:
             completion = self._asked(told, ())
-            calls = self._textual.calls(completion, self._turn)
+            calls = self._loop.calls(completion, self.turns)
             if calls:
                 return completion.replace(text="", tool_calls=tuple(map(_native, calls)))
-            wrong = " ".join(self._textual.missing(self._actions.names))
-            self._mistaken(wrong)
+            _, wrong = self._textual.result(completion, self._loop.names)
+            self._count(wrong, is_sound=False)
             told = [*told, _said("assistant", completion.text), _said("user", wrong)]
 
     def _asked(
@@ -107,23 +109,13 @@ class FrameworkEpisode:
     ) -> Completion:
         self._require_open()
         self._tell_answered()
-        if self._turn == self.bounds.turns:
-            reason = f"not done after {count(self.bounds.turns, 'turn')}"
-            self._leave(LoopEnd("", reason, self._turn, exhausted=True))
-        self._turn += 1
-        request = ModelRequest(
-            model=self.model,
-            messages=tuple(_encodable(self._with_extras(message)) for message in messages),
-            tools=tools,
-            max_tokens=answer_cap(self.bounds, self._fit, is_cut_off=self._is_cut_off),
-        )
-        place = f"{self._place}/turn-{self._turn}"
+        if (end := self._loop.exhausted()) is not None:
+            self._leave(end)
+        memory = _Told([_encodable(self._with_extras(message)) for message in messages])
         try:
-            self._answered = ask_shortened(self._complete, request, place, self._fit)
+            self._answered = self._loop.ask(memory, self._place, tools)
         except BaseException as error:  # noqa: BLE001 - it is raised behind the framework
             self._fail(error)
-        if self._answered.finish_reason == "length":
-            self._is_cut_off = True
         for call in self._answered.tool_calls:
             self._extras[call["id"]] = self._answered.extra, call.get("extra", {})
         return self._answered
@@ -145,38 +137,33 @@ class FrameworkEpisode:
         written = json.dumps(arguments, default=str)
         call = ToolCall(ident or "call", name, written, origin=self._origin)
         try:
-            observation, is_sound = self._actions.carry_out(call, self._turn, self._answered)
+            observation, is_sound = self._loop.carry_out(call, self._answered)
         except BaseException as error:  # noqa: BLE001 - as above
             self._fail(error)
         if observation.final:
-            self._leave(LoopEnd(observation.text, "", self._turn, observation.blocked))
-        if is_sound:
-            self._mistakes = 0
-        else:
-            self._mistaken(observation.text)
-        return observation.text if self._fit is None else self._fit.clip(observation.text)
+            self._leave(LoopEnd(observation.text, "", self.turns, observation.blocked))
+        self._count(observation.text, is_sound=is_sound)
+        return self._loop.clip(observation.text)
 
     def answer(self, text: str) -> NoReturn:
         """End with an answer, as the framework does it."""
-        if "final" in self._actions.names:
+        if "final" in self._loop.names:
             told = self.call("final", {"final_response": text})
             self.give_up(f"the answer was not taken: {told}")
-        self._leave(LoopEnd(text.strip(), "", self._turn))
+        self._leave(LoopEnd(text.strip(), "", self.turns))
 
     def give_up(self, reason: str) -> NoReturn:
         """End without an answer."""
         self._require_open()
-        self._leave(LoopEnd("", printable(reason[:500]), self._turn))
+        self._leave(LoopEnd("", printable(reason[:500]), self.turns))
 
     def close(self) -> None:
         """Tell the watcher of the last answer."""
         self._tell_answered()
 
-    def _mistaken(self, wrong: str) -> None:
-        self._mistakes += 1
-        if self._mistakes > self.bounds.mistakes:
-            reason = f"the model did not keep to its tools: {printable(wrong[:300])}"
-            self._leave(LoopEnd("", reason, self._turn))
+    def _count(self, wrong: str, *, is_sound: bool) -> None:
+        if (end := self._loop.counted(wrong, is_sound=is_sound)) is not None:
+            self._leave(end)
 
     def _require_open(self) -> None:
         if self.end is not None or self.error is not None:
@@ -192,8 +179,18 @@ class FrameworkEpisode:
 
     def _tell_answered(self) -> None:
         if self._answered is not None:
-            self._watcher.answered(self._turn, self._answered)
+            self._watcher.answered(self.turns, self._answered)
             self._answered = None
+
+
+class _Told(Memory):
+    """The messages that a framework has made for one request."""
+
+    def __init__(self, messages: Sequence[dict[str, Any]]) -> None:
+        self._messages = tuple(messages)
+
+    def messages(self, room: int | None = None) -> tuple[dict[str, Any], ...]:
+        return self._messages if room is None else shortened(self._messages, room)
 
 
 def _in_words(messages: Sequence[dict[str, Any]], tools: str) -> list[dict[str, Any]]:

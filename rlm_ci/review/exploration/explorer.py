@@ -10,11 +10,9 @@ import json
 import sys
 from collections import Counter
 
-from rlm_ci.environments import tool_calls
 from rlm_ci.environments.conversation import Conversation
-from rlm_ci.environments.tool_support import takes_tools
-from rlm_ci.environments.turn_loop import CALLS_LIMIT, Actions, Observation
-from rlm_ci.models.json_question import ask_object, read_answer, repair_prompt
+from rlm_ci.environments.object_question import ObjectAnswer, ask_object, completing
+from rlm_ci.environments.turn_loop import CALLS_LIMIT, Limits, Observation, TurnLimits, TurnLoop
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import clip, count
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.environments.tool_calls import ToolCall
-    from rlm_ci.models import Completion, Message
+    from rlm_ci.models import Message
     from rlm_ci.models.json_question import Ask, Misfit
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.review.exploration.tools import ReviewTools
@@ -169,33 +167,31 @@ class NodeQuestions:
             return None, NO_ROOM
         if talk.is_last_call(0):
             return None, NO_CALLS
-        first: list[Completion] = []
-        if not takes_tools(fact, "review", talk.model, lambda: first.append(talk.ask())):
+        loop = talk.loop(misfit)
+        if not loop.takes_tools(fact, "review", talk.history, talk.place):
             return None, NO_TOOLS
-        found = talk.run(misfit, first)
-        self.metrics.update({"turns": talk.turn, "looks": talk.looks})
-        return found, NO_CALL if talk.mistakes == _MISTAKES else NO_END
+        end = loop.run(talk.history, talk.place)
+        self.metrics.update({"turns": end.turns, "looks": talk.looks})
+        return end.value, NO_CALL if end.strayed else NO_END
 
 
-class _Conversation:
-    """One question, until it is answered, or not. It is the environment of its own tools."""
+class _Conversation(Limits):
+    """One question, until it is answered, or not: its limits, and the environment of its tools."""
 
     def __init__(self, explorer: Explorer, ask: Ask, place: str, prompt: str, node: str) -> None:
-        self.turn = 1
+        limits = explorer.limits
+        super().__init__(TurnLimits(turns=limits.turns, mistakes=_MISTAKES - 1, repairs=1))
         self.looks = 0
-        #: Answers in a row whose calls were all unsound.
-        self.mistakes = 0
         #: Has the model read that nothing is left?
         self._is_told = False
-        self.model = ask.model
         self._ask = ask
-        self._place = place
+        self.place = place
         self._node = node
         self._explorer = explorer
-        self._actions = Actions(self)
-        self._history = Conversation(sys.maxsize)  # nothing is folded: requests begin alike
-        self._history.prompt(f"{explorer.instructions}\n{prompt}")
-        limits, size = explorer.limits, self._size()
+        self.history = Conversation(sys.maxsize)  # nothing is folded: requests begin alike
+        self.history.prompt(f"{explorer.instructions}\n{prompt}")
+        #: Bytes of the messages in the last request.
+        self._sent = size = self._size()
         self._last = limits.turns - 1  # one may be needed without tools
         room = int(limits.room * size) - explorer.fixed
         if size < _SMALL:
@@ -207,79 +203,62 @@ class _Conversation:
         """Whether it can look at anything."""
         return self._explorer.limits.has_room(self._size())
 
-    def ask(self) -> Completion:
-        place = f"{self._place}/turn-{self.turn}"
-        return self._ask(place, self._history.messages(), tools=self._actions.tools)
-
-    def run(self, misfit: Misfit, first: list[Completion]) -> dict[str, Any] | None:
-        """The answer, None for none; ``first`` has the first completion, if that is known."""
-        was_wrong = False
-        while True:
-            self._to_send -= self._size()
-            completion = first.pop() if first else self.ask()
-            calls = tool_calls.of_completion(completion, self.turn, self._actions.schemas)
-            before = self._size()
-            self._history.answer(completion.text, calls, completion.extra)
-            # The text of a call takes nothing from what it may show, unless it is long.
-            own = min(self._size() - before, _USUAL)
-            self._most = min(self._most + own, self._ask.max_bytes)
-            if calls and (self._is_told or self._is_too_much(calls)):
-                return None
-            if calls:
-                self._carry_out(calls, completion)
-                if self.mistakes == _MISTAKES:
-                    return None
-            else:
-                found, wrong = read_answer(completion, misfit)
-                if found is not None or was_wrong:
-                    return found
-                was_wrong = True
-                self._history.correct(repair_prompt(wrong, self._ask.repair))
-            self.turn += 1
-
-    def _carry_out(self, calls: Sequence[ToolCall], completion: Completion) -> None:
-        """Add the results of the calls; the last one says what is left."""
-        is_sound = any(self._actions.checked(call)[0] is not None for call in calls)
-        self.mistakes = 0 if is_sound else self.mistakes + 1
-        for call in calls:
-            text = f"Not carried out: an answer may have {_CALLS} calls."
-            if self._is_over():
-                text = "Not carried out."
-            elif call.index < _CALLS:
-                self.looks += 1
-                text = self._actions.carry_out(call, self.turn, completion)[0].text
-            if call is calls[-1]:
-                text += f"\n[{self._rest()}]"
-            self._history.result(call, text)
-
-    def _rest(self) -> str:
-        self._is_told = (
-            self.turn + 1 >= self._last or self._is_over() or self.is_last_call(self.turn)
+    def loop(self, misfit: Misfit) -> TurnLoop:
+        """The loop of it."""
+        return TurnLoop(
+            completing(self._ask),
+            self,
+            model=self._ask.model,
+            bounds=self,
+            answers=ObjectAnswer(misfit, self._ask.repair, native=True),
         )
+
+    # ── the limits ──
+
+    def before(self) -> None:
+        self._sent = self._size()
+        self._to_send -= self._sent
+
+    def answered(self) -> None:
+        # The text of a call takes nothing from what it may show, unless it is long.
+        own = min(self._size() - self._sent, _USUAL)
+        self._most = min(self._most + own, self._ask.max_bytes)
+
+    def end(self, calls: Sequence[ToolCall]) -> str:
+        """Also for too many calls, or too long ones, to go on with."""
+        is_too_much = len(calls) > CALLS_LIMIT or self._left() < -_RESULT
+        return NO_END if self._is_told or is_too_much else ""
+
+    def refusal(self, call: ToolCall) -> str:
+        if self._is_over():
+            return "Not carried out."
+        if call.index >= _CALLS:
+            return f"Not carried out: an answer may have {_CALLS} calls."
+        self.looks += 1
+        return ""
+
+    def footer(self, turn: int) -> str:
+        self._is_told = turn + 1 >= self._last or self._is_over() or self.is_last_call(turn)
         if self._is_told:
             return "nothing is left to look with: answer now, with the JSON object"
-        answers = count(self._last - 1 - self.turn, "more answer")
+        answers = count(self._last - 1 - turn, "more answer")
         return f"left to look with: {answers}, {self._left():,} bytes"
 
     def is_last_call(self, turn: int) -> bool:
         """Whether the budgets have room for one call: a fact, as other leaves call, too."""
-        place = f"{self._node}/{self._place}/left-{turn}"
+        place = f"{self._node}/{self.place}/left-{turn}"
         left = self._explorer.fact("left", place, {}, lambda: {"calls": self._ask.calls_left()})
         return left["calls"] is not None and left["calls"] < _LOOK
 
     def _is_over(self) -> bool:
         return self._left() < _SHORTEST or self._to_send < self._size()
 
-    def _is_too_much(self, calls: Sequence[ToolCall]) -> bool:
-        """Whether an answer has too many calls, or too long ones, to go on with it."""
-        return len(calls) > CALLS_LIMIT or self._left() < -_RESULT
-
     def _left(self) -> int:
         return self._most - self._size()
 
     def _size(self) -> int:
         """Bytes of the messages so far."""
-        return _bytes(self._history.messages())
+        return _bytes(self.history.messages())
 
     # ── the tools ──
 
@@ -294,7 +273,7 @@ class _Conversation:
         def produce() -> Mapping[str, Any]:
             return {"text": _within(self._explorer.tools.act(name, arguments).text, limit)}
 
-        place = f"{self._node}/{self._place}/look-{self.looks}"
+        place = f"{self._node}/{self.place}/look-{self.looks}"
         key = {"name": name, "arguments": dict(arguments)}
         return Observation(self._explorer.fact("look", place, key, produce)["text"])
 

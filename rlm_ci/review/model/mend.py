@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from difflib import unified_diff
 
-from rlm_ci.models.json_question import answer_form, ask_object
+from rlm_ci.environments.object_question import ask_object
+from rlm_ci.models.json_question import answer_form
 from rlm_ci.report.details import suggestions
 from rlm_ci.review.proofs.reproduction import RepairOutcome
 

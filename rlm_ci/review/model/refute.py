@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from rlm_ci.environments.object_question import ask_object
 from rlm_ci.environments.quoting import said_of
-from rlm_ci.models.json_question import answer_form, ask_object
+from rlm_ci.models.json_question import answer_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from functools import partial
 
+from rlm_ci.environments.object_question import ask_object
 from rlm_ci.environments.quoting import said_of
-from rlm_ci.models.json_question import answer_form, ask_object
+from rlm_ci.models.json_question import answer_form
 from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.proof import ARGUED

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import answer_form, ask_object
+from rlm_ci.models.json_question import answer_form
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.resources import loader

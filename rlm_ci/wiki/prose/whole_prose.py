@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from itertools import chain, zip_longest
 
+from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import ask_object, list_form
+from rlm_ci.models.json_question import list_form
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader

@@ -161,3 +161,13 @@ def test_a_model_without_tools_gets_them_in_words() -> None:
         "Result of run_python:\nOutput:\n```\n1\n```",
     ]
     assert seen == [(1, "I think."), (2, "run_python", False), (2, call)]
+
+
+def test_a_model_without_tools_is_told_that_it_was_cut_off() -> None:
+    asked: list[Any] = []
+    cut = {"text": "I think that", "finish_reason": "length"}
+    call = '{"tool": "run_python", "arguments": {"code": "1"}}'
+    one, _ = episode(cut, call, textual=True, asked=asked)
+    one.ask(MESSAGES, tools=True)
+    assert "It was cut off: be shorter. Call one of:" in asked[1].messages[-1]["content"]
+    assert asked[1].max_tokens > asked[0].max_tokens

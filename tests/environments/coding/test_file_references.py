@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.environments.file_references import ROOM, FileReference, LazyFileContext
+from rlm_ci.environments.coding.file_references import ROOM, FileReference, LazyFileContext
 from rlm_ci.system.safe_tree import Refused
 
 if TYPE_CHECKING:

@@ -1,0 +1,98 @@
+"""A question to a model whose answer is one JSON object: asked once more where it is not."""
+
+from __future__ import annotations
+
+import sys
+
+from rlm_ci.environments.answer_formats import NativeCalls
+from rlm_ci.environments.conversation import Conversation
+from rlm_ci.environments.turn_loop import NoTools, TurnLimits, TurnLoop
+from rlm_ci.models.json_question import read_answer
+from rlm_ci.resources import loader
+from rlm_ci.text.printable import clip, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from rlm_ci.environments.tool_calls import ToolCall
+    from rlm_ci.environments.turn_loop import Complete
+    from rlm_ci.models import Completion, Message, ModelRequest
+    from rlm_ci.models.json_question import Ask, Misfit
+
+#: The shares of the bytes of a repair: of the answer, cut down, and of what was wrong.
+_ANSWER, _WRONG = 2 / 3, 1 / 4
+_LIMITS = TurnLimits(turns=2, repairs=1)
+
+
+class ObjectAnswer(NativeCalls):
+    """One JSON object with nothing wrong with it; if ``native``, after calls of tools.
+
+    What asks for it once more has ``repair`` bytes with the answer.
+    """
+
+    def __init__(self, misfit: Misfit, repair: int, *, native: bool) -> None:
+        self.native = native
+        self._misfit = misfit
+        self._repair = repair
+
+    def calls(self, completion: Completion, turn: int) -> list[ToolCall]:  # noqa: ARG002
+        return []  # there are no tools
+
+    def result(self, completion: Completion, names: Sequence[str]) -> tuple[Any, str]:  # noqa: ARG002
+        value, wrong = read_answer(completion, self._misfit)
+        if value is not None:
+            return value, ""
+        shown = wrong[: int(self._repair * _WRONG)].split("\n")
+        render = loader.load_template("prompts/review-repair.md.j2")
+        return None, render({"wrong": "\n".join(map(printable, shown))})
+
+
+class _Shortened(Conversation):
+    """A conversation in which an answer that is wrong has a part of ``repair`` bytes."""
+
+    def __init__(self, repair: int) -> None:
+        super().__init__(sys.maxsize)
+        self._answer = int(repair * _ANSWER)
+
+    def answer(
+        self, text: str, calls: Sequence[ToolCall] = (), extra: Mapping[str, Any] | None = None
+    ) -> None:
+        super().answer(clip(text, self._answer) or "(nothing)", calls, extra)
+
+
+def completing(ask: Ask, form: Message | None = None) -> Complete:
+    """The completions of a loop that asks by ``ask``, with ``form`` as their response format."""
+
+    def complete(request: ModelRequest, place: str) -> Completion:
+        return ask(place, request.messages, response_format=form, tools=request.tools)
+
+    return complete
+
+
+def ask_object(  # noqa: PLR0917 - the question and its answer
+    ask: Ask,
+    place: str,
+    prompt: str,
+    misfit: Misfit,
+    form: Message | None = None,
+    before: Sequence[Message] = (),
+) -> dict[str, Any] | None:
+    """The object that a model answers, None when it is wrong twice.
+
+    ``form`` is its response format, ``before`` the conversation so far. Raises what ``ask`` raises.
+    """
+    history = _Shortened(ask.repair)
+    for message in (*before, {"role": "user", "content": prompt}):
+        history.prompt(message["content"], message["role"])
+    loop = TurnLoop(
+        completing(ask, form),
+        NoTools(),
+        model=ask.model,
+        bounds=_LIMITS,
+        answers=ObjectAnswer(misfit, ask.repair, native=False),
+        place_of=lambda place, turn: place if turn == 1 else f"{place}-repair",
+    )
+    value: dict[str, Any] | None = loop.run(history, place).value
+    return value
