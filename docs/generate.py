@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rlm_ci import checks, cli, errors
 from rlm_ci.agent_hooks import hook_files
 from rlm_ci.ask import report as question
-from rlm_ci.config.arguments import describe
 from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.option_help import describe
 from rlm_ci.config.options import DELEGATE_MODES, PROGRAM
 from rlm_ci.delegation.catalogue import TOOLS
 from rlm_ci.fix import report as fix

@@ -56,7 +56,7 @@ SUMMARY = "archive stubs lead to their full text"
 OPTIONS = (
     Setting("doc_archive.all", "check every stub, not only those that the change touches",
             default=False, kind="boolean", flag="--all"),
-    Setting("doc_archive.fetch", "fetch the archive branch if the clone does not have it",
+    Setting("doc_archive.fetch", "fetch the archive branch where it is missing",
             default=False, kind="boolean", flag="--fetch"),
 )  # fmt: skip
 HOOKS = {ID: {"args": ("--",), "stages": ("pre-commit",), "files": r"\.(md|markdown|mdx)$"}}

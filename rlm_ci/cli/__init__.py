@@ -28,19 +28,22 @@ if TYPE_CHECKING:
 #: (exit codes and their meanings) for the reference; TAKES, a description of its words, and their
 #: minimum and maximum; ROWS, its options, or rows(argv) if they depend on words; run(arguments);
 #: FORMS, the formats that it has, if not all.
-COMMANDS = (
-    "pr", "check", "review", "wiki", "rlm", "run", "chat", "bench", "context", "start", "list",
-    "status", "wait", "resume", "cancel", "view", "export", "replay", "publish", "receipt",
-    "doctor", "config", "init", "verify", "explain", "suppress", "archive", "mcp", "questions",
-    "answer", "agent-hook", "completion",
-)  # fmt: skip
+GROUPS = {
+    "for every day": ("check", "pr", "review", "fix", "ask", "wiki", "init", "doctor"),
+    "pull requests": ("publish", "explain", "suppress", "receipt", "archive", "config"),
+    "runs": (
+        "list", "status", "wait", "view", "resume", "cancel", "start", "export", "replay", "verify",
+    ),
+    "delegation": ("mcp", "questions", "answer", "agent-hook"),
+    "lab": ("rlm", "run", "chat", "bench", "context"),
+    "shell": ("completion",),
+}  # fmt: skip
+COMMANDS = tuple(name for group in GROUPS.values() for name in group)
 
 
 #: What people type for a command or an option of another name.
 _OTHER_NAMES = {
-    "ask": 'rlm-ci rlm "QUESTION" --context PATH',
     "delete": "rlm-ci list --prune",
-    "fix": 'rlm-ci rlm "GOAL"',
     "kill": "rlm-ci cancel RUN",
     "lint": "rlm-ci check",
     "logs": "rlm-ci view RUN",
@@ -128,10 +131,11 @@ def _dispatch(words: list[str]) -> int:
             )
         write(_overview())
         return errors.OK
+    is_full = name == "help" and "--all" in rest
     if name == "help":
-        name, rest = split_command([*rest, "--help"], COMMON)
+        name, rest = split_command([*(word for word in rest if word != "--all"), "--help"], COMMON)
         if name is None:
-            write(_overview())
+            write(_overview(is_full=is_full))
             return errors.OK
     command = load(name)
     rows = options(command, rest)
@@ -139,7 +143,7 @@ def _dispatch(words: list[str]) -> int:
     if arguments.version:
         return _version()
     if arguments.help:
-        write(_help(name, command, rows))
+        write(_help(name, command, rows, is_full=is_full))
         return errors.OK
     takes, fewest, most = command.TAKES
     if not fewest <= len(arguments.words) <= most:
@@ -192,10 +196,17 @@ def _width() -> int:
         return 80
 
 
-def _overview() -> str:
+def _overview(*, is_full: bool = False) -> str:
+    """The commands that a person needs, or all of them, grouped."""
     from textwrap import fill
 
-    commands = "\n".join(f"  {name:<11}{load(name).SUMMARY}" for name in COMMANDS)
+    groups = GROUPS if is_full else {"commands": GROUPS["for every day"]}
+    commands = "\n\n".join(
+        f"{title}:\n" + "\n".join(f"  {name:<11}{load(name).SUMMARY}" for name in names)
+        for title, names in groups.items()
+    )
+    if not is_full:
+        commands += "\n\nrlm-ci help --all lists all commands: for runs, delegation, the lab."
     codes = "\n".join(
         fill(text, _width(), initial_indent=f"  {code:<5}{name:<13}", subsequent_indent=" " * 20)
         for code, name, text in errors.EXIT_CODES
@@ -204,15 +215,24 @@ def _overview() -> str:
     return (
         "Check pull requests without a key or a network, review code, and let an agent\n"
         "edit until your tests pass.\n\n"
-        f"usage: rlm-ci COMMAND [OPTION...]\n\ncommands:\n{commands}\n\n"
+        f"usage: rlm-ci COMMAND [OPTION...]\n\n{commands}\n\n"
         f"exit codes:\n{codes}\n\nexamples:\n{examples}\n"
         "Run rlm-ci COMMAND --help for the options and examples of a command.\n"
     )
 
 
-def _help(name: str, command: ModuleType, rows: Sequence[Setting]) -> str:
-    from rlm_ci.config.arguments import describe
+def _help(name: str, command: ModuleType, rows: Sequence[Setting], *, is_full: bool = False) -> str:
+    """The help of a command: a line for each option, or, if it is full, all that they say."""
+    from rlm_ci.config.option_help import describe, outline
 
+    if not is_full:
+        forms = command.USAGE.replace(" | ", f"\n       rlm-ci {name} ")
+        shown = outline(rows, {row.key for row in COMMON}, _width(), command.__dict__.get("FOLDED"))
+        examples = "".join(f"  {example}\n" for example in command.EXAMPLES)
+        return (
+            f"{command.SUMMARY}\n\nusage: rlm-ci {name} {forms}\n\noptions:\n{shown}\n"
+            f"\nexamples:\n{examples}\nrlm-ci help --all {name} says more of each option.\n"
+        )
     common = {row.key for row in COMMON}
     groups: dict[str, list[Setting]] = {"options": [], "common options": []}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Command lines, read by the rows of the settings table; help and errors come from them too."""
+"""Command lines, read by the rows of the settings table."""
 
 from __future__ import annotations
 
@@ -115,32 +115,3 @@ def _options(rows: Iterable[Setting]) -> dict[str, tuple[Setting, bool]]:
         if row.short:
             found[row.short] = (row, False)
     return found
-
-
-def describe(rows: Iterable[Setting], width: int) -> str:
-    """The options as ``--help`` lists them, wrapped at ``width`` columns."""
-    from textwrap import wrap
-
-    lines = []
-    for row in rows:
-        if not row.flag:
-            continue
-        flag = f"{row.flag} {row.metavar}"
-        if row.kind == "boolean":
-            prefix = {True: "--no-", None: "--[no-]"}.get(row.default, "--")
-            flag = f"{prefix}{row.flag[2:]}"
-        name = f"{row.short}, {flag}" if row.short else f"    {flag}"
-        text = row.off if row.kind == "boolean" and row.default is True else row.help
-        if row.kind == "choice":
-            text += f": {', '.join(row.choices)}"
-        if row.kind not in ("boolean", "list", "table") and row.default is not None:
-            default = f"{row.default:g}" if isinstance(row.default, float) else row.default
-            text += f" (default: {default})"
-        wrapped = wrap(text, width - 28)
-        first = f"  {name}"
-        if len(first) > 26:
-            lines.append(first)
-            first = ""
-        lines.append(f"{first:<28}{wrapped[0]}")
-        lines += [" " * 28 + more for more in wrapped[1:]]
-    return "\n".join(lines)

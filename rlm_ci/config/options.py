@@ -180,8 +180,9 @@ LOOP: tuple[Setting, ...] = (
     Setting("loop.command_seconds", "maximum seconds of one command that the built-in agent "
             "runs; 0 turns its commands off", 120, "number", minimum=0),
     # A repository must not be able to let a model run commands outside of a sandbox.
-    Setting("loop.run_without_sandbox", "let the built-in agent run commands where there is no "
-            "sandbox", default=False, kind="boolean", flag="--run-without-sandbox", file=False),
+    Setting("loop.run_without_sandbox", "let the agent run commands without a sandbox; for the "
+            "built-in agent, where there is none", default=False, kind="boolean",
+            flag="--run-without-sandbox", file=False),
     Setting("loop.setup", "command that installs what the validator needs, with network, in "
             "the fresh copy for the last verdict"),
     Setting("loop.allow_test_edits", "let the agent edit existing tests",
@@ -191,7 +192,8 @@ LOOP: tuple[Setting, ...] = (
     Setting("loop.allow_edit", "let the agent edit this file, though it is a test, or decides in "
             "another way; repeatable", (), "list", flag="--allow-edit", metavar="PATH",
             own_env=False, file=False),
-    Setting("loop.allow_no_change", "pass if the validator passes and the agent changed nothing",
+    Setting("loop.allow_no_change", "pass where the agent changed nothing, and the validator "
+            "passes",
             default=False, kind="boolean", flag="--allow-no-change"),
     Setting("loop.trust_exit_code", "accept a validator that exits with 0, whatever it prints",
             default=False, kind="boolean"),
@@ -243,7 +245,7 @@ CHAT: tuple[Setting, ...] = (
             file=False, own_env=False),
     Setting("chat.compaction", "summarize old messages of the conversation", default=True,
             kind="boolean", flag="--compaction", off="keep all messages", file=False),
-    Setting("chat.compaction_limit", "number of exchanges above which old ones are summarized", 6,
+    Setting("chat.compaction_limit", "exchanges before old ones are summarized", 6,
             "integer", minimum=1, flag="--compaction-limit", metavar="N", file=False),
     Setting("chat.keep_recent", "number of the newest exchanges that stay as they are", 4,
             "integer", minimum=1, flag="--keep-recent", metavar="N", file=False),
@@ -320,7 +322,7 @@ FIX: tuple[Setting, ...] = (
 RECURSION: tuple[Setting, ...] = (
     Setting("recursion.path", "folder to read (default: the whole repository)",
             flag="--path", metavar="PATH", file=False, own_env=False),
-    Setting("recursion.worktree", "read the files of the work tree instead of the commit",
+    Setting("recursion.worktree", "read the work tree instead of the commit",
             default=False, kind="boolean", flag="--worktree", file=False),
     Setting("recursion.scheduler", "order of the work: bfs, dfs or hybrid; or a Dask cluster "
             "for the leaves: dask://HOST:PORT, also with ?order=dfs", "bfs",
@@ -444,7 +446,7 @@ DELEGATE: tuple[Setting, ...] = (
             "(status_only), also those for questions to people (question_only), or all (full); "
             "the narrowest of flag, environment and config file counts", "question_only", "choice",
             choices=DELEGATE_MODES, env=("CODEX_DELEGATE_MODE",), flag="--mode", metavar="NAME"),
-    Setting("delegate.roots", "folder with repositories that the tools of rlm-ci mcp may use; "
+    Setting("delegate.roots", "folder of repositories for the tools of rlm-ci mcp; "
             "repeatable (default: the repository)", (), "list", flag="--root", metavar="DIR",
             file=False, own_env=False),
     # A repository must not let its agents start more of them.

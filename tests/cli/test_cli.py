@@ -18,10 +18,11 @@ import pytest
 
 import rlm_ci
 from rlm_ci import checks
-from rlm_ci.cli import COMMANDS, _help, load, options
-from rlm_ci.config.arguments import describe, parse, split_command
+from rlm_ci.cli import COMMANDS, GROUPS, _help, load, options
+from rlm_ci.config.arguments import parse, split_command
 from rlm_ci.config.core_options import CHANGE, COMMON, LOCAL_CHANGE
 from rlm_ci.config.core_options import FORMATS as EVERY_FORM
+from rlm_ci.config.option_help import describe
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import EXIT_CODES, UsageError
 from testing.repositories.changes import HOSTILE_NAMES, hostile_names, small_change
@@ -100,13 +101,13 @@ def test_wrong_words(words: list[str], what: str) -> None:
         (
             ["zzz"],
             "unknown command 'zzz'",
-            "known are: agent-hook, answer, archive, bench, cancel, chat, check, completion",
+            "known are: agent-hook, answer, archive, ask, bench, cancel, chat, check",
         ),
         (["a\x1b[31m\n::error::x"], r"unknown command 'a\x1b[31m\n::error::x'", ""),
         (["x" * 5000], "unknown command 'xxxx", ""),
         (["--qiet", "check"], "unknown option '--qiet'", "did you mean --quiet?"),
         (["--staged", "check"], "unknown option '--staged'", "options of a command after it"),
-        (["-q"], "a command is missing", "pr, check"),
+        (["-q"], "a command is missing", "check, pr"),
         (["--", "check"], "a command is missing", ""),
         (["check", "dif-budget"], "unknown check 'dif-budget'", "did you mean diff-budget?"),
         (["check", "--stagd"], "unknown option '--stagd'", "did you mean --staged?"),
@@ -180,14 +181,26 @@ def test_the_options_of_a_check_follow_its_name_and_not_other_words(
 def test_help_of_the_program(cli: Cli, words: list[str]) -> None:
     ended = cli(*words)
     assert (ended.code, ended.stderr) == (0, "")
-    for name in COMMANDS:
-        assert f"\n  {name} " in ended.stdout
+    _, _, listed = ended.stdout.partition("\ncommands:\n")
+    assert [line.split()[0] for line in listed.splitlines()[:8]] == [
+        "check", "pr", "review", "fix", "ask", "wiki", "init", "doctor",
+    ]  # fmt: skip
+    assert "rlm-ci help --all lists all commands" in ended.stdout
     for code, name, _ in EXIT_CODES:
         assert f"\n  {code:<5}{name}" in ended.stdout
     assert max(map(len, ended.stdout.splitlines())) <= 80
 
 
-@pytest.mark.sample(5)
+def test_help_of_all_commands(cli: Cli) -> None:
+    ended = cli("help", "--all")
+    for name in COMMANDS:
+        assert f"\n  {name} " in ended.stdout
+    for title in ("pull requests", "runs", "delegation", "lab"):
+        assert f"\n{title}:\n" in ended.stdout
+    assert max(map(len, ended.stdout.splitlines())) <= 80
+
+
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_a_command(cli: Cli, name: str) -> None:
     texts = {
@@ -198,14 +211,18 @@ def test_help_of_a_command(cli: Cli, name: str) -> None:
     (text,) = texts
     lines = text.splitlines()
     assert lines[2].startswith(f"usage: rlm-ci {name} ")
-    assert max(map(len, lines)) <= 80
-    assert not any(line != line.rstrip() for line in lines)
-    assert "\n  -V, --version " in text
-    assert "\n  -h, --help " in text
-    for row in COMMON:
+    assert max(map(len, lines)) <= 80 or any("rlm-ci" in line for line in lines if len(line) > 80)
+    assert len(lines) <= (40 if name in GROUPS["for every day"] else 60)
+    assert not any(line != line.rstrip() or line.endswith("…") for line in lines)
+    full = cli("help", "--all", name).stdout
+    assert "\n  -V, --version " in full
+    assert "\n  -h, --help " in full
+    for row in options(load(name), ()):
         if row.flag:
             flag = f"--no-{row.flag[2:]}" if row.default is True else row.flag
-            assert f" {flag}" in text, flag
+            is_named = f" {flag}" in text or f" --[no-]{row.flag[2:]}" in text
+            assert is_named or f" {row.short}" in text, flag
+            assert f" {flag}" in full or f" --[no-]{row.flag[2:]}" in full, flag
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -213,7 +230,9 @@ def test_every_example_is_in_the_help_and_is_understood(name: str) -> None:
     command = load(name)
     assert command.EXAMPLES
     for example in command.EXAMPLES:
-        assert f"\n  {example}\n" in _help(name, command, options(command, ()))
+        for is_full in (False, True):
+            text = _help(name, command, options(command, ()), is_full=is_full)
+            assert f"\n  {example}\n" in text
         words = shlex.split(example)
         ends = [at for at, word in enumerate(words) if word in {"<", ">"}]
         program, *given = words[: ends[0] if ends else None]
@@ -225,8 +244,8 @@ def test_every_example_is_in_the_help_and_is_understood(name: str) -> None:
 
 
 def test_help_of_checks_shows_their_options(cli: Cli) -> None:
-    every = cli("check", "--help").stdout
-    one = cli("check", "diff-budget", "--help").stdout
+    every = cli("help", "--all", "check").stdout
+    one = cli("help", "--all", "check", "diff-budget").stdout
     for name in checks.names():
         for row in checks.load(name).OPTIONS:
             if row.flag:
@@ -591,14 +610,6 @@ def test_no_secret_of_the_environment_is_told(cli: Cli, over: GitRepo, tmp_path:
         assert "verysecret" not in path.read_text()
 
 
-@pytest.mark.parametrize("name", ["fix", "ask"])
-def test_a_use_of_rlm_is_offered_by_its_name(cli: Cli, repo: GitRepo, name: str) -> None:
-    if name in COMMANDS:
-        pytest.skip("it is a command of its own")
-    _, hint = complaint(cli(name, cwd=repo), 2)
-    assert hint.startswith("did you mean rlm-ci rlm ")
-
-
 @pytest.mark.parametrize(
     ("words", "code", "hint"),
     [
@@ -623,7 +634,9 @@ def test_a_ref_in_the_place_of_another_word(
 def test_help_lists_the_formats_that_a_command_has(cli: Cli, name: str) -> None:
     module = load(name)
     forms = getattr(module, "FORMS", EVERY_FORM)
-    shown = " ".join(cli(name, "--help").stdout.split())
+    shown = " ".join(cli("help", "--all", name).stdout.split())
+    (line,) = [text for text in cli(name, "--help").stdout.splitlines() if "--format NAME" in text]
+    assert ", ".join(forms) in line
     assert f"format of the result: {', '.join(forms)} (default: text)" in shown
     source = Path(str(module.__file__)).read_text()
     refused = ("require_text_or_json" in source, 'require_text("' in source)

@@ -49,12 +49,12 @@ _OWN = (
     Setting("archive.split", "make a branch for each batch within the diff budget, and leave the "
             "work tree alone", default=False, kind="boolean", flag="--split", file=False,
             own_env=False),
-    Setting("archive.tasks", "archive the completed snapshots of docs/TASKS.md instead",
+    Setting("archive.tasks", "archive completed snapshots of docs/TASKS.md instead",
             default=False, kind="boolean", flag="--tasks", file=False, own_env=False),
     Setting("archive.repair", "restore the full texts of stubs that have none, from the history",
             default=False, kind="boolean", flag="--repair", file=False, own_env=False),
-    Setting("archive.pr", "push the new stubs of the work tree to the branch rlm-ci/archive, and "
-            "open or update its pull request", default=False, kind="boolean", flag="--pr",
+    Setting("archive.pr", "push new stubs to the branch rlm-ci/archive; open or update its pull "
+            "request", default=False, kind="boolean", flag="--pr",
             file=False, own_env=False),
     Setting("archive.base", "a document with open items at this ref stays (default: the default "
             "branch)", flag="--base", metavar="REF", file=False, own_env=False),

@@ -91,7 +91,7 @@ _RUN = (
     _own("sub_model", "model for sub-calls", metavar="NAME"),
     _own("sub_provider", "provider of the model for sub-calls", metavar="NAME"),
     _own("judge_model", "model that scores by rubrics (default: the same)", metavar="NAME"),
-    _own("include_mcp", "give the harness the tools of the MCP servers of --mcp-config",
+    _own("include_mcp", "give the harness the tools of MCP servers; see --mcp-config",
          default=False, kind="boolean"),
     _own("mcp_server", "only this one of them (default: all)", metavar="NAME"),
     _own("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import ArgumentParser
 
 import shtab
@@ -10,6 +9,7 @@ import shtab
 from rlm_ci import checks, cli, errors
 from rlm_ci.agents.agent import AGENTS
 from rlm_ci.config.core_options import COMMON
+from rlm_ci.config.option_help import first_clause
 from rlm_ci.config.settings import Settings
 from rlm_ci.environments.names import supported_environments
 from rlm_ci.errors import UsageError
@@ -120,9 +120,7 @@ def _add_options(parser: ArgumentParser, rows: Iterable[Setting]) -> None:
 
 def _short(text: str) -> str:
     """A help text on one short line, with the percent signs that argparse wants."""
-    first = re.split(r"[;:] |\. ", re.sub(r" \((?:default|-).*?\)", "", text))[0]
-    if len(first) > _LONGEST:
-        first = f"{first[: _LONGEST - 1]}…"
-    if first.count("(") > first.count(")"):
-        first = first.rpartition(" (")[0]
-    return first.replace("%", "%%")
+    clause = first_clause(text)
+    if len(clause) > _LONGEST:
+        clause = f"{clause[: _LONGEST - 1]}…"
+    return clause.replace("%", "%%")

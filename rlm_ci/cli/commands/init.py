@@ -83,7 +83,7 @@ OWN = (
             own_env=False),
     Setting("init.model", "model for the review, as PROVIDER:NAME (default: none; analyzers need "
             "no key)", flag="--model", metavar="NAME", file=False, own_env=False),
-    Setting("init.agents", f"agents whose hooks check a change before the agent says done: "
+    Setting("init.agents", f"agents whose hooks check before the agent says done: "
             f"{', '.join(AGENTS)}; and who opens their pull requests, for whom test-guard fails: "
             "bots (the default), @LOGIN for an account, or people for everybody", (), "list",
             flag="--agents", metavar="NAME,...", file=False, own_env=False),
@@ -92,9 +92,9 @@ OWN = (
             own_env=False, **_SWITCH),
     _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
-    _own("slash_commands", "write a workflow that runs comments such as /rlm-ci check", **_SWITCH),
-    Setting("init.wiki", "write a workflow that refreshes the repository's wiki once a week, as a "
-            "pull request", flag="--wiki", file=False, own_env=False, **_SWITCH),
+    _own("slash_commands", "write a workflow for comments such as /rlm-ci check", **_SWITCH),
+    Setting("init.wiki", "write a workflow that refreshes the wiki once a week; it opens a pull "
+            "request", flag="--wiki", file=False, own_env=False, **_SWITCH),
     _own("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
     _own("hooks", "install native Git hooks in this clone, instead of a pre-commit configuration",
          **_SWITCH),

@@ -68,6 +68,8 @@ _TEMPLATE = 16_000
 _LIMIT = 512 << 20
 _ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR)
 _MORE = (*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RECURSION, *_ADDED)
+#: Sections whose options another command describes.
+FOLDED = {"loop": "fix"}
 ROWS = (
     *COMMON, *CHANGE, *REPORT, *OUT, *PUBLISH, *_ADDED, *FIX, *MODEL, *BUDGET, *LOOP,
     *checks.rows(checks.names()),

@@ -18,38 +18,61 @@ from rlm_ci.solve import foreground, pipeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.config.settings import Settings
 
-SUMMARY = "fix until green, or answer a question from a long text"
+SUMMARY = "fix or ask by one command, as the mode says"
 USAGE = '"GOAL" [OPTION...]'
 TAKES = ("one goal", 0, 1)
 EXAMPLES = (
     'rlm-ci rlm "make the tests pass" --agent codex --max-iterations 10',
     'rlm-ci rlm "Which request failed first?" --context build.log',
 )
+FIX_EXITS = {
+    errors.OK: "the validator passes; without a validator, a budget is used up",
+    errors.FINDINGS: "the guard refuses the result",
+    errors.USAGE: "there is no validator, or there are several",
+    errors.LIMIT: "a budget is used up, or nothing changed",
+}
+ASK_EXITS = {
+    errors.OK: "the question is answered",
+    errors.FINDINGS: "the question cannot be answered",
+    errors.LIMIT: "a budget is used up",
+}
 EXITS = {
+    **FIX_EXITS,
     errors.OK: "the validator passes, or the question is answered; without a validator, a "
     "budget is used up",
     errors.FINDINGS: "the guard refuses the result, or the question cannot be answered",
-    errors.USAGE: "there is no validator, or there are several",
-    errors.LIMIT: "a budget is used up, or nothing changed",
 }
 PIPELINE = "rlm"
 ROWS = (*COMMON, *LOOP, *RLMS_DRY_RUN, *SYMBOLIC, *MODEL, *BUDGET)
 
 
 def run(arguments: Arguments) -> int:
-    flags = dict(arguments.flags)
-    if arguments.words:
-        flags["loop.goal"] = arguments.words[0]
+    goal, *_ = (*arguments.words, None)
+    return start(dict(arguments.flags), goal, "rlm")
+
+
+def start(flags: dict[str, Any], goal: str | None, command: str) -> int:
+    """Run the pipeline for a goal, that of the settings if it is None; the exit code.
+
+    ``flags`` are those of the command line. ``command`` is its name, in errors and reasons.
+    """
+    if goal is not None:
+        flags["loop.goal"] = goal
     settings = stored_runs.settings_of(flags)
+    if command != "rlm":
+        settings.sources["mode"] = f"rlm-ci {command}"
     source = settings.context.source
     if source and source != STDIN:  # a resumed run may be in another folder
         flags["context.source"] = os.path.abspath(source)
     goal = settings.loop.goal
     if not goal or not goal.strip():
-        raise UsageError("there is no goal", where="rlm-ci rlm", hint=f"rlm-ci rlm {USAGE}")
+        hint = f"rlm-ci {command} {USAGE}"
+        raise UsageError("there is no goal", where=f"rlm-ci {command}", hint=hint)
     if settings.values["loop.rlms.dry_run"]:
         return _dry_run(settings, goal)
     return foreground.conduct(PIPELINE, settings, flags, goal)

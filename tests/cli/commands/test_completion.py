@@ -36,7 +36,7 @@ CASES = {
     ("-q", "context", ""): "build search read info",
     ("bench", "run", "--mode", ""): "native harness direct-llm",
     ("explain", "diff-budget/f"): "diff-budget/files",
-    ("help", "exp"): "export explain",
+    ("help", "exp"): "explain export",
     ("completion", ""): "bash zsh fish",
     ("view", ""): "latest",
     ("status", "l"): "latest",
