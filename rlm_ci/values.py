@@ -1,7 +1,8 @@
 """Immutable value classes, without ``dataclasses``, whose import takes 10 ms of a Git hook.
 
 A subclass of :class:`Value` is written as a frozen dataclass, and type checkers see it as one. A
-:class:`Row` is the same, for thousands of them. A :class:`Closing` has a ``close`` for ``with``.
+:class:`Row` is the same, for thousands of them. Both read and write themselves as JSON, by the
+annotations of their fields. A :class:`Closing` has a ``close`` for ``with``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from operator import itemgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Self, dataclass_transform
 else:
 
@@ -18,11 +19,65 @@ else:
         return lambda cls: cls
 
 
+class _Json:
+    """How a record is read from JSON, and written as JSON; ``rlm_ci/decoding`` says by what."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+    #: Fields that JSON may lack; it lacks them where they say nothing. None: it may lack all that
+    #: have a default, and has them all.
+    _optional: tuple[str, ...] | None = None
+    #: Whether other members are passed over; else they are an error.
+    _ignores = False
+    #: Fields that are lists, each with its least and its most items.
+    _items: tuple[tuple[str, int, int], ...] = ()
+    #: Whether it is a list in the order of the fields.
+    _is_row = False
+    #: From an older form of the JSON to the present one.
+    _upgraded: Callable[[Any], Any] | None = None
+
+    def _values(self) -> tuple[Any, ...]:
+        """The values of the fields, in order."""
+        raise NotImplementedError
+
+    @classmethod
+    def _of_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """One with these fields, unchecked."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, record: Any) -> Self:
+        """The one that ``record`` is as JSON. Raises DecodeError, a ValueError."""
+        from rlm_ci.decoding import decoder
+
+        decoded: Self = decoder(cls)(record)
+        return decoded
+
+    @classmethod
+    def _types(cls) -> Mapping[str, Any]:
+        """Classes that annotations name and the module imports for types only."""
+        return {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in order, as JSON has them; mappings are as they are."""
+        record = {name: _plain(getattr(self, name)) for name in self._fields}
+        for name in self._optional or ():
+            if not record[name]:
+                del record[name]
+        return record
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _Json):
+        is_row, values = value._is_row, value._values  # noqa: SLF001 - of this module
+        return [*map(_plain, values())] if is_row else value.to_dict()
+    return [*map(_plain, value)] if isinstance(value, tuple) else value
+
+
 @dataclass_transform(frozen_default=True)
-class Value:
+class Value(_Json):
     """An immutable record; equal when type and fields are equal."""
 
-    _fields: tuple[str, ...] = ()
     _known: frozenset[str] = frozenset()
     _required: frozenset[str] = frozenset()
     #: So many fields in order are enough.
@@ -72,11 +127,16 @@ class Value:
 
     def replace(self, **changes: Any) -> Self:
         """A copy with ``changes`` in place of the fields that they name."""
-        return type(self)(**{**Value.to_dict(self), **changes})
+        return type(self)(**{**dict(zip(self._fields, self._values(), strict=True)), **changes})
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in order."""
-        return {name: getattr(self, name) for name in self._fields}
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._fields)
+
+    @classmethod
+    def _of_fields(cls, fields: Mapping[str, Any]) -> Self:
+        record = cls.__new__(cls)
+        record.__dict__.update(fields)
+        return record
 
 
 class Closing:
@@ -106,12 +166,12 @@ if TYPE_CHECKING:
 
 else:
 
-    class Row(tuple):
+    class Row(_Json, tuple):
         """A value that is a tuple underneath, and so made in a fraction of the time."""
 
         __slots__ = ()
-        _fields = ()
         _defaults: Mapping[str, Any] = {}
+        _required: frozenset[str] = frozenset()
         of = classmethod(tuple.__new__)
 
         def __init_subclass__(cls):
@@ -119,6 +179,7 @@ else:
             given = {name: vars(cls)[name] for name in own if name in vars(cls)}
             cls._fields += own
             cls._defaults = {**cls._defaults, **given}
+            cls._required = frozenset(cls._fields).difference(cls._defaults)
             for index, name in enumerate(cls._fields):
                 setattr(cls, name, property(itemgetter(index)))
 
@@ -133,6 +194,14 @@ else:
 
         def __getnewargs__(self):
             return tuple(self)  # for pickle, and copy
+
+        def _values(self):
+            return self
+
+        @classmethod
+        def _of_fields(cls, fields):
+            every = {**cls._defaults, **fields}
+            return tuple.__new__(cls, map(every.__getitem__, cls._fields))
 
         def __repr__(self):
             inner = ", ".join(

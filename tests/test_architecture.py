@@ -31,7 +31,8 @@ PACKAGE = ROOT / "rlm_ci"
 
 #: The rooms, from the ground up: each may import those below it, and nothing beside it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "values"),
+    ("errors", "decoding"),
+    ("values",),
     ("text",),
     ("config",),
     ("resources", "system"),

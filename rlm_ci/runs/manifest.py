@@ -9,19 +9,19 @@ import json
 import os
 from datetime import UTC, datetime
 
+from rlm_ci import decoding
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import CONFIG, LIMIT, REMOTE, STORAGE, UNAVAILABLE, USAGE, DamagedError
 from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, QUEUED, SUCCEEDED
 from rlm_ci.system import files
-from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, Self
 
-    _Shape = dict[str, Callable[[Any], bool]]
+    from rlm_ci.decoding import Count, ExitCode, Sha256, Text, Words
 
 VERSION = 1
 NAME = "manifest.json"
@@ -47,42 +47,80 @@ TRANSITIONS = {
     CANCELLED: (IN_PROGRESS, CANCELLED),
 }
 STEP_STATUSES = ("pending", "running", SUCCEEDED, FAILED, "skipped")
-_STATUSES = tuple(TRANSITIONS)
 #: Exit codes of failures outside of the run: it may go on.
 _OUTSIDE = (UNAVAILABLE, REMOTE, STORAGE)
 #: Exit codes of a refused resume: they leave the run as it was.
 REFUSALS = (USAGE, CONFIG)
 _HINT = "another program wrote it, or it was changed: restore it, or remove the run's folder"
 _LIMIT = 4 << 20
-_TEXT = 1 << 16
-#: Hex digits of a SHA-256.
-_SHA256 = 64
+_MOST_RULES = 1 << 16
+#: The members of a manifest in order; those that may be missing follow.
+_ORDER = (
+    "version", "task_id", "run_id", "parent_run_id", "pipeline_id", "status", "status_detail",
+    "started_at", "updated_at", "heartbeat_at", "completed_at", "artifact_root", "log_path",
+    "summary", "commands", "child_runs", "sandbox", "exit_code", "allowed", "recorded_by",
+)  # fmt: skip
+
+
+def moment(text: str) -> float:
+    """The seconds since the epoch that a timestamp means; ValueError when it is none."""
+    if not text.endswith("Z") or "T" not in text:
+        raise ValueError(text)
+    return datetime.fromisoformat(text).timestamp()
+
+
+def is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and len(value) <= 40 and moment(value) >= 0
+    except (ValueError, OverflowError):
+        return False
+
+
+if TYPE_CHECKING:
+    Timestamp = str
+    StepKind = str
+    StepStatus = str
+    RunStatus = str
+    ManifestVersion = int
+else:
+    _SECONDS = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3,6})?Z$(?!\n)"
+    Timestamp = decoding.Kind(
+        is_time,
+        "a time in UTC",
+        {"type": "string", "maxLength": 40, "pattern": f"^{_SECONDS}"},
+    )
+    StepKind = decoding.one_of("command", "subpipeline")
+    StepStatus = decoding.one_of(*STEP_STATUSES)
+    RunStatus = decoding.one_of(*TRANSITIONS)
+    ManifestVersion = decoding.one_of(VERSION)
 
 
 class StepRecord(Value):
     """One step of a run; ``kind`` is "command" or "subpipeline", whose run is ``sub_run_id``."""
 
-    index: int
-    id: str
-    title: str
-    command: str
-    kind: str = "command"
-    status: str = "pending"
-    started_at: str | None = None
-    completed_at: str | None = None
-    exit_code: int | None = None
-    summary: str | None = None
-    log_path: str | None = None
-    sub_run_id: str | None = None
+    _optional = ()
+
+    index: Count
+    id: Text
+    title: Words
+    command: Words
+    kind: StepKind = "command"
+    status: StepStatus = "pending"
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    exit_code: ExitCode | None = None
+    summary: Words | None = None
+    log_path: Text | None = None
+    sub_run_id: Text | None = None
 
 
 class ChildRun(Value):
     """A run that this one started, with its last known status."""
 
-    run_id: str
-    pipeline_id: str
-    status: str
-    manifest: str
+    run_id: Text
+    pipeline_id: Text
+    status: RunStatus
+    manifest: Text
 
 
 class Recorder(Value):
@@ -92,13 +130,15 @@ class Recorder(Value):
     if it was not read.
     """
 
-    program: str
-    version: str | None
-    session_id: str
-    subagent_id: str
-    subagent_type: str
-    transcript_sha256: str | None = None
-    transcript_bytes: int | None = None
+    _optional = ()
+
+    program: Text
+    version: Text | None
+    session_id: Words
+    subagent_id: Words
+    subagent_type: Words
+    transcript_sha256: Sha256 | None = None
+    transcript_bytes: Count | None = None
 
     @property
     def name(self) -> str:
@@ -112,25 +152,28 @@ class Manifest(Value):
     recorded a run that is not of rlm-ci.
     """
 
-    task_id: str
-    run_id: str
-    pipeline_id: str
-    started_at: str
-    updated_at: str
-    artifact_root: str
-    log_path: str
-    parent_run_id: str | None = None
-    status: str = QUEUED
-    status_detail: str | None = None
-    heartbeat_at: str | None = None
-    completed_at: str | None = None
-    summary: str | None = None
+    _optional = ("allowed", "recorded_by")
+    _items = (("allowed", 1, _MOST_RULES),)
+
+    task_id: Text
+    run_id: Text
+    pipeline_id: Text
+    started_at: Timestamp
+    updated_at: Timestamp
+    artifact_root: Text
+    log_path: Text
+    parent_run_id: Text | None = None
+    status: RunStatus = QUEUED
+    status_detail: Words | None = None
+    heartbeat_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    summary: Words | None = None
     commands: tuple[StepRecord, ...] = ()
     child_runs: tuple[ChildRun, ...] = ()
-    sandbox: str | None = None
-    exit_code: int | None = None
-    version: int = VERSION
-    allowed: tuple[str, ...] = ()
+    sandbox: Text | None = None
+    exit_code: ExitCode | None = None
+    version: ManifestVersion = VERSION
+    allowed: tuple[Text, ...] = ()
     recorded_by: Recorder | None = None
 
     @property
@@ -177,25 +220,19 @@ class Manifest(Value):
         heard = max(moment(self.heartbeat_at or self.updated_at), moment(self.updated_at))
         return max(0.0, now - heard)
 
-    def to_record(self) -> dict[str, Any]:
+    def _require(self) -> None:
+        if self.has_ended != (self.completed_at is not None):
+            raise ValueError(f"it is {self.status}: completed_at does not fit")
+
+    def to_dict(self) -> dict[str, Any]:
         """The JSON object of the file, its keys in the order of the contract."""
-        record = {name: getattr(self, name) for name in _MANIFEST}
-        for name in ("commands", "child_runs"):
-            record[name] = [one.to_dict() for one in record[name]]
-        record |= {"allowed": list(self.allowed)} if self.allowed else {}
-        return record | ({"recorded_by": self.recorded_by.to_dict()} if self.recorded_by else {})
+        record = super().to_dict()
+        return {name: record[name] for name in _ORDER if name in record}
 
 
 def timestamp(now: float) -> str:
     """Seconds since the epoch in ISO 8601, to the millisecond."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-
-
-def moment(text: str) -> float:
-    """The seconds since the epoch that a timestamp means; ValueError when it is none."""
-    if not text.endswith("Z") or "T" not in text:
-        raise ValueError(text)
-    return datetime.fromisoformat(text).timestamp()
 
 
 def write(folder: str, manifest: Manifest) -> None:
@@ -204,7 +241,7 @@ def write(folder: str, manifest: Manifest) -> None:
 
 
 def to_bytes(manifest: Manifest) -> bytes:
-    return f"{json.dumps(manifest.to_record(), indent=2)}\n".encode()
+    return f"{json.dumps(manifest.to_dict(), indent=2)}\n".encode()
 
 
 def read(folder: str) -> Manifest:
@@ -239,135 +276,7 @@ def require_version(record: object, known: int, name: str, where: str) -> None:
 def from_record(record: object, where: str) -> Manifest:
     """The manifest of a JSON value. Raises DamagedError."""
     require_version(record, VERSION, "the manifest", where)
-    known = record if isinstance(record, dict) else {}
-    shape = _MANIFEST | {name: judge for name, judge in _OPTIONAL.items() if name in known}
-    fields = _checked(record, shape, "the manifest", where)
-    fields["allowed"] = tuple(fields.get("allowed", ()))
-    if "recorded_by" in fields:
-        recorder = _checked(fields["recorded_by"], _RECORDER, "recorded_by", where)
-        fields["recorded_by"] = Recorder(**recorder)
-    inner: tuple[tuple[str, type[Value], _Shape], ...] = (
-        ("commands", StepRecord, _COMMAND),
-        ("child_runs", ChildRun, _CHILD),
-    )
-    for name, kind, shape in inner:
-        fields[name] = tuple(
-            kind(**_checked(one, shape, f"{name}[{index}]", where))
-            for index, one in enumerate(fields[name])
-        )
-    manifest = Manifest(**fields)
-    if manifest.has_ended != (manifest.completed_at is not None):
-        raise _damaged(f"the manifest is {manifest.status}: completed_at does not fit", where)
-    return manifest
-
-
-def _checked(record: object, shape: _Shape, what: str, where: str) -> dict[str, Any]:
-    """``record``, which has exactly the keys of ``shape`` and values that it accepts."""
-    if not isinstance(record, dict):
-        raise _damaged(f"{what} is not a JSON object", where)
-    for name in shape:
-        if name not in record:
-            raise _damaged(f"{what} has no {name}", where)
-    for name, value in record.items():
-        judge = shape.get(name)
-        if judge is None:
-            raise _damaged(f"{what} has the unknown key {printable(name)[:80]!r}", where)
-        if not judge(value):
-            shown = printable(json.dumps(value))[:80]
-            raise _damaged(f"{name} in {what} cannot be {shown}", where)
-    return dict(record)
-
-
-def _damaged(what: str, where: str) -> DamagedError:
-    return DamagedError(what, where=where, hint=_HINT)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _TEXT
-
-
-def _is_rules(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_text, value))
-
-
-def _is_said(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= _TEXT
-
-
-def is_time(value: object) -> bool:
     try:
-        return isinstance(value, str) and len(value) <= 40 and moment(value) >= 0
-    except (ValueError, OverflowError):
-        return False
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 53
-
-
-def _is_code(value: object) -> bool:
-    return type(value) is int and -255 <= value <= 255
-
-
-def _one_of(*choices: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value in choices
-
-
-def _or_null(judge: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or judge(value)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
-
-
-_COMMAND: _Shape = {
-    "index": _is_count,
-    "id": _is_text,
-    "title": _is_said,
-    "command": _is_said,
-    "kind": _one_of("command", "subpipeline"),
-    "status": _one_of(*STEP_STATUSES),
-    "started_at": _or_null(is_time),
-    "completed_at": _or_null(is_time),
-    "exit_code": _or_null(_is_code),
-    "summary": _or_null(_is_said),
-    "log_path": _or_null(_is_text),
-    "sub_run_id": _or_null(_is_text),
-}
-_CHILD: _Shape = {
-    "run_id": _is_text,
-    "pipeline_id": _is_text,
-    "status": _one_of(*_STATUSES),
-    "manifest": _is_text,
-}
-_MANIFEST: _Shape = {
-    "version": lambda value: _is_count(value) and value == VERSION,
-    "task_id": _is_text,
-    "run_id": _is_text,
-    "parent_run_id": _or_null(_is_text),
-    "pipeline_id": _is_text,
-    "status": _one_of(*_STATUSES),
-    "status_detail": _or_null(_is_said),
-    "started_at": is_time,
-    "updated_at": is_time,
-    "heartbeat_at": _or_null(is_time),
-    "completed_at": _or_null(is_time),
-    "artifact_root": _is_text,
-    "log_path": _is_text,
-    "summary": _or_null(_is_said),
-    "commands": _is_list,
-    "child_runs": _is_list,
-    "sandbox": _or_null(_is_text),
-    "exit_code": _or_null(_is_code),
-}
-_OPTIONAL: _Shape = {"allowed": _is_rules, "recorded_by": lambda value: isinstance(value, dict)}
-_RECORDER: _Shape = {
-    "program": _is_text,
-    "version": _or_null(_is_text),
-    "session_id": _is_said,
-    "subagent_id": _is_said,
-    "subagent_type": _is_said,
-    "transcript_sha256": _or_null(lambda value: is_object_id(value) and len(value) == _SHA256),
-    "transcript_bytes": _or_null(_is_count),
-}
+        return Manifest.from_dict(record)
+    except DecodeError as error:
+        raise DamagedError(f"the manifest is not valid: {error}", where=where, hint=_HINT) from None

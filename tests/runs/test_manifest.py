@@ -78,7 +78,7 @@ def places(record: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changed(way: tuple[Any, ...], value: Any) -> Any:
-    record = deepcopy(RECORDED.to_record())
+    record = deepcopy(RECORDED.to_dict())
     inner = record
     for key in way[:-1]:
         inner = inner[key]
@@ -93,7 +93,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("way", places(RECORDED.to_record()), ids=str)
+@pytest.mark.parametrize("way", places(RECORDED.to_dict()), ids=str)
 def test_we_and_the_schema_agree_on_every_odd_value(way: tuple[Any, ...]) -> None:
     for value in ODD:
         record = changed(way, value)
@@ -107,7 +107,7 @@ def test_no_month_is_the_thirteenth() -> None:
 
 
 def test_every_key_is_needed_and_no_other_is_known() -> None:
-    record = FULL.to_record()
+    record = FULL.to_dict()
     for name in record:
         less = {key: value for key, value in record.items() if key != name}
         assert not we_take(less), name
@@ -120,12 +120,12 @@ def test_every_key_is_needed_and_no_other_is_known() -> None:
     ("data", "what"),
     [
         (b"", "not valid JSON"),
-        (b"[]", "is not a JSON object"),
+        (b"[]", "is not valid: expected an object, got a list"),
         (b"\xff\xfe", "not valid JSON"),
         (b"[" * 200_000, "not valid JSON"),
         (b'{"version": 2}', "has version 2, this rlm-ci knows 1"),
-        (b'{"version": 1}', "has no task_id"),
-        (b'{"version": true}', "has no task_id"),
+        (b'{"version": 1}', "is not valid: task_id: it is missing"),
+        (b'{"version": true}', "version: expected one of 1, got true or false"),
         (b'"' + b"x" * (5 << 20), "bytes, more than"),
         (None, "it does not exist"),
     ],

@@ -129,7 +129,10 @@ def _damaged(folder: Path) -> None:
     assert "the run has not ended" in str(seen.record["problems"])
     (folder / "manifest.json").write_text("[]")
     seen = shown(folder)
-    assert "manifest.json: the manifest is not a JSON object" in seen.record["problems"]
+    assert (
+        "manifest.json: the manifest is not valid: expected an object, got a list"
+        in seen.record["problems"]
+    )
     assert seen.record["diffs"]
 
 
