@@ -57,28 +57,32 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "deep": (b"[" * LIMIT, "it is not valid JSON"),
     "deep in a value": (changed("token", 0)[:-2] + b"[" * LIMIT, "it is not valid JSON"),
     "many digits": (b'{"schema_version": ' + b"9" * 9999 + b"}", "it is not valid JSON"),
-    "a list": (b"[]", "it is not a JSON object"),
-    "no version": (changed("schema_version", KeyError), "it has no valid schema_version"),
-    "true is no version": (changed("schema_version", True), "it has no valid schema_version"),
+    "a list": (b"[]", "expected an object, got a list"),
+    "no version": (changed("schema_version", KeyError), "schema_version: it is missing"),
+    "true is no version": (changed("schema_version", True),
+                           "schema_version: expected one of 1, got true or false"),
     "newer": (changed("schema_version", 2), "a newer version of rlm-ci wrote it"),
-    "unknown key": (changed("x\u202ey", 1), "it has the unknown key x\\u202ey"),
-    "task with a folder": (changed("task_id", "../x"), "it has no valid task_id"),
-    "short tree": (changed("tree", "abc"), "it has no valid tree"),
-    "commit with a line": (changed("commit", "a" * 39 + "\n"), "it has no valid commit"),
-    "no runs": (changed("runs", []), "it has no valid runs"),
-    "too many runs": (changed("runs", [1] * 4001), "it has no valid runs"),
-    "run no object": (changed("runs.0", 1), "runs[0] is not a JSON object"),
+    "unknown key": (changed("x\u202ey", 1), "['x\\u202ey']: no such member is known"),
+    "task with a folder": (changed("task_id", "../x"), "task_id: expected the id of a task or a"),
+    "short tree": (changed("tree", "abc"), "tree: expected 40 or 64 hexadecimal digits, got"),
+    "commit with a line": (changed("commit", "a" * 39 + "\n"), "commit: expected 40 or 64 hexa"),
+    "no runs": (changed("runs", []), "runs: expected 1 to 4,000 items, got 0"),
+    "too many runs": (changed("runs", [1] * 4001), "runs: expected 1 to 4,000 items, got 4,001"),
+    "run no object": (changed("runs.0", 1), "runs[0]: expected an object, got an integer"),
     "run twice": (changed("runs.1.run_id", "r1"), "it names a run twice"),
-    "unknown status": (changed("runs.0.status", "in_progress"), "runs[0] has no valid status"),
-    "status a list": (changed("runs.1.status", ["succeeded"]), "runs[1] has no valid status"),
-    "no sum": (changed("runs.0.manifest_sha256", "a" * 40), "runs[0] has no valid manifest_sha256"),
-    "bidi program": (changed("runs.0.recorded_by", "x\u202ey"), "runs[0] has no valid recorded_by"),
-    "end no time": (changed("runs.0.completed_at", "soon"), "runs[0] has no valid completed_at"),
-    "nan": (changed("runs.0.completed_at", float("nan")), "runs[0] has no valid completed_at"),
-    "bidi workflow": (changed("workflow.ref", "\u202e"), "workflow has no valid ref"),
-    "number as run": (changed("workflow.run_id", "१"), "workflow has no valid run_id"),
-    "long token": (changed("token.0", "x" * 20_000), "it has no valid token"),
-    "token in one piece": (changed("token", "e.f.g"), "it has no valid token"),
+    "unknown status": (changed("runs.0.status", "in_progress"),
+                       "runs[0].status: expected one of succeeded, failed, cancelled, got"),
+    "status a list": (changed("runs.1.status", ["succeeded"]), "runs[1].status: expected one of"),
+    "no sum": (changed("runs.0.manifest_sha256", "a" * 40), "runs[0].manifest_sha256: expected 64"),
+    "bidi program": (changed("runs.0.recorded_by", "x\u202ey"),
+                     "runs[0].recorded_by: expected a string of 1 to 500 characters of [ -~], got"),
+    "end no time": (changed("runs.0.completed_at", "soon"), "runs[0].completed_at: expected a"),
+    "nan": (changed("runs.0.completed_at", float("nan")), "runs[0].completed_at: expected a time"),
+    "bidi workflow": (changed("workflow.ref", "\u202e"), "workflow.ref: expected a string of"),
+    "number as run": (changed("workflow.run_id", "१"), "workflow.run_id: expected a string of"),
+    "number with a sign": (changed("workflow.run_id", "-1"), "workflow.run_id: expected a string"),
+    "long token": (changed("token.0", "x" * 20_000), "token: expected the three parts of a token"),
+    "token in one piece": (changed("token", "e.f.g"), "token: expected the three parts of a to"),
     "token alone": (changed("workflow", None),
                     "a workflow and a token belong together, and one is missing"),
 }  # fmt: skip
@@ -89,6 +93,7 @@ def test_anything_else_is_refused_with_a_reason(name: str) -> None:
     data, reason = WRONG[name]
     with pytest.raises(InvalidReceiptError) as caught:
         read(data)
-    assert str(caught.value) == reason
-    if name not in ("token alone", "run twice") and not reason.startswith("it is not valid"):
+    assert reason in str(caught.value)
+    assert str(caught.value).isprintable()
+    if name not in ("token alone", "run twice") and reason != "it is not valid JSON":
         assert loader.misfit(json.loads(data), "receipt.schema.json")

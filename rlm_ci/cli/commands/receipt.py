@@ -61,7 +61,7 @@ def run(arguments: Arguments) -> int:
     who = "signed by GitHub" if receipt.token else "not signed"
     if settings.format == "json":
         facts = {"receipt": path, "task_id": task_id, "commit": commit, "tree": receipt.tree}
-        runs = [one.to_record() for one in receipt.runs]
+        runs = [one.to_dict() for one in receipt.runs]
         output.emit(neutralise.record(facts | {"signed": bool(receipt.token), "runs": runs}))
     elif not settings.quiet:
         ended = sum(one.status == SUCCEEDED for one in receipt.runs)
