@@ -123,7 +123,8 @@ def test_a_review_has_the_depth_that_the_guide_says_for_a_context() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        "the model's answer could not be read, twice",
+        "could not be read, twice",
+        "it was cut off at the limit of an answer",
         "nothing that the model claimed holds",
         "the endpoint cut the prompt",
         "the prompt is too long for the model",

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: The shares of the bytes of a repair: of the answer, cut down, and of what was wrong.
 _ANSWER, _WRONG = 2 / 3, 1 / 4
 _LIMITS = TurnLimits(turns=2, repairs=1)
+#: Why an answer is of no use, and what more there is to it where its limit is the cause.
+UNREADABLE = "could not be read, twice"
+_CUT_OFF = ": it was cut off at the limit of an answer (models.max_completion_tokens)"
 
 
 class ObjectAnswer(NativeCalls):
@@ -36,11 +39,14 @@ class ObjectAnswer(NativeCalls):
         self.native = native
         self._misfit = misfit
         self._repair = repair
+        #: Whether the last answer ended at its limit.
+        self.is_cut_off = False
 
     def calls(self, completion: Completion, turn: int) -> list[ToolCall]:  # noqa: ARG002
         return []  # there are no tools
 
     def result(self, completion: Completion, names: Sequence[str]) -> tuple[Any, str]:  # noqa: ARG002
+        self.is_cut_off = completion.finish_reason == "length"
         value, wrong = read_answer(completion, self._misfit)
         if value is not None:
             return value, ""
@@ -78,21 +84,23 @@ def ask_object(  # noqa: PLR0917 - the question and its answer
     misfit: Misfit,
     form: Message | None = None,
     before: Sequence[Message] = (),
-) -> dict[str, Any] | None:
-    """The object that a model answers, None when it is wrong twice.
+) -> tuple[dict[str, Any] | None, str]:
+    """The object that a model answers, or None and what its answer is: wrong, twice.
 
     ``form`` is its response format, ``before`` the conversation so far. Raises what ``ask`` raises.
     """
     history = _Shortened(ask.repair)
     for message in (*before, {"role": "user", "content": prompt}):
         history.prompt(message["content"], message["role"])
+    answers = ObjectAnswer(misfit, ask.repair, native=False)
     loop = TurnLoop(
         completing(ask, form),
         NoTools(),
         model=ask.model,
         bounds=_LIMITS,
-        answers=ObjectAnswer(misfit, ask.repair, native=False),
+        answers=answers,
         place_of=lambda place, turn: place if turn == 1 else f"{place}-repair",
     )
     value: dict[str, Any] | None = loop.run(history, place).value
-    return value
+    why = _CUT_OFF if answers.is_cut_off else ""
+    return value, "" if value is not None else f"{UNREADABLE}{why}"

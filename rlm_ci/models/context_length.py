@@ -212,7 +212,8 @@ class ContextFit:
             self._count(size / prompt)
         answer = self.answer(request.max_tokens)
         if self.room(answer) >= size:  # so it reads less than was thought
-            self.tokens = answer + int(_SHORTER * size / self._bytes_per_token())
+            prompt = int(_SHORTER * size / self._bytes_per_token())
+            self.tokens = prompt + min(answer, prompt // 2)
         return _USEFUL <= self.room(self.answer(answer)) < size
 
 

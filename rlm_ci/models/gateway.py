@@ -7,9 +7,11 @@ from contextlib import suppress
 from copy import copy
 from decimal import Decimal
 
-from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.models import context_length, prices, recorded
+from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
+from rlm_ci.models import ModelRequest, context_length, prices, recorded
 from rlm_ci.models.budget import SHORTEST, Ledger
+from rlm_ci.models.context_length import ContextFit
+from rlm_ci.models.json_question import REPAIR, repair_bytes
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.providers import GITHUB, PROVIDERS
 from rlm_ci.models.record.record import AbsentModel
@@ -17,9 +19,9 @@ from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rlm_ci.models import Completion, Model, ModelRequest
+    from rlm_ci.models import Completion, Message, Model
     from rlm_ci.models.copilot import CopilotModel
     from rlm_ci.models.openai.client import OpenAIModel
     from rlm_ci.models.prices import Price
@@ -167,6 +169,72 @@ class Gateway:
                 ends.append(_times(left, spent.usd / spent.calls, price.most(prompt, SHORTEST)))
         fewest = min(ends, default=0)
         return fewest if fewest > 0 else None
+
+
+class GatewayAsk:
+    """An ``Ask`` by ``gateway``; its calls are recorded below ``place``.
+
+    A prompt has ``prompt_bytes`` at first, and ``largest`` where the endpoint counts fewer tokens
+    than were thought. An answer has ``max_tokens``. ``context_tokens`` is what the model reads;
+    None, of old runs: the sizes stay.
+
+    What a part of a run learns follows from its own answers and refusals, in their order. Parts
+    that run beside each other teach each other nothing: a replay has to make the same prompts.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        place: str,
+        *,
+        prompt_bytes: int,
+        max_tokens: int,
+        context_tokens: int | None,
+        largest: int | None,
+        has_forms: bool,
+    ) -> None:
+        self.model = gateway.model
+        self.max_bytes = prompt_bytes
+        self._gateway = gateway
+        self._place = place
+        self._max_tokens = max_tokens
+        self._fit = ContextFit.of(context_tokens)
+        #: None where the prompts are not limited by the context: counts change nothing.
+        self._largest = None if largest is None or largest <= prompt_bytes else largest
+        self._has_forms = has_forms
+
+    @property
+    def repair(self) -> int:
+        return REPAIR if self._fit is None else repair_bytes(self.max_bytes)
+
+    def __call__(
+        self,
+        place: str,
+        messages: Sequence[Message],
+        *,
+        response_format: Message | None = None,
+        tools: Sequence[Message] = (),
+    ) -> Completion:
+        form = response_format if self._has_forms else None
+        request = ModelRequest(
+            self.model, tuple(messages), self._max_tokens, tuple(tools), response_format=form
+        )
+        read = request.replace(response_format=None)  # few endpoints count a schema
+        try:
+            said = self._gateway.complete(request, f"{self._place}/{place}")
+        except RemoteError as error:
+            if self._fit is not None and self._fit.shrinks(read, error):
+                if self._max_tokens > self._fit.longest(self._max_tokens):
+                    self._max_tokens = self._fit.answer(self._max_tokens)
+                self.max_bytes = min(self.max_bytes, self._fit.room(self._max_tokens))
+            raise
+        if self._fit is not None and self._largest is not None:
+            self._fit.learn(read.prompt_bytes(), said.usage)
+            self.max_bytes = min(self._largest, self._fit.room(self._max_tokens))
+        return said
+
+    def calls_left(self) -> int | None:
+        return self._gateway.calls_left()
 
 
 def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from rlm_ci.errors import RemoteError
+from rlm_ci.models.context_length import is_too_long
 from rlm_ci.models.strict_json import objects_in, read_object
 from rlm_ci.resources import loader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any, Protocol, TypeVar
 
     from rlm_ci.models import Completion, Message
 
@@ -16,13 +18,17 @@ if TYPE_CHECKING:
         """Asks a model by the ledger and the journal of the run.
 
         ``place`` names the question within the node (``find-1``); the same messages at the same
-        place cost nothing again. ``max_bytes`` limits a prompt, of which ``repair`` are for asking
-        once more. Raises LimitError, RemoteError.
+        place cost nothing again. ``max_bytes`` limits the next prompt, of which ``repair`` are for
+        asking once more. Raises LimitError, RemoteError.
         """
 
         model: str
-        max_bytes: int
-        repair: int
+
+        @property
+        def max_bytes(self) -> int: ...
+
+        @property
+        def repair(self) -> int: ...
 
         def __call__(
             self,
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
         def calls_left(self) -> int | None:
             """How many more calls the budgets allow; None where nothing limits them."""
 
+    Answer = TypeVar("Answer")
     #: What is wrong with an object, in words for the model; "" when nothing is.
     Misfit = Callable[[Mapping[str, Any]], str]
 
@@ -76,6 +83,21 @@ def _simple(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "items" in schema:
         simple["items"] = _simple(schema["items"])
     return simple
+
+
+def shortened(ask: Ask, question: Callable[[], Answer]) -> Answer:
+    """What ``question`` gives, which makes its prompt for ``ask.max_bytes``.
+
+    It is put again, and shorter, while the endpoint refuses it for its length. Raises what
+    ``question`` raises.
+    """
+    while True:
+        before = ask.max_bytes
+        try:
+            return question()
+        except RemoteError as error:
+            if not is_too_long(error) or ask.max_bytes >= before:
+                raise
 
 
 def read_answer(said: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:

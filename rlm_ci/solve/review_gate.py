@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.fix.gates.gate import FAILED, NOT_ASKED, PASSED, Gate, GateResult
-from rlm_ci.models import ModelRequest
 from rlm_ci.models.context_length import prompt_bytes
-from rlm_ci.models.json_question import REPAIR, repair_bytes
+from rlm_ci.models.gateway import GatewayAsk
 from rlm_ci.review import fix_review
 from rlm_ci.review.proofs.trees import ProofPlace
 from rlm_ci.system.command_line import Command
@@ -124,20 +123,21 @@ def _told(clean: Callable[[str], str], one: Finding) -> str:
     return f"{printable(place.path)}:{place.line_start}: {said}"
 
 
-class _GateModel:
+class _GateModel(GatewayAsk):
     """The way to the model for one look at a result; its calls are recorded below ``label``."""
 
     def __init__(self, context: FixContext, gateway: Gateway, label: str) -> None:
-        self.model = gateway.model
-        self._gateway = gateway
-        self._most, tokens = context.options.max_completion_tokens, context.options.context_tokens
-        self.max_bytes, self.repair = _PROMPT, REPAIR
-        if tokens is not None:
-            self.max_bytes = prompt_bytes(tokens, self._most, _PROMPT)
-            self.repair = repair_bytes(self.max_bytes)
-        self._has_forms = context.options.forms
+        most, tokens = context.options.max_completion_tokens, context.options.context_tokens
+        super().__init__(
+            gateway,
+            label,
+            prompt_bytes=_PROMPT if tokens is None else prompt_bytes(tokens, most, _PROMPT),
+            max_tokens=most,
+            context_tokens=tokens,
+            largest=_PROMPT,
+            has_forms=context.options.forms,
+        )
         self._redact = context.redactor.without_known
-        self._label = label
 
     def __call__(
         self,
@@ -147,10 +147,5 @@ class _GateModel:
         response_format: Message | None = None,
         tools: Sequence[Message] = (),
     ) -> Completion:
-        clean = tuple({**one, "content": self._redact(one["content"])} for one in messages)
-        form = response_format if self._has_forms else None
-        request = ModelRequest(self.model, clean, self._most, tuple(tools), response_format=form)
-        return self._gateway.complete(request, f"{self._label}/{place}")
-
-    def calls_left(self) -> int | None:
-        return self._gateway.calls_left()
+        clean = [{**one, "content": self._redact(one["content"])} for one in messages]
+        return super().__call__(place, clean, response_format=response_format, tools=tools)

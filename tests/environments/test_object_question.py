@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.models import Completion
 from rlm_ci.models.json_question import answer_form
@@ -50,7 +52,7 @@ def odd(found: Mapping[str, Any]) -> str:
 
 
 def put(ask: Scripted, **more: Any) -> dict[str, Any] | None:
-    return ask_object(ask, "support-1", "Which?", odd, FORM, **more)
+    return ask_object(ask, "support-1", "Which?", odd, FORM, **more)[0]
 
 
 def test_a_question_and_its_repair_have_the_schema_of_the_answer() -> None:
@@ -80,6 +82,23 @@ def test_a_long_answer_has_a_part_of_what_a_repair_may_have() -> None:
     shown = ask.asked[1][1][1]["content"]
     assert shown.count("x") <= 600
     assert len(shown) < 700
+
+
+UNREADABLE = "could not be read, twice"
+CUT_OFF = f"{UNREADABLE}: it was cut off at the limit of an answer (models.max_completion_tokens)"
+
+
+@pytest.mark.parametrize(
+    ("texts", "why"),
+    [
+        (("{", "{"), UNREADABLE),
+        (("{…", "{"), UNREADABLE),
+        (("{", "{…"), CUT_OFF),
+        (("{", '{"supported": [1]}'), ""),
+    ],
+)
+def test_an_answer_that_its_limit_cut_off_says_so(texts: tuple[str, str], why: str) -> None:
+    assert ask_object(Scripted(*texts), "support-1", "Which?", odd)[1] == why
 
 
 def test_an_answer_that_was_cut_off_is_asked_for_in_less_words() -> None:

@@ -284,9 +284,16 @@ def test_after_a_refusal_prompts_are_shorter(error: str, size: int, room: float)
     assert fit.room(1000) == pytest.approx(room, abs=2)
 
 
+def test_a_prompt_is_shorter_also_beside_a_long_answer() -> None:
+    """A refusal without figures, at a cap that an unknown context had room for."""
+    fit, request = ContextFit(65_536), asked_with(45_000).replace(max_tokens=16_384)
+    assert fit.shrinks(request, RemoteError(f"{PROMPT_TOO_LONG}: input is too long"))
+    assert 20_000 < fit.room(fit.answer(16_384)) < 40_000
+
+
 def test_what_cannot_be_shorter_and_what_is_no_refusal_of_that_changes_nothing() -> None:
     fit = ContextFit(4096)
-    assert not fit.shrinks(asked_with(1500), RemoteError(TOO_LONG))
+    assert not fit.shrinks(asked_with(1200), RemoteError(TOO_LONG))
     before = ContextFit(4096)
     assert not before.shrinks(asked_with(9000), RemoteError("the key was refused"))
     assert before.room(1000) == 7740

@@ -7,8 +7,7 @@ from functools import partial
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.judge.options import endpoint_of, models_of
-from rlm_ci.models import ModelRequest
-from rlm_ci.models.gateway import provider_of
+from rlm_ci.models.gateway import GatewayAsk, provider_of
 from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import RunAttempt
 from rlm_ci.pipelines.repository import scope
@@ -214,7 +213,8 @@ def fitted(work: RepositoryVerb, options: RepositoryOptions) -> RepositoryOption
         return options
     agreed = agreed_context(work, options.model)
     if work.settings.sources[_PROMPT] == "default":
-        options = options.replace(prompt_bytes=agreed.prompt_bytes(options.prompt_bytes))
+        size = agreed.prompt_bytes(options.prompt_bytes)
+        options = options.replace(prompt_bytes=size, largest_prompt=options.prompt_bytes)
     return work.fitted(options.replace(**agreed.terms()))
 
 
@@ -243,7 +243,7 @@ _PURPOSES = {
 }
 
 
-class _NodeModel:
+class _NodeModel(GatewayAsk):
     """One node's access to the model: its calls are recorded under its id."""
 
     def __init__(
@@ -253,7 +253,15 @@ class _NodeModel:
         tell: Callable[[str], None],
         node: Node,
     ) -> None:
-        self.model = gateway.model
+        super().__init__(
+            gateway,
+            node.id,
+            prompt_bytes=options.prompt_bytes,
+            max_tokens=options.max_completion_tokens,
+            context_tokens=options.context_tokens,
+            largest=options.largest_prompt,
+            has_forms=options.forms,
+        )
         self._tell = tell
         scope = node.scope
         every = count(scope.last - scope.first, "file")
@@ -261,11 +269,6 @@ class _NodeModel:
             in_words(dict(zip(scope._fields, scope, strict=True))) if scope.path else every
         )
         self._asked = 0
-        self.max_bytes, self.repair = options.prompt_bytes, options.repair
-        self._gateway = gateway
-        self._max_tokens = options.max_completion_tokens
-        self._has_forms = options.forms
-        self._node = node.id
 
     def __call__(
         self,
@@ -279,14 +282,7 @@ class _NodeModel:
         again = f", question {self._asked:,}" if self._asked > 1 else ""
         about = _PURPOSES.get(place.partition("-")[0], f"about {self._where}")
         self._tell(f"asking the model {about}{again}")
-        request = ModelRequest(
-            self.model, tuple(messages), self._max_tokens, tuple(tools),
-            response_format=response_format if self._has_forms else None,
-        )  # fmt: skip
-        return self._gateway.complete(request, f"{self._node}/{place}")
-
-    def calls_left(self) -> int | None:
-        return self._gateway.calls_left()
+        return super().__call__(place, messages, response_format=response_format, tools=tools)
 
 
 def _refuse(name: str, _text: str | Iterable[str]) -> str:

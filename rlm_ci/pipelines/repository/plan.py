@@ -43,6 +43,8 @@ class RepositoryOptions(Value):
     context_tokens: int | None = None
     #: Whether questions have the schema of their answers; those of old runs have not.
     forms: bool = False
+    #: The bytes of a prompt if the endpoint counts fewer tokens than were thought; None: no more.
+    largest_prompt: int | None = None
 
     @property
     def repair(self) -> int:

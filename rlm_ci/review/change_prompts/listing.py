@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.prompt_windows import name
+from rlm_ci.review.change_prompts.cut_hunks import cut_hunks
 from rlm_ci.review.change_prompts.hunk_rows import (
     heading,
     joined,
@@ -19,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rlm_ci.review.change_prompts.cut_hunks import FileHunks
     from rlm_ci.review.change_prompts.digest import ChangeDigest
     from rlm_ci.review.change_prompts.hunk_rows import LineEdit, PromptRow, ReadableFile
     from rlm_ci.review.change_prompts.neighbours import Neighbours
@@ -38,7 +40,9 @@ class ChangePrompt(Value):
 
     ``text`` is the listing: hostile data, which belongs between fences. ``paths`` are the changed
     files whose hunks it shows, also deleted ones; ``shown`` are all lines of the new side in it,
-    each as path, first and last line. ``gone`` are the deleted files, as they were.
+    each as path, first and last line. ``gone`` are the deleted files, as they were. ``hunks`` are
+    the rows of the changed files, and ``missing`` pairs of path and reason for lines that are too
+    long for it.
     """
 
     part: str
@@ -47,6 +51,29 @@ class ChangePrompt(Value):
     paths: tuple[str, ...]
     shown: tuple[tuple[str, int, int], ...]
     gone: tuple[LeafText, ...] = ()
+    hunks: tuple[FileHunks, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
+
+    def cut(self, room: int) -> list[ChangePrompt]:
+        """Its hunks in prompts of at most ``room`` bytes, without lines elsewhere.
+
+        Nothing where these would not be smaller.
+        """
+        groups, missing = cut_hunks(self.hunks, room)
+        made = [
+            self.replace(
+                part=f"piece {number} of {len(groups)} of {self.part or 'all'}"
+                if len(groups) > 1
+                else self.part,
+                text="\n".join(row.text for _, rows in hunks for row in rows),
+                paths=tuple(dict.fromkeys(path for path, _ in hunks)),
+                hunks=tuple(hunks),
+                missing=(*self.missing, *missing) if number == 1 else (),
+            )
+            for number, hunks in enumerate(groups, 1)
+        ]
+        is_smaller = all(len(one.text) < len(self.text) for one in made)
+        return made if room > 0 and is_smaller else []
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -155,16 +182,18 @@ class Listing:
     def prompt(self, number: int, total: int, silent: str) -> ChangePrompt:
         texts: list[str] = []
         shown: list[tuple[str, int, int]] = []
-        for one in self._files.values():
-            listed = [*one.rows()]
+        hunks: list[FileHunks] = []
+        for path, one in self._files.items():
+            listed = tuple(one.rows())
+            hunks.append((path, listed))
             texts += [row.text for row in listed]
-            shown += _runs(one.file.path, [row.new for row in listed if row.new])
+            shown += _runs(path, [row.new for row in listed if row.new])
         if self._others:
             texts.append(AROUND)
-        for _, one in sorted(self._others.items()):
-            listed = [*one.rows()]
+        for path, one in sorted(self._others.items()):
+            listed = tuple(one.rows())
             texts += [row.text for row in listed]
-            shown += _runs(one.file.path, [row.new for row in listed if row.new])
+            shown += _runs(path, [row.new for row in listed if row.new])
         if silent:
             texts.append(silent)
         number_and_total = f"part {number} of {total}"
@@ -173,7 +202,9 @@ class Listing:
         label = f"{number_and_total}: {first}{more}"
         gone = tuple(_before(one.file) for one in self._files.values() if one.file.is_gone)
         part = number_and_total if total > 1 else ""
-        return ChangePrompt(part, label, "\n".join(texts), tuple(self._files), tuple(shown), gone)
+        return ChangePrompt(
+            part, label, "\n".join(texts), tuple(self._files), tuple(shown), gone, tuple(hunks)
+        )
 
 
 def _before(file: ReadableFile) -> LeafText:

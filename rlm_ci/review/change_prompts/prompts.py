@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.recursion.prompt_windows import LEAST, TOO_LONG, name
+from rlm_ci.recursion.prompt_windows import LEAST, name
 from rlm_ci.review.change_prompts.changed_files import readable
+from rlm_ci.review.change_prompts.cut_hunks import too_long
 from rlm_ci.review.change_prompts.digest import ROOM, digest_of
 from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, NEW, REMOVED, fits, joined, rows
 from rlm_ci.review.change_prompts.listing import AROUND, ChangePrompts, Listing
@@ -121,9 +122,7 @@ def _missing(file: ReadableFile, room: int) -> Iterator[tuple[str, str]]:
     """What no prompt of ``room`` bytes shows of the changes of a file."""
     for row in rows(file, spans(file, file.edits, 0)):
         if row.mark in (NEW, REMOVED) and not fits(row, room):
-            number = row.text.partition(row.mark)[0]
-            side = "removed " if row.mark == REMOVED else ""
-            yield file.path, f"{side}line {number} {TOO_LONG}"
+            yield file.path, too_long(row)
 
 
 def _diffed(file: ReadableFile) -> int:

@@ -12,7 +12,16 @@ from collections import Counter
 
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.object_question import ObjectAnswer, ask_object, completing
-from rlm_ci.environments.turn_loop import CALLS_LIMIT, Limits, Observation, TurnLimits, TurnLoop
+from rlm_ci.environments.turn_loop import (
+    CALLS_LIMIT,
+    Limits,
+    LoopEnd,
+    Observation,
+    TurnLimits,
+    TurnLoop,
+)
+from rlm_ci.errors import RemoteError
+from rlm_ci.models.context_length import is_too_long
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import clip, count
@@ -144,8 +153,8 @@ class NodeQuestions:
 
     def __call__(
         self, ask: Ask, place: str, prompt: str, misfit: Misfit, form: Message | None = None
-    ) -> dict[str, Any] | None:
-        """The object that the model answers, None when it is wrong twice; see ``ask_object``.
+    ) -> tuple[dict[str, Any] | None, str]:
+        """The object that the model answers, or why there is none; see ``ask_object``.
 
         Raises what asking does.
         """
@@ -154,7 +163,7 @@ class NodeQuestions:
         talk = _Conversation(self._explorer, ask, place, prompt, self._node)
         found, why = self._talked(self._explorer.fact, talk, misfit)
         if found is not None:
-            return found
+            return found, ""
         if why not in self.notes:
             self.notes.append(why)
         return ask_object(ask, place, prompt, misfit, form)
@@ -170,7 +179,13 @@ class NodeQuestions:
         loop = talk.loop(misfit)
         if not loop.takes_tools(fact, "review", talk.history, talk.place):
             return None, NO_TOOLS
-        end = loop.run(talk.history, talk.place)
+        try:
+            end = loop.run(talk.history, talk.place)
+        except RemoteError as error:
+            # What tools have shown was too much: the prompt itself was not.
+            if loop.turn == 1 or not is_too_long(error):
+                raise
+            end = LoopEnd("", NO_END, loop.turn)
         self.metrics.update({"turns": end.turns, "looks": talk.looks})
         return end.value, NO_CALL if end.strayed else NO_END
 

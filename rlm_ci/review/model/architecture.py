@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import answer_form
+from rlm_ci.models.json_question import answer_form, shortened
 from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Severity
@@ -43,8 +43,18 @@ class ArchitectureClaims(Value):
 
 def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     """Ask what ``found`` shows as a whole. Raises RemoteError."""
-    if len(found) < 2:
-        return ArchitectureClaims()
+    try:
+        return (
+            shortened(ask, lambda: _drawn(ask, found)) if len(found) > 1 else ArchitectureClaims()
+        )
+    except LimitError as error:
+        why = f"budget: architecture not looked at, no room in {error.budget}"
+        return ArchitectureClaims(uncovered=why)
+    except RemoteError as error:
+        return ArchitectureClaims(uncovered=f"remote: architecture not looked at: {error}")
+
+
+def _drawn(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
     render = loader.load_template(_TEMPLATE)
     told: dict[str, Any] = {"fence": fence(""), "listing": ""}
     room = ask.max_bytes - len(render(told).encode()) - ask.repair
@@ -59,18 +69,12 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
         return ArchitectureClaims()
     listing = "\n".join(lines)
     prompt = render({"fence": fence(listing), "listing": listing})
-    try:
-        answer = ask_object(
-            ask, "architecture-1", prompt, lambda found: loader.every_misfit(found, _SCHEMA),
-            answer_form(_SCHEMA),
-        )  # fmt: skip
-    except LimitError as error:
-        why = f"budget: architecture not looked at, no room in {error.budget}"
-        return ArchitectureClaims(uncovered=why)
-    except RemoteError as error:
-        return ArchitectureClaims(uncovered=f"remote: architecture not looked at: {error}")
+    answer, wrong = ask_object(
+        ask, "architecture-1", prompt, lambda found: loader.every_misfit(found, _SCHEMA),
+        answer_form(_SCHEMA),
+    )  # fmt: skip
     if answer is None:
-        why = "architecture: the model's answer could not be read, twice"
+        why = f"architecture: the model's answer {wrong}"
         return ArchitectureClaims(uncovered=why)
     notes: tuple[str, ...] = ()
     if len(lines) < len(found):

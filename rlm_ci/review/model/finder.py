@@ -6,9 +6,11 @@ import re
 
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.environments.quoting import said_of
-from rlm_ci.errors import LimitError
+from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models.context_length import is_too_long
 from rlm_ci.models.json_question import list_form
-from rlm_ci.recursion.prompt_windows import LEAST, fence, name, windows
+from rlm_ci.recursion.coverage import REMOTE
+from rlm_ci.recursion.prompt_windows import LEAST, WindowCutter, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
@@ -93,42 +95,76 @@ class Finder:
         self._guidelines = guidelines
 
     def look(self, texts: Sequence[LeafText]) -> FinderResult:
-        """Ask for the faults in ``texts``, window by window. Raises RemoteError."""
+        """Ask for the faults in ``texts``, window by window. Raises RemoteError.
+
+        What an endpoint refuses for its length is asked about in smaller windows.
+        """
         wishes = self._wishes([one.path for one in texts])
         told = self._told(wishes)
         render = loader.load_template(_TEMPLATE)
-        most = self._questions.prompt_bytes(self._ask.max_bytes)
-        room = most - len(render(told).encode()) - self._ask.repair
+        words = len(render(told).encode())
+        room = self._room(words)
         if room < LEAST:
             why = f"a prompt of {self._ask.max_bytes:,} bytes has no room for it"
             return FinderResult(uncovered=tuple((text.path, why) for text in texts))
-        cut = windows(texts, room)
         opener = self._opener(texts, wishes)
-        uncovered = list(cut.missing)
-        for number, window in enumerate(cut.windows, 1):
+        cutter, number, is_over = WindowCutter(texts), 1, False
+        uncovered: list[tuple[str, str]] = []
+        while not is_over and (window := cutter.window(room)) is not None:
             prompt = render({**told, "fence": fence(window.listing), "listing": window.listing})
-            why, is_over = self._take(f"find-{number}", prompt, opener)
-            lost = cut.windows[number - 1 :] if is_over else [window] if why else ()
+            try:
+                why, is_over = self._take(f"find-{number}", prompt, opener)
+            except RemoteError as error:
+                room = self._room(words)
+                if is_too_long(error) and LEAST <= room < len(window.listing.encode()):
+                    continue
+                why, is_over = opener.unread(error), True
+            cutter.take(window)
+            lost = (window, *cutter.rest(LEAST)) if is_over else (window,) if why else ()
             uncovered += [(texts[one.text].path, why) for some in lost for one in some.shown]
-            if is_over:
-                break
-        return opener.result(uncovered)
+            number, room = number + 1, max(LEAST, self._room(words))
+        return opener.result([*cutter.missing, *uncovered])
+
+    def _room(self, words: int) -> int:
+        """The bytes of a listing beside ``words``."""
+        most = self._questions.prompt_bytes(self._ask.max_bytes)
+        return most - words - self._ask.repair
 
     def look_at_change(
         self, prompt: ChangePrompt, texts: Sequence[LeafText], accepted: str = ""
     ) -> FinderResult:
         """Ask for the faults of a change by ``prompt``; ``texts`` are the files that it shows.
 
-        ``accepted`` lists faults that are not to be reported again. Raises RemoteError.
+        ``accepted`` lists faults that are not to be reported again. A prompt that an endpoint
+        refuses for its length is cut into several. Raises RemoteError.
         """
-        wishes = self._wishes(prompt.paths)
-        opener = self._opener(texts, wishes, prompt.gone)
-        told = {**self._told(wishes), "part": prompt.part}
-        data = {"fence": fence(prompt.text), "listing": prompt.text}
-        data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
-        asked = loader.load_template(CHANGE_TEMPLATE)({**told, **data})
-        why, _ = self._take("find-1", asked, opener)
-        return opener.result([(path, why) for path in prompt.paths if why])
+        opener = self._opener(texts, None, prompt.gone)
+        left, number, is_over = [prompt], 1, False
+        uncovered: list[tuple[str, str]] = []
+        while left and not is_over:
+            one = left.pop(0)
+            opener.guidelines = self._wishes(one.paths)
+            told = {**self._told(opener.guidelines), "part": one.part}
+            data = {"fence": fence(one.text), "listing": one.text}
+            data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
+            asked = loader.load_template(CHANGE_TEMPLATE)({**told, **data})
+            try:
+                why, is_over = self._take(f"find-{number}", asked, opener)
+            except RemoteError as error:
+                room = self._room(len(asked.encode()) - len(one.text.encode()))
+                is_useful = is_too_long(error) and room >= 2 * min(LEAST, self._ask.repair)
+                if is_useful and (parts := one.cut(room)):
+                    left = [
+                        *parts,
+                        *(part for other in left for part in other.cut(room) or [other]),
+                    ]
+                    continue
+                why, is_over = opener.unread(error), True
+            lost = (one, *left) if is_over else (one,) if why else ()
+            uncovered += [(path, why) for some in lost for path in some.paths]
+            uncovered += one.missing
+            number += 1
+        return opener.result(uncovered)
 
     def _opener(
         self,
@@ -144,13 +180,13 @@ class Finder:
     def _take(self, place: str, prompt: str, opener: _Opener) -> tuple[str, bool]:
         """Take an answer; why there is none, and whether there will be no other."""
         try:
-            answer = self._questions(
+            answer, wrong = self._questions(
                 self._ask, place, prompt, _misfit, list_form("findings", schema=_SCHEMA)
             )
         except LimitError as error:
             return f"budget: no room in {error.budget}", True
         if answer is None:
-            return "the model's answer could not be read, twice", False
+            return f"the model's answer {wrong}", False
         return opener.take(answer["findings"]), False
 
     def _wishes(self, paths: Sequence[str]) -> ShownGuidelines | None:
@@ -237,7 +273,8 @@ class _Opener:
         self._analyzers = tuple(f"{one}-" for one in analyzers)
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
         self._dropped = self._examples = self._odd = self._unfounded = self._unasked = 0
-        self._guidelines = guidelines
+        self.guidelines = guidelines
+        self._has_read = False
         self._unchecked: list[str] = []
         self.findings: list[Finding] = []
 
@@ -247,6 +284,7 @@ class _Opener:
         Return why the answer shows no reading: none of its claims points to a line that exists.
         """
         opened = 0
+        self._has_read = True
         for number, claim in enumerate(claims):
             if number >= _CLAIMS or loader.misfit(claim, _SCHEMA):
                 self._odd += 1
@@ -262,7 +300,7 @@ class _Opener:
             others = [self._open(one)[0] for one in claim.get("also", ())]
             hint, is_founded = None, True
             if named := claim.get("guideline"):
-                told = self._guidelines.open(named) if self._guidelines else None
+                told = self.guidelines.open(named) if self.guidelines else None
                 self._outcomes[REJECTED if told is None else VERIFIED] += 1
                 is_founded = told is not None
                 rests_on, hint = told or (None, None)
@@ -282,6 +320,15 @@ class _Opener:
         if opened or not claims:
             return ""
         return f"nothing that the model claimed holds: {count(len(claims), 'claim')} dropped"
+
+    def unread(self, error: RemoteError) -> str:
+        """Why the rest is not read, once something was: else the part as a whole has failed.
+
+        Raises ``error`` then, and where it is no refusal of a prompt for its length.
+        """
+        if not (self._has_read and is_too_long(error)):
+            raise error
+        return f"{REMOTE}: {error}; see models.context_tokens"
 
     def result(self, uncovered: Sequence[tuple[str, str]]) -> FinderResult:
         counts = Evidence(sum(self._outcomes.values()), *self._outcomes.values())

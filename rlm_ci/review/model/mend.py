@@ -65,9 +65,9 @@ def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
     if reproduction is None:
         raise AssertionError("only what ran is mended")
     question = prompt.asking("mend", {}, trial.tried)
-    answer = ask_object(ask, f"mend-{mark}", question, _misfit, answer_form(_ANSWER))
+    answer, wrong = ask_object(ask, f"mend-{mark}", question, _misfit, answer_form(_ANSWER))
     if answer is None:
-        return RepairOutcome(ok=False, reason="the model's answer could not be read, twice")
+        return RepairOutcome(ok=False, reason=f"the model's answer {wrong}")
     if not answer["edits"]:
         return RepairOutcome(ok=False, reason="the model knows no edit that mends it")
     patch = patch_of(answer["edits"], sources.read)

@@ -34,7 +34,6 @@ class MeteredAsk:
         limit: tuple[float, float] | None = None,
     ) -> None:
         self.model = ask.model
-        self.max_bytes, self.repair = ask.max_bytes, ask.repair
         self._ask = ask
         self._before = {name: (spent or {}).get(name, 0) for name in (CALLS, TOKENS)}
         self._limit = limit
@@ -58,6 +57,14 @@ class MeteredAsk:
         self._calls += 1
         self._tokens += said.usage.prompt_tokens if said.usage else size // _BYTES
         return said
+
+    @property
+    def max_bytes(self) -> int:
+        return self._ask.max_bytes
+
+    @property
+    def repair(self) -> int:
+        return self._ask.repair
 
     def calls_left(self) -> int | None:
         return self._ask.calls_left()

@@ -7,6 +7,7 @@ first, so that a budget that ends early has shown these.
 from __future__ import annotations
 
 from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models.context_length import is_too_long
 from rlm_ci.recursion import coverage
 from rlm_ci.report.findings import UNTOUCHED, RefutedClaim, Severity, fingerprints
 from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PASSES, PROVEN, Proof
@@ -291,7 +292,7 @@ class _Stage:
             return Trial(ARGUED, why or self._no_room(finding))
         if earlier is not None and (again := self._argued_again(earlier)):
             return again
-        prompt = self._prompt(finding, self._prover.runner.framework())
+        room, prompt = self._room(), self._prompt(finding, self._prover.runner.framework())
         trial = ClaimTrial(self._ask, self._prover.runner, mark, finding, prompt)
         trial.unmended = self._prover.of_fix and finding.rule == UNMENDED
         try:
@@ -303,6 +304,8 @@ class _Stage:
                 return trial.last.replace(reason=why)
             return trial.run().replace(prompt=prompt)
         except (LimitError, RemoteError) as error:
+            if is_too_long(error) and self._room() < room and trial.last.outcome is None:
+                return self._tried(finding, mark, earlier)
             self._cut.add(mark)
             last, what = trial.last, _NOT_RUN
             if last.outcome is not None:
@@ -322,8 +325,12 @@ class _Stage:
         return None if is_other else trial
 
     def _prompt(self, finding: Finding, framework: str | None = None) -> ClaimPrompt:
-        room = ROOM if self._ask is None else min(ROOM, _REPAIRS * self._ask.repair)
-        return ClaimPrompt.of(finding, self._prover.sources.around(finding, room), framework)
+        context = self._prover.sources.around(finding, self._room())
+        return ClaimPrompt.of(finding, context, framework)
+
+    def _room(self) -> int:
+        """The bytes of what a prompt shows of a claim."""
+        return ROOM if self._ask is None else min(ROOM, _REPAIRS * self._ask.repair)
 
     def _why_not(self, finding: Finding) -> str:
         """Why a claim is not run; "" if it is to be."""
@@ -363,11 +370,13 @@ class _Stage:
             return earlier.verdict, earlier.verdict_reason
         if self._ask is None or self._no_room(finding):
             return refute.UNEXAMINED, ""
-        prompt = trial.prompt or self._prompt(finding)
+        room, prompt = self._room(), trial.prompt or self._prompt(finding)
         missed = trial.tried if trial.is_missed else ""
         try:
             verdict, reason = refute.refute(self._ask, mark, prompt, missed)
         except (LimitError, RemoteError) as error:
+            if is_too_long(error) and self._room() < room:
+                return self._second_look(finding, mark, trial.replace(prompt=None), None)
             self._ended(error, finding, "a severe claim without a second look")
             return refute.UNEXAMINED, ""
         return verdict, printable(reason)

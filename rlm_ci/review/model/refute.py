@@ -35,7 +35,7 @@ def refute(ask: Ask, mark: str, prompt: ClaimPrompt, missed: str = "") -> tuple[
     question = prompt.asking("refute", {"is_missed": bool(missed)}, missed)
     verdicts = (UPHELD, REFUTED, UNSURE)
     misfit = partial(verdict_misfit, verdicts=verdicts)
-    answer = ask_object(ask, f"refute-{mark}", question, misfit, verdict_form(verdicts))
+    answer, _ = ask_object(ask, f"refute-{mark}", question, misfit, verdict_form(verdicts))
     if answer is None:
         return UNSURE, ""
     return answer["verdict"], said_of(prompt.texts, answer["reason"])

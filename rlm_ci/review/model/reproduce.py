@@ -122,11 +122,13 @@ class ClaimTrial:
         """
         question = self._prompt.asking("reproduce", {"unmended": self.unmended})
         for number in range(1, _TRIES + 1):
-            answer = ask_object(
+            answer, wrong = ask_object(
                 self._ask, f"reproduce-{self._mark}-{number}", question, _misfit,
                 answer_form(_SCHEMA), self._messages,
             )  # fmt: skip
             if answer is None:
+                if self.last.outcome is None:
+                    self.last = self.last.replace(reason=f"{self.last.reason}: its answer {wrong}")
                 break
             if answer["kind"] == NONE:
                 why = self._line(answer["breaks"])
@@ -192,8 +194,8 @@ class ClaimTrial:
         prompt = self._prompt.asking("judge", {}, trial.tried)
         misfit = partial(_misjudged, content, failing)
         form = verdict_form(_VERDICTS, **_MORE)
-        answer = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit, form)
-        return answer or {"verdict": UNSURE, "reason": "the answer could not be read, twice"}
+        answer, wrong = ask_object(self._ask, f"judge-{self._mark}-{number}", prompt, misfit, form)
+        return answer or {"verdict": UNSURE, "reason": f"the answer {wrong}"}
 
     def _line(self, text: str) -> str:
         """Words of a model for a report, on one line."""

@@ -7,6 +7,7 @@ from itertools import chain, groupby
 
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models.context_length import is_too_long
 from rlm_ci.models.json_question import list_form
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence
@@ -15,7 +16,7 @@ from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose import flow_prose, whole_prose
-from rlm_ci.wiki.prose.prose_result import NOTHING, UNREADABLE, ProseResult, misfit
+from rlm_ci.wiki.prose.prose_result import NO_ANSWER, NOTHING, ProseResult, misfit
 from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
 from rlm_ci.wiki.update.kept_prose import MOST
@@ -102,10 +103,7 @@ class _Teller:
         self._background = background
         self._render = loader.load_template(_PROMPT)
         every = dict.fromkeys(("listing", "known", "flows", "whole", "background"), "-")
-        words = self._render({"fence": fence(""), "is_new": True, **every})
-        self._for_known = min(_KNOWN, ask.max_bytes // _SHARE)
-        room = ask.max_bytes - len(words.encode()) - ask.repair - self._for_known
-        self.room, self.wide = min(room, WINDOW), min(room, _WIDE)
+        self._words = len(self._render({"fence": fence(""), "is_new": True, **every}).encode())
         self._known = known
         self._before = asked or {}
         self._opener = QuotedClaims(texts)
@@ -119,6 +117,26 @@ class _Teller:
         self._later: dict[str, int] = {}
         self._uncovered: list[tuple[str, str]] = []
         self._why = ""
+
+    @property
+    def _for_known(self) -> int:
+        """The bytes of what has been said already."""
+        return min(_KNOWN, self._ask.max_bytes // _SHARE)
+
+    @property
+    def _room(self) -> int:
+        """The bytes of all that a prompt shows, as far as they are known now."""
+        return self._ask.max_bytes - self._words - self._ask.repair - self._for_known
+
+    @property
+    def room(self) -> int:
+        """The bytes of sources in one prompt."""
+        return min(self._room, WINDOW)
+
+    @property
+    def wide(self) -> int:
+        """The bytes of sources with flows, and with what the whole rests on."""
+        return min(self._room, _WIDE)
 
     def windows(self, texts: Sequence[LeafText]) -> list[list[ShownPiece]]:
         """All that is new in the texts, in as few prompts as it needs."""
@@ -160,26 +178,30 @@ class _Teller:
             path = one.piece.text.path
             self._later[path] = self._later.get(path, 0) + one.size
 
-    def _turn(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> None:
-        why = self._why  # who has refused, or is spent, is not asked again
+    def _turn(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> bool:
+        """Ask about a share; False where the endpoint reads no prompt of that length."""
+        why, before = self._why, self._room  # who has refused, or is spent, is not asked again
         try:
             if not why and self.room < LEAST:
                 size = self._ask.max_bytes
                 why = f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
-            if not why and not self._asks(place, share, whole):
-                why = UNREADABLE
+            why = why or self._asks(place, share, whole)
         except (LimitError, RemoteError) as error:
+            is_less = self._room < before and (whole or self._room < share.used)
+            if is_too_long(error) and is_less and self.room >= LEAST:
+                return False
             self._why = why = f"{lack(error)}: no prose about it: {printable(str(error))}"
         own = [one.piece for one in share.pieces if one.piece.digest]
         if why:
             self._uncovered += [(one.text.path, why) for one in own]
             self._uncovered += [(flow.path, why) for flow in share.flows]
-            return
+            return True
         for one in own:
             self._shown.setdefault(one.text.path, []).append(one.digest)
+        return True
 
-    def _asks(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> bool:
-        """Ask; whether there was an answer."""
+    def _asks(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> str:
+        """Ask; why there is no answer, "" if there is one."""
         known = {one.piece: self._of(one.piece) for one in share.pieces if one.piece.digest}
         rows, used = [], 0
         for said in chain.from_iterable(known.values()):
@@ -195,12 +217,12 @@ class _Teller:
             "background": self._background if whole else "",
         }
         prompt = self._render({"fence": fence(*data.values()), "is_new": bool(known), **data})
-        answer = ask_object(
+        answer, wrong = ask_object(
             self._ask, place, prompt, partial(misfit, schema=SENTENCE),
             list_form("sentences", schema=SENTENCE),
         )  # fmt: skip
         if answer is None:
-            return False
+            return NO_ANSWER.format(wrong)
         others = [one for one in answer["sentences"] if _flow_of(one) is None]
         if known:
             self._keep(others, known)
@@ -209,7 +231,7 @@ class _Teller:
         self._keep_flows([one for one in answer["sentences"] if _flow_of(one) is not None], share)
         if whole and isinstance(answer.get("whole"), list):
             self._whole, self._whole_counts = whole_prose.unjudged(answer["whole"], whole, whole)
-        return True
+        return ""
 
     def _keep(
         self,
@@ -244,10 +266,15 @@ class _Teller:
         """Ask, and return what was said."""
         rows = whole_prose.ground_rows(whole)
         size = sum(len(row.encode("utf-8", "replace")) + 1 for row in (*rows, self._background))
-        for number, share in enumerate(asked, first):
-            is_last = number == first + len(asked) - 1
-            has_room = is_last and share.used + size <= self.wide
-            self._turn(f"tell-{number}", share, whole if has_room else ())
+        left, number = list(asked), first
+        while left:
+            room = self._room
+            has_room = len(left) == 1 and left[0].used + size <= self.wide
+            if self._turn(f"tell-{number}", left[0], whole if has_room else ()):
+                del left[0]
+                number += 1
+            if self._room != room and self._room >= LEAST:
+                left = self._shared(left)
         data = {
             **NOTHING,
             "prose": {
@@ -264,7 +291,14 @@ class _Teller:
             **({"whole": self._whole} if self._whole else {}),
         }
         counts = self._opener.counts() + self._whole_counts
-        return ProseResult(data, counts, tuple(dict.fromkeys(self._uncovered)), len(asked))
+        uncovered = tuple(dict.fromkeys(self._uncovered))
+        return ProseResult(data, counts, uncovered, number - first)
+
+    def _shared(self, left: Sequence[PromptShare]) -> list[PromptShare]:
+        """What is left to ask about, in prompts of the bytes that have room now."""
+        own = (one for share in left for one in share.pieces if one.piece.digest)
+        flows = (flow for share in left for flow in share.flows)
+        return flow_prose.shares(_windows(own, self.room), flows, self.wide)
 
 
 def _flow_of(sentence: Any) -> object:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-UNREADABLE = "no_answer: what the model said could not be read, twice"
+#: Why there is no prose where an answer was of no use; see ``ask_object``.
+NO_ANSWER = "no_answer: what the model said {}"
 _LISTS = ("displaced", "done", "rejected")
 _ROWS = ("prose", "shown")
 _OBJECTS = ("quoted", "later", "flows")

@@ -6,7 +6,7 @@ from functools import partial
 
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import answer_form
+from rlm_ci.models.json_question import answer_form, shortened
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.resources import loader
@@ -15,7 +15,7 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
@@ -26,7 +26,7 @@ _PROMPT, _ANSWER = "prompts/wiki-support.md.j2", "wiki-support.schema.json"
 _WINDOW, _MOST = 30_000, 60
 #: Characters of one ground, as many as an answer may quote.
 _LONG = 4_000
-_UNREADABLE = "no_answer: the answer whether its lines support it could not be read, twice"
+_NO_ANSWER = "no_answer: the answer whether its lines support it {}"
 
 
 class GroundedClaim(Row):
@@ -48,26 +48,32 @@ def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> Suppor
     """Ask of each claim whether its grounds support it, in as few prompts as they need."""
     render = loader.load_template(_PROMPT)
     words = len(render({"fence": fence(""), "listing": ""}).encode())
-    room = min(_WINDOW, ask.max_bytes - words - ask.repair)
     found: dict[bool, list[ProseSentence]] = {True: [], False: []}
-    left: list[tuple[ProseSentence, str]] = []
-    why = ""
-    for number, (some, listing) in enumerate(_windows(claims, room), 1):
-        answer = None
+    unjudged: list[tuple[ProseSentence, str]] = []
+    left, number = list(claims), 0
+
+    def question() -> tuple[list[GroundedClaim], dict[str, Any] | None, str]:
+        some, listing = _window(left, min(_WINDOW, ask.max_bytes - words - ask.repair))
+        prompt = render({"fence": fence(listing), "listing": listing})
+        misfit = partial(_misfit, number=len(some))
+        return some, *ask_object(ask, f"{place}-{number}", prompt, misfit, answer_form(_ANSWER))
+
+    while left:
+        number += 1
         try:
-            if not why:  # who has refused, or is spent, is not asked again
-                prompt = render({"fence": fence(listing), "listing": listing})
-                misfit = partial(_misfit, number=len(some))
-                answer = ask_object(ask, f"{place}-{number}", prompt, misfit, answer_form(_ANSWER))
+            some, answer, wrong = shortened(ask, question)
         except (LimitError, RemoteError) as error:
-            told = printable(str(error))
-            why = f"{lack(error)}: nobody was asked whether its lines support it: {told}"
+            # Who has refused, or is spent, is not asked again.
+            why = f"{lack(error)}: nobody was asked whether its lines support it: "
+            unjudged += [(one.said, why + printable(str(error))) for one in left]
+            break
+        left = left[len(some) :]
         if answer is None:
-            left += [(one.said, why or _UNREADABLE) for one in some]
+            unjudged += [(one.said, _NO_ANSWER.format(wrong)) for one in some]
             continue
         for at, one in enumerate(some, 1):
             found[at in answer["supported"]].append(one.said)
-    return SupportResult(tuple(found[True]), tuple(found[False]), tuple(left))
+    return SupportResult(tuple(found[True]), tuple(found[False]), tuple(unjudged))
 
 
 def lack(error: LimitError | RemoteError) -> str:
@@ -75,24 +81,17 @@ def lack(error: LimitError | RemoteError) -> str:
     return BUDGET if isinstance(error, LimitError) else REMOTE
 
 
-def _windows(
-    claims: Sequence[GroundedClaim], room: int
-) -> Iterator[tuple[list[GroundedClaim], str]]:
-    some: list[GroundedClaim] = []
+def _window(claims: Sequence[GroundedClaim], room: int) -> tuple[list[GroundedClaim], str]:
+    """The first of the claims, as many as a prompt has room for, and their listing."""
     rows: list[str] = []
     used = 0
-    for one in claims:
-        row = _row(len(some) + 1, one)
-        size = len(row.encode("utf-8", "replace")) + 2
-        if some and (used + size > room or len(some) == _MOST):
-            yield some, "\n\n".join(rows)
-            some, rows, used = [], [], 0
-            row = _row(1, one)
-        some.append(one)
+    for number, one in enumerate(claims[:_MOST], 1):
+        row = _row(number, one)
+        used += len(row.encode("utf-8", "replace")) + 2
+        if rows and used > room:
+            break
         rows.append(row)
-        used += size
-    if some:
-        yield some, "\n\n".join(rows)
+    return [*claims[: len(rows)]], "\n\n".join(rows)
 
 
 def _row(number: int, claim: GroundedClaim) -> str:

@@ -7,13 +7,13 @@ from itertools import chain, zip_longest
 
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import list_form
+from rlm_ci.models.json_question import list_form, shortened
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.printable import encodable
-from rlm_ci.wiki.prose.prose_result import UNREADABLE, ProseResult, misfit
+from rlm_ci.wiki.prose.prose_result import NO_ANSWER, ProseResult, misfit
 from rlm_ci.wiki.prose.quoted_claims import unheld
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
 from rlm_ci.wiki.update.kept_prose import MALFORMED, NAMED, NO_GROUND, QUOTES, SENTENCES
@@ -60,6 +60,13 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence], background: str = "") -> Pr
 
     ``background`` helps to understand them.
     """
+    try:
+        return shortened(ask, lambda: _summed(ask, known, background))
+    except (LimitError, RemoteError) as error:
+        return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))
+
+
+def _summed(ask: Ask, known: Sequence[ProseSentence], background: str) -> ProseResult:
     rows = ground_rows(known)
     render = loader.load_template(_PROMPT)
     empty = render({"fence": fence(""), "listing": "", "background": background})
@@ -69,17 +76,14 @@ def sum_up(ask: Ask, known: Sequence[ProseSentence], background: str = "") -> Pr
     if not rows:
         return ProseResult()
     listing = "\n".join(rows)
-    try:
-        data = {"listing": listing, "background": background}
-        prompt = render({"fence": fence(*data.values()), **data})
-        answer = ask_object(
-            ask, "tell-whole", prompt, partial(misfit, schema=_SENTENCE),
-            list_form("sentences", schema=_SENTENCE),
-        )  # fmt: skip
-    except (LimitError, RemoteError) as error:
-        return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))
+    data = {"listing": listing, "background": background}
+    prompt = render({"fence": fence(*data.values()), **data})
+    answer, wrong = ask_object(
+        ask, "tell-whole", prompt, partial(misfit, schema=_SENTENCE),
+        list_form("sentences", schema=_SENTENCE),
+    )  # fmt: skip
     if answer is None:
-        return ProseResult(uncovered=(("", UNREADABLE),))
+        return ProseResult(uncovered=(("", NO_ANSWER.format(wrong)),))
     told, counts = unjudged(answer["sentences"], known[: len(rows)], known)
     found = ask_support(ask, "support-whole", claims(told))
     why = found.open[0][1] if found.open else ""

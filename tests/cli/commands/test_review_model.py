@@ -12,6 +12,7 @@ import pytest
 from rlm_ci.report.findings import UNTOUCHED
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer, refusal
+from testing.loopback_model.small_contexts import SmallContext
 from testing.pipelines_stage import Stage
 from testing.repositories.events import actions_environment, from_fork, pull_request, write_event
 
@@ -81,6 +82,7 @@ def test_requests_fit_into_the_context_that_the_endpoint_lists(
     """A number that is set stays; a replay asks nobody."""
     llm.script(says)
     llm.listing = {"data": [{"id": "gpt-5-mini", "max_model_len": 8192}]}
+    llm.context = SmallContext(8192, 2.65)  # a tenth more than what is thought at first
     stage.repo.write("long.py", "".join(f"value_{n} = {n}\n" for n in range(2000))).commit()
     dry = stage.cli("review", *MODEL, "--format", "json", "--dry-run", env=reach(llm)).json()
     ended = stage.cli("review", *MODEL, "--format", "json", env=reach(llm))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.errors import RemoteError
 from rlm_ci.git.repository import Repository
 from rlm_ci.models.record.record import Record
 from rlm_ci.recursion.corpus.corpus import at_commit
@@ -27,6 +28,7 @@ from rlm_ci.review.exploration.tools import ReviewTools
 from rlm_ci.review.exploration.trees import ReviewTrees
 from rlm_ci.review.proofs.trees import BASE, HEAD
 from testing.loopback_model.replies import Answer, Call, refusal
+from testing.loopback_model.small_contexts import SmallContext
 from testing.review_leaves import Asking, closing
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ def explore(changed: tuple[GitRepo, str], tmp_path: Path) -> Iterator[Callable[.
 
 
 def put(explorer: NodeQuestions, asking: Asking, prompt: str = PROMPT) -> dict[str, Any] | None:
-    answered: dict[str, Any] | None = explorer(asking, "find-1", prompt, lambda _found: "")
+    answered, _ = explorer(asking, "find-1", prompt, lambda _found: "")
     return answered
 
 
@@ -194,9 +196,31 @@ def test_an_answer_with_too_much_in_it_ends_the_conversation(
     for number, answer in enumerate((many, long)):
         llm.script([answer, json.dumps(FOUND)])
         explorer = explore()
-        assert explorer(Asking(llm), f"find-{number}", PROMPT, lambda _found: "") == FOUND
+        assert explorer(Asking(llm), f"find-{number}", PROMPT, lambda _found: "") == (FOUND, "")
         assert explorer.notes == [NO_END]
         assert not explorer.metrics["looks"]
+
+
+def test_what_tools_have_shown_is_left_out_where_it_was_too_much(
+    explore: Callable[..., NodeQuestions], llm: ModelServer, changed: tuple[GitRepo, str]
+) -> None:
+    """The prompt is asked without tools; one that is refused itself is for the caller to cut."""
+    changed[0].write("large.txt", "a line of some length\n" * 20_000).commit()
+    llm.context = SmallContext(3_000, 3.0)
+    llm.script(
+        lambda asked: (
+            Answer("", [look("read", path="large.txt")])
+            if "tools" in asked.body
+            else json.dumps(FOUND)
+        )
+    )
+    explorer, prompt = explore(), "y" * 1_500
+    assert put(explorer, Asking(llm), prompt) == FOUND
+    assert explorer.notes == [NO_END]
+    assert [one.status for one in llm.completions][-2:] == [400, 200]
+    assert llm.completions[-1].messages == [{"role": "user", "content": prompt}]
+    with pytest.raises(RemoteError, match="too long"):
+        put(explore(), Asking(llm), "z" * 9_000)
 
 
 def test_tools_show_no_more_than_the_depth_allows(
@@ -216,7 +240,7 @@ def test_tools_show_no_more_than_the_depth_allows(
         llm.asked.clear()
         llm.script(says)
         explorer = explore(depth)
-        assert explorer(Asking(llm), f"find-{depth}", prompt, lambda _found: "") == FOUND
+        assert explorer(Asking(llm), f"find-{depth}", prompt, lambda _found: "") == (FOUND, "")
         sizes[depth] = len(json.dumps(llm.completions[-1].messages))
         assert not explorer.notes
     assert 30_000 < sizes["normal"] < 1.5 * 30_000 + 3_000
@@ -230,7 +254,7 @@ def test_a_budget_keeps_a_call_for_the_answer(
     assert put(explore(), Asking(llm, calls=2)) == FOUND
     assert "answer now" in results(llm.completions[1])[-1]
     explorer = explore()
-    assert explorer(Asking(llm, calls=1), "find-2", PROMPT, lambda _found: "") == FOUND
+    assert explorer(Asking(llm, calls=1), "find-2", PROMPT, lambda _found: "") == (FOUND, "")
     assert "tools" not in llm.completions[2].body
     assert explorer.notes == [NO_CALLS]
 
@@ -243,7 +267,7 @@ def test_a_wrong_answer_is_asked_for_once_more(
     assert "What is wrong with it" in llm.completions[1].messages[-1]["content"]
     llm.script(["I think it is fine.", "It is fine.", json.dumps(FOUND)])
     other = explore()
-    assert other(Asking(llm), "find-2", PROMPT, lambda _found: "") == FOUND
+    assert other(Asking(llm), "find-2", PROMPT, lambda _found: "") == (FOUND, "")
     assert "tools" not in llm.completions[-1].body
     assert other.notes == [NO_END]
 

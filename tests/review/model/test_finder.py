@@ -13,7 +13,7 @@ from rlm_ci.models.json_question import REPAIR
 from rlm_ci.recursion.journal.record_lines import result as record
 from rlm_ci.recursion.journal.record_lines import text_of
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, LeafText, NodeResult
-from rlm_ci.recursion.prompt_windows import fence, windows
+from rlm_ci.recursion.prompt_windows import WindowCutter, fence
 from rlm_ci.report.findings import UNTOUCHED, Evidence
 from rlm_ci.review.change_prompts.listing import ChangePrompt, ChangePrompts
 from rlm_ci.review.exploration.explorer import NodeQuestions
@@ -283,16 +283,17 @@ def test_a_prompt_without_room_asks_nothing(llm: ModelServer) -> None:
 def test_windows_part_the_texts_without_a_gap() -> None:
     texts = [text(f"{number}.txt", "a\nbb\n\nccc\n" * number) for number in range(20)]
     for room in (60, 100, 333, 5000):
-        cut = windows(texts, room)
+        cutter = WindowCutter(texts)
+        cut = [*cutter.rest(room)]
         lines = [
             (shown.text, line)
-            for window in cut.windows
+            for window in cut
             for shown in window.shown
             for line in range(shown.line_start, shown.line_end + 1)
         ]
         assert lines == [(one, line) for one in range(20) for line in range(1, 4 * one + 1)]
-        assert all(len(window.listing.encode()) <= room for window in cut.windows)
-        assert cut.missing == ()
+        assert all(len(window.listing.encode()) <= room for window in cut)
+        assert cutter.missing == []
 
 
 def test_a_budget_that_ends_keeps_what_was_found(llm: ModelServer) -> None:
