@@ -275,12 +275,6 @@ def _sentence(row: Setting) -> str:
     return text + (f" (default: {default})" if default is not None else "")
 
 
-def readme() -> str:
-    """``README.md`` with the table of exit codes."""
-    text = (TOP / "README.md").read_text()
-    return _between(text, "<!-- exit codes -->\n", "<!-- end -->\n", exit_codes() + "\n")
-
-
 ACCEPT = """\
 ## Accept a finding
 
@@ -563,7 +557,6 @@ def generated() -> dict[Path, str]:
         TOP / "docs" / "rules.md": rules(),
         TOP / "docs" / "how-it-works.md": how_it_works(),
         TOP / "action.yml": action(),
-        TOP / "README.md": readme(),
         TOP / "docs" / "guard.md": guard(),
         TOP / "docs" / "mcp-tools.md": tools(),
     }
