@@ -15,6 +15,7 @@ from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, rooted, spliced
 from rlm_ci.guard import known_hacks
 from rlm_ci.guard.known_hacks import ASKS, DATED, EXIT, PATCHED, Hack
+from rlm_ci.source.python.syntax import parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,9 +230,7 @@ def _stand_in(tail: list[str], word: str, form: str, match: re.Match[str]) -> st
 
 
 def _edited_python(hacks: list[Hack], text: str, word: str) -> tuple[str, set[Hack]]:
-    try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (module := parsed(text)) is None:
         return text, set()
     source = text.encode("utf-8", "surrogateescape")
     python = _Python(source, known_hacks.imported(module), word)

@@ -15,6 +15,7 @@ from itertools import accumulate
 from zlib import crc32
 
 from rlm_ci.guard.comments import COMMENT, OPEN, TEXT, SourcePlaces
+from rlm_ci.source.python.syntax import parsed
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
@@ -309,13 +310,10 @@ def _lines(language: str, text: str) -> Iterator[tuple[int, str]]:
     if language == "Rust":
         text = _INLINE.sub(lambda tests: "\n" * tests[0].count("\n"), text)
     elif language == "Python":
-        try:
-            module = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            text = text.replace('"', "'")
-        else:
+        if (module := parsed(text)) is not None:
             yield from _statements(module, text)
             return
+        text = text.replace('"', "'")
     yield from enumerate(text.split("\n"), 1)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import accumulate, islice
 
 from rlm_ci.source import grammars
@@ -83,15 +83,9 @@ class CodePlaces:
         if not self._starts:
             lengths = (len(row) + 1 for row in self._source.split(b"\n"))
             self._starts = list(accumulate(lengths, initial=0))
-            self._root = _tree(self._language, self._source)
+            self._root = grammars.parse(self._language, self._source)
         if self._root is None or not self._left:
             return []
         self._left -= 1
         before = line[:column].encode("utf-8", "surrogateescape")
         return grammars.kinds_at(self._root, self._starts[number - 1] + len(before))
-
-
-@lru_cache(maxsize=1)
-def _tree(language: str, source: bytes) -> Node | None:
-    """The tree of the file; several readers ask for the same one in turn."""
-    return grammars.parse(language, source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from rlm_ci.source.outline import language_of
-from rlm_ci.source.python import outline
+from rlm_ci.source.python import syntax
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,14 +32,13 @@ def borders(path: str, content: bytes) -> tuple[int, ...]:
 
 
 def _of_python(content: bytes) -> list[int] | None:
-    source = outline.utf8(content)
-    module = None if source is None else outline.parsed(source)
-    return None if module is None else list(_statements(module.body))
+    found = syntax.read(content)
+    return None if found is None else list(_statements(found.module.body))
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[int]:
     for node in body:
-        yield outline.first_line(node)
+        yield syntax.first_line(node)
         if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > _LARGE:
             yield from _statements(node.body)
 

@@ -8,7 +8,7 @@ read, with the same result on every machine. Trees are walked by cursors, which 
 from __future__ import annotations
 
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from time import thread_time
 
 TYPE_CHECKING = False
@@ -35,6 +35,8 @@ _GRAMMARS = {
 LANGUAGES = tuple(_GRAMMARS)
 #: A file that is longer is not parsed: from some 600 KB on, nesting alone can end the process.
 MAX_BYTES = 512 << 10
+#: Trees that are remembered: a file is parsed once for all its readers, by its dialects.
+TREES = 4
 #: Real source code takes up to 19 steps of a parser for 1,024 bytes; hostile text takes more.
 _ALLOWED = 1000
 _PER_BYTE = 25 / 1024
@@ -105,8 +107,12 @@ def lacking(languages: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in {*languages} & known if not is_known(name)))
 
 
+@lru_cache(maxsize=TREES)
 def parse(name: str, content: bytes) -> Node | None:
-    """The root of the tree of ``content``; None without a grammar, or if it gives up."""
+    """The root of the tree of ``content``; None without a grammar, or if it gives up.
+
+    The last TREES are the same for all who read them.
+    """
     grammar = _language(name)
     if grammar is None or len(content) > MAX_BYTES or b"\0" in content or _is_too_deep(content):
         return None

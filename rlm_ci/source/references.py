@@ -15,7 +15,7 @@ from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.imports.file_lookup import ancestors, folder_of, joined
 from rlm_ci.source.languages import language
 from rlm_ci.source.outline import outline
-from rlm_ci.source.python import outline as python_outline
+from rlm_ci.source.python import syntax
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
@@ -288,9 +288,8 @@ def _in_text(name: str, content: bytes) -> Iterator[tuple[int, str]]:
 def uses(known: Outline, content: bytes) -> Iterator[tuple[int, str, str]]:
     """The names that a file uses, each with its line and the kind of its use."""
     if known.language == "Python":
-        source = python_outline.utf8(content)
-        module = python_outline.parsed(source) if source is not None else None
-        return _in_python(module) if module is not None else iter(())
+        found = syntax.read(content)
+        return _in_python(found.module) if found is not None else iter(())
     root = grammars.parse(known.language, content)
     return _in_tree(root) if root is not None else iter(())
 

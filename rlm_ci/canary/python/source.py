@@ -12,6 +12,7 @@ from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, spliced
 from rlm_ci.source.python.calls import Function
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
+from rlm_ci.source.python.syntax import parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,11 +41,9 @@ class PythonSource:
     def __init__(self, text: str) -> None:
         self._mark = "\ufeff" if text.startswith("\ufeff") else ""
         text = text.removeprefix(self._mark)
-        try:
-            self.tree: ast.Module = _compiled(text, ast.PyCF_ONLY_AST)
-            self.raw = text.encode()
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise UnparsableError(f"no Python of this version: {error}") from None
+        if (tree := parsed(text)) is None:
+            raise UnparsableError("no Python of this version")
+        self.tree, self.raw = tree, text.encode()
         self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
         #: Functions of this file with names like those of unittest.
         self.own_asserts = {name.decode() for name in _OWN.findall(self.raw)}
@@ -104,7 +103,7 @@ class PythonSource:
         """The whole text with edits; None if that is no Python."""
         try:
             text = spliced(self.raw, edits)
-            _compiled(text, 0)
+            _compile(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
         return self._mark + text
@@ -126,10 +125,10 @@ def first_of(node: ast.AST) -> Any:
     return min([node, *getattr(node, "decorator_list", ())], key=lambda one: one.lineno)
 
 
-def _compiled(text: str, flags: int) -> Any:
+def _compile(text: str) -> None:
     with warnings.catch_warnings():  # its warnings are for its owner
         warnings.simplefilter("ignore")
-        return compile(text, "<tests>", "exec", flags, dont_inherit=True)
+        compile(text, "<tests>", "exec", dont_inherit=True)
 
 
 def lines(raw: bytes) -> int:

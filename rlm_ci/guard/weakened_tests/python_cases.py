@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from functools import partial
 
 from rlm_ci.guard.weakened_tests import case_tables
@@ -20,6 +19,7 @@ from rlm_ci.guard.weakened_tests.python_claims import (
 )  # fmt: skip
 from rlm_ci.guard.weakened_tests.python_skips import skips
 from rlm_ci.source.python.calls import Function
+from rlm_ci.source.python.syntax import parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 #: How the names of tests begin by default.
 TESTS = re.compile("test")
+_NO_PYTHON = "is no valid Python"
 
 
 def read(text: str, named: re.Pattern[str] = TESTS) -> CaseFile:
@@ -35,9 +36,8 @@ def read(text: str, named: re.Pattern[str] = TESTS) -> CaseFile:
     ``named``: how the names of tests begin.
     """
     try:
-        with warnings.catch_warnings():  # its warnings are for its owner
-            warnings.simplefilter("ignore")
-            module = ast.parse(text)
+        if (module := parsed(text)) is None:
+            return CaseFile(flaw=_NO_PYTHON)
         lines = text.split("\n")
         tables = CaseTables(module.body)
         tests, helpers = (
@@ -52,7 +52,7 @@ def read(text: str, named: re.Pattern[str] = TESTS) -> CaseFile:
             classes=dict(_classes(module.body)), tables=tables.text,
         )  # fmt: skip
     except BROKEN:
-        return CaseFile(flaw="is no valid Python")
+        return CaseFile(flaw=_NO_PYTHON)
 
 
 def _source(lines: list[str], node: Function) -> str:

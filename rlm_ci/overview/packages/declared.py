@@ -9,7 +9,7 @@ from itertools import islice
 
 from rlm_ci.config.settings import parse_config
 from rlm_ci.source.manifests import go_modules
-from rlm_ci.source.python.outline import parsed, utf8
+from rlm_ci.source.python import syntax
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -134,10 +134,10 @@ def _setup_cfg(content: bytes) -> Iterator[Declared]:
 
 def _setup_py(content: bytes) -> Iterator[Declared]:
     """The texts of ``install_requires``, as far as they stand there or in a list with a name."""
-    source = utf8(content)
-    module = None if source is None else parsed(source)
-    if module is None:
+    file = syntax.read(content)
+    if file is None:
         raise ValueError("not Python")
+    module = file.module
     lists = {
         one.id: node.value
         for node in module.body

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from hashlib import sha256
 
 from rlm_ci.source import outline as source_outline
-from rlm_ci.source.python import outline as python_outline
+from rlm_ci.source.python import syntax
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class _File:
         self._bodies: dict[ast.AST, tuple[list[ast.stmt], list[int]]] = {}
         self._written: dict[ast.AST, str | None] = {}
         if source_outline.language_of(path, content) == "Python":
-            source = python_outline.utf8(content)
-            self._module = None if source is None else python_outline.parsed(source)
+            read = syntax.read(content)
+            self._module = None if read is None else read.module
         else:
             outline = source_outline.outline(path, content)
             self._heads = {one.line_start: one.name for one in reversed(outline.symbols)}
@@ -84,12 +84,12 @@ class _File:
         while True:
             body, ends = self._body(node)
             at = bisect_left(ends, line)
-            if at == len(body) or python_outline.first_line(body[at]) > line:
+            if at == len(body) or syntax.first_line(body[at]) > line:
                 break
             node = body[at]
             if isinstance(node, _DEFINITIONS):
                 names.append(node.name)
-        if isinstance(node, ast.Module) or (body and line > python_outline.first_line(body[0])):
+        if isinstance(node, ast.Module) or (body and line > syntax.first_line(body[0])):
             return None
         if isinstance(node, _DEFINITIONS):
             return f"definition {'.'.join(names)}"

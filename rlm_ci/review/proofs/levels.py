@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from rlm_ci.source.python.syntax import parsed
 from rlm_ci.text.printable import printable
 from rlm_ci.validators import test_file_names
 from rlm_ci.values import Value
@@ -124,10 +125,9 @@ def looks_at(content: str, claim: str) -> str:
 
     A claim may be about just that, and then names it.
     """
-    try:
-        nodes = list(ast.walk(ast.parse(content)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if (module := parsed(content)) is None:
         return ""
+    nodes = list(ast.walk(module))
     names = [node.attr for node in nodes if isinstance(node, ast.Attribute)]
     # For getattr.
     names += [node.value for node in nodes if isinstance(node, ast.Constant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from rlm_ci.source import EntryPoint
+from rlm_ci.source.python.names import text_of
 from rlm_ci.source.python.statements import is_guard
 from rlm_ci.source.signatures import clipped
 from rlm_ci.source.test_files import is_trial
@@ -65,8 +66,8 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
         word, bound = target.id, False
     else:
         return None
-    text = _text(call.args[0]) if call and call.args else None
-    if bound and word in _ROUTES and text is not None and text.startswith("/"):
+    text = text_of(call.args[0]) if call and call.args else ""
+    if bound and word in _ROUTES and text.startswith("/"):
         kind, name = "route", f"{_methods(word, call)} {text}"
     elif word in _COMMANDS and bound:
         kind, name = "command", text or _named(call) or node.name.replace("_", "-")
@@ -77,9 +78,9 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
     return EntryPoint(kind, clipped(name, 300), mark.lineno, node.end_lineno or node.lineno)
 
 
-def _named(call: ast.Call | None) -> str | None:
+def _named(call: ast.Call | None) -> str:
     values = [one.value for one in call.keywords if one.arg == "name"] if call else []
-    return _text(values[0]) if values else None
+    return text_of(values[0]) if values else ""
 
 
 def _methods(word: str, call: ast.Call | None) -> str:
@@ -87,7 +88,7 @@ def _methods(word: str, call: ast.Call | None) -> str:
         return word.upper()
     for keyword in call.keywords if call else ():
         if keyword.arg == "methods" and isinstance(keyword.value, ast.List | ast.Tuple | ast.Set):
-            return ",".join(filter(None, map(_text, keyword.value.elts))) or "ANY"
+            return ",".join(filter(None, map(text_of, keyword.value.elts))) or "ANY"
     return "GET" if word == "route" else "ANY"
 
 
@@ -99,15 +100,10 @@ def _installed(call: ast.expr) -> list[EntryPoint]:
         if keyword.arg != "entry_points" or not isinstance(keyword.value, ast.Dict):
             continue
         for group, scripts in zip(keyword.value.keys, keyword.value.values, strict=True):
-            known = group is not None and _text(group) in ("console_scripts", "gui_scripts")
+            known = text_of(group) in ("console_scripts", "gui_scripts")
             for one in scripts.elts if known and isinstance(scripts, ast.List) else ():
-                name = (_text(one) or "").partition("=")[0].strip()
+                name = text_of(one).partition("=")[0].strip()
                 if name:
                     line = one.end_lineno or one.lineno
                     found.append(EntryPoint("script", clipped(name, 300), one.lineno, line))
     return found
-
-
-def _text(node: ast.expr) -> str | None:
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text else None  # type: ignore[attr-defined]  # checked above

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from rlm_ci.source.python.outline import first_line, parsed, utf8
+from rlm_ci.source.python import syntax
+from rlm_ci.source.python.names import last_name
 from rlm_ci.source.python.statements import DEFINITIONS, PublicNames, exported, ranked
 from rlm_ci.source.signatures import clipped
 from rlm_ci.values import Value
@@ -75,10 +76,10 @@ class PythonInterface(Value):
 
 def interface(path: str, content: bytes) -> PythonInterface | None:
     """The interface of a file; None if it is not Python of this interpreter's version."""
-    source = utf8(content)
-    module = None if source is None else parsed(source)
-    if module is None:
+    file = syntax.read(content)
+    if file is None:
         return None
+    module = file.module
     found: dict[str, PythonName] = {}
     listed = exported(module)
     try:
@@ -103,7 +104,7 @@ def _read(
     for node, stays, above in ranked(body):
         if isinstance(node, DEFINITIONS):
             full = f"{prefix}{node.name}"
-            marks = {_last(one) for one in node.decorator_list}
+            marks = {last_name(one) for one in node.decorator_list}
             if marks & {"setter", "deleter"} or (full in found and full not in overloads):
                 continue
             (overloads.add if "overload" in marks else overloads.discard)(full)
@@ -126,9 +127,9 @@ def _read(
 def _defined(
     node: Function | ast.ClassDef, marks: set[str], *, members: bool, is_public: bool
 ) -> PythonName:
-    start, last = first_line(node), node.end_lineno or node.lineno
+    start, last = syntax.first_line(node), node.end_lineno or node.lineno
     if isinstance(node, ast.ClassDef):
-        bases = tuple(_last(one) for one in node.bases)
+        bases = tuple(last_name(one) for one in node.bases)
         return PythonName(CLASS, start, last, is_public, bases=bases)
     if any(mark.endswith("property") for mark in marks):  # cached_property, and others' own
         return PythonName(PROPERTY, start, last, is_public)
@@ -178,7 +179,7 @@ def _bindings(
 ) -> Iterator[tuple[str, Binding]]:
     """What imports bind at the top of a file, each with the name that it has there."""
     for node, _, above in ranked(module.body):
-        is_for_types = isinstance(above, ast.If) and _last(above.test) == "TYPE_CHECKING"
+        is_for_types = isinstance(above, ast.If) and last_name(above.test) == "TYPE_CHECKING"
         if isinstance(node, ast.ImportFrom):
             for one in node.names:
                 name = one.asname or one.name
@@ -201,15 +202,6 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> Iterator[str]:
             yield one.id
         elif isinstance(one, ast.Tuple | ast.List):
             waiting += one.elts
-
-
-def _last(node: ast.expr) -> str:
-    """``c`` of ``a.b.c(...)[...]``."""
-    while isinstance(node, ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _text(node: ast.expr | None) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import gc
 import re
-import warnings
 
 from rlm_ci.source import PARSED, Import, Outline, Symbol
+from rlm_ci.source.python import syntax
 from rlm_ci.source.python.entry_points import entries
+from rlm_ci.source.python.names import last_name
 from rlm_ci.source.python.statements import DEFINITIONS, PublicNames, every, exported, ranked
 from rlm_ci.source.signatures import clipped, folded, line_count, paragraph
 
@@ -16,85 +16,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: A longer file may need too much memory: some 60 bytes for each of its own.
-MAX_BYTES = 4 << 20
-#: The errors of the parser for a text that is no Python, or too large.
-_REFUSED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
-#: The encodings that a file may name (PEP 263); of others, some take a time that grows squared.
-_ENCODINGS = re.compile(
-    r"(utf|iso|latin|cp|windows|koi8|mac|euc|shift|big5|gb|hz|tis|johab|ptcp)[\w-]*", re.IGNORECASE
-)
-_COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _STRING_OR_COMMENT = re.compile(
     rb"""("{3}|'{3})(?:\\.|(?!\1).)*\1|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*""", re.DOTALL
 )
-_CHAIN = re.compile(rb"\b\w++(?:[\s\\]*\.[\s\\]*\w+)+")
-_CHAIN_LIMIT = 2000
 _TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasType"}
 
 
 def outline(path: str, content: bytes) -> Outline | None:
     """The outline; None if the file is not Python of this interpreter's version."""
-    source = utf8(content)
-    module = None if source is None else parsed(source)
-    if source is None or module is None:
-        return None
-    return _Reader(path, source).read(module)
-
-
-def utf8(content: bytes) -> bytes | None:
-    r"""The source for the parser, in UTF-8 with lines that end in ``\n``; None if refused.
-
-    A carriage return that ends a line for Python, but not for git, is refused, too.
-    """
-    if len(content) > MAX_BYTES or b"\0" in content:
-        return None
-    source = content.removeprefix(b"\xef\xbb\xbf")
-    if not source.isascii():
-        for line in source.split(b"\n", 2)[:2]:
-            named = _COOKIE.match(line)
-            if named:
-                encoding = named[1].decode()
-                if not _ENCODINGS.fullmatch(encoding):
-                    return None
-                try:
-                    source = source.decode(encoding).encode()
-                except (ValueError, LookupError):
-                    return None
-                break
-    if b"\r" in source:
-        source = source.replace(b"\r\n", b"\n")
-        if b"\r" in source:
-            return None
-    if source.count(b".") > _CHAIN_LIMIT:
-        # The name of a module is put together part by part, each time as a whole.
-        for chain in _CHAIN.finditer(source):
-            if chain[0].count(b".") > _CHAIN_LIMIT:
-                return None
-    return source
-
-
-def parsed(source: bytes) -> ast.Module | None:
-    """The tree of a text in UTF-8; None when it is not Python."""
-    collecting = gc.isenabled()
-    try:
-        text = source.decode()
-        # The tree has no garbage: collecting it would take a third of the time.
-        gc.disable()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except _REFUSED:
-        return None
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def first_line(node: ast.stmt) -> int:
-    """The first line of a statement, its decorators included."""
-    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    found = syntax.read(content)
+    return None if found is None else _Reader(path, found.source).read(found.module)
 
 
 class _Reader:
@@ -152,10 +83,10 @@ class _Reader:
         members: bool,
         is_public: bool,
     ) -> None:
-        marks = {_last_name(one) for one in node.decorator_list}
+        marks = {last_name(one) for one in node.decorator_list}
         if marks & {"setter", "deleter"} or not self._is_new(name, overload="overload" in marks):
             return
-        start = first_line(node)
+        start = syntax.first_line(node)
         head = self._signature(node)
         is_class = isinstance(node, ast.ClassDef)
         kind = _class_kind(node) if is_class else "method" if members else "function"
@@ -298,7 +229,7 @@ def _assigned_kind(node: ast.Assign | ast.AnnAssign, name: str) -> str:
             return "type"
         if "'Final'" in hint:
             return "constant"
-    if isinstance(value, ast.Call) and _last_name(value) in _TYPE_MAKERS:
+    if isinstance(value, ast.Call) and last_name(value) in _TYPE_MAKERS:
         return "type"
     if isinstance(value, ast.Lambda):
         return "function"
@@ -309,16 +240,7 @@ def _assigned_kind(node: ast.Assign | ast.AnnAssign, name: str) -> str:
 
 
 def _class_kind(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    names = {_last_name(one) for one in getattr(node, "bases", [])}
+    names = {last_name(one) for one in getattr(node, "bases", [])}
     if "Protocol" in names:
         return "interface"
     return "enum" if any(name.endswith(("Enum", "Flag")) for name in names) else "class"
-
-
-def _last_name(node: ast.expr) -> str:
-    """``c`` of ``a.b.c(...)[...]``."""
-    while isinstance(node, ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""

@@ -7,7 +7,8 @@ import re
 
 from rlm_ci.source import grammars
 from rlm_ci.source.outline import language_of
-from rlm_ci.source.python import outline as python_outline
+from rlm_ci.source.python import syntax
+from rlm_ci.source.python.names import dotted, is_class
 from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
@@ -75,9 +76,8 @@ def file_calls(path: str, content: bytes) -> FileCalls:
     """What a file calls and raises; nothing of a file that cannot be parsed. Never raises."""
     language = language_of(path, content)
     if language == "Python":
-        source = python_outline.utf8(content)
-        module = python_outline.parsed(source) if source is not None else None
-        found = list(_in_python(module)) if module is not None else []
+        file = syntax.read(content)
+        found = _in_python(file.module) if file is not None else []
     else:
         root = grammars.parse(language, content)
         found = list(_in_tree(root, language)) if root is not None else []
@@ -105,7 +105,7 @@ def _in_python(module: ast.Module) -> list[CallSite | RaiseSite]:
                 found.append(site)
         for error in raised:
             made = error.func if isinstance(error, ast.Call) else error
-            if made is not None and (name := _dotted(made)):
+            if made is not None and (name := dotted(made)):
                 found.append(RaiseSite.of((made.lineno, name)))
     return sorted(found, key=lambda one: one.line)
 
@@ -126,25 +126,12 @@ def _site(node: ast.Call, known: Mapping[str, str]) -> CallSite | None:
         return CallSite.of((node.lineno, "", called.id))
     if not isinstance(called, ast.Attribute) or isinstance(called.value, _LITERALS):
         return None
-    base = _dotted(called.value)
+    base = dotted(called.value)
     if not base and isinstance(called.value, ast.Call):
-        made = _dotted(called.value.func)
-        base = made if made == "super" or _is_class(made) else ""
+        made = dotted(called.value.func)
+        base = made if made == "super" or is_class(made) else ""
     line = called.end_lineno or node.lineno
     return CallSite.of((line, known.get(base, base) or EXPRESSION, called.attr))
-
-
-def _dotted(node: ast.expr) -> str:
-    """``a.b`` of names alone; "" for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
-
-
-def _is_class(name: str) -> bool:
-    return name.rpartition(".")[2].lstrip("_")[:1].isupper()
 
 
 def _classes(nodes: Iterable[ast.AST]) -> dict[str, str]:
@@ -161,8 +148,8 @@ def _classes(nodes: Iterable[ast.AST]) -> dict[str, str]:
                 target, value = node.targets[0], node.value
             elif isinstance(node, ast.withitem):
                 target, value = node.optional_vars, node.context_expr
-            name = _dotted(value.func) if isinstance(value, ast.Call) else ""
-            name = name if _is_class(name) else ""
+            name = dotted(value.func) if isinstance(value, ast.Call) else ""
+            name = name if is_class(name) else ""
         if name and isinstance(target, ast.Name):
             found[target.id] = name
     return found
@@ -185,9 +172,9 @@ def _annotated(node: ast.expr) -> str:
         sides = [_annotated(one) for one in (node.left, node.right) if not _is_none(one)]
         return sides[0] if len(sides) == 1 else ""
     if isinstance(node, ast.Subscript):
-        outer = _dotted(node.value)
+        outer = dotted(node.value)
         return _annotated(node.slice) if outer.rpartition(".")[2] == "Optional" else outer
-    return _dotted(node)
+    return dotted(node)
 
 
 def _is_none(node: ast.expr) -> bool:

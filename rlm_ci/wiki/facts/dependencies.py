@@ -7,7 +7,8 @@ import json
 import re
 
 from rlm_ci.source.manifests import crates, go_modules
-from rlm_ci.source.python.outline import parsed, utf8
+from rlm_ci.source.python import syntax
+from rlm_ci.source.python.calls import callee
 from rlm_ci.source.python.statements import every
 from rlm_ci.wiki.facts.note import Statement
 
@@ -191,18 +192,15 @@ def _from_setup(content: bytes) -> Found:
 
 def _setup(content: bytes) -> tuple[Known, Known]:
     """The values of names, and the arguments of ``setup``."""
-    source = utf8(content)
-    module = parsed(source) if source is not None and b"setup" in source else None
+    file = syntax.read(content) if b"setup" in content else None
     known: dict[str, ast.expr] = {}
     given: dict[str, ast.expr] = {}
-    for node in sorted(every(module), key=lambda one: one.lineno) if module is not None else ():
+    for node in sorted(every(file.module), key=lambda one: one.lineno) if file is not None else ():
         if isinstance(node, ast.Assign):
             known |= {one.id: node.value for one in node.targets if isinstance(one, ast.Name)}
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            called = node.value.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-            if name == "setup":
-                given |= {one.arg: one.value for one in node.value.keywords if one.arg}
+        elif isinstance(node, ast.Expr) and callee(node.value) == "setup":
+            keywords: list[ast.keyword] = getattr(node.value, "keywords", [])
+            given |= {one.arg: one.value for one in keywords if one.arg}
     return known, given
 
 

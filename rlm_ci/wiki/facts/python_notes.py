@@ -6,7 +6,8 @@ import ast
 import re
 from contextlib import suppress
 
-from rlm_ci.source.python.outline import parsed, utf8
+from rlm_ci.source.python import syntax
+from rlm_ci.source.python.names import dotted, is_class, name_of, text_of
 from rlm_ci.source.python.statements import every, is_guard
 from rlm_ci.wiki.facts.note import LONGEST, THROWS, CodeNote, bounded, folded
 from rlm_ci.wiki.pages.wording import listed
@@ -85,10 +86,10 @@ _MARK = re.compile(r"#.*?\b(TODO|FIXME|XXX|HACK)\b(.*)")
 
 def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
     """The invariants and risks of the file ``path``; nothing if it does not parse."""
-    text = utf8(source)
-    tree = None if text is None else parsed(text)
-    if text is None or tree is None:
+    found = syntax.read(source)
+    if found is None:
         return []
+    text, tree = found
     reader = _Reader(tree, text, path)
     with suppress(RecursionError):
         reader.statements(tree.body, "", public=True)
@@ -117,16 +118,11 @@ class _Reader:
 
     def _dotted(self, node: ast.AST) -> str:
         """The full name of an expression by the imports, "" if they do not have it."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        known = self._names.get(node.id)
+        first, dot, rest = dotted(node).partition(".")
+        known = self._names.get(first)
         if known is None:
-            return node.id if not parts and node.id in ("eval", "exec") else ""
-        return ".".join([known, *reversed(parts)])
+            return first if not rest and first in ("eval", "exec") else ""
+        return f"{known}{dot}{rest}"
 
     def _note(
         self,
@@ -259,7 +255,7 @@ class _Reader:
             return
         called = last.exc.func if isinstance(last.exc, ast.Call) else last.exc
         kind = self._segment(called)
-        if kind == "NotImplementedError" or (called is last.exc and not _is_class(kind)):
+        if kind == "NotImplementedError" or (called is last.exc and not is_class(kind)):
             return  # what was caught, or kept, is raised again
         text = f"{kind}: {self._segment(node.test)}"
         self._note("raises", node, name, text, _message(last.exc), end=last.end_lineno)
@@ -280,12 +276,12 @@ class _Reader:
                 self._note("ends", node, within, self._segment(node, 110))
             elif isinstance(node, ast.Raise):
                 name = _raised(node)
-                if _is_class(name) and name != "NotImplementedError":
+                if is_class(name) and name != "NotImplementedError":
                     self._note(THROWS, node, within, self._segment(node, 110), name)
             elif isinstance(node, ast.ExceptHandler):
                 self._handler(node, within)
             elif isinstance(node, ast.Subscript) and self._dotted(node.value) == "os.environ":
-                name = _constant(node.slice)
+                name = text_of(node.slice)
                 self._note("environment", node, within, self._segment(node), name)
 
     def _imported(self, node: ast.Import | ast.ImportFrom, within: str) -> None:
@@ -322,7 +318,7 @@ class _Reader:
         more = [*node.args[1:], *(one.value for one in node.keywords)]
         if name == "yaml.load" and any("Safe" in self._segment(one) for one in more):
             return
-        detail = _constant(node.args[0]) if kind == "environment" and node.args else ""
+        detail = text_of(node.args[0]) if kind == "environment" and node.args else ""
         self._note(kind, node, within, self._segment(node, 110), detail)
 
     def _is_of_path(self, called: ast.expr) -> bool:
@@ -348,16 +344,9 @@ class _Reader:
             self._note("swallows", node, within, folded(line, 110))
 
 
-def _is_class(name: str) -> bool:
-    return name.rpartition(".")[2].lstrip("_")[:1].isupper()
-
-
 def _raised(node: ast.Raise) -> str:
     """The name of what is raised, without its module; "" where it is no name."""
-    raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-    if isinstance(raised, ast.Attribute):
-        return raised.attr
-    return raised.id if isinstance(raised, ast.Name) else ""
+    return name_of(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
 
 
 def _raises(body: list[ast.stmt]) -> bool:
@@ -366,12 +355,7 @@ def _raises(body: list[ast.stmt]) -> bool:
 
 def _is_for_types(test: ast.expr) -> bool:
     """Whether the test is ``TYPE_CHECKING``: the code below never runs."""
-    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
-    return name == "TYPE_CHECKING"
-
-
-def _constant(node: ast.AST) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return name_of(test) == "TYPE_CHECKING"
 
 
 def _message(raised: ast.expr) -> str:
@@ -379,7 +363,7 @@ def _message(raised: ast.expr) -> str:
         if isinstance(one, ast.Constant) and isinstance(one.value, str):
             return folded(one.value, 200)
         if isinstance(one, ast.JoinedStr):
-            pieces = (_constant(piece) or "…" for piece in one.values)
+            pieces = (text_of(piece) or "…" for piece in one.values)
             return folded("".join(pieces), 200)
     return ""
 

@@ -11,6 +11,8 @@ import ast
 import re
 from contextlib import suppress
 
+from rlm_ci.source.python.calls import callee
+from rlm_ci.source.python.names import name_of
 from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT, LONGEST, MESSAGE, CodeNote, folded
 
 #: Characters of a message, and of code.
@@ -89,8 +91,7 @@ class _PythonFailures:
         raised = node.exc
         if not isinstance(raised, ast.Call):
             return
-        name = raised.func.attr if isinstance(raised.func, ast.Attribute) else ""
-        name = raised.func.id if isinstance(raised.func, ast.Name) else name
+        name = callee(raised)
         if name == "SystemExit":
             self._end(node, raised.args, within, caught)
             return
@@ -122,10 +123,7 @@ def _ends(called: ast.expr) -> bool:
 
 def _caught(node: ast.ExceptHandler) -> tuple[str, ...]:
     kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-    names = [
-        one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in kinds
-    ]
-    return tuple(filter(None, names))
+    return tuple(filter(None, map(name_of, kinds)))
 
 
 def _number(node: ast.expr | None) -> str | None:

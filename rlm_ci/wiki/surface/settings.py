@@ -11,6 +11,8 @@ import re
 from contextlib import suppress
 
 from rlm_ci.source.code_places import CodePlaces
+from rlm_ci.source.python.calls import callee
+from rlm_ci.source.python.names import text_of
 from rlm_ci.source.python.statements import blocks
 from rlm_ci.wiki.facts.note import CONFIG_FILE, OPTION, SETTINGS, CodeNote, folded
 from rlm_ci.wiki.facts.other_notes import lines_of_tests
@@ -79,7 +81,7 @@ class _PythonSettings:
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 continue  # documentation
             elif isinstance(node, ast.Constant):
-                name = _literal(node)
+                name = text_of(node)
                 if name and len(name) < _NAME and _IS_FILE.fullmatch(name):
                     self.notes.append(_note(CONFIG_FILE, node.lineno, within, name))
             elif isinstance(node, ast.Name | ast.expr_context):
@@ -89,11 +91,10 @@ class _PythonSettings:
     def _option(self, node: ast.expr | None, within: str) -> None:
         if not isinstance(node, ast.Call):
             return
-        name = getattr(node.func, "attr", "") or getattr(node.func, "id", "")
-        flags = [_literal(one) for one in node.args] if name in _OPTIONS else []
+        flags = [text_of(one) for one in node.args] if callee(node) in _OPTIONS else []
         flags = [one for one in flags if re.fullmatch(r"-\S+", one)]
         if flags:
-            told = next((_literal(one.value) for one in node.keywords if one.arg == "help"), "")
+            told = next((text_of(one.value) for one in node.keywords if one.arg == "help"), "")
             text = folded(", ".join(flags), _NAME)
             self.notes.append(_note(OPTION, node.lineno, within, text, folded(told, _HELP)))
 
@@ -105,14 +106,10 @@ class _PythonSettings:
         name = getattr(target, "id", "")
         if not isinstance(value, ast.Dict) or not _DEFAULTS.fullmatch(name):
             return
-        keys = [key for one in value.keys if one is not None and (key := _literal(one))]
+        keys = [key for one in value.keys if one is not None and (key := text_of(one))]
         keys = [key for key in keys if re.fullmatch(r"[A-Za-z_][\w.-]*", key)][:_KEYS]
         if len(keys) >= _FEW:
             self.notes.append(_note(SETTINGS, node.lineno, within, name, ", ".join(keys)))
-
-
-def _literal(node: ast.AST) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _note(kind: str, line: int, within: str, text: str, detail: str = "") -> CodeNote:
