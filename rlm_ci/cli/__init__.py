@@ -148,6 +148,11 @@ def _dispatch(words: list[str]) -> int:
     takes, fewest, most = command.TAKES
     if not fewest <= len(arguments.words) <= most:
         usage = f"rlm-ci {name} {command.USAGE.partition(' | ')[0]}"
+        if not most and any(row.key == "base" for row in rows):
+            from rlm_ci.cli import folder_argument
+
+            if refs := folder_argument.of_change(arguments.words[0], arguments.flags):
+                usage = f"did you mean rlm-ci {name} {refs}?"
         raise UsageError(f"{name} takes {takes}", where=f"rlm-ci {name}", hint=usage)
     code: int = command.run(arguments)
     return code

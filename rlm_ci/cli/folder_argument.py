@@ -34,23 +34,30 @@ def flags(arguments: Arguments, *, takes_base: bool = False) -> dict[str, Any]:
 
 
 def placed(found: Mapping[str, Any], *, takes_base: bool = False) -> dict[str, Any]:
-    """The flags, with folders that do not depend on the current one."""
+    """The flags, with folders that do not depend on the current one.
+
+    Those that are written to are relative to the repository.
+    """
     found = dict(found)
-    for key in ("wiki.out", "wiki.site"):
-        if key in found:
-            found[key] = os.path.abspath(found[key])
     word = found.pop(KEY, None)
-    if word is None:
-        return found
+    if word is not None:
+        found = _with_folder(found, word, takes_base=takes_base)
+    for key in {"wiki.out", "wiki.site"} & found.keys():
+        root = open_repository(stored_runs.settings_of(found)).root
+        found[key] = os.path.normpath(os.path.join(root, found[key]))
+    return found
+
+
+def _with_folder(found: dict[str, Any], word: str, *, takes_base: bool) -> dict[str, Any]:
+    """The flags with the folder, relative to the repository that it is in."""
     start = os.path.abspath(str(found.get("repo") or os.curdir))
     full = os.path.realpath(os.path.join(start, word))
     if not os.path.exists(full):
-        refs = of_change(str(word), found) if takes_base else ""
-        raise ConfigError(
-            f"there is no {str(word)[:200]!r}",
-            where="PATH",
-            hint=f"did you mean {refs}?" if refs else "name a folder that is there",
-        )
+        hint = "name a folder that is there"
+        if refs := of_change(word, found):
+            hint = "a wiki is that of the commit that is checked out, or of --worktree"
+            hint = f"did you mean {refs}?" if takes_base else hint
+        raise ConfigError(f"there is no {word[:200]!r}", where="PATH", hint=hint)
     root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
     if files.below(root, full) is None:
         found["repo"] = full if os.path.isdir(full) else os.path.dirname(full)

@@ -408,7 +408,8 @@ WIKI_OF_PR: tuple[Setting, ...] = (
     Setting("wiki.folder", "folder of the wiki in the repository", "docs/wiki", metavar="DIR"),
 )  # fmt: skip
 WIKI: tuple[Setting, ...] = (
-    Setting("wiki.out", "folder for the pages (default: the run directory)",
+    Setting("wiki.out", "folder for the pages, as seen from the repository (default: the run "
+            "directory)",
             flag="--out", metavar="DIR", file=False),
     Setting("wiki.site", "folder for a static site with search", flag="--site",
             metavar="DIR", file=False),

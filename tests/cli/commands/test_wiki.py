@@ -302,6 +302,17 @@ def test_a_pull_request_is_opened_once_and_then_brought_up_to_date(
     assert "modules/till.md" not in body
 
 
+def test_a_folder_for_pages_is_relative_to_the_repository(
+    stage: Stage, cli: Cli, tmp_path: Path
+) -> None:
+    repo = stage.repo.path
+    assert cli("wiki", "-C", str(repo), "--out", "docs/wiki", cwd=tmp_path).code == 0
+    assert (repo / "docs/wiki/index.md").is_file()
+    assert not (tmp_path / "docs").exists()
+    assert cli("wiki", "--out", "pages", cwd=repo / "shop").code == 0
+    assert (repo / "pages/index.md").is_file()
+
+
 def test_the_wiki_of_the_repository_itself(stage: Stage, tmp_path: Path) -> None:
     theirs = GitRepo(tmp_path / "shop.wiki")
     theirs.write("Home.md", "Welcome\n").write("Notes.md", "ours\n").commit()
