@@ -8,12 +8,12 @@ from shutil import which
 
 from rlm_ci.report.review_advice import ANALYZERS, named
 from rlm_ci.review.analyzers import ruff
-from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.review.analyzers.known_tools import TOOLS
 from rlm_ci.review.analyzers.programs import search_path
 from rlm_ci.source.languages import language
 from rlm_ci.text.globs import matcher
 from rlm_ci.values import Value
+from rlm_ci.workspace.trees.tree import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class CodeReaders(Value):
 
     @classmethod
     def of(cls, repository: Repository) -> CodeReaders:
-        tree = AnalyzedTree.of(repository, None)
+        tree = Tree.at(repository, None)
         tools = [tool for tool in TOOLS if tool.is_set_up(tree.modes, tree.read)]
         built_in = (ruff.NAME, matcher(ruff.FILES))
         known = [built_in, *((tool.name, matcher(tool.files)) for tool in tools)]

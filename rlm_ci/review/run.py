@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import ExitStack, suppress
 
-from rlm_ci.errors import UnavailableError
+from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.options import endpoint_of, output_of
 from rlm_ci.models.gateway import SETTING
@@ -21,7 +21,6 @@ from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Part, Severity
 from rlm_ci.report.links import Links
 from rlm_ci.report.overview.changes import ModelWords
 from rlm_ci.review import objective, prover
-from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.review.analyzers.from_repository import AUTO, AnalyzerContext, not_asked
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff_settings import settings_at
@@ -45,6 +44,7 @@ from rlm_ci.system import installation
 from rlm_ci.text import dates
 from rlm_ci.text.printable import count, printable
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
+from rlm_ci.workspace.trees.tree import Tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -169,13 +169,19 @@ class ReviewJob(RepositoryJob):
 
     def _place(self, here: RepositoryScope, change: ChangeSet | None) -> AnalyzerContext:
         repository = self.repository
+        if not repository.git_dir:
+            raise ConfigError(
+                "a repository's own analyzers are those of a git repository",
+                where="review.analyzers",
+                hint="leave auto out, or name the programs: [[review.analyzers]]",
+            )
         self.progress.step("asking the repository's own analyzers")
-        head = AnalyzedTree.of(repository, here.commit)
+        head = Tree.at(repository, here.commit)
         return AnalyzerContext(
             repository.root,
-            head if change is None else AnalyzedTree.of(repository, change.base),
+            head if change is None else Tree.at(repository, change.base),
             head,
-            None if change is None else AnalyzedTree.of(repository, change.merge_base),
+            None if change is None else Tree.at(repository, change.merge_base),
             None if change is None else frozenset(change.names()),
             tuple(dependency_folders(repository.root)),
             self.settings.sandbox,
@@ -386,7 +392,7 @@ class ChangeReviewJob(ReviewJob):
         if not self.may_write():
             told = objective.without_disk(told)
             if self.is_own():
-                rows = not_asked(AnalyzedTree.of(self.repository, self.change.base))
+                rows = not_asked(Tree.at(self.repository, self.change.base))
                 told = {**told, "left_out": [row.to_dict() for row in rows]}
         if not has_model(self.settings, here):
             return told

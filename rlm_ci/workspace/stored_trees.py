@@ -16,6 +16,7 @@ from rlm_ci.system import files
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.snapshot import Snapshot
+from rlm_ci.workspace.trees.tree import apply_patch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,12 +99,8 @@ def _objects(folder: str) -> tuple[str, ...]:
 def put(folder: str, tree: str, environ: Mapping[str, str]) -> None:
     """Apply the patch of the run with the artifacts in ``folder`` to the files below ``tree``."""
     patch = files.read_inside(folder, PATCH, _LIMIT)
-    if not patch:
-        return
-    with files.scratch("rlm-ci-") as scratch:
-        git = PrivateGit(scratch, environ)
-        git.make(())
-        git.read(tree, "index", "apply", "--whitespace=nowarn", "-", stdin=patch)
+    if patch:
+        apply_patch(patch, tree, environ)
 
 
 def _entries(git: PrivateGit, tree: str) -> Mapping[str, TreeEntry]:

@@ -26,6 +26,7 @@ from rlm_ci.system import files
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
+from rlm_ci.workspace.trees.tree import make_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.review.analyzer_output.sarif import AnalyzerResult
-    from rlm_ci.review.analyzers.checkouts import AnalyzedTree
     from rlm_ci.review.analyzers.sandboxed import ProgramOutput
+    from rlm_ci.workspace.trees.tree import Tree
 
 #: The value of the setting.
 AUTO = "auto"
@@ -57,9 +58,9 @@ class AnalyzerContext(Value):
     """
 
     root: str
-    policy: AnalyzedTree
-    head: AnalyzedTree
-    base: AnalyzedTree | None = None
+    policy: Tree
+    head: Tree
+    base: Tree | None = None
     paths: Collection[str] | None = None
     dependencies: tuple[str, ...] = ()
     sandbox: str = "auto"
@@ -103,12 +104,12 @@ def rows(place: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
     return [one for one, _ in told if one], [note for _, notes in told for note in notes]
 
 
-def not_asked(policy: AnalyzedTree) -> list[Analyzer]:
+def not_asked(policy: Tree) -> list[Analyzer]:
     """A row for each tool that is set up, where none of them may run."""
     return [_row(tool, "auto", results={}) for tool in _set_up(policy)]
 
 
-def _set_up(policy: AnalyzedTree) -> list[KnownTool]:
+def _set_up(policy: Tree) -> list[KnownTool]:
     return [tool for tool in TOOLS if tool.is_set_up(policy.modes, policy.read)]
 
 
@@ -210,7 +211,7 @@ def _look(  # noqa: PLR0917 - where, and what of it
     tool: KnownTool,
     program: str,
     place: AnalyzerContext,
-    tree: AnalyzedTree,
+    tree: Tree,
     left_out: Collection[str] = (),
     seconds: float = _SECONDS,
 ) -> _TreeResults:
@@ -243,7 +244,7 @@ class _TreePlace(Value):
 
 
 def _printout(
-    tool: KnownTool, program: str, place: AnalyzerContext, tree: AnalyzedTree, site: _TreePlace
+    tool: KnownTool, program: str, place: AnalyzerContext, tree: Tree, site: _TreePlace
 ) -> AnalyzerOutput:
     numbers = {path: at for at, path in enumerate(filter(matcher(tool.files), tree.modes))}
 
@@ -279,7 +280,7 @@ def _run(
     folder = site.folder
     mounts = [Mount(folder, place.root if is_isolated else folder, writable=True)]
     for name in place.dependencies:
-        if not checkouts.make_folder(folder, os.path.dirname(name)):
+        if not make_folder(folder, os.path.dirname(name)):
             continue
         source, inside = os.path.join(place.root, name), os.path.join(folder, name)
         if is_isolated:
@@ -306,7 +307,7 @@ def _run(
 
 
 def _recorded(
-    tool: KnownTool, seen: _TreeResults, tree: AnalyzedTree, place: AnalyzerContext
+    tool: KnownTool, seen: _TreeResults, tree: Tree, place: AnalyzerContext
 ) -> dict[str, list[list[object]] | str]:
     """The results in JSON by a mark of each file, or why the tool failed."""
     every = filter(matcher(tool.files), tree.modes) if seen.why else (*seen.by_path, *seen.failed)

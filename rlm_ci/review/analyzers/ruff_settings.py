@@ -13,10 +13,11 @@ from posixpath import basename, dirname, join, normpath
 
 from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
-from rlm_ci.review.analyzers import checkouts, ruff, sandboxed
+from rlm_ci.review.analyzers import ruff, sandboxed
 from rlm_ci.review.analyzers.programs import locate
 from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, named
 from rlm_ci.text.printable import printable
+from rlm_ci.workspace.trees import tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def settings_at(
     texts: dict[str, str] = {}
     targets: dict[str, str] = {}
     for _ in range(_LONGEST_CHAIN):
-        read = checkouts.contents(repository, commit, wanted, _LARGEST)
+        read = tree.contents(repository, commit, wanted, _LARGEST)
         for path, content in [pair for some in read for pair in some.items()]:
             record = _section(path, content)
             if record is None:
@@ -77,7 +78,7 @@ def settings_at(
                 targets[path] = _place(path, target)
         wanted = sorted(set(targets.values()) - texts.keys() - {""})
     entries = repository.tree(commit) if commit and targets else {}
-    links = {path for path, entry in entries.items() if entry.mode == checkouts.LINK}
+    links = {path for path, entry in entries.items() if entry.mode == tree.LINK}
     for _ in range(_LONGEST_CHAIN):  # who extends what is not usable is not usable either
         for path, target in targets.items():
             if target not in texts or target in links:

@@ -7,7 +7,6 @@ they find neither settings nor modules.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from hashlib import sha256
 
 from rlm_ci.system import files
 from rlm_ci.values import Row, Value
+from rlm_ci.workspace.trees.tree import write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 #: Parts of a path without a special meaning to tools, shells, addresses and file systems.
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]{0,99}")
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,8}$")
-#: Why a file system takes no file of a name.
-NO_NAME = (
-    errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL,
-)  # fmt: skip
 #: Folders of settings and plugins.
 _FULL_OF_CONFIGURATION = frozenset(("node_modules", ".config", ".cargo"))
 #: Names of files that configure tools, besides those that begin with a dot.
@@ -119,10 +115,10 @@ class ScratchFolder:
         held = []
         for name, text in self._settings:
             path = named(name, 0, real=self._real_names)
-            _put(os.path.join(self.root, *path.split("/")), text.encode())
+            write_new(os.path.join(self.root, *path.split("/")), text.encode())
         for number, name, content in self._given:
             for path in self._places(number, name):
-                if _put(path, content):
+                if write_new(path, content):
                     self._known[_normal(path)] = number
                     held.append(ScratchFile(path, number))
                     break
@@ -184,16 +180,3 @@ def configures(path: str) -> bool:
     if last.startswith("."):
         return not last.startswith(".env")
     return any(fnmatchcase(last, one) for one in _CONFIGURING)
-
-
-def _put(path: str, content: bytes) -> bool:
-    """Write a new file; False if its path is taken, or no file can have it."""
-    try:
-        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        with open(path, "xb") as file:
-            file.write(content)
-    except OSError as error:
-        if error.errno not in NO_NAME:
-            raise
-        return False
-    return True

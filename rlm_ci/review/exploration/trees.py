@@ -6,9 +6,9 @@ import os
 from contextlib import ExitStack
 from threading import Lock
 
-from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.system import files
 from rlm_ci.values import Closing
+from rlm_ci.workspace.trees.tree import Tree, lay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ class ReviewTrees(Closing):
                 scratch = self._held.enter_context(files.scratch("rlm-ci-"))
                 folder = os.path.join(os.path.realpath(scratch), side)
                 os.mkdir(folder, 0o700)
-                tree = AnalyzedTree.of(self._repository, self._commits[side])
-                tree.write(folder, tree.modes)
+                lay(folder, Tree.at(self._repository, self._commits[side]))
                 self._roots[side] = folder
             return self._roots[side]
 

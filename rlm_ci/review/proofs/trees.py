@@ -12,7 +12,6 @@ from functools import partial
 
 from rlm_ci.errors import RlmCiError, UnavailableError
 from rlm_ci.guard.protected import by_name
-from rlm_ci.review.analyzers.checkouts import AnalyzedTree
 from rlm_ci.sandbox import JobLimits, Mount, SandboxJob, choose
 from rlm_ci.source.languages import language
 from rlm_ci.system import files
@@ -24,8 +23,8 @@ from rlm_ci.validators.test_selection import narrowed_in
 from rlm_ci.values import Closing, Value
 from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
-from rlm_ci.workspace.private_git import PrivateGit
 from rlm_ci.workspace.sandboxed_commands import tool_environment
+from rlm_ci.workspace.trees.tree import Tree, apply_patch, lay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ _RUNS_ALL = (
 #: Where tests find what they are run with. Of their sections no part can be told apart here.
 _SETTINGS = frozenset(("pyproject.toml", "setup.cfg", "tox.ini", "package.json"))
 _OF_BASE = frozenset((by_name.HOOKS, by_name.STARTUP, by_name.VALIDATOR, by_name.DEPENDENCY))
-_LINK = "120000"
 #: Files and folders that a setup may add, at the top of what is new.
 _MOST_ADDED = 500
 #: Seconds of a setup.
@@ -104,7 +102,7 @@ class ProofTrees(Closing):
         self._stack = ExitStack()
         self._made: dict[str, str] = {}
         self._caches: dict[str, CompilerCaches] = {}
-        self._trees: dict[str, AnalyzedTree] = {}
+        self._trees: dict[str, Tree] = {}
         self._added: dict[str, str] | None = None
         self._failure: UnavailableError | None = None
         #: What a setup that failed has printed.
@@ -115,7 +113,7 @@ class ProofTrees(Closing):
     def close(self) -> None:
         self._stack.close()
 
-    def listed(self, side: str) -> AnalyzedTree:
+    def listed(self, side: str) -> Tree:
         """The files of a side, without compiled ones, which nobody has read.
 
         A side with a patch has those of the head.
@@ -123,9 +121,8 @@ class ProofTrees(Closing):
         side = BASE if side == BASE else HEAD
         if side not in self._trees:
             commit = self.place.base if side == BASE else self.place.head
-            tree = AnalyzedTree.of(self.place.repository, commit)
-            modes = {path: mode for path, mode in tree.modes.items() if "__pycache__" not in path}
-            self._trees[side] = tree.replace(modes=modes)
+            tree = Tree.at(self.place.repository, commit)
+            self._trees[side] = tree.only(lambda path: "__pycache__" not in path)
         return self._trees[side]
 
     def differs(self, path: str) -> bool:
@@ -160,7 +157,9 @@ class ProofTrees(Closing):
         environment = self._environment()
         folder = self._laid(side, own_conftest=own_conftest)
         if side in self.patches:
-            _apply(self.patches[side], folder, self.place.environ)
+            data = self.patches[side].encode("utf-8", "surrogateescape")
+            data += b"" if data.endswith(b"\n") else b"\n"
+            apply_patch(data, folder, self.place.environ)
         for path, source in environment.items():
             _make_room(folder, path, source)
         return folder
@@ -252,26 +251,18 @@ class ProofTrees(Closing):
         base = self.listed(BASE)
         homes = self._homes()
         if side == BASE:
-            base.write(folder, base.modes)
+            lay(folder, base)
             return folder
 
         def is_of_base(path: str) -> bool:
             return _is_of_base(path, homes) and not (own_conftest and _is_conftest(path))
 
-        policy = [path for path in base.modes if is_of_base(path)]
-        base.write(folder, (path for path in policy if base.modes[path] != _LINK))
-        head = self.listed(side)
-        known = base.modes.keys()
-        head.write(
-            folder,
-            (
-                path
-                for path in head.modes
-                if not is_of_base(path)
-                # A new file must not stand for a module of Python, or of the framework.
-                and (path in known or not by_name.shadowed(path, known))
-            ),
-        )
+        def is_of_side(path: str) -> bool:
+            # A new file must not stand for a module of Python, or of the framework.
+            is_shadow = path not in base.modes and by_name.shadowed(path, base.modes.keys())
+            return not is_of_base(path) and not is_shadow
+
+        lay(folder, base.only(is_of_base), self.listed(side).only(is_of_side))
         return folder
 
     def _homes(self) -> set[str]:
@@ -401,13 +392,3 @@ def _make_room(folder: str, path: str, source: str) -> None:
             os.mkdir(place, 0o700)
         else:
             files.write(place, b"", 0o600)
-
-
-def _apply(patch: str, folder: str, environ: Mapping[str, str]) -> None:
-    """Apply a patch to the files below ``folder``. Raises what git refuses."""
-    with files.scratch("rlm-ci-") as scratch:
-        git = PrivateGit(scratch, environ)
-        git.make(())
-        data = patch.encode("utf-8", "surrogateescape")
-        data += b"" if data.endswith(b"\n") else b"\n"
-        git.read(folder, "index", "apply", "--whitespace=nowarn", "-", stdin=data)

@@ -1,4 +1,4 @@
-"""A tree as files: the base's settings over it, and nothing written beside it."""
+"""A tree as files, with the base's settings over it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.review.analyzers.checkouts import AnalyzedTree, lay, make_folder
+from rlm_ci.review.analyzers.checkouts import lay
 from rlm_ci.review.analyzers.known_tools import TOOLS
+from rlm_ci.workspace.trees.tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,37 +32,13 @@ def test_the_base_has_its_settings_and_the_head_its_code(repo: GitRepo, tmp_path
     repo.run("rm", "-q", "gone.py")
     head = repo.commit()
     found = Repository(*discover(os.fspath(repo)), os.environ)
-    trees = [AnalyzedTree.of(found, one) for one in (base, head)]
+    trees = [Tree.at(found, one) for one in (base, head)]
     whole, part = tmp_path / "whole", tmp_path / "part"
     lay(trees[1], trees[0], str(whole))
     same = {"pyproject.toml": "old", "src/.eslintrc": "old", "Cargo.toml": "new"}
     assert listed(whole) == {**same, "src/a.py": "new", "b.py": "new"}
     lay(trees[1], trees[0], str(part), {"b.py"}, trees[0])
     assert listed(part) == {**same, "src/a.py": "new", "b.py": "old"}
-
-
-def test_no_link_of_a_tree_leads_out_of_the_folder(repo: GitRepo, tmp_path: Path) -> None:
-    outside, folder = tmp_path / "outside", tmp_path / "folder"
-    outside.mkdir()
-    folder.mkdir()
-    os.symlink(outside, repo.path / "sub")
-    head = repo.write("a.py", "x").commit()
-
-    def made(*words: str, rows: str) -> str:
-        return repo.run(*words, stdin=rows.encode()).decode().strip()
-
-    blob = made("hash-object", "-w", "--stdin", rows=str(outside))
-    inner = made("mktree", rows=f"120000 blob {blob}\tlink\n")
-    # A tree that no git makes: a link, and a folder of the same name with a link in it.
-    both = f"120000 blob {blob}\tsub\n040000 tree {inner}\tsub\n"
-    odd = made("mktree", rows=both)
-    found = Repository(*discover(os.fspath(repo)), os.environ)
-    for tree in (AnalyzedTree.of(found, head), AnalyzedTree.of(found, odd)):
-        lay(tree, tree, str(folder))
-    assert os.path.islink(folder / "sub")
-    assert not make_folder(str(folder), "sub")
-    assert not make_folder(str(folder), "sub/node_modules")
-    assert list(outside.iterdir()) == []
 
 
 def test_a_head_sets_up_no_tool(repo: GitRepo, tmp_path: Path) -> None:
@@ -78,5 +55,5 @@ def test_a_head_sets_up_no_tool(repo: GitRepo, tmp_path: Path) -> None:
         repo.write(name, "new").write(f"inner/{name}", "new")
     head = repo.write("a.py", "new").commit()
     found = Repository(*discover(os.fspath(repo)), os.environ)
-    lay(AnalyzedTree.of(found, head), AnalyzedTree.of(found, base), str(tmp_path / "tree"))
+    lay(Tree.at(found, head), Tree.at(found, base), str(tmp_path / "tree"))
     assert listed(tmp_path / "tree") == {"a.py": "new"}

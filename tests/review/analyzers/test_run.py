@@ -166,7 +166,7 @@ def test_a_leaf_without_anything_to_analyse_starts_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chosen = options()
-    monkeypatch.setattr(scratch_folder, "_put", lambda *_: pytest.fail("a folder was made"))
+    monkeypatch.setattr(scratch_folder, "write_new", lambda *_: pytest.fail("a folder was made"))
     task = leaf([text("a.md", "# A\n")], chosen)
     known = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
     assert run.analyse(task, known, chosen["domains"]) == run.LeafAnalysis()

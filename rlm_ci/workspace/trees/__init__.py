@@ -1,0 +1,1 @@
+"""Trees as folders, and commands over them."""
