@@ -249,6 +249,12 @@ _SIMPLE: dict[str, Reader] = {
 }  # fmt: skip
 
 
+#: The types of JSON that a reader leaves as they are.
+_PLAIN: dict[Reader, tuple[type, ...]] = {
+    _text: (str,), _integer: (int,), _boolean: (bool,), _object: (dict,), _array: (list,),
+}  # fmt: skip
+
+
 def decoder(cls: Any) -> Reader:
     """The reader of a record of ``cls``, a subclass of ``Value`` or ``Row``.
 
@@ -290,49 +296,70 @@ def _counted(read: Reader, minimum: int, maximum: int) -> Reader:
 def _record_reader(cls: Any) -> Reader:
     readers = readers_of(cls)
     optional = cls._optional
-    required = cls._required if optional is None else frozenset(readers).difference(optional)
-    make, upgraded, ignores = cls._of_fields, cls._upgraded, cls._ignores
-    require = getattr(cls, "_require", None)
-    names = tuple(readers)
+    needed = cls._required if optional is None else frozenset(readers).difference(optional)
+    required = [name for name in readers if name in needed]
+    read = _object_reader(readers, required, cls._of_fields, ignores=cls._ignores)
+    if hasattr(cls, "_require"):
+        read = _requiring(read, cls._require)
+    if cls._is_row:
+        read = _row_reader(read, [*readers], len(required))
+    return _upgrading(read, cls._upgraded) if cls._upgraded else read
+
+
+def _object_reader(
+    readers: dict[str, Reader], required: list[str], make: Reader, *, ignores: bool
+) -> Reader:
+    plain = {name: _PLAIN.get(read, ()) for name, read in readers.items()}
+    size = len(readers)
 
     def read(record: Any) -> Any:
-        if upgraded:
-            record = upgraded(record)
-        if type(record) is not dict:
-            raise mismatch("an object", record)
         values = {}
-        name = ""
+        name = None
         try:
-            for name, value in record.items():
-                if name in readers:
+            for name, value in _object(record).items():
+                if type(value) in plain.get(name, ()):  # most are, and a call costs more
+                    values[name] = value
+                elif name in readers:
                     values[name] = readers[name](value)
                 elif not ignores:
                     raise DecodeError("no such member is known")
-            if not required <= values.keys():
-                name = min(required - values.keys(), key=names.index)
-                raise DecodeError("it is missing")
+            if len(values) < size:
+                for name in required:
+                    if name not in values:
+                        raise DecodeError("it is missing")
         except DecodeError as error:
-            raise error.at(name) from None
-        decoded = make(values)
-        if require:
-            _required(require, decoded)
-        return decoded
+            raise (error if name is None else error.at(name)) from None
+        return make(values)
 
+    return read
+
+
+def _row_reader(read: Reader, names: list[str], needed: int) -> Reader:
     def read_row(row: Any) -> Any:
-        if type(row) is not list or not len(required) <= len(row) <= len(names):
+        if not needed <= len(_array(row)) <= len(names):
             raise mismatch(f"a list of {len(names)} values", row)
         return read(dict(zip(names, row)))  # noqa: B905 - defaults stand for the rest
 
-    return read_row if cls._is_row else read
+    return read_row
 
 
-def _required(require: Callable[[Any], None], decoded: Any) -> None:
-    try:
-        require(decoded)
-    except DecodeError:
-        raise
-    except ValueError as error:
-        raise DecodeError(str(error)) from None
+def _requiring(read: Reader, require: Callable[[Any], None]) -> Reader:
+    def requiring(value: Any) -> Any:
+        decoded = read(value)
+        try:
+            require(decoded)
+        except DecodeError:
+            raise
+        except ValueError as error:
+            raise DecodeError(str(error)) from None
+        return decoded
+
+    return requiring
+
+
+def _upgrading(read: Reader, upgrade: Reader) -> Reader:
+    hooked = _hooked(upgrade)
+    return lambda value: read(hooked(value))
 
 
 def _reader(annotation: str, names: Mapping[str, Any]) -> Reader:
@@ -347,10 +374,13 @@ def _reader(annotation: str, names: Mapping[str, Any]) -> Reader:
     if name in _SIMPLE:
         return _SIMPLE[name]
     kind: Any = names.get(name) or _KINDS.get(name)
+    if isinstance(kind, Kind):
+        return kind.from_json
     if hasattr(kind, "from_json"):
         return _hooked(kind.from_json)
     if hasattr(kind, "_fields"):
-        read: Reader = kind.from_dict
+        is_special = kind.from_dict.__qualname__ != "_Json.from_dict"
+        read: Reader = kind.from_dict if is_special else decoder(kind)
         return read
     raise TypeError(f"no JSON is known to be a {annotation}")
 
@@ -361,7 +391,9 @@ def _hooked(read: Reader) -> Reader:
             return read(value)
         except DecodeError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except ValueError as error:
+            raise DecodeError(ascii(str(error))[1:-1][: 2 * _SHOWN]) from None
+        except (KeyError, TypeError, AttributeError):
             raise mismatch("another value", value) from None
 
     return hooked
@@ -370,7 +402,12 @@ def _hooked(read: Reader) -> Reader:
 def _either(readers: list[Reader], *, may_be_null: bool) -> Reader:
     if len(readers) == 1:
         first = readers[0]
-        return lambda value: None if value is None else first(value)
+
+        def optional(value: Any) -> Any:
+            return None if value is None else first(value)
+
+        _PLAIN[optional] = (*_PLAIN.get(first, ()), type(None))
+        return optional
 
     def read(value: Any) -> Any:
         if value is None and may_be_null:
@@ -400,7 +437,11 @@ def _container(name: str, inner: list[str], names: Mapping[str, Any]) -> Reader:
 
 
 def _listed(read: Reader, make: Callable[[list[Any]], Any]) -> Reader:
+    nothing = make([])
+
     def listed(value: Any) -> Any:
+        if value == []:
+            return nothing
         items: list[Any] = []
         try:
             for item in _array(value):

@@ -48,9 +48,12 @@ class _Json:
     @classmethod
     def from_dict(cls, record: Any) -> Self:
         """The one that ``record`` is as JSON. Raises DecodeError, a ValueError."""
-        from rlm_ci.decoding import decoder
+        read = cls.__dict__.get("_decoder")
+        if read is None:
+            from rlm_ci.decoding import decoder
 
-        decoded: Self = decoder(cls)(record)
+            read = decoder(cls)
+        decoded: Self = read(record)
         return decoded
 
     @classmethod
@@ -200,7 +203,8 @@ else:
 
         @classmethod
         def _of_fields(cls, fields):
-            every = {**cls._defaults, **fields}
+            is_whole = len(fields) == len(cls._fields)
+            every = fields if is_whole else {**cls._defaults, **fields}
             return tuple.__new__(cls, map(every.__getitem__, cls._fields))
 
         def __repr__(self):

@@ -7,8 +7,6 @@ leaves cover everything if their ranges lie end to end.
 
 from __future__ import annotations
 
-from sys import intern
-
 from rlm_ci.report.findings import Evidence, Finding, Location
 from rlm_ci.values import Row, Value
 
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from rlm_ci.decoding import Interned
     from rlm_ci.redaction.redactor import Redactor
 
 #: Kinds of a scope.
@@ -105,14 +104,7 @@ class TracedFinding(Value):
     """A finding, and the leaves that reported it."""
 
     finding: Finding
-    nodes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"finding": self.finding.to_dict(), "nodes": list(self.nodes)}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> TracedFinding:
-        return cls(Finding.from_dict(record["finding"]), tuple(map(intern, record["nodes"])))
+    nodes: tuple[Interned, ...]
 
 
 class NodeResult(Value):
@@ -122,6 +114,9 @@ class NodeResult(Value):
     was not covered, which makes the result PARTIAL. ``counts`` are of the pointers that a model
     offered; ``metrics`` are the objective's.
     """
+
+    _ignores = True
+    _optional = ("counts",)
 
     node_id: str
     status: str
@@ -151,25 +146,15 @@ class NodeResult(Value):
         cls, record: Mapping[str, Any], findings: tuple[TracedFinding, ...] | None = None
     ) -> NodeResult:
         """Read a record of the journal; ``findings`` are its findings, if they are known."""
-        counts = record["counts"]
-        if findings is None:
-            findings = tuple(map(TracedFinding.from_dict, record["findings"]))
-        return cls(
-            record["node_id"],
-            record["status"],
-            record["summary"],
-            record["confidence"],
-            findings,
-            tuple(map(Location.from_dict, record["evidence"])),
-            tuple(record["notes"]),
-            tuple((path, reason) for path, reason in record["uncovered"]),
-            _NOTHING if counts == _NO_COUNTS else Evidence(**counts),
-            record["metrics"],
-            record["data"],
+        fields = {**record, "findings": record["findings"] if findings is None else []}
+        if fields["counts"] == _NO_COUNTS:  # of most, and so in memory once
+            del fields["counts"]
+        result = super().from_dict(fields)
+        return (
+            result if findings is None else cls._of_fields({**vars(result), "findings": findings})
         )
 
 
-_NOTHING = NodeResult.counts
 _NO_COUNTS = dict.fromkeys(Evidence._fields, 0)
 
 

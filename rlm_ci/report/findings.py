@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import cached_property
-from sys import intern
 
 from rlm_ci import __version__, errors
 from rlm_ci.text.error_text import explain
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from rlm_ci.decoding import Interned
     from rlm_ci.report.overview.changes import Overview
     from rlm_ci.report.proof import Proof
 
@@ -61,6 +61,8 @@ class Severity(IntEnum):
         """Raises KeyError when there is no such severity."""
         return cls[label.upper()]
 
+    from_json = from_label
+
 
 class Location(Row):
     """What a finding points to: a file, or lines of it (1-based, inclusive), on one side.
@@ -70,12 +72,15 @@ class Location(Row):
     text of these lines, was read from. Lines are None for the whole file.
     """
 
-    path: str
+    _ignores = True
+    _optional = ()
+
+    path: Interned
     line_start: int | None = None
     line_end: int | None = None
-    side: str = "new"
-    blob: str | None = None
-    quote: str | None = None
+    side: Interned = "new"
+    blob: Interned | None = None
+    quote: Interned | None = None
 
     def to_dict(self) -> dict[str, Any]:
         record: dict[str, Any] = {
@@ -92,31 +97,14 @@ class Location(Row):
             record["path_b64"] = b64encode(self.path.encode("utf-8", "surrogateescape")).decode()
         return record
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Location:
-        path = record["path"]
-        if "path_b64" in record:
-            from base64 import b64decode
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        if "path_b64" not in record:
+            return record
+        from base64 import b64decode
 
-            path = b64decode(record["path_b64"], validate=True).decode("utf-8", "surrogateescape")
-        return cls(
-            _once(path),
-            _whole(record["line_start"]),
-            _whole(record["line_end"]),
-            _once(record["side"]),
-            _once(record["blob"]),
-            _once(record["quote"]),
-        )
-
-
-def _once(text: Any) -> Any:
-    """``text``, in memory once however often it is read."""
-    return intern(text) if type(text) is str else text
-
-
-def _whole(number: float | None) -> int | None:
-    """JSON has one kind of number: 3.0 is a whole one too."""
-    return None if number is None else int(number)
+        path = b64decode(record["path_b64"], validate=True).decode("utf-8", "surrogateescape")
+        return {**record, "path": path}
 
 
 class Finding(Value):
@@ -128,18 +116,27 @@ class Finding(Value):
     ``proof`` is what a model's claim rests on.
     """
 
-    rule: str
+    _ignores = True
+    _optional = ("proof",)
+
+    rule: Interned
     severity: Severity
-    message: str
-    hint: str | None = None
+    message: Interned
+    hint: Interned | None = None
     evidence: tuple[Location, ...] = ()
-    domain: str | None = None
+    domain: Interned | None = None
     confidence: float | None = None
     subject: str | None = None
     suggested_fix: str | None = None
-    suppression: str | None = None
-    source: str = "check"
+    suppression: Interned | None = None
+    source: Interned = "check"
     proof: Proof | None = None
+
+    @classmethod
+    def _types(cls) -> Mapping[str, Any]:
+        from rlm_ci.report.proof import Proof
+
+        return {"Proof": Proof}
 
     @property
     def is_argued(self) -> bool:
@@ -156,31 +153,7 @@ class Finding(Value):
             if record[name] is not None:
                 record[name] = encodable(record[name])
         record["severity"] = self.severity.label
-        record["evidence"] = [place.to_dict() for place in self.evidence]
-        proof = record.pop("proof")
-        return record if proof is None else {**record, "proof": proof.to_dict()}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Finding:
-        proof = None
-        if "proof" in record:
-            from rlm_ci.report.proof import Proof
-
-            proof = Proof.from_dict(record["proof"])
-        return cls(
-            _once(record["rule"]),
-            Severity.from_label(record["severity"]),
-            _once(record["message"]),
-            _once(record["hint"]),
-            tuple(map(Location.from_dict, record["evidence"])),
-            _once(record["domain"]),
-            record["confidence"],
-            record["subject"],
-            record["suggested_fix"],
-            _once(record["suppression"]),
-            _once(record["source"]),
-            proof,
-        )
+        return record
 
 
 class RefutedClaim(Value):
@@ -192,10 +165,6 @@ class RefutedClaim(Value):
     def to_dict(self) -> dict[str, Any]:
         finding = _marked(self.finding, *fingerprints([self.finding]))
         return {"finding": finding, "reason": encodable(self.reason)}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> RefutedClaim:
-        return cls(Finding.from_dict(record["finding"]), record["reason"])
 
 
 def order(finding: Finding) -> tuple[int, str, int, str, str]:
@@ -244,7 +213,6 @@ class Document(Value):
             **super().to_dict(),
             "path": encodable(self.path),
             "text": encodable(self.text),
-            "evidence": [place.to_dict() for place in self.evidence],
         }
 
 
@@ -310,10 +278,11 @@ class Subject(Value):
         commits = record.pop("commits")
         return {**record, "commits": commits, "agents": agents} if agents else record
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Subject:
-        agents = tuple((one["name"], one["commits"]) for one in record.get("agents", ()))
-        return cls(**{**record, "agents": agents})
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        """With the pairs that ``to_dict`` writes as objects."""
+        agents = [[one["name"], one["commits"]] for one in record.get("agents", ())]
+        return {**record, "agents": agents}
 
 
 class Coverage(Value):
@@ -334,6 +303,11 @@ class Coverage(Value):
         rows = [{"path": encodable(path), "reason": encodable(why)} for path, why in self.omitted]
         return {**super().to_dict(), "omitted": rows}
 
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        """With the pairs that ``to_dict`` writes as objects."""
+        return {**record, "omitted": [[one["path"], one["reason"]] for one in record["omitted"]]}
+
 
 class Usage(Value):
     """What the models cost. ``unknown`` names the numbers that nobody told us, which are 0 here.
@@ -351,10 +325,11 @@ class Usage(Value):
     cached_tokens: int = 0
     uncached_cost_usd: float | None = None
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Usage:
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        """With the numbers that are null by their names."""
         told = {name: value for name, value in record.items() if value is not None}
-        return cls(**told, unknown=tuple(sorted(record.keys() - told.keys() - {"cost_usd"})))
+        return {**told, "unknown": sorted(record.keys() - told.keys() - {"cost_usd"})}
 
     def to_dict(self) -> dict[str, Any]:
         told = {**super().to_dict(), **dict.fromkeys(self.unknown)}
@@ -469,24 +444,18 @@ class Report(Value):
             state = item["verdict"] if item["verdict"] in (NOT_RUN, INCOMPLETE) else None
             is_on = (metrics := item["metrics"]).get("enabled") is not False
             parts.append(Part(item["id"], item["summary"], metrics, own, state, enabled=is_on))
-        coverage = record["coverage"]
-        omitted = tuple((item["path"], item["reason"]) for item in coverage["omitted"])
-        documents = tuple(
-            Document(**{**item, "evidence": tuple(map(Location.from_dict, item["evidence"]))})
-            for item in record["documents"]
-        )
         report = cls(
             subject=Subject.from_dict(record["subject"]),
             fail_level=Severity.from_label(record["fail_level"]),
             parts=tuple(parts),
-            documents=documents,
-            coverage=Coverage(coverage["eligible"], coverage["covered"], omitted),
-            evidence=Evidence(**record["evidence"]),
+            documents=tuple(map(Document.from_dict, record["documents"])),
+            coverage=Coverage.from_dict(record["coverage"]),
+            evidence=Evidence.from_dict(record["evidence"]),
             usage=Usage.from_dict(record["usage"]),
             publication=record["publication"],
             run_id=record["run_id"],
             refuted=tuple(map(RefutedClaim.from_dict, record.get("refuted", ()))),
-            overview=Overview.of_report(record),
+            overview=Overview.from_dict(record["overview"]) if "overview" in record else None,
             name=record.get("name", ""),
         )
         if report.verdict() != record["verdict"]:

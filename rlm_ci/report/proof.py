@@ -10,7 +10,6 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
 #: It fails at head and passes at the base; it fails at head, and there is nothing to compare
@@ -39,6 +38,8 @@ class Proof(Value):
     last lines of what the ``reproduction`` printed there. ``repair`` is a patch, "" for none;
     one that is given was run; ``repair_reason`` says what speaks for it, or why there is none.
     """
+
+    _ignores = True
 
     level: str
     reason: str
@@ -86,7 +87,3 @@ class Proof(Value):
             if len(texts[name]) > CODE:
                 texts[name] = ""
         return texts
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Proof:
-        return cls(**{name: record[name] for name in cls._fields if name in record})

@@ -146,14 +146,8 @@ class ModelWords(Value):
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = _plain(self)
-        return found
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> ModelWords:
-        """Read what is valid under the schema."""
-        parts = {name: tuple(map(_said, record[name])) for name in ("about", "groups")}
-        return cls(**{**record, **parts})
+        record: dict[str, Any] = _encodable(super().to_dict())
+        return record
 
 
 class Overview(Value):
@@ -162,6 +156,8 @@ class Overview(Value):
     Names that only annotations differ in are counted as ``retyped``. ``limits`` say what was not
     read, and why. ``said`` is a model's; the rest is read by machines.
     """
+
+    _optional = ("said",)
 
     names: tuple[NameChange, ...] = ()
     counts: Mapping[str, int] = {}
@@ -174,46 +170,14 @@ class Overview(Value):
     said: ModelWords | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = _plain(self)
-        if self.said is None:
-            del found["said"]
-        return found
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Overview:
-        """Read what is valid under the schema."""
-        return cls(
-            tuple(map(_name, record["names"])),
-            dict(record["counts"]),
-            tuple(DependencyChange(**one) for one in record["dependencies"]),
-            tuple(PermissionChange(**one) for one in record["permissions"]),
-            tuple(Migration(**one) for one in record["migrations"]),
-            tuple(Area(**one) for one in record["areas"]),
-            tuple(Dependent(**one) for one in record["dependents"]),
-            tuple(record["limits"]),
-            ModelWords.from_dict(record["said"]) if "said" in record else None,
-        )
-
-    @classmethod
-    def of_report(cls, record: Mapping[str, Any]) -> Overview | None:
-        """The overview in a whole report, if it has one."""
-        return cls.from_dict(record["overview"]) if "overview" in record else None
+        record: dict[str, Any] = _encodable(super().to_dict())
+        return record
 
 
-def _name(record: Mapping[str, Any]) -> NameChange:
-    callers = tuple(Caller(**one) for one in record["callers"])
-    return NameChange(**{**record, "notes": tuple(record["notes"]), "callers": callers})
-
-
-def _said(record: Mapping[str, Any]) -> SaidSentence:
-    lines = tuple(SaidLines(**one) for one in record["lines"])
-    return SaidSentence(record["text"], lines, tuple(record["files"]), record.get("since", ""))
-
-
-def _plain(value: Any) -> Any:
-    """A value, and the values in it, as JSON knows them."""
-    if isinstance(value, Value):
-        return {name: _plain(getattr(value, name)) for name in value._fields}
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+def _encodable(value: Any) -> Any:
+    """JSON with texts that can be written."""
+    if isinstance(value, dict):
+        return {name: _encodable(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [*map(_encodable, value)]
     return encodable(value) if isinstance(value, str) else value
