@@ -1,1 +1,1 @@
-"""The packages that a project needs: manifests, lock files, and what a change does to them."""
+"""What a change does to the packages that a project needs."""

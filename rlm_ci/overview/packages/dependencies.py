@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.overview.packages import declared, locked
 from rlm_ci.overview.packages.actions import actions
-from rlm_ci.overview.packages.declared import PYTHON, SCRIPT, Declared
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED, DependencyChange
+from rlm_ci.source.packages import declared, locked
+from rlm_ci.source.packages.declared import PYTHON, SCRIPT, Declared
 from rlm_ci.source.signatures import clipped
 
 TYPE_CHECKING = False
@@ -104,7 +104,7 @@ def _in_manifest(
     is_pinned = declared.is_pinned(path, [*old.values(), *new.values()])
     for name in sorted(old.keys() | new.keys()):
         one, other = old.get(name), new.get(name)
-        if one == other:
+        if one and other and (one.version, one.group) == (other.version, other.group):
             continue
         group = (other or one or Declared(name, "")).group
         change = ADDED if one is None else REMOVED if other is None else (

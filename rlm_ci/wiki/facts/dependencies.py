@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import re
+from contextlib import suppress
+from itertools import islice
 
-from rlm_ci.source.manifests import crates, go_modules
-from rlm_ci.source.python import syntax
-from rlm_ci.source.python.calls import callee
-from rlm_ci.source.python.statements import every
+from rlm_ci.source.manifests import crates
+from rlm_ci.source.packages.declared import declared as manifest
+from rlm_ci.source.packages.setup_script import SetupScript
 from rlm_ci.wiki.facts.note import Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rlm_ci.source import Outline
+    from rlm_ci.source.packages.declared import Declared
 
-    Found = Iterator[tuple[str, int]]
-    Known = Mapping[str, ast.expr]
-
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*")
+#: How the parts of a manifest begin in which its user finds what the program needs, by group.
+_BEGINS: dict[str, dict[str, str]] = {
+    "pyproject.toml": {
+        "": r"^\s*dependencies\s*=|^\s*\[tool\.poetry\.dependencies\]",
+        "extra": r"optional-dependencies",
+    },
+    "package.json": {
+        "": r'"dependencies"', "peer": r'"peerDependencies"', "optional": r'"optionalDependencies"',
+    },
+    "Cargo.toml": {}, "go.mod": {"": ""}, "setup.cfg": {"": "", "extra": ""},
+    "setup.py": {"": "", "extra": ""},
+}  # fmt: skip
 _QUOTED = re.compile(r"""(["'])(.+?)\1""")
 _MOST = 300
-#: Pieces of a literal: a name may be a list that holds that name.
-_PIECES = 2000
 _LISTED = re.compile(r"(?:^|/)requirements/(?:[\w.-]+/)*[\w.-]+\.txt$")
 #: What is needed to work on the program rather than by it.
 _TOOLS = re.compile(
@@ -36,23 +42,62 @@ _TOOLS = re.compile(
 
 def declared(path: str, content: bytes) -> tuple[tuple[str, Statement], ...]:
     """Names of packages, and how the manifest writes each; () for any other file."""
-    name = path.rpartition("/")[2]
-    reader = _READERS.get(name) if name != "setup.py" else lambda _: _from_setup(content)
-    if reader is None and (re.fullmatch(r"requirements[\w.-]*\.txt", name) or is_listed(path)):
-        reader = _requirements
-    if reader is None:
+    if not _is_told(path):
         return ()
     lines = content.decode("utf-8", "surrogateescape").split("\n")
-    found = []
-    for package, number in reader(lines):
-        found.append((package, number))
-        if len(found) == _MOST:
-            break
+    found = list(islice(_needed(path, content, lines), _MOST))
     numbers = [number for _, number in found]
     return tuple(
         (package, Statement(_written(package, lines, number, numbers), number, number))
         for package, number in found
     )
+
+
+def _is_told(path: str) -> bool:
+    """Whether the wiki says what this manifest asks for."""
+    name = path.rpartition("/")[2]
+    is_list = re.fullmatch(r"requirements[\w.-]*\.txt", name) or is_listed(path)
+    return name in _BEGINS or bool(is_list)
+
+
+def _needed(path: str, content: bytes, lines: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """What the program itself needs, with the line of each; nothing where it cannot be read."""
+    name = path.rpartition("/")[2]
+    if name == "Cargo.toml":  # by its lines: a workspace may be written in pieces
+        yield from ((package, at) for package, at, table in crates(lines) if table[:3] != "dev")
+        return
+    with suppress(ValueError):
+        for package in manifest(path, content):
+            begins = _begins(name, package.group)
+            if begins and (at := package.line or _line_of(package, begins, lines)):
+                yield package.name, at
+
+
+def _begins(name: str, group: str) -> list[str]:
+    """How the part of a manifest begins, from outside to inside, that has what the program needs.
+
+    Empty for other parts.
+    """
+    kind, _, extra = group.partition(" ") if group.startswith("extra ") else (group, "", "")
+    begins = _BEGINS.get(name, {group: ""}).get(kind)
+    key = rf"""^\s*(?:[\w-]+\.)*["']?{re.escape(extra)}["']?\s*="""
+    return [] if begins is None else [begins, key] if extra else [begins]
+
+
+def _line_of(package: Declared, begins: Iterable[str], lines: Sequence[str]) -> int:
+    """The first line behind ``begins`` that names a package, if one does with its version.
+
+    0 for none.
+    """
+    name = re.escape(package.name)
+    sign = re.compile(rf"""["']{name}(?![\w.-])|^\s*{name}\s*[.=]""")
+    start = 0
+    for pattern in begins:
+        rows = range(start, len(lines))
+        start = next((at for at in rows if re.search(pattern, lines[at])), start)
+    naming = [at for at in range(start, len(lines)) if sign.search(lines[at])]
+    exact = (at for at in naming if package.version in lines[at])
+    return next(exact, naming[0] if naming else -1) + 1
 
 
 def is_listed(path: str) -> bool:
@@ -79,150 +124,11 @@ def project(read: Outline, content: bytes) -> str:
     """The name that a manifest at the top of the repository gives its project, "" for none."""
     name = ""
     if read.path == "setup.py":
-        known, given = _setup(content)
-        name = next((text for text, _ in _texts(given.get("name"), known)), "")
+        with suppress(ValueError):
+            name = next((text for text, _ in SetupScript(content).texts("name")), "")
     elif read.path == "setup.cfg" and (found := _METADATA.search(content)):
         name = found[1].decode("utf-8", "replace")
-    elif read.path in _READERS:
+    elif read.path in _BEGINS:
         name = next((one.name for one in read.symbols if one.kind == "module"), "")
     name = name.rpartition("/")[2] if read.path == "go.mod" else name
     return name if _PROJECT.fullmatch(name) else ""
-
-
-def _requirements(lines: Sequence[str]) -> Found:
-    for number, line in enumerate(lines, 1):
-        match = _REQUIREMENT.match(line.strip())
-        if match and not line.lstrip().startswith(("#", "-")):
-            yield match[0], number
-
-
-def _pyproject(lines: Sequence[str]) -> Found:
-    table, inside = "", False
-    for number, line in enumerate(lines, 1):
-        bare = line.strip()
-        if not inside and bare.startswith("["):
-            table = bare.strip("[] ")
-            continue
-        begins = table == "project" and re.match(r"dependencies\s*=\s*\[", bare)
-        begins = begins or (
-            table == "project.optional-dependencies" and re.match(r"[\"\w.-]+\s*=\s*\[", bare)
-        )
-        if begins:
-            inside = True
-            bare = bare.partition("[")[2]
-        if inside:
-            for _, text in _QUOTED.findall(bare):
-                match = _REQUIREMENT.match(text)
-                if match:
-                    yield match[0], number
-            inside = not re.sub(r"\[[\w,. -]*\]", "", _QUOTED.sub("", bare)).count("]")
-        elif table == "tool.poetry.dependencies":
-            match = re.match(r"([\w.-]+)\s*=", bare)
-            if match and match[1] != "python":
-                yield match[1], number
-
-
-def _package_json(lines: Sequence[str]) -> Found:
-    try:
-        record = json.loads("\n".join(lines))
-    except (ValueError, RecursionError):
-        return
-    tables = ("dependencies", "peerDependencies", "optionalDependencies")
-    for table in tables if isinstance(record, dict) else ():
-        inner = record.get(table)
-        if not isinstance(inner, dict):
-            continue
-        begins = next((n for n, line in enumerate(lines) if f'"{table}"' in line), 0)
-        for name in inner:
-            written = json.dumps(name, ensure_ascii=False)
-            places = (n for n in range(begins, len(lines)) if written in lines[n])
-            number = next(places, None)
-            if number is not None:
-                yield name, number + 1
-
-
-def _cargo(lines: Sequence[str]) -> Found:
-    for name, number, table in crates(lines):
-        if not table.startswith("dev"):
-            yield name, number
-
-
-def _go_mod(lines: Sequence[str]) -> Found:
-    for name, number, is_indirect in go_modules(lines):
-        if not is_indirect:
-            yield name, number
-
-
-def _setup_cfg(lines: Sequence[str]) -> Found:
-    table, inside = "", False
-    for number, line in enumerate(lines, 1):
-        if line.startswith("["):
-            table = line.strip().strip("[]").strip()
-        extra = table == "options.extras_require" and not line.startswith((" ", "\t", "["))
-        begins = re.match(r"[\w.-]+\s*=" if extra else r"install_requires\s*=", line)
-        inside = bool(begins) or (inside and line.startswith((" ", "\t")))
-        match = _REQUIREMENT.match((line[begins.end() :] if begins else line).strip())
-        if inside and match:
-            yield match[0], number
-
-
-_READERS = {
-    "pyproject.toml": _pyproject,
-    "package.json": _package_json,
-    "Cargo.toml": _cargo,
-    "go.mod": _go_mod,
-    "setup.cfg": _setup_cfg,
-}
-
-# ── setup.py: read, and not run ──
-
-
-def _from_setup(content: bytes) -> Found:
-    known, given = _setup(content)
-    extras = _resolved(given.get("extras_require"), known)
-    nodes = [
-        given.get("install_requires"),
-        *(extras.values if isinstance(extras, ast.Dict) else ()),
-    ]
-    for text, number in (one for node in nodes for one in _texts(node, known)):
-        match = _REQUIREMENT.match(text)
-        if match:
-            yield match[0], number
-
-
-def _setup(content: bytes) -> tuple[Known, Known]:
-    """The values of names, and the arguments of ``setup``."""
-    file = syntax.read(content) if b"setup" in content else None
-    known: dict[str, ast.expr] = {}
-    given: dict[str, ast.expr] = {}
-    for node in sorted(every(file.module), key=lambda one: one.lineno) if file is not None else ():
-        if isinstance(node, ast.Assign):
-            known |= {one.id: node.value for one in node.targets if isinstance(one, ast.Name)}
-        elif isinstance(node, ast.Expr) and callee(node.value) == "setup":
-            keywords: list[ast.keyword] = getattr(node.value, "keywords", [])
-            given |= {one.arg: one.value for one in keywords if one.arg}
-    return known, given
-
-
-def _resolved(node: ast.expr | None, known: Known) -> ast.expr | None:
-    return known.get(node.id) if isinstance(node, ast.Name) else node
-
-
-def _texts(node: ast.expr | None, known: Known) -> Iterator[tuple[str, int]]:
-    """The texts of a text, a list of texts, or the sum of such, line by line."""
-    stack = [node]
-    for _ in range(_PIECES):
-        if not stack:
-            return
-        one = _resolved(stack.pop(), known)
-        if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
-            stack += [one.right, one.left]
-        elif isinstance(one, ast.List | ast.Tuple | ast.Set):
-            stack += reversed(one.elts)
-        elif isinstance(one, ast.Constant) and isinstance(one.value, str):
-            lines = one.value.split("\n")
-            # Lines of the value are not the file's where it is put together or escaped.
-            runs = len(lines) - 1 == (one.end_lineno or one.lineno) - one.lineno
-            for number, text in enumerate(lines):
-                if text.strip():
-                    yield text.strip(), one.lineno + (number if runs else 0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.overview.packages import locked
 from rlm_ci.overview.packages.dependencies import dependencies
 from rlm_ci.overview.sides import ChangeSides
+from rlm_ci.source.packages import locked
 from testing import change_sets
 from testing.repositories.git_repo import History
 
@@ -18,29 +18,6 @@ if TYPE_CHECKING:
 
     from testing.repositories.git_repo import Content, GitRepo
 
-TABLES = """\
-[[package]]
-name = "a"
-version = "1"
-[package.optional]
-name = "no"
-[[package]]
-name = "b"
-version = "2"
-"""
-BUN = """{
-  "lockfileVersion": 1,
-  "packages": {
-    "x": ["x@workspace:packages/x"],
-    // "c": ["c@1"],
-    "a": ["a@1", "", {}, "sha512-,}"],
-    "a/b": ["b@2", "", { "bin": ",]", }, ""],
-  },
-}
-"""
-COMPOSER = """\
-{"packages": [{"name": "a", "version": "1"}], "packages-dev": [{"name": "b", "version": "2"}]}
-"""
 Row = tuple[str, str, str, str, bool, str, bool]
 
 
@@ -79,6 +56,12 @@ def npm(**packages: object) -> str:
         ("setup.cfg", "[options]\ninstall_requires =\n  a\n",
          "[options]\ninstall_requires =\n  a\n  b\n",
          [("added", "b", "", "", True, "", False)]),
+        ("setup.cfg", "", "[options.extras_require]\nx =\n  a>1\n[y]\nb = c\n",
+         [("added", "a", "", ">1", True, "extra x", False)]),
+        ("setup.py", "", "setup(install_requires=['a'] + ['b'], extras_require={'x': ['c']})",
+         [("added", "a", "", "", True, "", False), ("added", "b", "", "", True, "", False),
+          ("added", "c", "", "", True, "extra x", False)]),
+        ("requirements.txt", "a==1\n", "# a comment more\na==1\n", []),
         ("requirements.txt", "a==1\n", "a==2\n# x\n-r y\nhttps://x/y.tar.gz\n",
          [("changed", "a", "==1", "==2", False, "", False)]),
         ("requirements/dev.in", "a\n", "a\nb @ https://x/y\n",
@@ -103,34 +86,6 @@ def npm(**packages: object) -> str:
 )  # fmt: skip
 def test_manifests(repo: GitRepo, path: str, old: str, new: str, expected: list[Row]) -> None:
     assert changed(repo, {path: old}, {path: new}) == (expected, [])
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("uv.lock", TABLES),
-        ("Pipfile.lock", '{"default": {"a": {"version": "==1"}, "b": {"version": "==2"}}}'),
-        ("package-lock.json", npm(a={"version": "1"}, b={"version": "2"})),
-        ("package-lock.json",
-         '{"dependencies": {"a": {"version": "1", "dependencies": {"b": {"version": "2"}}}}}'),
-        ("yarn.lock", '# x\n\na@^1, a@~1:\n  version "1"\n\n"b@npm:^2":\n  version: 2\n'),
-        ("pnpm-lock.yaml", "packages:\n\n  a@1:\n    x: y\n\n  /b@2(z@1):\n    x: y\n"),
-        ("bun.lock", BUN),
-        ("pylock.toml", TABLES.replace("[[package]]", "[[packages]]")),
-        ("Gemfile.lock", "GEM\n  specs:\n    a (1)\n      c (> 1)\n    b (2)\n"),
-        ("composer.lock", COMPOSER),
-    ],
-)  # fmt: skip
-def test_lock_files(path: str, text: str) -> None:
-    assert locked.locked(path, text.encode()) == {"a": (("1",), False), "b": (("2",), False)}
-
-
-def test_scripts_of_packages_that_bun_trusts_run() -> None:
-    text = '{"trustedDependencies": ["@s/a",], "packages": {"x": ["@s/a@1"], "b": ["b@2"]},}'
-    assert locked.locked("bun.lock", text.encode()) == {
-        "@s/a": (("1",), True),
-        "b": (("2",), False),
-    }
 
 
 def test_a_lock_file_gives_the_versions_of_what_the_manifest_names(repo: GitRepo) -> None:

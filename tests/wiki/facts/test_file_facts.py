@@ -368,6 +368,20 @@ def test_a_manifest_on_one_line_names_its_packages() -> None:
     assert found == [("lodash", "lodash", 1), ("left-pad", "left-pad", 1)]
 
 
+def test_a_package_is_on_the_line_that_asks_for_it() -> None:
+    text = (
+        b'[build-system]\nrequires = ["a"]\n[project]\nkeywords = ["b"]\ndependencies = [\n'
+        b'  "b>=1; x",\n  "b>=2; y",\n  "a",\n]\noptional-dependencies.more = [ "c" ]\n'
+        b'[dependency-groups]\ndev = ["d"]\n'
+    )
+    found = [(name, place.line_start) for name, place in declared("pyproject.toml", text)]
+    assert found == [("b", 6), ("b", 7), ("a", 8), ("c", 10)]
+    poetry = b"[tool.poetry.dependencies]\npython = '3'\na = '^1'\n[tool.poetry.group.b]\n"
+    found = [(name, place.line_start) for name, place in declared("pyproject.toml", poetry)]
+    assert found == [("a", 3)]
+    assert declared("pyproject.toml", b"[project\n") == ()
+
+
 def test_facts_travel_packed() -> None:
     one = facts_of("a.py", b'"""Doc."""\nimport os\n\ndef f():\n    """F."""\n    os.system("a")\n')
     assert unpack(pack([one])) == [one]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from itertools import islice
 
 from rlm_ci.config.settings import parse_config
 from rlm_ci.source.manifests import go_modules
-from rlm_ci.source.python import syntax
+from rlm_ci.source.packages.setup_script import SetupScript
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -30,12 +29,14 @@ _GEM = re.compile(r"""\s*gem\s+["']([\w.-]+)["'](?:\s*,\s*["']([^"']*)["'])?""")
 class Declared(Value):
     """What a manifest asks for: ``group`` is "" for what the program itself needs.
 
-    With the group SCRIPT, ``version`` is a command that runs at an installation.
+    With the group SCRIPT, ``version`` is a command that runs at an installation. ``line`` is
+    1-based, 0 of what is read as a whole, as JSON and TOML are.
     """
 
     name: str
     version: str
     group: str = ""
+    line: int = 0
 
 
 def ecosystem_of(path: str) -> str:
@@ -87,10 +88,20 @@ def _json(content: bytes) -> Mapping[str, Any]:
 
 
 def _required(texts: Iterable[object], group: str) -> Iterator[Declared]:
-    for text in texts:
-        match = _REQUIREMENT.match(text.strip()) if isinstance(text, str) else None
+    return _at_lines(((text, 0) for text in texts if isinstance(text, str)), group)
+
+
+def _at_lines(texts: Iterable[tuple[str, int]], group: str) -> Iterator[Declared]:
+    """What requirements ask for, each given with its line."""
+    for text, line in texts:
+        match = _REQUIREMENT.match(text.strip())
         if match and not match[2].startswith("://"):
-            yield Declared(match[1], match[2].partition(" #")[0].strip(), group)
+            yield Declared(match[1], match[2].partition(" #")[0].strip(), group, line)
+
+
+def _rows(content: bytes) -> Iterator[tuple[str, int]]:
+    lines = content.decode("utf-8", "replace").split("\n")
+    return ((text, number) for number, text in enumerate(lines, 1))
 
 
 def _tables(table: object, group: str) -> Iterator[Declared]:
@@ -119,40 +130,30 @@ def _pyproject(content: bytes) -> Iterator[Declared]:
 
 
 def _requirements(content: bytes) -> Iterator[Declared]:
-    lines = content.decode("utf-8", "replace").splitlines()
-    yield from _required((one for one in lines if not one.lstrip().startswith(("#", "-"))), "")
+    rows = (row for row in _rows(content) if not row[0].lstrip().startswith(("#", "-")))
+    return _at_lines(rows, "")
 
 
 def _setup_cfg(content: bytes) -> Iterator[Declared]:
-    inside = False
-    for line in content.decode("utf-8", "replace").splitlines():
-        begins = re.match(r"install_requires\s*=\s*(.*)", line)
-        inside = bool(begins) or (inside and line[:1].isspace())
-        if inside:
-            yield from _required([begins[1] if begins else line], "")
+    table, group = "", None
+    for text, number in _rows(content):
+        if text.startswith("["):
+            table = text.strip().strip("[]").strip()
+        is_extra = table == "options.extras_require"
+        begins = re.match(r"([\w.-]+)\s*=" if is_extra else r"(install_requires)\s*=", text)
+        if begins:
+            group = f"extra {begins[1]}" if is_extra else ""
+        elif not text[:1].isspace():
+            group = None
+        if group is not None:
+            yield from _at_lines([(text[begins.end() :] if begins else text, number)], group)
 
 
 def _setup_py(content: bytes) -> Iterator[Declared]:
-    """The texts of ``install_requires``, as far as they stand there or in a list with a name."""
-    file = syntax.read(content)
-    if file is None:
-        raise ValueError("not Python")
-    module = file.module
-    lists = {
-        one.id: node.value
-        for node in module.body
-        if isinstance(node, ast.Assign)
-        for one in node.targets
-        if isinstance(one, ast.Name)
-    }
-    for node in ast.walk(module):
-        if isinstance(node, ast.keyword) and node.arg == "install_requires":
-            value = node.value
-            value = lists.get(value.id, value) if isinstance(value, ast.Name) else value
-            elements = value.elts if isinstance(value, ast.List | ast.Tuple) else ()
-            yield from _required(
-                (one.value for one in elements if isinstance(one, ast.Constant)), ""
-            )
+    script = SetupScript(content)
+    yield from _at_lines(script.texts("install_requires"), "")
+    for extra, texts in script.tables("extras_require"):
+        yield from _at_lines(texts, f"extra {extra}")
 
 
 def _package_json(content: bytes) -> Iterator[Declared]:
@@ -179,10 +180,11 @@ def _cargo(content: bytes) -> Iterator[Declared]:
 
 
 def _go_mod(content: bytes) -> Iterator[Declared]:
-    lines = content.decode("utf-8", "replace").splitlines()
+    lines = [text for text, _ in _rows(content)]
     for name, number, is_indirect in go_modules(lines):
         version = re.search(r"\s(v\d\S*)", lines[number - 1])
-        yield Declared(name, version[1] if version else "", "indirect" if is_indirect else "")
+        group = "indirect" if is_indirect else ""
+        yield Declared(name, version[1] if version else "", group, number)
 
 
 def _gemfile(content: bytes) -> Iterator[Declared]:

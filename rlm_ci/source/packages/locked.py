@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from rlm_ci.overview.packages.declared import CARGO, NPM, PHP, PYTHON, RUBY
+from rlm_ci.source.packages.declared import CARGO, NPM, PHP, PYTHON, RUBY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
