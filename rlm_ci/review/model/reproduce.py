@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from rlm_ci.environments.object_question import ask_object
+from rlm_ci.environments.object_question import UNREADABLE, ask_object
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.models.json_question import answer_form
 from rlm_ci.recursion.prompt_windows import fence
@@ -127,7 +127,7 @@ class ClaimTrial:
                 answer_form(_SCHEMA), self._messages,
             )  # fmt: skip
             if answer is None:
-                if self.last.outcome is None:
+                if self.last.outcome is None and wrong != UNREADABLE:
                     self.last = self.last.replace(reason=f"{self.last.reason}: its answer {wrong}")
                 break
             if answer["kind"] == NONE:
