@@ -14,7 +14,7 @@ from rlm_ci.resources import loader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol
 
     from rlm_ci.environments.conversation import Memory
@@ -81,6 +81,25 @@ class JsonCalls(AnswerFormat):
             for one in tools
         ]
         return loader.load_template("prompts/tools-as-json.md.j2")({"tools": functions})
+
+
+class ValueAnswer(NativeCalls):
+    """A value that ``read`` finds in an answer, or None and what the model is told of it.
+
+    If ``native``, the model may call tools before it answers.
+    """
+
+    def __init__(
+        self, read: Callable[[Completion], tuple[Any, str]], *, native: bool = False
+    ) -> None:
+        self.native = native
+        self._read = read
+
+    def calls(self, completion: Completion, turn: int) -> list[ToolCall]:  # noqa: ARG002
+        return []  # there are no tools
+
+    def result(self, completion: Completion, names: Sequence[str]) -> tuple[Any, str]:  # noqa: ARG002
+        return self._read(completion)
 
 
 #: Words of the reference's planner for the end.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rlm_ci.environments.answer_formats import NativeCalls
+from rlm_ci.environments.answer_formats import ValueAnswer
 from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.turn_loop import NoTools, TurnLimits, TurnLoop
 from rlm_ci.models.json_question import read_answer
@@ -29,23 +29,20 @@ UNREADABLE = "could not be read, twice"
 _CUT_OFF = ": it was cut off at the limit of an answer (models.max_completion_tokens)"
 
 
-class ObjectAnswer(NativeCalls):
+class ObjectAnswer(ValueAnswer):
     """One JSON object with nothing wrong with it; if ``native``, after calls of tools.
 
     What asks for it once more has ``repair`` bytes with the answer.
     """
 
     def __init__(self, misfit: Misfit, repair: int, *, native: bool) -> None:
-        self.native = native
+        super().__init__(self._object, native=native)
         self._misfit = misfit
         self._repair = repair
         #: Whether the last answer ended at its limit.
         self.is_cut_off = False
 
-    def calls(self, completion: Completion, turn: int) -> list[ToolCall]:  # noqa: ARG002
-        return []  # there are no tools
-
-    def result(self, completion: Completion, names: Sequence[str]) -> tuple[Any, str]:  # noqa: ARG002
+    def _object(self, completion: Completion) -> tuple[dict[str, Any] | None, str]:
         self.is_cut_off = completion.finish_reason == "length"
         value, wrong = read_answer(completion, self._misfit)
         if value is not None:

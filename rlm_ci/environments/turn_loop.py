@@ -12,7 +12,7 @@ from rlm_ci.environments import tool_calls, written_calls
 from rlm_ci.environments.conversation import shortened, size_of
 from rlm_ci.environments.rewards import MISSING_ARGUMENT, UNSUPPORTED_ACTION
 from rlm_ci.environments.tool_support import takes_tools
-from rlm_ci.errors import ConfigError, RemoteError
+from rlm_ci.errors import RemoteError
 from rlm_ci.models import ModelRequest
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
@@ -145,6 +145,10 @@ class Limits:
     def may_repair(self, number: int) -> bool:
         """Whether the model is asked again after its ``number``-th answer that lacks something."""
         return self.bounds.repairs is not None and number <= self.bounds.repairs
+
+    def is_shorter(self, request: ModelRequest, refused: ModelRequest) -> bool:
+        """Whether ``request`` may be sent after one that was ``refused`` for its length."""
+        return request.prompt_bytes() < refused.prompt_bytes()
 
     def before(self) -> None:
         """Called before each request."""
@@ -361,7 +365,7 @@ class TurnLoop:
             room = None if self._fit is None else self._fit.room(cap) - size_of(tools)
             return ModelRequest(self._model, memory.messages(room), cap, tools)
 
-        return fitted(self._complete, compose, place, self._fit)
+        return fitted(self._complete, compose, place, self._fit, self._limits)
 
     def _turn(self, memory: Memory, place: str) -> LoopEnd | None:
         """Ask, and act on the answer; the end, if this was the last turn."""
@@ -431,7 +435,11 @@ class TurnLoop:
 
 
 def fitted(
-    complete: Complete, compose: Callable[[], ModelRequest], place: str, fit: ContextFit | None
+    complete: Complete,
+    compose: Callable[[], ModelRequest],
+    place: str,
+    fit: ContextFit | None,
+    limits: Limits,
 ) -> Completion:
     """The answer to what ``compose`` makes: anew and shorter while it is refused as too long.
 
@@ -444,11 +452,8 @@ def fitted(
         except RemoteError as error:
             if fit is None or not fit.shrinks(request, error):
                 raise
-            try:
-                shorter = compose()
-            except ConfigError:  # what cannot be left out has no room
-                raise error from None
-            if shorter.prompt_bytes() >= request.prompt_bytes():  # there is nothing to leave out
+            shorter = compose()
+            if not limits.is_shorter(shorter, request):  # there is nothing to leave out
                 raise
             request = shorter
             continue
@@ -472,7 +477,7 @@ def ask_shortened(
         room = fit.room(cap) - size_of(request.tools)
         return request.replace(messages=shortened(request.messages, room), max_tokens=cap)
 
-    return fitted(complete, composed, place, fit)
+    return fitted(complete, composed, place, fit, Limits(TurnLimits()))
 
 
 def _number(text: str) -> float:

@@ -7,12 +7,17 @@ until the endpoint refuses it; the run records that.
 from __future__ import annotations
 
 import re
+import sys
+from functools import partial
 
+from rlm_ci.environments.answer_formats import ValueAnswer
+from rlm_ci.environments.conversation import Memory
 from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest, vouch
 from rlm_ci.environments.symbolic.planner.plan import PARSE_ERROR, SCHEMA, PlanError, PlanReader
 from rlm_ci.environments.symbolic.planner.prompt import PromptWriter
+from rlm_ci.environments.turn_loop import Limits, NoTools, TurnLimits, TurnLoop
 from rlm_ci.errors import ConfigError, RemoteError
-from rlm_ci.models import ModelRequest, SpentError
+from rlm_ci.models import SpentError
 from rlm_ci.models.context_length import ContextFit, is_too_long
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import count, encodable, printable
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from rlm_ci.environments.symbolic.planner.plan import ParsedPlan, Plan, PlanLimits
     from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
     from rlm_ci.environments.symbolic.planner.prompt_layout import Prompt
-    from rlm_ci.models import Completion, Message
+    from rlm_ci.models import Completion, Message, ModelRequest
     from rlm_ci.runs import Fact
 
 VERSION: Final = 1
@@ -98,49 +103,43 @@ class Planner:
         after it; ConfigError if the limit has no room for a prompt; and what ``complete`` and
         ``write`` raise.
         """
-        errors: list[dict[str, str]] = []
-        artifacts: list[dict[str, str]] = []
         calls = self._calls_left(iteration)
-        refusal: RemoteError | None = None
-        while True:
+
+        def compose(errors: Sequence[Mapping[str, str]], refusal: RemoteError | None) -> Prompt:
             wrong = errors[-1]["message"] if errors else ""
             left = None if calls is None else max(1, calls - len(errors))
+            if refusal is not None:
+                self._fit_in()
             prompts = PromptWriter(self._limits, self._access.redact, self._access.models)
             try:
-                prompt = prompts.prompt(iteration, goal, context, steps, wrong, calls=left)
+                return prompts.prompt(iteration, goal, context, steps, wrong, calls=left)
             except ConfigError:
                 if refusal is None:
                     raise
                 raise refusal from None
-            attempt = _Attempt(iteration, len(errors) + 1, prompt)
-            try:
-                parsed, error, hint = self._tried(attempt, context)
-            except RemoteError as refused:
-                if not self._shrinks(prompt, refused):
-                    raise
-                refusal = refused
-                continue
-            artifacts.append(attempt.paths)
-            if error is not None:
-                errors.append({"kind": error.kind, "message": error.message})
-            asked: dict[str, Any] = {
-                "errors": tuple(errors),
-                "prompt_bytes": len(prompt.data),
-                "truncation": prompt.truncation,
-                "artifacts": tuple(artifacts),
-                "seen": prompt.seen,
-                "whole": prompt.whole,
-            }
-            if parsed is not None:
-                return AcceptedPlan(**asked, plan=parsed.plan, clamped=parsed.clamped)
-            if len(errors) % _ATTEMPTS == 0 and not is_lifted(self._access.fact, attempt.place):
-                raise BadPlanError(
-                    "the planner's answer is not a plan, and neither is its second one: "
-                    + errors[-1]["message"],
-                    PlannerReply(**asked),
-                    where=f"{FOLDER}/{iteration}",
-                    hint=f"its answers are kept there; {hint}",
-                )
+
+        question = _PlanQuestion(self._access, iteration, compose, self._cap)
+        terms = self._access.limits, self._flaw, context.object_id, context.byte_length
+        loop = TurnLoop(
+            partial(self._complete, question),
+            NoTools(),
+            model=self._access.model,
+            bounds=question,
+            answers=ValueAnswer(partial(self._read, question, terms)),
+            fit=self._fit,
+            place_of=lambda place, attempt: f"{place}/{attempt}",
+        )
+        parsed: ParsedPlan | None = loop.run(question, f"plan/{iteration}").value
+        asked = question.to_dict()
+        if parsed is not None:
+            return AcceptedPlan(**asked, plan=parsed.plan, clamped=parsed.clamped)
+        raise BadPlanError(
+            "the planner's answer is not a plan, and neither is its second one: "
+            + question.errors[-1]["message"],
+            PlannerReply(**asked),
+            where=f"{FOLDER}/{iteration}",
+            hint=f"its answers are kept there; {question.hint}",
+        )
 
     def _calls_left(self, iteration: int) -> int | None:
         """The calls that the budgets had left when this was first asked, in any session."""
@@ -148,17 +147,23 @@ class Planner:
         left = self._access.fact("left", place, {}, lambda: {"calls": self._left()})["calls"]
         return None if left is None else int(left)
 
-    def _tried(
-        self, attempt: _Attempt, context: ContextMetadata
-    ) -> tuple[ParsedPlan | None, PlanError | None, str]:
-        """A plan, or the error and a hint; prompt, answer and error are written."""
+    def _complete(self, question: _PlanQuestion, request: ModelRequest, place: str) -> Completion:
+        """The answer to a prompt, which is written before it is sent."""
+        attempt = question.attempt
         self._access.write(attempt.paths["prompt"], attempt.prompt.data)
         self._access.write(attempt.paths["meta"], as_json(attempt.to_dict()))
-        completion = self._ask(attempt.prompt, attempt.place)
-        if self._fit is not None:
-            request = self._request(attempt.prompt, schema=False)
-            self._fit.learn(request.prompt_bytes(), completion.usage)
-            self._fit_in(self._fit)
+        try:
+            return self._ask(request, place)
+        except RemoteError as error:
+            question.refused = error
+            raise
+
+    def _read(
+        self, question: _PlanQuestion, terms: tuple[Any, ...], completion: Completion
+    ) -> tuple[ParsedPlan | None, str]:
+        """The plan of an answer, or what is wrong with it; answer and error are written."""
+        self._fit_in()
+        attempt = question.attempt
         output = self._access.redact(encodable(completion.text))
         self._access.write(attempt.paths["output"], output.encode())
         parsed, error = None, None
@@ -166,7 +171,6 @@ class Planner:
             if completion.tool_calls and not output.strip():
                 message = "the answer calls a tool: answer in text, there are no tools"
                 raise PlanError(PARSE_ERROR, message)
-            terms = self._access.limits, self._flaw, context.object_id, context.byte_length
             parsed = PlanReader(*terms).read(output)
         except PlanError as problem:
             error = self._for_planner(problem, completion)
@@ -182,20 +186,14 @@ class Planner:
         self._access.write(attempt.paths["meta"], meta)
         written = {"prompt": attempt.prompt.data, "output": output.encode(), "meta": meta}
         vouch(self._access.fact, attempt.place, written)
-        return parsed, error, _hint(completion)
+        question.add(completion, error)
+        return parsed, "" if error is None else error.message
 
-    def _shrinks(self, prompt: Prompt, refused: RemoteError) -> bool:
-        """Whether the prompts after one that is too long for the model are shorter."""
-        before = self._limits.prompt_bytes
-        if self._fit is not None and self._fit.shrinks(
-            self._request(prompt, schema=False), refused
-        ):
-            self._fit_in(self._fit)
-        return self._limits.prompt_bytes < before
-
-    def _fit_in(self, fit: ContextFit) -> None:
-        limit = min(self._limits.prompt_bytes, fit.room(self._cap()))
-        self._limits = self._limits.replace(prompt_bytes=limit)
+    def _fit_in(self) -> None:
+        """Make the next prompts shorter, if the model turned out to read less."""
+        if self._fit is not None:
+            limit = min(self._limits.prompt_bytes, self._fit.room(self._cap()))
+            self._limits = self._limits.replace(prompt_bytes=limit)
 
     def _for_planner(self, error: PlanError, completion: Completion) -> PlanError:
         message = error.message
@@ -206,15 +204,16 @@ class Planner:
 
     # ── the question ──
 
-    def _ask(self, prompt: Prompt, place: str) -> Completion:
+    def _ask(self, request: ModelRequest, place: str) -> Completion:
         """The answer, with the schema until the endpoint has refused it."""
         if self._takes_schema is False:
-            return self._access.complete(self._request(prompt, schema=False), place)
+            return self._access.complete(request, place)
+        formed = request.replace(response_format=_response_format(self._access.limits))
         fresh: list[Completion] = []
 
         def find_out() -> Mapping[str, Any]:
             try:
-                fresh.append(self._access.complete(self._request(prompt, schema=True), place))
+                fresh.append(self._access.complete(formed, place))
             except RemoteError as error:
                 if not _may_refuse_schema(error, self._access.model):
                     raise
@@ -222,7 +221,7 @@ class Planner:
             else:
                 return {"takes_schema": True}
             # If this is refused as well, the schema was not the reason.
-            fresh.append(self._access.complete(self._request(prompt, schema=False), place))
+            fresh.append(self._access.complete(request, place))
             return {"takes_schema": False, "said": message}
 
         # An endpoint may refuse it later: its address may lead to another server by then.
@@ -231,7 +230,7 @@ class Planner:
         self._takes_schema = known["takes_schema"]
         if fresh:
             return fresh[0]
-        return self._access.complete(self._request(prompt, schema=known["takes_schema"]), place)
+        return self._access.complete(formed if known["takes_schema"] else request, place)
 
     def _cap(self) -> int:
         """The tokens of an answer: fewer where the model turned out to read less."""
@@ -241,13 +240,65 @@ class Planner:
             return access.max_tokens
         return fit.answer(min(access.max_tokens, _SHORT_ANSWER))
 
-    def _request(self, prompt: Prompt, *, schema: bool) -> ModelRequest:
-        return ModelRequest(
-            model=self._access.model,
-            messages=prompt.messages,
-            max_tokens=self._cap(),
-            response_format=_response_format(self._access.limits) if schema else None,
-        )
+
+class _PlanQuestion(Memory, Limits):
+    """The question of one iteration: its prompt is made anew after an answer that is no plan."""
+
+    #: The last prompt, and what can be done about its answer.
+    attempt: _Attempt
+    hint = ""
+    #: Why the model did not read a prompt of it.
+    refused: RemoteError | None = None
+
+    def __init__(
+        self,
+        access: ModelAccess,
+        iteration: int,
+        compose: Callable[[Sequence[Mapping[str, str]], RemoteError | None], Prompt],
+        cap: Callable[[], int],
+    ) -> None:
+        super().__init__(TurnLimits(turns=sys.maxsize, repairs=_ATTEMPTS - 1))
+        self._access = access
+        self._iteration = iteration
+        self._compose = compose
+        self._cap = cap
+        self._paths: list[dict[str, str]] = []
+        self.errors: list[dict[str, str]] = []
+
+    def messages(self, room: int | None = None) -> tuple[Message, ...]:  # noqa: ARG002
+        number = len(self.errors) + 1
+        prompt = self._compose(self.errors, self.refused)
+        self.attempt = _Attempt(self._iteration, number, prompt)
+        return prompt.messages
+
+    def cap(self, fit: ContextFit | None, *, is_cut_off: bool) -> int:  # noqa: ARG002
+        return self._cap()
+
+    def is_shorter(self, request: ModelRequest, refused: ModelRequest) -> bool:
+        return request.max_tokens < refused.max_tokens or super().is_shorter(request, refused)
+
+    def may_repair(self, number: int) -> bool:
+        is_last = number % _ATTEMPTS == 0
+        return not is_last or is_lifted(self._access.fact, self.attempt.place)
+
+    def add(self, completion: Completion, error: PlanError | None) -> None:
+        """Take what came of the last attempt."""
+        self._paths.append(self.attempt.paths)
+        self.hint = _hint(completion)
+        if error is not None:
+            self.errors.append({"kind": error.kind, "message": error.message})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of a PlannerReply."""
+        prompt = self.attempt.prompt
+        return {
+            "errors": tuple(self.errors),
+            "prompt_bytes": len(prompt.data),
+            "truncation": prompt.truncation,
+            "artifacts": tuple(self._paths),
+            "seen": prompt.seen,
+            "whole": prompt.whole,
+        }
 
 
 class _Attempt:
