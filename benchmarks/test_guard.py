@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parent
 JUDGED = FOLDER / "test_guard_judged.tsv"
 #: Commits of a hundred that may have a false alarm.
-TARGET = 3.0
+TARGET = 1.0
 METHOD = (
     "A false alarm is one that a reviewer need not have seen: what it tells of moved, was merged, "
     "renamed or narrowed, has its reason beside it, or went with the behaviour that it tested. At "
@@ -48,10 +48,14 @@ UNSEEN = (
     "hyper 3 (7, 0.9 %); django-rest-framework 2, got 6, testify 4, regex 0 (12, 1.5 %); "
     "pytest-asyncio 2, date-fns 2, zerolog 5, rayon 4 (13, 1.6 %); marshmallow 1, execa 9, pflag "
     "0, reqwest 3 (13, 1.6 %); immer 5, jsonschema 3, mux 8, toml 11 (27, 3.4 %); packaging 4, "
-    "jotai 5, echo 7, http 3 (19, 2.4 %). The last four count: 2.4 %; in all 127 of 6,400 (2.0 %)."
-    " The target of 1 % is not reached. What is left are mostly tests that went with an interface "
-    "or were rewritten for another one, where the code changed in the same commit. Before these, "
-    "twelve others showed 52 of 2,400 (2.2 %)."
+    "jotai 5, echo 7, http 3 (19, 2.4 %): 127 of 6,400 (2.0 %). Before these, twelve others showed "
+    "52 of 2,400 (2.2 %). Since what people wrote is told where another part of the change speaks "
+    "for it: anyio 2, commander.js 4, logrus 9, chrono 1 (16, 2.0 %); uvicorn 2, hono 0, zap 2, "
+    "axum 1 (5, 0.6 %); arrow 8, valtio 2, validator 0, itertools 1 (11, 1.4 %); yarl 2, yargs 2, "
+    "websocket 4, indexmap 2 (10, 1.3 %): 42 of 3,200 (1.3 %), of the last three 26 of 2,400 "
+    "(1.1 %). The target of 1 % is not reached. Of these 26, 11 are about tests, the others about "
+    "CI, settings and comments. What was mended costs three of the 407 true alarms on the 39 "
+    "libraries before: two claims on a deprecated interface, and a comment."
 )
 _COLUMNS = 6
 

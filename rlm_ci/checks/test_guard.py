@@ -112,6 +112,8 @@ def run(
         result = _without_reverts(result, changes, sides)
     unread = (*result.not_read, *sides.unread)
     is_strict, authorship = _strictness(changes, options) if result.weakenings else (False, "")
+    if not (is_strict or authorship):
+        result = _without_doubtful(result)
     findings = _findings(result, sides, is_strict=is_strict)
     summary = "; ".join(filter(None, (_summary(len(findings), len(unread), result), authorship)))
     if not paths:
@@ -151,7 +153,8 @@ def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -
     from rlm_ci.checks._reverts import taken_back
     from rlm_ci.guard import weaker
     from rlm_ci.guard.collected.not_run import REMOVED
-    from rlm_ci.guard.weakened_tests.compare import OBSOLETE, WEAKENED
+    from rlm_ci.guard.weakened_tests.compare import WEAKENED
+    from rlm_ci.guard.weakened_tests.subjects import OBSOLETE
 
     product = [path for path in sides.contents if weaker.is_product(path)]
     found = taken_back(changes, sides.contents, product, _LIMIT)
@@ -159,6 +162,17 @@ def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -
     gone = [one for one in gone if one.rule in (REMOVED, WEAKENED)]
     notes = [one.replace(rule=OBSOLETE) for one in gone]
     left = tuple(one for one in result.weakenings if one not in gone)
+    return result.replace(weakenings=left, notes=(*result.notes, *notes))
+
+
+def _without_doubtful(result: ComparedTests) -> ComparedTests:
+    """What a person wrote is told, and is no weakening, where a sign speaks for it."""
+    doubtful = [one for one in result.weakenings if one.doubt]
+    notes = [
+        one.replace(rule=one.doubt, message=one.message.removesuffix(" is gone"))
+        for one in doubtful
+    ]
+    left = tuple(one for one in result.weakenings if not one.doubt)
     return result.replace(weakenings=left, notes=(*result.notes, *notes))
 
 

@@ -275,8 +275,11 @@ def _is_explained(after: _Side, line: _Line) -> bool:
     beside = (after.own[at] for at in (line.number - 2, line.number) if 0 <= at < len(after.own))
     if any(says_why(one) and any(rule in one for rule in rules) for one in beside):
         return True  # the next line has the same comment, with its reason
-    # Whether a comment above is about the code or about the tool, only a reader can tell.
-    return says_why(after.above(line.number))
+    # Whether a comment above is about the code or about the tool, only a reader can tell. The same
+    # holds for one that opens the block of Python below.
+    is_block = line.number < len(after.lines) and _code(text).endswith(":")
+    below = after.lines[line.number].lstrip() if is_block else ""
+    return says_why(after.above(line.number)) or (below.startswith("# ") and says_why(below))
 
 
 def says_why(comment: str) -> bool:

@@ -18,13 +18,18 @@ class TextChange(Value):
 
 
 class Weakening(Value):
-    """``rule`` is the condition; ``line`` is 1-based in the file at ``path``, on ``side``."""
+    """``rule`` is the condition; ``line`` is 1-based in the file at ``path``, on ``side``.
+
+    ``doubt`` is the kind of note that it is where a person wrote the change: something else in it
+    suggests that the test went with its subject, or is there in other words. "": there is none.
+    """
 
     rule: str
     message: str
     path: str
     line: int | None = None
     side: str = "new"
+    doubt: str = ""
 
 
 class RestOfTree:

@@ -6,12 +6,15 @@ Nothing is run. The fix loop forbids its agent such changes; a reviewer of any c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import cache
 
 from rlm_ci.guard import new_silencers
 from rlm_ci.guard.collected import collected, doctests
 from rlm_ci.guard.collected.tree_side import TreeSide
-from rlm_ci.guard.weakened_tests import compare, snapshots
+from rlm_ci.guard.loosened import snapshots
+from rlm_ci.guard.weakened_tests import compare
+from rlm_ci.guard.weakened_tests.cases import words_of
 from rlm_ci.guard.weakened_tests.compare import CodeChange, ComparedTests
 from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
 from rlm_ci.validators import test_file_names
@@ -148,7 +151,8 @@ def compared(
     old, new = (TreeSide(changes, rest, old=is_old) for is_old in (True, False))
     if tests:
         gone, unsaid = cache(lambda: _gone(code)), cache(lambda: _unsaid(code))
-        changed = CodeChange(code_changed, gone, unsaid, rest, (old, new))
+        rarer = cache(lambda: _rarer(code))
+        changed = CodeChange(code_changed, gone, unsaid, rarer, rest, (old, new))
         result = compare.compare(tests, changed)
         result = result.replace(weakenings=_not_default(result.weakenings, new, code))
     found += collected.narrowed(changes, old, new)
@@ -253,6 +257,15 @@ def _unsaid(code: Iterable[TextChange]) -> frozenset[str]:
         before.update(_LONG_NAME.findall(one.before or ""))
         after.update(_LONG_NAME.findall(one.after or ""))
     return frozenset(before - after)
+
+
+def _rarer(code: Iterable[TextChange]) -> frozenset[str]:
+    """Words that the code says less often than it did."""
+    change = Counter[str]()
+    for one in map(_without_tests, code):
+        change.update(words_of(one.before or ""))
+        change.subtract(words_of(one.after or ""))
+    return frozenset(word for word, less in change.items() if less > 0)
 
 
 def _names(text: str) -> set[str]:

@@ -175,6 +175,39 @@ def test_it_fails_where_an_agent_wrote_a_commit_of_the_change(shop: GitRepo) -> 
     assert judged() == (CLEAN, "no test is weakened")
 
 
+OFTEN = """\
+def total(cart):
+    if cart.is_wholesale:
+        return cart.wholesale_price()
+    return sum(cart)
+"""
+
+
+def test_signs_speak_for_people_and_for_no_agent(shop: GitRepo) -> None:
+    """A test went as the product says its names less often: told, or a weakening."""
+    wholesale = (
+        "\n\ndef test_wholesale(cart):\n    cart.is_wholesale = True\n"
+        "    assert total(cart) == cart.wholesale_price()\n"
+    )
+    label = "\n\ndef label(cart):\n    return cart.wholesale_price() if cart.is_wholesale else 0\n"
+    shop.write(PATH, TESTS + wholesale).write("cart.py", OFTEN + label).commit()
+    plain = "def total(cart):\n    return sum(cart)\n"
+    shop.write(PATH, TESTS).write("cart.py", plain + label).commit("By hand")
+    part = judge(last_commit(shop))
+    assert part.summary == "no test is weakened"
+    assert [(one.rule, one.severity) for one in part.findings] == [
+        ("test-guard/told", Severity.INFO)
+    ]
+    assert "1 test changed or gone with the code that it names: test_wholesale" in (
+        part.findings[0].message
+    )
+    assert judge(last_commit(shop), config={"fail": True}).verdict(Severity.HIGH) == FINDINGS
+    shop.run("commit", "--amend", "-m", f"By an agent\n\n{CLAUDE}")
+    part = judge(last_commit(shop))
+    assert part.verdict(Severity.HIGH) == FINDINGS
+    assert part.summary == "1 weakening; strict: 1 of 1 commit by Claude Code"
+
+
 def test_it_fails_where_the_pull_request_says_that_an_agent_wrote_it(shop: GitRepo) -> None:
     shop.write(PATH, FEWER).commit()
     body = "Fewer tests\r\n\r\n🤖 Generated with [Claude Code](https://claude.com/claude-code)\r\n"

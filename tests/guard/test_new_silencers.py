@@ -137,6 +137,9 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "above, about the tool": (
         PY, "", "# mypy takes it for a union here\nx = a  # type: ignore\n",
     ),
+    "at the top of its block": (
+        PY, "", "except OSError:  # pragma: no cover\n    # only a full disk ends here\n    a()\n",
+    ),
     "above, with it": (PY, "x = a\n", "# a is taken for a union here\nx = a  # type: ignore\n"),
 }  # fmt: skip
 BOTH = "a() // eslint-disable-line no-eval\nb() // eslint-disable-line no-eval -- it is our text\n"
@@ -148,6 +151,7 @@ UNEXPLAINED: dict[str, tuple[str, str, str]] = {
         RUST, "", "/// Adds both numbers up.\n#[allow(dead_code)]\nfn a() {}\n",
     ),
     "two rules of bandit": (PY, "", "x = 1  # nosec B101 B102\n"),
+    "below, of no block": (PY, "", "x = a  # noqa\n# a is a union, as all here\n"),
     "above, apart": (PY, "x = a\n", "# a is a union\ny = 1\nx = a  # noqa\n"),
 }  # fmt: skip
 

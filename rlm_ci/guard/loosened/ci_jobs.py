@@ -122,13 +122,18 @@ def _lost_tools(
     """Tools that CI ran: as many others may have taken their place.
 
     One that a file runs to which CI leads by now, and did not before, is none of them; nor is one
-    that the same change has a task runner start.
+    that the same change has a task runner start, or that a workflow runs which took the place of
+    another kind of CI.
     """
     was, now = dict[str, TextChange](), dict[str, TextChange]()
     for change in changes:
         was.update((tool, change) for tool in tools(change.before or ""))
         now.update((tool, change) for tool in tools(change.after or ""))
     if was.keys() - now.keys():
+        if any(one.after is None and not _WORKFLOW.search(one.path) for one in changes):
+            others = sorted(filter(_WORKFLOW.search, rest.paths()))[:_MOST_LED_TO]
+            for text in rest.read(others).values():
+                now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
         led = _led_to(one.after for one in changes) - _led_to(one.before for one in changes)
         wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
         for text in rest.read(wanted).values() if wanted else ():
@@ -177,7 +182,8 @@ def _led_to(texts: Iterable[str | None]) -> set[str]:
 def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     """Jobs whose name in a required check is gone; none stands for a job that no change starts.
 
-    One that another job of another name took over, or that has a name of its own by now, is a note.
+    One that another job of another name took over, or stands in place of, or that has a name of its
+    own by now, is a note. The tools that it ran are looked for by themselves.
     """
     workflows = [one for one in changes if _WORKFLOW.search(one.path)]
     now = {_filled(job.name) for one in workflows for job in _jobs(one.after or "")}
@@ -201,10 +207,26 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
                 continue
             work = _work(job, one.before or "")
             message = f"the job {job.name!r} is gone: a required check may stand for it"
-            if job.id in kept or any(2 * len(work & other) > len(work) for other in added):
+            is_replaced = _has_successor(job, one)
+            if (
+                is_replaced
+                or job.id in kept
+                or any(2 * len(work & other) > len(work) for other in added)
+            ):
                 yield Weakening(RENAMED_JOB, job.name, one.path, job.line, "old")
             else:
                 yield Weakening(CI_WEAKENED, message, one.path, job.line, "old")
+
+
+def _has_successor(job: _Job, workflow: TextChange) -> bool:
+    """Whether a new job stands where one stood: below the same job, in a workflow with as many."""
+    before, after = (
+        [one.id for one in _jobs(text or "")] for text in (workflow.before, workflow.after)
+    )
+    at = before.index(job.id)
+    above = before[at - 1 : at] or [""]
+    following = dict(zip(["", *after], after, strict=False))
+    return len(after) >= len(before) and following.get(above[0], job.id) not in before
 
 
 def _work(job: _Job, text: str) -> set[str]:

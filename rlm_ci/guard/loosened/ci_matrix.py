@@ -56,7 +56,7 @@ def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
             if not now or any("${{" in value for value in now):
                 continue
             gained = [one for one in now if (name, one) not in before]
-            lost = [one for one in was if one not in known]
+            lost = [one for one in dict.fromkeys(was) if one not in known]
             lost = [one for one in lost if _counts(name, one, known, tree)]
             if re.search(r"(?i)\bgo(?:lang)?\b", name) and _moved(was, now):
                 continue

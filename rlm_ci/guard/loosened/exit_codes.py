@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CI_WEAKENED = "ci-weakened"
 
 _NEVER = re.compile(
-    r"\bif:\s*[\"']?(?:\$\{\{\s*)?(?:false|'false'|\"false\"|0|!\s*true|.{0,80}&& false)"
+    r"(?<![\w.-])if:\s*[\"']?(?:\$\{\{\s*)?(?:false|'false'|\"false\"|0|!\s*true|.{0,80}&& false)"
     r"\s*(?:\}\})?[\"']?\s*$",
     re.MULTILINE,
 )

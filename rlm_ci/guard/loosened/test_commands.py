@@ -173,7 +173,9 @@ def _gone(
 ) -> Iterator[Weakening]:
     """The runners that scripts start no more, if no other tool is started in their place."""
     was, now = ({_RUNNERS[one.runner].name: one for one in side} for side in (before, after))
+    whole = {one.path for one in changes if one.after is None and "/" in one.path}  # of a package
     lost = [was[name] for name in was.keys() - now.keys() if _IS_SCRIPT.search(was[name].path)]
+    lost = [one for one in lost if one.path not in whole]
     tables = "\n".join(one.after or "" for one in changes if one.path.endswith(".toml"))
     lost = [one for one in lost if not re.search(_LISTED.format(re.escape(one.words[0])), tables)]
     if lost:
@@ -186,8 +188,8 @@ def _gone(
 
 
 def tools(text: str) -> set[str]:
-    """The tools that judge which a text names, but for its comments."""
-    lines = re.sub(r"(?m)(?:^|\s)#.*$", "", text).split("\n")
+    """The tools that judge which a text names, but for its comments and the names of its steps."""
+    lines = re.sub(r"(?m)(?:^|\s)#.*$|^ *- +name:.*$", "", text).split("\n")
     found = (one for line in lines for one in TOOLS.finditer(line))
     names = ((one["tool"] or one["task"]).replace("run ", "") for one in found)
     names = (name.replace("ruff format", "ruff-format") for name in names)

@@ -18,7 +18,6 @@ from rlm_ci.guard.weakened_tests.cases import (
     READ_BY_STATEMENTS,
     Case,
     CaseFile,
-    Facts,
     is_literal,
     telling,
     words_of,
@@ -29,9 +28,11 @@ from rlm_ci.guard.weakened_tests.strength import (
     asked,
     asked_now,
     is_check,
+    is_same,
     nearest,
     strength,
 )
+from rlm_ci.guard.weakened_tests.subjects import OBSOLETE, REWRITTEN, Subjects
 from rlm_ci.guard.weakening import RestOfTree, Weakening
 from rlm_ci.text.printable import count
 from rlm_ci.validators import test_file_names
@@ -40,7 +41,6 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from rlm_ci.guard.collected.tree_side import TreeSide
     from rlm_ci.guard.weakening import TextChange
@@ -48,16 +48,14 @@ if TYPE_CHECKING:
 WEAKENED = "assertion-weakened"
 #: Kinds of notes: what happened to a test, and is no weakening.
 MOVED, RENAMED, MERGED = "moved", "renamed", "merged"
-OBSOLETE, EXPECTED, COPIED = "obsolete", "expected", "copied"
-REWRITTEN = "rewritten"
+EXPECTED, COPIED = "expected", "copied"
 
 _SHOWN = 120
 #: What a package of its own has in its folder.
 _MANIFESTS = ("package.json", "pyproject.toml", "Cargo.toml", "go.mod", "pom.xml")
-#: The part of the words of a test that another one must have to have taken it in; a list of cases.
-_TAKEN, _TAKEN_LISTED = 0.75, 0.5
 #: What fails a test by itself, and letters of a text that says what a claim is about.
 _THROWS, _LONG_WORD = ("throw", "raise"), 8
+_LESS = "asks for less than"
 #: Tests that are compared with all others.
 _MOST = 400
 
@@ -78,12 +76,14 @@ class ComparedTests(Value):
 class CodeChange(Value):
     """The rest: whether code changed, which names are defined no more, what stays as it is.
 
-    ``unsaid`` gives the names that the code says no more, whether it defined them or not.
+    ``unsaid`` gives the names that the code says no more, whether it defined them or not, and
+    ``rarer`` those that it says less often.
     """
 
     changed: bool = False
     gone: Callable[[], frozenset[str]] = frozenset
     unsaid: Callable[[], frozenset[str]] = frozenset
+    rarer: Callable[[], frozenset[str]] = frozenset
     rest: RestOfTree = RestOfTree()
     #: Both sides, to ask which tests a runner collects.
     sides: tuple[TreeSide, TreeSide] | None = None
@@ -223,7 +223,9 @@ class _Comparing:
         for path, test in self.lost:
             told = telling(test.words) - {test.last_name, f'"{test.name}'}
             values = frozenset(filter(is_literal, told))
-            is_merged = any(_is_in(told, values, gain, words, one) for one, words, gain in takers)
+            is_merged = any(
+                rewritten.is_in(told, values, gain, words, one) for one, words, gain in takers
+            )
             if is_merged or self._is_inherited(path, test):
                 self._note(MERGED, path, test, "old")
             elif self.code.changed and not self.code.gone().isdisjoint(rewritten.names(test)):
@@ -232,8 +234,18 @@ class _Comparing:
             else:
                 gone.append((path, test))
         gone = self._without_whole_files(gone, obsolete)
-        copies = self._copies({test.last_name for _, test in gone}) if gone else []
         anew = self._written_anew(gone)
+        lost = list(self._unexplained(gone, anew))
+        doubts = self._subjects.doubts(lost, self._explained())
+        for (path, test), doubt in zip(lost, doubts, strict=True):
+            what = f"{test.name[:_SHOWN]} is gone"
+            self.found.append(Weakening(REMOVED, what, path, test.line, "old", doubt))
+
+    def _unexplained(
+        self, gone: Sequence[tuple[str, Case]], anew: Collection[int]
+    ) -> Iterator[tuple[str, Case]]:
+        """Of these tests, those of which nothing tells what became of them."""
+        copies = self._copies({test.last_name for _, test in gone}) if gone else []
         for path, test in gone:
             if id(test) in anew or rewritten.runs_nothing(test, self.old[path]):
                 continue
@@ -242,8 +254,14 @@ class _Comparing:
             if kind := self._became(path, test, copies):
                 self._note(kind, path, test, "old")
             else:
-                what = f"{test.name[:_SHOWN]} is gone"
-                self.found.append(Weakening(REMOVED, what, path, test.line, "old"))
+                yield path, test
+
+    def _explained(self) -> Counter[str]:
+        """How many tests a file lost with the code; where it lost all, also how many moved."""
+        told = (note for note in self.notes if note.side == "old")
+        return Counter(
+            note.path for note in told if note.rule == OBSOLETE or not self.new[note.path].cases
+        )
 
     def _without_whole_files(
         self, gone: list[tuple[str, Case]], obsolete: Counter[str]
@@ -359,7 +377,8 @@ class _Comparing:
         lost = [
             one
             for one in lost
-            if not rewritten.is_stricter(one[1], gained)
+            if not is_same(one[1], gained)
+            and not rewritten.is_stricter(one[1], gained)
             and not rewritten.is_in_snapshot(one[1], gained)
             and not rewritten.is_left_to_helpers(one[1], old, self._old_helpers, named)
         ]
@@ -398,8 +417,14 @@ class _Comparing:
             if rewritten.is_rewritten(old, new, lost, gained):
                 self._note(REWRITTEN, path, new)
                 return
+            said = words_of("\n".join(claim for _, claim in lost))
+            is_less = message.startswith(_LESS)
+            doubt = self._subjects.doubt_of_claims(
+                place, said, is_replaced=is_less,
+                is_rewritten=rewritten.is_another(old, new, lost, gained),
+            )  # fmt: skip
             what = f"{name} {message}"
-            self.found.append(Weakening(WEAKENED, what, place, lost[0][0], "old"))
+            self.found.append(Weakening(WEAKENED, what, place, lost[0][0], "old", doubt))
 
     def _is_said_anew(self, claim: str, test: Case) -> bool:
         """Whether a new test asserts something of a text that only this claim had."""
@@ -430,13 +455,13 @@ class _Comparing:
         if not helped:
             if len(real) < len(parts):
                 known = telling(words_of(" ".join(said for _, said in lost)))
-                if not known or len(known & more.keys()) < _TAKEN * len(known):
+                if not known or len(known & more.keys()) < rewritten.TAKEN * len(known):
                     others = len(parts) - len(real) - 1
                     also = f", nor {count(others, 'more assertion')}" if others > 0 else ""
                     return f"no longer says: {text}{also}"
             for (said, level), now in zip(parts, real, strict=False):
                 if now < level:
-                    return f"asks for less than: {said[:_SHOWN]}"
+                    return f"{_LESS}: {said[:_SHOWN]}"
         less = Counter(old.words) - Counter(new.words)
         values = (said for _, said in lost if strength(said) > PRESENCE)
         values = (said for said in values if not said.startswith("expectTypeOf"))
@@ -459,11 +484,11 @@ class _Comparing:
     def _cases(self, place: str, old: Case, path: str, new: Case) -> None:
         """What became of the cases that a test lists, or goes through in a loop."""
         was, now = old.facts, new.facts
-        if was.cases and not now.cases and _takes_another(old, new):
+        if was.cases and not now.cases and rewritten.takes_another(old, new):
             self._note(MERGED, path, new)  # a fixture has the cases
         elif was.cases and now.cases is not None and now.cases < was.cases:
             self._fewer(place, old, path, new, (was.cases, now.cases))
-        elif (rounds := _rounds(was, now)) and rounds[1] < rounds[0]:
+        elif (rounds := rewritten.rounds(was, now)) and rounds[1] < rounds[0]:
             self._fewer(place, old, path, new, rounds)
         else:
             whole = set(was.given) - set(now.given)
@@ -478,16 +503,17 @@ class _Comparing:
         grown = [(one.words.keys(), one) for _, one in self.added]
         both = ((Counter(test.words), Counter(one.words), one) for _, test, _, one in self.pairs)
         grown += [((words - before).keys(), one) for before, words, one in both]
-        if any(_is_in(less, values, some, some, one) for some, one in grown):
+        if any(rewritten.is_in(less, values, some, some, one) for some, one in grown):
             self._note(MERGED, path, new)
-        elif self.code.changed and not {*self.code.gone(), *_no_parameters(old, new)}.isdisjoint(
-            less
+        elif self.code.changed and not less.isdisjoint(
+            self.code.gone() | rewritten.lost_parameters(old, new)
         ):
             self._note(OBSOLETE, path, new)
         else:
             was, now = number
             what = f"{new.name[:_SHOWN]} has fewer cases: {was} before, {now} now"
-            self.found.append(Weakening(REMOVED, what, place, old.line, "old"))
+            doubt = self._subjects.doubt_of_cases(place, values)
+            self.found.append(Weakening(REMOVED, what, place, old.line, "old", doubt))
 
     @cached_property
     def _gained(self) -> Counter[str]:
@@ -517,6 +543,12 @@ class _Comparing:
         )
 
     @cached_property
+    def _subjects(self) -> Subjects:
+        before = {id(kept): test for _, test, _, kept in self.pairs}
+        files, code = (self.old, self.new), self.code
+        return Subjects(files, before, code.rarer, code_changed=code.changed)
+
+    @cached_property
     def _helpers(self) -> Mapping[str, Sequence[Case]]:
         return _by_name(self.new.values())
 
@@ -536,18 +568,6 @@ class _Comparing:
             for one in helpers[name]:
                 found.update(one.words)
         return found
-
-
-def _no_parameters(old: Case, new: Case) -> set[str]:
-    """What a test had to be given, and has not."""
-    return set(old.facts.parameters) - set(new.facts.parameters)
-
-
-def _rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
-    """How often the same loops went round, and do now, in all; None if that is not known."""
-    if len(was.rounds) != len(now.rounds) or None in (*was.rounds, *now.rounds):
-        return None
-    return sum(one or 0 for one in was.rounds), sum(one or 0 for one in now.rounds)
 
 
 def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:
@@ -570,29 +590,6 @@ def _more(
         if surplus[text] > 0:
             surplus[text] -= 1
             yield line, text
-
-
-def _is_in(
-    known: frozenset[str], values: frozenset[str],
-    gain: AbstractSet[str], words: AbstractSet[str], test: Case,
-) -> bool:  # fmt: skip
-    """Whether a test with these words, some of them new, says by now what ``known`` words told.
-
-    ``values``: those of them that are literals.
-    """
-    if not known or not gain or 2 * len(values & gain) < len(values):
-        return False
-    if (not values and known.isdisjoint(gain)) or len(known & words) < _TAKEN_LISTED * len(known):
-        return False
-    enough = _TAKEN_LISTED if (test.facts.cases or 0) > 1 else _TAKEN
-    return all(len(some & words) >= enough * len(some) for some in (values, known))
-
-
-def _takes_another(old: Case, new: Case) -> bool:
-    """Whether another parameter of Python stands in place of one."""
-    heads = [re.search(r"def \w+\(([^)]*)\)", one.text) for one in (old, new)]
-    was, now = (set(re.findall(r"(\w+)\s*(?=[:,=]|$)", one[1])) if one else set() for one in heads)
-    return bool(was - now and now - was)
 
 
 def _is_about(claim: str, test: Case) -> bool:

@@ -17,8 +17,9 @@ from rlm_ci.guard.weakened_tests.strength import EXACT, NOTHING, shape, strength
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from rlm_ci.guard.weakened_tests.cases import Case, CaseFile
+    from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Facts
 
     Placed = tuple[str, Case]
     Lines = Sequence[tuple[int, str]]
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 #: Parts of the words of a test that another one must have: to be the same, and with most of the
 #: words of their names in common.
 ALIKE, _ALIKE_NAMED = 0.6, 0.25
+#: The part of the words of a test that another one must have to have taken it in; a list of cases.
+TAKEN, TAKEN_LISTED = 0.75, 0.5
 #: Parts of a name that is long enough to be known again in a longer one.
 _LONG_NAME = 3
 #: Words of its set-up that a test must have gained to be another one: in parts, and at least.
@@ -42,6 +45,9 @@ _CONSTANT = re.compile(r"\b[a-z]\w*(?:\.|::)[A-Z]\w+(?![\w(])")
 _TIDYING = re.compile(
     r"\b(?:os|ioutil|shutil|fs|filepath)\.(?:Remove|Mkdir|Chdir|Setenv|Unsetenv|rm|unlink|mkdir)"
 )
+#: In Go, what a call gives as its error, and a claim that it gave none.
+_ERROR_OF_CALL = re.compile(r"\berr\b(?:, ?\w+)* ?:?= ?\S")
+_GUARD = re.compile(r"^if .*\berr!=nil|\bNoError\(")
 _PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 
 
@@ -88,7 +94,7 @@ def likeness(one: Case, other: Case) -> float:
     likeness = shared / every if every else 0.0
     if likeness < _ALIKE_NAMED:
         return likeness
-    names = [_parts(test.last_name) for test in (one, other)]
+    names = [name_parts(test.last_name) for test in (one, other)]
     both, either = len(names[0] & names[1]), len(names[0] | names[1])
     is_longer = both == min(map(len, names)) and (2 * both >= either or both > _LONG_NAME)
     return likeness + ALIKE if is_longer or 2 * both > either else likeness
@@ -96,18 +102,19 @@ def likeness(one: Case, other: Case) -> float:
 
 def _likeness_named(one: Case, other: Case) -> float:
     """The likeness, if their names have two words in common; else 0."""
-    shared = _parts(one.last_name) & _parts(other.last_name)
+    shared = name_parts(one.last_name) & name_parts(other.last_name)
     return likeness(one, other) if len(shared) > 1 else 0.0
 
 
 def shared_names(test: Case, other: Case) -> tuple[int, int]:
     """How many words of its name a test shares with the name and class of another; of how many."""
-    words = _parts(test.last_name)
-    return len(words & _parts(other.name)), len(words)
+    words = name_parts(test.last_name)
+    return len(words & name_parts(other.name)), len(words)
 
 
 @lru_cache(maxsize=4096)
-def _parts(name: str) -> frozenset[str]:
+def name_parts(name: str) -> frozenset[str]:
+    """The words of a name or title, in small letters."""
     return frozenset(part.lower() for part in re.findall(_PARTS, name)) - {"test"}
 
 
@@ -164,12 +171,37 @@ def is_rewritten(old: Case, new: Case, lost: Lines, gained: Iterable[str]) -> bo
     strongest = max((strength(claim) for claim in gained), default=NOTHING)
     if strongest < EXACT or strongest < max(strength(claim) for _, claim in lost):
         return False
-    return _gained_size(old, new, lost) >= max(_SOME, _REWRITTEN * setup(old).total())
+    return has_other_setup(old, new, lost)
 
 
-def _gained_size(old: Case, new: Case, lost: Lines) -> int:
+def is_another(old: Case, new: Case, lost: Lines, gained: Sequence[str]) -> bool:
+    """Whether a test still claims something, and what it does, or how much, is something else."""
+    return bool(new.facts.claims) and (
+        has_other_setup(old, new, lost)
+        or went_with_calls(old, new, lost)
+        or claims_more(old, new, lost, gained)
+    )
+
+
+def has_other_setup(old: Case, new: Case, lost: Lines) -> bool:
+    """Whether a test has other set-up to speak of; ``lost`` are claims that it has no more."""
     claimed = words_of("\n".join(claim for _, claim in lost))
-    return (setup(new) - setup(old) - claimed).total()
+    gained = (setup(new) - setup(old) - claimed).total()
+    return gained >= max(_SOME, _REWRITTEN * setup(old).total())
+
+
+def claims_more(old: Case, new: Case, lost: Lines, gained: Sequence[str]) -> bool:
+    """Whether a test has twice as many new claims as it lost, one of them as strong as each."""
+    strongest = max((strength(claim) for claim in gained), default=NOTHING)
+    is_strong = strongest >= max(strength(claim) for _, claim in lost)
+    return is_strong and len(gained) >= 2 * len(lost) and new.size > old.size
+
+
+def went_with_calls(old: Case, new: Case, lost: Lines) -> bool:
+    """Whether all lost claims of Go are guards against errors of calls that are gone, too."""
+    calls = [len(_ERROR_OF_CALL.findall(one.code)) for one in (old, new)]
+    are_guards = all(_GUARD.search(claim) for _, claim in lost)
+    return are_guards and calls[0] - calls[1] >= len(lost)
 
 
 def has_other_inputs(
@@ -270,3 +302,38 @@ def is_of_table(test: Case, other: Case) -> bool:
     if len(parts) < 2 or max(map(len, parts)) < _LONG_PART:
         return False
     return re.fullmatch(".*".join(map(re.escape, parts)), test.name) is not None
+
+
+def lost_parameters(old: Case, new: Case) -> set[str]:
+    """What a test had to be given, and has not."""
+    return set(old.facts.parameters) - set(new.facts.parameters)
+
+
+def rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
+    """How often the same loops went round, and do now, in all; None if that is not known."""
+    if len(was.rounds) != len(now.rounds) or None in (*was.rounds, *now.rounds):
+        return None
+    return sum(one or 0 for one in was.rounds), sum(one or 0 for one in now.rounds)
+
+
+def takes_another(old: Case, new: Case) -> bool:
+    """Whether another parameter of Python stands in place of one."""
+    heads = [re.search(r"def \w+\(([^)]*)\)", one.text) for one in (old, new)]
+    was, now = (set(re.findall(r"(\w+)\s*(?=[:,=]|$)", one[1])) if one else set() for one in heads)
+    return bool(was - now and now - was)
+
+
+def is_in(
+    known: frozenset[str], values: frozenset[str],
+    gain: AbstractSet[str], words: AbstractSet[str], test: Case,
+) -> bool:  # fmt: skip
+    """Whether a test with these words, some of them new, says by now what ``known`` words told.
+
+    ``values``: those of them that are literals.
+    """
+    if not known or not gain or 2 * len(values & gain) < len(values):
+        return False
+    if (not values and known.isdisjoint(gain)) or len(known & words) < TAKEN_LISTED * len(known):
+        return False
+    enough = TAKEN_LISTED if (test.facts.cases or 0) > 1 else TAKEN
+    return all(len(some & words) >= enough * len(some) for some in (values, known))

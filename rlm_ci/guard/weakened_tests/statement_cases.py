@@ -90,7 +90,9 @@ def read(path: str, text: str) -> CaseFile:
             said = re.sub(r"#\[should_panic.*", "", said)  # what it expects is no reason
             told = has_reason(said) or any(is_reason(_comment(line)) for line in near)
             name = owner.last_name if owner else ""
-            skips.append(Skip(one.line, _ASSIGNED.sub("", one.text), name, told))
+            told = told or (owner is None and _GIVEN_REASON.search(one.text) is not None)
+            text_of_skip = _BRACKETS.sub(r"\1?", _ASSIGNED.sub("", one.text))
+            skips.append(Skip(one.line, text_of_skip, name, told))
         if language.focus and language.focus.search(one.text):
             focused.append((one.line, one.text))
     helpers = () if is_source else tuple(_helpers(source, found, spans))
@@ -318,6 +320,9 @@ _MESSAGE = re.compile(r"(\bt\.(?:Error|Fatal))f?\(.*\)$", re.DOTALL)
 _PRAGMA = re.compile(r"//go:|// ?\+build")
 #: What a chosen function is called in JavaScript.
 _ASSIGNED = re.compile(r"^let \w+=(?=.*\?.*:)")
+#: Brackets around a condition, and a helper that is given the reason.
+_BRACKETS = re.compile(r"^\(([^()]*)\)\?")
+_GIVEN_REASON = re.compile(r"\.Skipf?\((?:msg|message|reason|why)\b")
 #: A tag of Go that a build has unless somebody sets it: it is none of a system or a processor.
 _UNSET_TAG = r"!(?!(?:unix|race|cgo|linux|darwin|windows|\w*bsd|amd64|386|arm\w*)\b)\w+"
 #: Nodes that hold statements.

@@ -23,7 +23,7 @@ _NOTHING = (
 _PRESENCE = (
     r"(?:raises|throws|assertRaises|assertThrows)\((?:\w+\.)?(?:Base)?(?:Exception|Throwable|Error)"
     r"(?:\.class)?[,)](?!.*match=)"
-    r"|toBeDefined|toBeTruthy|toBeFalsy|toBe\((?:true|false|null|undefined)\)|not\.toBeNull"
+    r"|toBeDefined|not\.toBeUndefined|notEqual\(.*,undefined\)|toBeTruthy|toBeFalsy|toBe\((?:true|false|null|undefined)\)|not\.toBeNull"
     r"|not\.toThrow|toBeInstanceOf|toHaveBeenCalled\(\)|assert_called(?:_once)?\(\)|\bisinstance\("
     r"|IsInstance|assert(?:Is)?(?:True|NotNone|NotNull|False|Null|None)\((?!.*==)|NotNil\("
     r"|(?:==|,) ?None\)?$|NoError\("
@@ -44,7 +44,7 @@ _EXACT = (
     rf"|called_(?:once_)?with|raises\((?!\()|[tT]hrows|should_panic| is (?!{_EMPTY}|not )|^if.*!="
 )
 _PART = (
-    r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|(?i:starts_?with|ends_?with|has_?prefix|has_?suffix)"
+    r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|toBe(?:Greater|Less)Than|(?i:starts_?with|ends_?with|has_?prefix|has_?suffix)"
     r"|\.is_sorted|(?i:contains|matches)|<|(?<![=-])>|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
 )
 #: An assertion of Python, or a macro, that only says that something is true.
@@ -55,6 +55,23 @@ _TOLERANCE = (
     r".{0,40}?\b(?:(?:abs|delta)=(\d{1,15}(?:\.\d{1,15})?)|rel=(\d{1,15}(?:\.\d{1,15})?))"
 )
 _WIDE = 0.1
+_ARGUMENT = r"(?:[^,()\"]|\"(?:[^\"\\]|\\.)*\"|\([^()]*\))+"
+_ONE = "True|False|Nil|NotNil|Error|NoError|Empty|NotEmpty"
+_TWO = "Equal|NotEqual|Contains|NotContains|Len|Same|ErrorIs|ErrorContains|EqualError|IsType"
+#: Claims of Go, and the usual form of each.
+_GO_FORMS = [
+    (re.compile(pattern), form)
+    for pattern, form in (
+        (rf"^((?:if!)?(?:assert|require)\.(?:{_ONE})\(t,{_ARGUMENT}),\".*\)$", r"\1)"),
+        (rf"^((?:if!)?(?:assert|require)\.(?:{_TWO})\(t,{_ARGUMENT},{_ARGUMENT}),\".*\)$", r"\1)"),
+        (r"\.Equal\((t,)?0,len\((.+)\)\)$", r".Empty(\1\2)"),
+        (r"\.Equal\((t,)?(\w+),len\((.+)\)\)$", r".Len(\1\3,\2)"),
+        (r"\.Equal\((t,)?true,(.+)\)$", r".True(\1\2)"),
+        (r"\.Equal\((t,)?false,(.+)\)$", r".False(\1\2)"),
+        (r"\.Equal\((t,)?nil,(.+)\)$", r".Nil(\1\2)"),
+        (r"\bbytes\.Compare\((.+)\)!=0", r"!bytes.Equal(\1)"),
+    )
+]
 _QUOTED = r"\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+'|`(?:[^`\\]|\\.)+`"
 _NUMBER = r"\b\d[\d.]*"
 
@@ -97,6 +114,19 @@ def conditions(claim: str) -> list[str]:
 def shape(claim: str) -> str:
     """A claim without its texts and numbers."""
     return re.sub(_NUMBER, "0", re.sub(_QUOTED.replace("+", "*"), '""', claim))
+
+
+def is_same(claim: str, others: Iterable[str]) -> bool:
+    """Whether one of others says the same by another function of testify, or of bytes in Go."""
+    plain = _plain(claim)
+    return plain != claim and plain in map(_plain, others)
+
+
+def _plain(claim: str) -> str:
+    """A claim of Go in its usual form, without what it says of a failure."""
+    for pattern, form in _GO_FORMS:
+        claim = pattern.sub(form, claim)
+    return claim
 
 
 def is_check(name: str, path: str, text: str) -> bool:

@@ -46,6 +46,16 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "a tool in a comment": ("          mypy\n", "          # mypy\n", [WEAKENED]),
     "a job renamed": ("All tests", "Tests", [RENAMED_JOB]),
     "an id renamed": ("  lint:", "  style:", [RENAMED_JOB]),
+    "another job in its place": (
+        "  lint:\n    runs-on: ubuntu-24.04\n    steps:\n      - run: |\n",
+        "  types:\n    steps:\n      - uses: us/dashboard@v3\n      - run: |\n", [RENAMED_JOB],
+    ),
+    "another job elsewhere": (
+        CI[CI.index("  test:") :],
+        "  types:\n    steps:\n      - run: a\n" + CI[CI.index("  test:") : CI.index("  lint:")],
+        [WEAKENED, WEAKENED, WEAKENED],
+    ),
+    "the name of a step": ("      - name: Test\n", "      - name: Cache pre-commit\n", []),
     "for nothing": ("  push:\n", "  push:\n    paths-ignore: ['**']\n", [WEAKENED]),
     "not for the code": (
         "  push:\n", "  push:\n    paths-ignore:\n      - docs/**\n      - '**.py'\n", [WEAKENED],
@@ -100,6 +110,18 @@ def test_a_script_of_the_package_may_run_the_tool() -> None:
     files = Tree({"package.json": '{"scripts": {\n  "types": "mypy ."\n}}'})
     assert list(weakened([change], files)) == []
     assert list(weakened([change])) != []
+
+
+def test_a_workflow_may_run_the_tool_of_another_kind_of_ci() -> None:
+    change = TextChange("appveyor.yml", "test_script:\n  - pytest -q\n  - tox\n", None)
+    files = Tree({PATH: CI})
+    assert [one.message for one in weakened([change], files)] == ["CI no longer runs tox here"]
+    assert len(list(weakened([change.replace(after="test_script: []\n")], files))) == 2
+
+
+def test_the_name_of_a_step_runs_no_tool() -> None:
+    before = CI.replace("- name: Test", "- name: Cache pre-commit")
+    assert list(weakened([TextChange(PATH, before, CI)])) == []
 
 
 def test_a_workflow_may_run_for_pull_requests_on_their_target() -> None:
@@ -215,6 +237,9 @@ class Tree(RestOfTree):
 
     def read(self, paths: Iterable[str]) -> Mapping[str, str]:
         return {path: self.files[path] for path in paths if path in self.files}
+
+    def paths(self) -> frozenset[str]:
+        return frozenset(self.files)
 
 
 #: What stands in place of a tool, what is in the file that it leads to, and whether that is enough.

@@ -51,6 +51,10 @@ CASES: dict[str, tuple[str, str, dict[str, str], str]] = {
         '- 1.24.x\n          # the last\n          - "1.25"', "- 1.23.x", {},
         "go-version: 1.24.x, 1.25",
     ),
+    "another version of pypy, with what leaves it out": (
+        "          - python: pypy-3.11\n            os: ubuntu-24.04\n",
+        "          - python: pypy-3.12\n            os: ubuntu-24.04\n", {}, "",
+    ),
     "shards": ("[1, 2, 3]", "[1, 2]", {}, ""),
     "another order": ('"3.12", "3.13", "3.14"', '"3.14", "3.13", "3.12"', {}, ""),
     "a list of several lines": (

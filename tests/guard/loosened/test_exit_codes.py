@@ -32,6 +32,7 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         "  test:", "  test:\n    if: ${{ github.ref && false }}", [CI_WEAKENED],
     ),
     "never by a negation": ("  test:", "  test:\n    if: ${{ !true }}", [CI_WEAKENED]),
+    "a key that ends with it": ("  test:", "  test:\n    multi-if: false", []),
     "sometimes": ("  test:", "  test:\n    if: github.ref != 'false'", []),
     "may fail": ("run: pytest -q", "run: pytest -q\n        continue-on-error: true", [RUN]),
     "an upload may fail": (

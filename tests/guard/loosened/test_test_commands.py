@@ -111,6 +111,14 @@ def test_a_script_that_runs_no_tests_is_found(after: str, said: list[str]) -> No
     assert told("package.json", *texts) == said
 
 
+def test_a_package_may_go_with_its_script() -> None:
+    before = json.dumps({"scripts": {"test": "jest"}})
+    for path, said in (("examples/a/package.json", []), ("package.json", ["jest"])):
+        change = TextChange(path, before, None)
+        found = narrowed([change], TreeSide([change], RestOfTree(), old=False))
+        assert [one.message.partition(" runs ")[2] for one in found] == said
+
+
 def test_tools_are_known_by_the_names_of_hooks_and_not_in_comments() -> None:
     assert tools("- id: ruff-check\n- id: ruff-format\n") == {"ruff", "ruff-format"}
     assert (

@@ -75,6 +75,8 @@ export async function within(t, expected, run) {
   t.true(Math.abs(seen - expected) < offset, `took ${seen}`);
 }
 """
+ONE_OF_GO = "func TestA(t *testing.T) {\n\tassert.Equal(t, f(), 1)\n}\n"
+LEAVE = "func leave(t *testing.T, msg string) {\n\tt.Skip(msg)\n}\n\n"
 HOOKS = """\
 func TestHooks(t *testing.T) {
 	got := run(parent, child)
@@ -267,6 +269,11 @@ SAME: dict[str, tuple[str, str, str, dict[str, tuple[str, str]]]] = {
         JS, "test('x', t => {\n  t.pass();\n});\ntest('a', t => { t.is(g(), 1) });\n",
         "test('a', t => { t.is(g(), 1) });\n", {},
     ),
+    "brackets around what skips": (
+        JS, "const fn = (os === 'win32') ? test.skip : test;\ntest('a', t => { t.is(g(), 1) });\n",
+        "const fn = os === 'win32' ? test.skip : test;\ntest('a', t => { t.is(g(), 1) });\n", {},
+    ),
+    "a helper that is given the reason": (GO, ONE_OF_GO, LEAVE + ONE_OF_GO, {}),
     "another name for what skips": (
         JS, "const fn = darwin ? test.skip : test;\ntest('a', t => { t.is(g(), 1) });\n",
         "const testFunction = darwin ? test.skip : test;\ntest('a', t => { t.is(g(), 1) });\n", {},

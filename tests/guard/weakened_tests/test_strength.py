@@ -12,6 +12,7 @@ from rlm_ci.guard.weakened_tests.strength import (
     WORDED,
     conditions,
     is_check,
+    is_same,
     strength,
 )
 
@@ -25,10 +26,12 @@ CLAIMS = {
         "assert result", "assert x is not None", "assert not found", "expect(x).toBeDefined()",
         "pytest.raises(Exception)", "assertNotNull(cart)", "if err!=nil t.Fatal(err)",
         "assert!(found)", "assert items == []",
+        "expect(x).not.toBeUndefined()", "assert.notEqual(x,undefined)",
     ],
     PART: ["assert a == pytest.approx(15, abs=40)", "assert a == approx(15, rel=0.5)",
            "self.assertAlmostEqual(a, 15, delta=2)", "pytest.raises((KeyError, TypeError))",
-           "assert 'x' in said", "expect(x).toContain(1)", "assert a > 3", "assert!(a != b)"],
+           "assert 'x' in said", "expect(x).toContain(1)", "assert a > 3", "assert!(a != b)",
+           "expect(x).toBeGreaterThan(0)", "expect(x).toBeLessThan(9)"],
     EXACT: [
         "assert a == approx(15)", "assert a == approx(15.5, abs=0.01)",
         "self.assertAlmostEqual(a, 15, delta=0.1)", "pytest.raises(Exception, match='no')",
@@ -61,6 +64,29 @@ def test_claims_have_their_place_on_the_scale(level: int) -> None:
 )
 def test_what_a_claim_asks_for_is_counted(claim: str, number: int) -> None:
     assert len(conditions(claim)) == number
+
+
+@pytest.mark.parametrize(
+    ("claim", "other", "same"),
+    [
+        ("assert.Equal(0,len(hook.Entries))", "assert.Empty(hook.Entries)", True),
+        ("require.Equal(t,0,len(f(a)))", "require.Empty(t,f(a))", True),
+        ("assert.Equal(t,2,len(got))", "assert.Len(t,got,2)", True),
+        ("assert.Equal(t,2,len(got))", "assert.Len(t,got,3)", False),
+        ("assert.Equal(t,true,ok)", "assert.True(t,ok)", True),
+        ("assert.Equal(t,true,ok)", "assert.False(t,ok)", False),
+        ("assert.Equal(t,nil,err)", "assert.Nil(t,err)", True),
+        ('assert.True(t,f(1,2),"no, %s",x)', 'assert.True(t,f(1,2),"never")', True),
+        ('assert.Equal(t,a,f(b,1),"no")', "assert.Equal(t,a,f(b,1))", True),
+        ('if!assert.Equal(t,a,b,"no %s",n)', 'if!assert.Equal(t,a,b,"no")', True),
+        ('assert.Equal(t,"a",b)', 'assert.Equal(t,"c",b)', False),
+        ('assert.EqualError(t,err,"a")', 'assert.EqualError(t,err,"b")', False),
+        ("if bytes.Compare(a,b)!=0 t.Fatal()", "if!bytes.Equal(a,b)t.Fatal()", False),
+        ("assert.Empty(t,a)", "assert.Empty(t,a)", False),  # no other form
+    ],
+)
+def test_a_claim_of_go_has_other_forms(claim: str, other: str, *, same: bool) -> None:
+    assert is_same(claim, [other]) is same
 
 
 def test_a_text_of_a_test_is_no_pattern() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.guard.weakened_tests.snapshots import is_snapshot, replaced
+from rlm_ci.guard.loosened.snapshots import is_snapshot, replaced
 from rlm_ci.guard.weakening import TextChange
 
 OLD = "".join(f"line {number}\n" for number in range(10))
