@@ -50,12 +50,9 @@ def make_shown_git(
     shown.run("update-index", "-q", "--refresh", ok=(0, 1))
 
 
-def mounts(
-    copy: str, shown_git: str, repository: Repository, snapshot: Snapshot
-) -> tuple[Mount, ...]:
-    """The copy at the repository's own place, and what is read-only on top of it."""
-    root = repository.root
-    found = [Mount(copy, root, writable=True)]
+def on_top(shown_git: str, repository: Repository, snapshot: Snapshot) -> tuple[Mount, ...]:
+    """What is read-only on top of the copy at the repository's own place."""
+    root, found = repository.root, []
     if repository.git_dir:
         place = os.path.join(root, ".git")
         found.append(Mount(shown_git, place))

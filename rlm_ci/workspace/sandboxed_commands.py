@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rlm_ci.sandbox.job import Sandbox
     from rlm_ci.system.process import StreamResult
     from rlm_ci.workspace.checkout import Checkout
+    from rlm_ci.workspace.trees.shown_tree import ShownTree
     from rlm_ci.workspace.workspace import Workspace
 
 #: Bytes of an output that are kept: it will be part of the run's record.
@@ -193,45 +194,41 @@ class SandboxedCommands:
     ) -> StreamResult:
         """Run a command on the copy, or on another one. Raises UnavailableError."""
         self.workspace.settled = None
-        mounts = self.workspace.mounts(copy)
-        if launch.read_only:
-            mounts = tuple(mount.replace(writable=False) for mount in mounts)
+        tree = self.workspace.shown(copy)
+        tools = (*self._tools, *self.reach.mounts)
+        tree = tree.replace(tools=tools, writable=not launch.read_only)
         caches = self.workspace.caches.mounts(last_verdict=copy is not None)
         given = tuple(Mount(path, path) for path in launch.files)
         with files.scratch("rlm-ci-") as nothing:
             hidden = curtains(self.root, self.place, launch.hidden, nothing)
             job = SandboxJob(
                 launch.argv,
-                cwd=self.place,
                 env={**self.env, **launch.env},
                 stdin=launch.stdin,
                 network=launch.network,
-                mounts=(
-                    *self._tools,
-                    *self.reach.mounts,
-                    *mounts,
-                    *caches,
-                    *given,
-                    *extra,
-                    *hidden,
-                ),
+                mounts=(*caches, *given, *extra, *hidden),
                 limits=JobLimits(wall=launch.timeout),
                 keep=keep,
                 errors_apart=launch.on_output is not None,
             )
-            job = self._plain(job) if launch.plain else job
-            ended = self.sandbox.run(job, on_output=launch.on_output or self._on_output)
+            if launch.plain:
+                tree, job = self._plain(tree, job)
+            ended = tree.run(self.sandbox, job, on_output=launch.on_output or self._on_output)
         self.workspace.reopen(copy)
         return ended
 
-    def _plain(self, job: SandboxJob) -> SandboxJob:
-        """A job with the user's home folder, an empty one, in the place of ours."""
+    def _plain(self, tree: ShownTree, job: SandboxJob) -> tuple[ShownTree, SandboxJob]:
+        """The same with the user's home folder, an empty one, in the place of ours."""
         home = self._plain_home
-        mounts = tuple(
-            one.replace(target=home + one.target.removeprefix(HOME))
-            if is_below(one.target, HOME)
-            else one
-            for one in job.mounts
-        )
+
+        def moved(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+            return tuple(
+                mount.replace(target=home + mount.target.removeprefix(HOME))
+                if is_below(mount.target, HOME)
+                else mount
+                for mount in mounts
+            )
+
         env = {name: value for name, value in job.env.items() if name not in _SET}
-        return job.replace(mounts=mounts, env=env, home=home)
+        job = job.replace(mounts=moved(job.mounts), env=env, home=home)
+        return tree.replace(tools=moved(tree.tools)), job

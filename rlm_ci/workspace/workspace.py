@@ -23,10 +23,11 @@ from rlm_ci.workspace.apply.apply import ApplyOutcome, land
 from rlm_ci.workspace.apply.staging import changes
 from rlm_ci.workspace.checkout import Checkout
 from rlm_ci.workspace.compiler_caches import CompilerCaches
-from rlm_ci.workspace.mounts import guests, make_shown_git, mounts
+from rlm_ci.workspace.mounts import guests, make_shown_git, on_top
 from rlm_ci.workspace.private_git import RESULT, PrivateGit, is_sha256, object_folders
 from rlm_ci.workspace.snapshot import Snapshot, SnapshotLimits, encode
 from rlm_ci.workspace.tree_diff import differing
+from rlm_ci.workspace.trees.shown_tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.git.repository import Repository
-    from rlm_ci.sandbox import Mount
     from rlm_ci.workspace.checkout import RemovedFile
 
 _RECORD = "snapshot.json"
@@ -111,14 +111,14 @@ class Workspace:
         """Note what an earlier process, or the original of a replay, had taken out for ``tree``."""
         self._copy.recall(tree, removed)
 
-    def mounts(self, copy: Checkout | None = None) -> tuple[Mount, ...]:
-        """What the sandbox must show, in this order: the copy and what lies on top of it."""
-        where = (copy or self._copy).path
-        found = mounts(where, self._shown_git, self._repository, self.snapshot)
-        if self._isolated:
-            return found
-        # What lies on top of the copy is linked to there, and is where it is.
-        return tuple(one for one in found if one.source != one.target)
+    def shown(self, copy: Checkout | None = None) -> ShownTree:
+        """What the sandbox must show: a copy, and what lies on top of it."""
+        mounts = on_top(self._shown_git, self._repository, self.snapshot)
+        if not self._isolated:
+            # What lies on top of the copy is linked to there, and is where it is.
+            mounts = tuple(mount for mount in mounts if mount.source != mount.target)
+        folder = (copy or self._copy).path
+        return ShownTree(folder, self._repository.root, on_top=mounts, writable=True)
 
     def discard(self) -> StorageError | None:
         """Remove the copies and caches; an error is returned, since the result is safe."""

@@ -18,8 +18,8 @@ from testing.workspaces import everything, held, workspace
 
 def git_in(space: Workspace, *args: str) -> str:
     """Git as somebody inside would run it, with the folders put where the mounts say."""
-    folders = {mount.target: mount.source for mount in space.mounts()}
-    root = space.mounts()[0].target
+    folders = {mount.target: mount.source for mount in space.shown().mounts()}
+    root = space.shown().mounts()[0].target
     env = {**os.environ, "GIT_DIR": folders[f"{root}/.git"], "GIT_WORK_TREE": space.path,
            "GIT_OBJECT_DIRECTORY": folders[f"{root}/.git/objects"],
            "GIT_OPTIONAL_LOCKS": "0"}  # fmt: skip
@@ -40,7 +40,7 @@ def test_the_shown_git_knows_the_history_and_no_credential(
         project.sha(), "main",
     ]  # fmt: skip
     assert git_in(space, "status", "--porcelain") == " M app.py\n"
-    for mount in space.mounts():
+    for mount in space.shown().mounts():
         if mount.target.startswith(f"{project.path}/.git") and "objects" not in mount.target:
             assert not mount.writable
             for _, content, _ in everything(Path(mount.source)).values():
@@ -56,7 +56,7 @@ def test_dependencies_are_shown_read_only_and_are_no_part(project: GitRepo, tmp_
     folders = (".venv", "a/b/.venv", "node_modules", "web/node_modules")
     assert space.snapshot.dependencies == folders
     assert "vendor/new.go" in held(space.path)
-    shown = {mount.target: mount for mount in space.mounts()}
+    shown = {mount.target: mount for mount in space.shown().mounts()}
     place = str(project.path / "web/node_modules")
     assert shown[place].source == place
     assert not shown[place].writable
@@ -95,7 +95,7 @@ def test_without_a_sandbox_submodules_are_links_and_nothing_is_mounted_on_links(
         place = Path(copy.path if copy else space.path)
         assert (place / "sub" / "lib.py").read_text() == "1\n"
         assert (place / ".venv" / "bin" / "python").read_text() == "1\n"
-        assert next(one.target for one in ordered(space.mounts(copy))) == str(project.path)
+        assert next(one.target for one in ordered(space.shown(copy).mounts())) == str(project.path)
     assert space.tree() == fresh.tree() == space.snapshot.tree
     (Path(space.path) / "sub").unlink()
     assert space.tree() == space.snapshot.tree

@@ -206,7 +206,7 @@ def test_no_folder_is_shown_that_a_link_leads_to(project: GitRepo, tmp_path: Pat
     modules = [["out/node_modules", OID], ["vendor", OID]]
     path.write_text(json.dumps(record | {"dependencies": names, "submodules": modules}))
     again = workspace(project, tmp_path / "run")
-    shown = {os.path.relpath(mount.target, project.path) for mount in again.mounts()}
+    shown = {os.path.relpath(mount.target, project.path) for mount in again.shown().mounts()}
     assert {name for name in shown if not name.startswith(".")} == {"web/node_modules"}
     assert space.snapshot.dependencies == ("web/node_modules",)
 
@@ -261,8 +261,8 @@ def test_submodules_are_kept_and_nested_repositories_are_told(
     project.run("update-index", "--add", "--cacheinfo", f"160000,{whole},whole")
     other = workspace(project, tmp_path / "other")
     assert dict(other.snapshot.omitted)["whole"] == "a submodule with a git folder of its own in it"
-    assert str(project.path / "whole") not in [mount.source for mount in other.mounts()]
-    assert str(project.path / "sub") in [mount.source for mount in space.mounts()]
+    assert str(project.path / "whole") not in [mount.source for mount in other.shown().mounts()]
+    assert str(project.path / "sub") in [mount.source for mount in space.shown().mounts()]
     # An agent that takes the folder's place, or fills it, changes nothing of it.
     Path(space.path, "sub", "evil.py").write_text("1")
     assert space.tree() == space.snapshot.tree

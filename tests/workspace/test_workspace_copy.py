@@ -231,7 +231,7 @@ def test_a_fresh_folder_has_the_result_and_the_protected_files_of_base(
         "app.py", "run.sh", ".gitignore", "link", "docs/a.md", "tests/test_a.py", "tests/data",
     }  # fmt: skip
     assert Path(fresh.path, "app.py").read_text() == "x = 'fixed'\n"
-    assert space.mounts(fresh)[0].source == fresh.path
+    assert space.shown(fresh).mounts()[0].source == fresh.path
     assert space.tree() == tree
 
 

@@ -6,15 +6,10 @@ import os
 import sys
 
 from rlm_ci.lab.connectors import CodeResult
-from rlm_ci.sandbox import (
-    JobLimits,
-    Mount,
-    SandboxJob,
-    toolchain_mounts,
-    toolchain_variables,
-)
+from rlm_ci.sandbox import JobLimits, SandboxJob, toolchain_mounts, toolchain_variables
 from rlm_ci.system import files
 from rlm_ci.text.printable import clip
+from rlm_ci.workspace.trees.shown_tree import ShownTree, redirected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Bytes of one stream that are recorded.
 _KEEP = 64 << 10
-#: A sandbox joins both streams, so standard output goes to a file.
-_REDIRECTED = 'exec "$@" >"$0"'
 _OUT = "/tmp/rlm-ci-out"  # noqa: S108 - in the sandbox's own file system
 #: What one piece of code may use.
 _MEMORY = 2 << 30
@@ -59,17 +52,15 @@ class SandboxedPython:
         with files.scratch("rlm-ci-code-") as folder:
             out = os.path.realpath(folder)
             job = SandboxJob(
-                ("/bin/sh", "-c", _REDIRECTED, "stdout", sys.executable, "-I", "-"),
-                cwd=_OUT,
+                redirected((sys.executable, "-I", "-"), "stdout"),
                 env=self._env,
                 stdin=code.encode("utf-8", "surrogateescape"),
-                mounts=(*self._mounts, Mount(out, _OUT, writable=True)),
                 limits=JobLimits(
                     wall=seconds, memory=_MEMORY, file_size=_WRITTEN, processes=_PROCESSES
                 ),
                 keep=_KEEP,
             )
-            ended = self._sandbox.run(job)
+            ended = ShownTree(out, _OUT, self._mounts, writable=True).run(self._sandbox, job)
             data = files.read_or_none(os.path.join(out, "stdout"), _WRITTEN) or b""
         stdout = clip(data[: 4 * _KEEP].decode("utf-8", "replace"), _KEEP)
         stderr = ended.output.text()

@@ -20,6 +20,7 @@ from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailable
 from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, mark, named
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
+from rlm_ci.workspace.trees.shown_tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,15 +143,14 @@ def _confined(
     analyzer: Analyzer, scratch: ScratchFolder, held: Sequence[ScratchFile], seconds: float
 ) -> AnalyzerOutput:
     """What a program of a configuration prints, or writes to the file named in its command."""
+    texts = Mount(scratch.root, scratch.root)
+    empty = Mount(scratch.empty, scratch.empty, writable=True)
+    start, other = (texts, empty) if analyzer.settings else (empty, texts)
     printed = sandboxed.run(
         _filled(analyzer.command, scratch, held),
         analyzer.sandbox,
-        cwd=scratch.root if analyzer.settings else scratch.empty,
+        ShownTree(start.source, start.target, on_top=(other,), writable=start.writable),
         out=scratch.out,
-        mounts=(
-            Mount(scratch.root, scratch.root),
-            Mount(scratch.empty, scratch.empty, writable=True),
-        ),
         network=analyzer.network,
         seconds=seconds,
     )

@@ -21,12 +21,12 @@ from rlm_ci.review.analyzers.known_tools import TOOLS, KnownTool
 from rlm_ci.review.analyzers.programs import Analyzer, search_path
 from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
 from rlm_ci.review.analyzers.scratch_folder import ScratchInput, mark
-from rlm_ci.sandbox import JobLimits, Mount
+from rlm_ci.sandbox import JobLimits
 from rlm_ci.system import files
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
-from rlm_ci.workspace.trees.tree import make_folder
+from rlm_ci.workspace.trees.shown_tree import ShownTree, make_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -277,17 +277,10 @@ def _run(
     tool: KnownTool, command: Sequence[str], program: str, place: AnalyzerContext, site: _TreePlace
 ) -> ProgramOutput:
     is_isolated = sandboxed.available(place.sandbox) != "none"
-    folder = site.folder
-    mounts = [Mount(folder, place.root if is_isolated else folder, writable=True)]
-    for name in place.dependencies:
-        if not make_folder(folder, os.path.dirname(name)):
-            continue
-        source, inside = os.path.join(place.root, name), os.path.join(folder, name)
-        if is_isolated:
-            os.makedirs(inside, exist_ok=True)
-            mounts.append(Mount(source, source))
-        elif not os.path.lexists(inside):
-            os.symlink(source, inside)
+    beside = {name: os.path.join(place.root, name) for name in place.dependencies}
+    make_room(site.folder, beside, isolated=is_isolated)
+    root = place.root if is_isolated else site.folder
+    tree = ShownTree(site.folder, root, writable=True)
     first = os.path.join(os.path.dirname(program), command[0]) if tool.program else program
     words = list(command[1:])
     if tool.python:
@@ -296,9 +289,8 @@ def _run(
     return sandboxed.run(
         (first, *words),
         place.sandbox,
-        cwd=place.root if is_isolated else folder,
+        tree.with_beside(beside) if is_isolated else tree,
         out=site.out,
-        mounts=tuple(mounts),
         network=False,
         seconds=site.seconds,
         limits=JobLimits(wall=site.seconds),

@@ -17,6 +17,7 @@ from rlm_ci.review.analyzers.programs import search_path
 from rlm_ci.sandbox import JobLimits, Mount
 from rlm_ci.system import files, process
 from rlm_ci.values import Value
+from rlm_ci.workspace.trees.shown_tree import ShownTree, redirected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ _WRITTEN = 256 << 20
 _KEEP = 64 << 10
 #: A folder that no tool lies in.
 _NOWHERE = "/dev"
-#: A sandbox joins both streams, so standard output goes to a file.
-_REDIRECTED = 'exec "$@" >"$0"'
 
 
 class AnalyzerError(Exception):
@@ -51,40 +50,34 @@ class ProgramOutput(Value):
 def run(
     argv: tuple[str, ...],
     name: str,
+    tree: ShownTree,
     *,
-    cwd: str,
     out: str,
-    mounts: tuple[Mount, ...],
     network: bool,
     seconds: float,
     limits: JobLimits | None = None,
     root: str = _NOWHERE,
     stdin: bytes = b"",
 ) -> ProgramOutput:
-    """Run a program in the sandbox of this ``name``. Raises AnalyzerError.
+    """Run a program on a tree, in the sandbox of this ``name``. Raises AnalyzerError.
 
     It may write to the folder ``out``. Its environment has only variables that say where tools
-    are. Below ``root`` it sees the ``mounts`` alone.
+    are. Below ``root`` it sees the ``tree`` alone.
     """
     place = _sandbox(name)
     known = _known(argv[0])
     printed = os.path.join(out, "printed")
     job = sandbox.SandboxJob(
-        ("/bin/sh", "-c", _REDIRECTED, printed, *argv),
-        cwd=cwd,
+        redirected(argv, printed),
         env={**sandbox.toolchain_variables(known), "NO_COLOR": "1", "PYTHONSAFEPATH": "1"},
         stdin=stdin,
         network=network,
-        mounts=(
-            *_tools(argv[0], tuple(known.items()), root),
-            *mounts,
-            Mount(out, out, writable=True),
-        ),
+        mounts=(Mount(out, out, writable=True),),
         limits=limits or JobLimits(wall=seconds, file_size=_WRITTEN, scratch=2 * _WRITTEN),
         keep=_KEEP,
     )
     try:
-        ended = place.run(job)
+        ended = tree.replace(tools=_tools(argv[0], tuple(known.items()), root)).run(place, job)
     except RlmCiError as error:
         raise AnalyzerError(str(error)) from None
     if ended.reason == "timeout":
@@ -113,13 +106,12 @@ def run_ruff(
             is_isolated = False
         if is_isolated:
             program = os.path.realpath(argv[0])
-            seen = dict.fromkeys((program, empty, folder or empty))
+            seen = (program, folder) if folder else (program,)
             return run(
                 (program, *argv[1:]),
                 name,
-                cwd=empty,
+                ShownTree(empty, empty, on_top=tuple(Mount(path, path) for path in seen)),
                 out=out,
-                mounts=tuple(Mount(one, one) for one in seen),
                 network=False,
                 seconds=seconds,
                 stdin=stdin,

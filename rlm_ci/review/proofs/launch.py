@@ -139,7 +139,6 @@ class Launcher:
         trees = self._trees
         job = SandboxJob(
             argv,
-            cwd=trees.root,
             env={
                 **other_languages.ELSEWHERE,
                 "PYTHONHASHSEED": "0",
@@ -147,12 +146,12 @@ class Launcher:
                 "PYTEST_ADDOPTS": f"-o cache_dir={HOME}/pytest",  # the tree is read-only
             },
             stdin=stdin,
-            mounts=(*trees.mounts(side), *mounts),
+            mounts=mounts,
             limits=self._limits.replace(wall=self._limits.wall * slower),
             keep=OUTPUT,
         )
         try:
-            return trees.run(job, on_output=count, stop=stop)
+            return trees.run(trees.shown(side), job, count, stop)
         finally:
             os.close(stop)
             os.close(stopping)

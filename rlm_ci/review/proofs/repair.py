@@ -201,18 +201,13 @@ class RepairTrial:
             folder = os.path.realpath(made)
             job = SandboxJob(
                 argv,
-                cwd=trees.root,
                 env=test_reports.environment(folder, trees.root, trees.env, short=True),
-                mounts=(
-                    *trees.mounts(side, copy),
-                    *trees.caches(side),
-                    *test_reports.mounts(folder),
-                ),
+                mounts=(*trees.caches(side), *test_reports.mounts(folder)),
                 limits=JobLimits(wall=_SECONDS),
                 keep=1 << 20,
             )
             try:
-                ended = trees.run(job)
+                ended = trees.run(trees.shown(side, copy), job)
             except RlmCiError as error:
                 return {**_NOT_RUN, "reason": error.what, "own_conftest": own_conftest}
             lines = transcribe(ended.output, str).lines

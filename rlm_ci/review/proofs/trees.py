@@ -24,6 +24,7 @@ from rlm_ci.values import Closing, Value
 from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.sandboxed_commands import tool_environment
+from rlm_ci.workspace.trees.shown_tree import ShownTree, make_room
 from rlm_ci.workspace.trees.tree import Tree, apply_patch, lay
 
 TYPE_CHECKING = False
@@ -160,19 +161,16 @@ class ProofTrees(Closing):
             data = self.patches[side].encode("utf-8", "surrogateescape")
             data += b"" if data.endswith(b"\n") else b"\n"
             apply_patch(data, folder, self.place.environ)
-        for path, source in environment.items():
-            _make_room(folder, path, source)
+        make_room(folder, environment)
         return folder
 
-    def mounts(self, side: str, copy: str | None = None) -> tuple[Mount, ...]:
-        """All that a command on a side sees; nothing of it is writable but a ``copy``."""
-        folder = copy or self.folder(side)
-        found = [Mount(folder, self.root, writable=copy is not None)]
-        for path, source in self._environment().items():
-            is_there = os.path.lexists(os.path.join(folder, path))
-            if is_there and not os.path.islink(source) and path not in self.listed(side).modes:
-                found.append(Mount(source, os.path.join(self.root, path)))
-        return (*self._tools, *found)
+    def shown(self, side: str, copy: str | None = None) -> ShownTree:
+        """What a command on a side sees; nothing of it is writable but a ``copy``."""
+        folder, modes = copy or self.folder(side), self.listed(side).modes
+        environment = self._environment().items()
+        beside = {path: source for path, source in environment if path not in modes}
+        tree = ShownTree(folder, self.root, self._tools, writable=copy is not None)
+        return tree.with_beside(beside)
 
     def caches(self, side: str) -> tuple[Mount, ...]:
         """What compilers have kept of earlier runs on a side; a repair has what the head has.
@@ -225,10 +223,16 @@ class ProofTrees(Closing):
         except RlmCiError as error:
             return printable(error.what)[:_SAID]
 
-    def run(self, job: SandboxJob, **options: object) -> StreamResult:
-        """Run a job in the sandbox, with the tools' variables under its own."""
-        env = {**self.env, "PATH": self._path(), **job.env}
-        return self.place.sandbox().run(job.replace(env=env), **options)  # type: ignore[arg-type]
+    def run(
+        self,
+        tree: ShownTree,
+        job: SandboxJob,
+        on_output: Callable[[bytes], object] | None = None,
+        stop: int = -1,
+    ) -> StreamResult:
+        """Run a job on a tree in the sandbox, with the tools' variables under its own."""
+        job = job.replace(env={**self.env, "PATH": self._path(), **job.env})
+        return tree.run(self.place.sandbox(), job, on_output=on_output, stop=stop)
 
     def _path(self) -> str:
         """Where programs are: first in an environment that the setup has made."""
@@ -293,17 +297,14 @@ class ProofTrees(Closing):
         return self._added
 
     def _set_up(self, command: Command) -> dict[str, str]:
-        folder = self._laid(BASE)
-        mounts = [Mount(folder, self.root, writable=True)]
+        tree = ShownTree(self._laid(BASE), self.root, self._tools, writable=True)
         job = SandboxJob(
             command.argv,
-            cwd=self.root,
             network=True,
-            mounts=(*self._tools, *mounts),
             limits=JobLimits(wall=_SETUP_SECONDS, scratch=8 << 30),
             keep=64 << 10,
         )
-        ended = self.run(job)
+        ended = self.run(tree, job)
         if ended.returncode or ended.reason:
             self.setup_output = text = ended.output.text().strip()
             last = text.rpartition("\n")[2]
@@ -313,15 +314,14 @@ class ProofTrees(Closing):
                 where=_SETTING,
                 hint="run the command in a clone of the base, and mend it",
             )
-        known = self.listed(BASE).modes
-        found = list(_new_paths(folder, known))
-        if len(found) > _MOST_ADDED:
+        added = list(tree.added(self.listed(BASE).modes))
+        if len(added) > _MOST_ADDED:
             raise UnavailableError(
                 f"the setup adds more than {_MOST_ADDED} files and folders",
                 where=_SETTING,
                 hint="let it write into folders of its own, such as .venv",
             )
-        return {path: os.path.join(folder, path) for path in found}
+        return {path: os.path.join(tree.folder, path) for path in added}
 
 
 def validators_of(wanted: str, root: str) -> tuple[Command, ...]:
@@ -361,34 +361,3 @@ def _is_conftest(path: str) -> bool:
 def _is_of_base(path: str, homes: set[str]) -> bool:
     """Whether the base's version of the file counts, and no other."""
     return path.rpartition("/")[2] in _SETTINGS or by_name.kind_of(path, homes) in _OF_BASE
-
-
-def _new_paths(folder: str, known: Mapping[str, str]) -> Iterator[str]:
-    """The files and folders that no file of ``known`` lies in, topmost ones alone."""
-    folders = {"/".join(path.split("/")[:n]) for path in known for n in range(path.count("/") + 1)}
-    waiting = [""]
-    while waiting:
-        inner = waiting.pop()
-        with os.scandir(os.path.join(folder, inner)) as entries:
-            for entry in sorted(entries, key=lambda one: one.name):
-                path = f"{inner}/{entry.name}" if inner else entry.name
-                if path in folders and entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif path not in known and entry.name not in {"__pycache__", ".git"}:
-                    yield path
-
-
-def _make_room(folder: str, path: str, source: str) -> None:
-    """Make what is mounted over, for a mount makes nothing in a read-only tree."""
-    place = os.path.join(folder, path)
-    parent = os.path.dirname(place)
-    if os.path.lexists(place) or os.path.realpath(parent) != parent:
-        return
-    with suppress(OSError):
-        os.makedirs(parent, 0o700, exist_ok=True)
-        if os.path.islink(source):
-            os.symlink(os.readlink(source), place)
-        elif os.path.isdir(source):
-            os.mkdir(place, 0o700)
-        else:
-            files.write(place, b"", 0o600)

@@ -46,7 +46,7 @@ def test_dependencies_at_any_depth_are_seen_and_the_rest_is_named(
     assert set(space.snapshot.dependencies) == dependencies
     assert set(space.snapshot.ignored) == {"services/api/target", "services/api/.env"}
     assert "src/vendor/kept.py" in held(space.path)
-    shown = {os.path.relpath(mount.target, project.path) for mount in space.mounts()}
+    shown = {os.path.relpath(mount.target, project.path) for mount in space.shown().mounts()}
     assert dependencies <= shown
     assert space.tree() == space.snapshot.tree
     again = workspace(project, tmp_path / "run")

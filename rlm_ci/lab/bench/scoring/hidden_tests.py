@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 
-from rlm_ci.sandbox import JobLimits, Mount, SandboxJob
+from rlm_ci.sandbox import JobLimits, SandboxJob
 from rlm_ci.sandbox.self_test import interpreter
+from rlm_ci.workspace.trees.shown_tree import ShownTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,13 +50,11 @@ def verify(
     asked = [module, [[call.function, call.arguments] for call in calls]]
     job = SandboxJob(
         (program, "-I", "-S", "-c", _CALLER, _PLACE if sandbox.isolated else folder),
-        cwd=_PLACE,
         stdin=json.dumps(asked).encode(),
-        mounts=(*mounts, Mount(folder, _PLACE)),
         limits=JobLimits(wall=seconds, cpu=int(seconds) + 1, memory=512 << 20, processes=32),
         keep=_KEPT,
     )
-    ended = sandbox.run(job)
+    ended = ShownTree(folder, _PLACE, mounts).run(sandbox, job)
     found: dict[int, object] = {}
     for line in ended.output.text().splitlines():
         try:
