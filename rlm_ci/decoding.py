@@ -210,7 +210,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    if type(value) is dict:
+    if isinstance(value, dict):  # facts are of a class of their own
         return value
     raise mismatch("an object", value)
 
@@ -260,9 +260,10 @@ def decoder(cls: Any) -> Reader:
 
     Its ``_fields`` are read from an object by name, or with ``_is_row`` from a list in order.
     ``_optional`` are the fields that JSON may lack and has not as null; None for all with a
-    default. Other names are an error unless it ``_ignores`` them. ``_items`` has rows of a field,
-    and the least and the most items of its list. ``_upgraded(record)`` makes the present form of
-    an older one, and ``_require()`` of what was read raises ValueError for what does not fit.
+    default. Older JSON lacks those that are ``_recent``, too. Other names are an error unless it
+    ``_ignores`` them. ``_items`` has rows of a field, and the least and the most items of its list.
+    ``_upgraded(record)`` makes the present form of an older one, and ``_require()`` of what was
+    read raises ValueError for what does not fit.
     """
     if "_decoder" not in cls.__dict__:
         cls._decoder = staticmethod(_record_reader(cls))
@@ -297,6 +298,7 @@ def _record_reader(cls: Any) -> Reader:
     readers = readers_of(cls)
     optional = cls._optional
     needed = cls._required if optional is None else frozenset(readers).difference(optional)
+    needed = needed.difference(cls._recent)
     required = [name for name in readers if name in needed]
     read = _object_reader(readers, required, cls._of_fields, ignores=cls._ignores)
     if hasattr(cls, "_require"):
@@ -476,7 +478,7 @@ def _mapping(read: Reader) -> Reader:
             for name, item in _object(value).items():
                 items[name] = read(item)
         except DecodeError as error:
-            raise (error.at(name) if type(value) is dict else error) from None
+            raise (error.at(name) if isinstance(value, dict) else error) from None
         return items
 
     return mapping

@@ -7,6 +7,7 @@ annotations of their fields. A :class:`Closing` has a ``close`` for ``with``.
 
 from __future__ import annotations
 
+import sys
 from operator import itemgetter
 
 TYPE_CHECKING = False
@@ -19,6 +20,9 @@ else:
         return lambda cls: cls
 
 
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
 class _Json:
     """How a record is read from JSON, and written as JSON; ``rlm_ci/decoding`` says by what."""
 
@@ -29,6 +33,8 @@ class _Json:
     _optional: tuple[str, ...] | None = None
     #: Whether other members are passed over; else they are an error.
     _ignores = False
+    #: Others that older JSON lacks.
+    _recent: tuple[str, ...] = ()
     #: Fields that are lists, each with its least and its most items.
     _items: tuple[tuple[str, int, int], ...] = ()
     #: Whether it is a list in the order of the fields.
@@ -71,10 +77,15 @@ class _Json:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, _Json):
         is_row, values = value._is_row, value._values  # noqa: SLF001 - of this module
         return [*map(_plain, values())] if is_row else value.to_dict()
-    return [*map(_plain, value)] if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [*map(_plain, value)]
+    decimal = sys.modules.get("decimal")  # slow to import, and where it is not there is none
+    return str(value) if decimal and isinstance(value, decimal.Decimal) else value
 
 
 @dataclass_transform(frozen_default=True)

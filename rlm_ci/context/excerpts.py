@@ -53,9 +53,6 @@ class QueryResult(Value):
     chunks_matched: int
     hits: tuple[Hit, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "hits": [hit.to_dict() for hit in self.hits]}
-
 
 def cut_character(data: bytes, at: int) -> tuple[int, int]:
     """Start and end of the character that a cut at ``at`` would halve; ``at`` twice if none."""

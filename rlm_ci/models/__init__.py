@@ -45,7 +45,7 @@ class ModelRequest(Value):
         """What the answer depends on, as JSON has it: no limit of the run."""
         record = super().to_dict()
         del record["seconds"], record["active"]
-        return {**record, "messages": list(self.messages), "tools": list(self.tools)}
+        return record
 
     def prompt_bytes(self) -> int:
         """The bytes of all that the model reads, as JSON: an upper estimate."""
@@ -83,6 +83,8 @@ class Completion(Value):
     only its endpoint knows, and wants back with it; so is ``extra`` of a call.
     """
 
+    _optional = ("uncached_cost", "thoughts", "extra")
+
     text: str
     tool_calls: tuple[dict[str, Any], ...]
     finish_reason: str
@@ -92,36 +94,6 @@ class Completion(Value):
     uncached_cost: Decimal | None = None
     thoughts: str = ""
     extra: Mapping[str, Any] = {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """As the journal has it; ``from_dict`` reads it back."""
-        more = self.uncached_cost
-        optional = {
-            "uncached_cost": None if more is None else str(more),
-            "thoughts": self.thoughts,
-            "extra": dict(self.extra),
-        }
-        record = {
-            **super().to_dict(),
-            "tool_calls": list(self.tool_calls),
-            "usage": None if self.usage is None else self.usage.to_dict(),
-            "cost": None if self.cost is None else str(self.cost),
-        }
-        required = {name: value for name, value in record.items() if name not in optional}
-        return required | {name: value for name, value in optional.items() if value}
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Completion:
-        from decimal import Decimal
-
-        usage, cost, more = value["usage"], value["cost"], value.get("uncached_cost")
-        parsed = {
-            "tool_calls": tuple(value["tool_calls"]),
-            "usage": None if usage is None else TokenUsage(**usage),
-            "cost": None if cost is None else Decimal(cost),
-            "uncached_cost": None if more is None else Decimal(more),
-        }
-        return cls(**{**value, **parsed})
 
 
 class Model(Protocol):

@@ -25,7 +25,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Final
 
     from rlm_ci.models import ModelRequest
@@ -86,21 +86,12 @@ class Charge(Value):
     ``uncached_cost`` is what it would have been without a cache, if there was one.
     """
 
+    _ignores = True  # a completion has one among its members
+    _optional = ("uncached_cost",)
+
     usage: TokenUsage
     cost: Decimal | None
     uncached_cost: Decimal | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        costs = (self.cost, self.uncached_cost)
-        cost, more = (None if one is None else str(one) for one in costs)
-        told = {"usage": self.usage.to_dict(), "cost": cost}
-        return told if more is None else {**told, "uncached_cost": more}
-
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Charge:
-        costs = (value["cost"], value.get("uncached_cost"))
-        told = (None if cost is None else Decimal(cost) for cost in costs)
-        return cls(TokenUsage(**value["usage"]), *told)
 
 
 class Forecast(Value):

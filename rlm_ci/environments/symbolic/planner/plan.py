@@ -104,9 +104,6 @@ class Count(Value):
     hits: int
     reason: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "scope": self.scope.to_dict()}
-
 
 class Read(Value):
     """``size`` bytes from ``offset`` of what ``pointer`` names, also as a sub-call's snippet."""
@@ -155,9 +152,6 @@ class Map(Value):
     def is_json(self) -> bool:
         wants = self.expected_output.strip().casefold().startswith("json")
         return bool(self.schema) or wants or self.reduce in OF_JSON
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "scope": self.scope.to_dict()}
 
 
 class Plan(Value):
