@@ -43,20 +43,6 @@ class Analyzer(Value):
     settings: tuple[tuple[str, str], ...] = ()
     results: Mapping[str, Sequence[Sequence[Any]] | str] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in super().to_dict().items()
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Analyzer:
-        fields: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in record.items()
-        }
-        return cls(**fields)
-
 
 def search_path() -> str:
     """PATH, and the folder of our interpreter."""

@@ -12,7 +12,7 @@ import re
 
 from rlm_ci.change.evidence import VERIFIED, anchor
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
-from rlm_ci.report.overview.changes import ModelWords
+from rlm_ci.report.overview.changes import ModelWords  # noqa: TC001 - to read it
 from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
 from rlm_ci.review.change.finding_identity import with_definition
@@ -100,14 +100,6 @@ class CarriedWords(Value):
     files: tuple[str, ...] = ()
     is_whole: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "words": self.words.to_dict(), "files": [*self.files]}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> CarriedWords:
-        words = ModelWords.from_dict(record["words"])
-        return cls(words, tuple(record["files"]), record["is_whole"])
-
 
 class CarriedReview(Value):
     """What a review takes from the previous one, of the commit ``since``.
@@ -131,23 +123,13 @@ class CarriedReview(Value):
     words: CarriedWords | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            **super().to_dict(),
-            "asked": None if self.asked is None else list(self.asked),
-            "claims": [one.to_dict() for one in self.claims],
-            "counts": [*self.counts.to_dict().values()],
-            "unchecked": list(self.unchecked),
-            "words": self.words and self.words.to_dict(),
-        }
+        return {**super().to_dict(), "counts": [*self.counts.to_dict().values()]}
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> CarriedReview:
-        asked = None if record["asked"] is None else tuple(record["asked"])
-        claims = tuple(map(EarlierClaim.from_dict, record["claims"]))
-        counts = Evidence(*record["counts"])
-        words = record.get("words") and CarriedWords.from_dict(record["words"])
-        fields = {"asked": asked, "claims": claims, "counts": counts, "words": words}
-        return cls(**{**record, **fields, "unchecked": tuple(record.get("unchecked", ()))})
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        """With the counts by name, which ``to_dict`` writes in order."""
+        counts = dict(zip(Evidence._fields, record["counts"], strict=True))
+        return {**record, "counts": counts}
 
 
 # ── as a text ──

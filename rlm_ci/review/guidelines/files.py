@@ -32,6 +32,8 @@ _FIELD = re.compile(r"([A-Za-z]+)[ \t]*:(.*)")
 class GuidelineScope(Value):
     """The paths that a file is about: all below ``folder`` that ``patterns`` match, if any."""
 
+    _is_row = True
+
     rank: int
     folder: str = ""
     patterns: tuple[str, ...] = ()

@@ -68,14 +68,7 @@ class Guideline(Value):
     level: str = "medium"
 
     def to_dict(self) -> dict[str, Any]:
-        scope = self.scope
-        told = [scope.rank, scope.folder, list(scope.patterns)]
-        return {**super().to_dict(), "text": encodable(self.text), "scope": told}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Guideline:
-        rank, folder, patterns = record["scope"]
-        return cls(**{**record, "scope": GuidelineScope(rank, folder, tuple(patterns))})
+        return {**super().to_dict(), "text": encodable(self.text)}
 
     @property
     def leaf_text(self) -> LeafText:

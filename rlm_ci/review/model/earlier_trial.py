@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from rlm_ci.report.findings import Finding, Severity
 from rlm_ci.review.model.claim_part import part_of
-from rlm_ci.review.proofs.reproduction import Reproduction
+from rlm_ci.review.proofs.reproduction import Reproduction  # noqa: TC001 - to read it
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Callable, Iterable
 
 #: Characters of a reproduction and of a repair, and of a line, that are stored.
 _CODE, LINE = 8_000, 400
@@ -31,6 +30,11 @@ class EarlierTrial(Value):
     ``verdict_reason`` are those of the second look, "" if there was none. ``repair`` is a patch
     that mended it, ``repair_reason`` says why there is none, "" if nobody was asked.
     """
+
+    _optional = (
+        "reproduction", "breaks", "severity", "shown", "reason", "verdict", "verdict_reason",
+        "repair", "repair_reason",
+    )  # fmt: skip
 
     reproduction: Reproduction | None = None
     breaks: str = ""
@@ -47,18 +51,6 @@ class EarlierTrial(Value):
         """Whether its reproduction showed the claim."""
         return self.reproduction is not None and not self.reason
 
-    def to_dict(self) -> dict[str, Any]:
-        """Without what is empty."""
-        told = super().to_dict()
-        if self.reproduction is not None:
-            told["reproduction"] = self.reproduction.to_dict()
-        return {name: value for name, value in told.items() if value}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> EarlierTrial:
-        code = record.get("reproduction")
-        return cls(**{**record, "reproduction": None if code is None else Reproduction(**code)})
-
     def stored(self, mask: Callable[[str], str]) -> EarlierTrial | None:
         """As it can be stored; None if it is too long, or has what ``mask`` takes out."""
         code = self.reproduction
@@ -67,7 +59,7 @@ class EarlierTrial(Value):
             return self.replace(reproduction=None).stored(mask) if self.reason else None
         lines = {
             name: mask(text)[:LINE]
-            for name, text in Value.to_dict(self).items()
+            for name, text in self.to_dict().items()
             if isinstance(text, str) and name != "repair"
         }
         return self.replace(**lines)
@@ -76,7 +68,7 @@ class EarlierTrial(Value):
         """What was stored, as words on ``finding`` for a report."""
         lines = {
             name: printable(" ".join(text.split()))
-            for name, text in Value.to_dict(self).items()
+            for name, text in self.to_dict().items()
             if isinstance(text, str) and name not in {"repair", "severity", "verdict"}
         }
         shown = part_of(finding.message, lines["shown"]) if self.shown else ""
@@ -86,18 +78,10 @@ class EarlierTrial(Value):
 class EarlierClaim(Value):
     """A claim as it was before it was decided, and what was asked about it, if anything was."""
 
+    _optional = ()
+
     finding: Finding
     trial: EarlierTrial | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        trial = None if self.trial is None else self.trial.to_dict()
-        return {"finding": self.finding.to_dict(), "trial": trial}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> EarlierClaim:
-        trial = record["trial"]
-        finding = Finding.from_dict(record["finding"])
-        return cls(finding, None if trial is None else EarlierTrial.from_dict(trial))
 
     @property
     def reproduction(self) -> Reproduction | None:

@@ -35,9 +35,6 @@ class ProofsAgain(Value):
         held = f"{len(self.problems):,} not as before" if self.problems else "as before"
         return f"{count(self.ran, 'proof')} run again: {held}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"ran": self.ran, "problems": list(self.problems)}
-
 
 def run(
     folder: str, place: ProofPlace, tell: Callable[[str], object], only: str | None = None

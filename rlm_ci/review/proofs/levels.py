@@ -12,8 +12,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
-    from typing import Any
+    from collections.abc import Container, Iterable
 
     from rlm_ci.review.proofs.reproduction import ProjectUse, RunOutcome
 
@@ -47,21 +46,13 @@ class ClaimFailure(Value):
     through last, and ``is_own`` says that it was raised there.
     """
 
+    _ignores = True
+
     kinds: tuple[str, ...]
     message: str
     line: str = ""
     is_own: bool = False
     errno: int = 0
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> ClaimFailure:
-        return cls(
-            tuple(map(str, record["kinds"])),
-            str(record["message"]),
-            str(record["line"]),
-            record["is_own"] is True,
-            record["errno"] if isinstance(record["errno"], int) else 0,
-        )
 
     @property
     def told(self) -> str:

@@ -9,9 +9,6 @@ from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 #: The kinds of a reproduction.
 TEST, SCRIPT = "test", "script"
@@ -87,6 +84,9 @@ class ProofOutcome(Value):
     ``uses`` is what it does to the project besides calling it.
     """
 
+    _optional = ()
+    _recent = ("line", "uses")
+
     level: str
     reason: str
     head: RunOutcome
@@ -94,24 +94,6 @@ class ProofOutcome(Value):
     command: str = ""
     line: str = ""
     uses: tuple[ProjectUse, ...] = ()
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> ProofOutcome:
-        base = record["base"]
-        return cls(
-            record["level"],
-            record["reason"],
-            RunOutcome(**record["head"]),
-            None if base is None else RunOutcome(**base),
-            record["command"],
-            record.get("line", ""),  # earlier versions told none
-            tuple(ProjectUse(**one) for one in record.get("uses", ())),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        base = None if self.base is None else self.base.to_dict()
-        uses = [one.to_dict() for one in self.uses]
-        return {**super().to_dict(), "head": self.head.to_dict(), "base": base, "uses": uses}
 
 
 class RepairOutcome(Value):

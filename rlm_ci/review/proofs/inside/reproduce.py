@@ -162,7 +162,7 @@ def _described(name: str, error: BaseException, file: str) -> dict[str, Any]:
         "message": _text(error),
         "line": _statement(passed[-1]) if passed else "",
         "is_own": bool(passed) and passed[-1] is through[-1],
-        "errno": error.errno if isinstance(error, OSError) and error.errno else 0,
+        "errno": error.errno if isinstance(error, OSError) and type(error.errno) is int else 0,
         "trace": "".join(lines)[-_TRACE:],
     }
 
