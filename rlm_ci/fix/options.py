@@ -86,14 +86,6 @@ class FixOptions(Value):
     #: Those of which a run can be given more.
     budgets = ("max_iterations", "max_minutes")
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> FixOptions:
-        """Those of a record. Raises KeyError, TypeError or ValueError."""
-        return cls(**{**record, "gates": GateOptions.from_dict(record.get("gates", {}))})
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "gates": self.gates.to_dict()}
-
     @property
     def asks_model(self) -> bool:
         """Whether agent, analyses or review ask a model of ours."""

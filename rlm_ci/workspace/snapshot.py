@@ -11,7 +11,6 @@ import stat
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
-from rlm_ci.text.object_id import is_object_id
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.workspace.dependencies.ignored import LITTER, OURS, is_dependency, sorted_out, unignored
@@ -22,8 +21,8 @@ from rlm_ci.workspace.tree_diff import LINK, SUBMODULE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
 
+    from rlm_ci.decoding import ObjectId
     from rlm_ci.git.repository import Repository
 
 FILE, SCRIPT = "100644", "100755"
@@ -47,31 +46,20 @@ class Snapshot(Value):
     ``dependencies`` are there, used where they are, and not part of it; ``ignored`` is left out.
     """
 
-    commit: str
-    tree: str
-    head: str | None = None
-    submodules: tuple[tuple[str, str], ...] = ()
+    _optional = ()
+    _recent = ("ignored",)
+
+    commit: ObjectId
+    tree: ObjectId
+    head: ObjectId | None = None
+    submodules: tuple[tuple[str, ObjectId], ...] = ()
     omitted: tuple[tuple[str, str], ...] = ()
     dependencies: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Snapshot:
-        """Raises KeyError, TypeError or ValueError, also for unsafe ids and paths."""
-        found = cls(
-            record["commit"],
-            record["tree"],
-            record["head"],
-            tuple((path, oid) for path, oid in record["submodules"]),
-            tuple((str(path), str(reason)) for path, reason in record["omitted"]),
-            tuple(record["dependencies"]),
-            tuple(map(str, record.get("ignored", ()))),
-        )
-        ids = [found.commit, found.tree, *(oid for _, oid in found.submodules)]
-        _require_all(is_object_id, ids if found.head is None else [found.head, *ids])
-        _require_all(is_inside, (path for path, _ in found.submodules))
-        _require_all(_is_ours_to_show, found.dependencies)
-        return found
+    def _require(self) -> None:
+        _require_all(is_inside, (path for path, _ in self.submodules))
+        _require_all(_is_ours_to_show, self.dependencies)
 
 
 def _require_all(judge: Callable[[object], bool], values: Iterable[object]) -> None:

@@ -119,7 +119,7 @@ def test_a_resumed_run_starts_from_what_its_first_start_saw(
     assert again.snapshot == first.snapshot
     assert Path(again.path, "app.py").read_text() == "x = 1\n"
     (tmp_path / "run" / "snapshot.json").write_text("{}")
-    with pytest.raises(DamagedError, match="KeyError"):
+    with pytest.raises(DamagedError, match="commit: it is missing"):
         workspace(project, tmp_path / "run")
 
 

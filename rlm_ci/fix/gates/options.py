@@ -47,21 +47,9 @@ class GateOptions(Value):
     approval: str = ""
     stuck_turns: int = 0
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> GateOptions:
-        """Those of a record, which has lists. Raises KeyError, TypeError or ValueError."""
-        lists = [
-            (str(path), tuple(map(str, found))) for path, found in record.get("checklists", ())
-        ]
-        commands = tuple(map(str, record.get("validation", ())))
-        more = {"checklists": tuple(lists), "validation": commands}
-        found = cls(**{**record, **more})
-        for name in cls._fields:
-            if type(getattr(found, name)) is not type(getattr(cls, name)):
-                raise TypeError(name)
-        if found.approval and not is_inside(found.approval):
-            raise ValueError("approval")
-        return found
+    def _require(self) -> None:
+        if self.approval and not is_inside(self.approval):
+            raise ValueError("the file of the approval is not below the top level")
 
     @property
     def commands(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from rlm_ci.models.json_question import REPAIR, repair_bytes
 from rlm_ci.pipelines.repository import scope
-from rlm_ci.pipelines.repository.scope import RepositoryScope
+from rlm_ci.pipelines.repository.scope import RepositoryScope  # noqa: TC001 - to read it
 from rlm_ci.pipelines.verb_job import VerbJob
 from rlm_ci.report.findings import Coverage, Evidence, Report
 from rlm_ci.values import Value
@@ -50,13 +50,6 @@ class RepositoryOptions(Value):
     def repair(self) -> int:
         """The bytes of a prompt that are for asking once more."""
         return REPAIR if self.context_tokens is None else repair_bytes(self.prompt_bytes)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "scope": self.scope.to_dict()}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> RepositoryOptions:
-        return cls(**{**record, "scope": RepositoryScope.from_dict(record["scope"])})
 
 
 class RecursionPlan(Value):

@@ -19,7 +19,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from rlm_ci.config.settings import Settings
@@ -35,6 +35,8 @@ class RepositoryScope(Value):
     scope, "" if one may.
     """
 
+    _optional = ()
+
     commit: str | None = None
     head: str | None = None
     base: str | None = None
@@ -46,10 +48,6 @@ class RepositoryScope(Value):
     max_file_bytes: int = 1 << 20
     include_generated: bool = False
     from_outside: str = ""
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> RepositoryScope:
-        return cls(**{**record, "exclude": tuple(record["exclude"])})
 
     @property
     def rules(self) -> EligibilityRules:
