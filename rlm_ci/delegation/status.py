@@ -9,6 +9,7 @@ from rlm_ci.delegation.tool import ToolError
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.runs import manifest
 from rlm_ci.runs.checksums import EVENTS, LOG
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.journal.journal import replay
 
 TYPE_CHECKING = False
@@ -74,10 +75,9 @@ def named(entry: FoundRun) -> dict[str, Any]:
 
 
 def latest_step(entry: FoundRun) -> str:
-    """What a run was doing last, in words; "" where it has not said."""
-    events = _events(os.path.join(entry.path, EVENTS))
-    steps = [event["text"] for event in events if event["event"] == "progress"]
-    return str(steps[-1]).removeprefix("progress").strip() if steps else ""
+    """What a run is doing, or did last, in words; "" where it has not said."""
+    path = os.path.join(entry.path, EVENTS)
+    return spans.latest(replay(path, live=True)) if os.path.exists(path) else ""
 
 
 def _events(path: str) -> list[dict[str, Any]]:

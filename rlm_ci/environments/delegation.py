@@ -11,6 +11,7 @@ import heapq
 import itertools
 import json
 import threading
+from contextvars import copy_context
 from functools import partial
 from time import monotonic
 
@@ -202,6 +203,8 @@ class _Action:
             ]
         )
         self._fatal: BaseException | None = None
+        #: That of the action, whichever thread frees the slot for a child.
+        self._context = copy_context()
         self._changed = threading.Condition()
         self._running = 0
 
@@ -228,7 +231,8 @@ class _Action:
         slots.ask(self._parent.depth + 1, partial(self._start, slots, one))
 
     def _start(self, slots: ChildSlots, one: tuple[int, ChildTask, Delegation]) -> None:
-        thread = threading.Thread(target=partial(self._work, slots, *one), daemon=True)
+        work = partial(self._work, slots, *one)
+        thread = threading.Thread(target=self._context.copy().run, args=(work,), daemon=True)
         try:
             thread.start()
         except RuntimeError as error:  # the system has no more threads

@@ -7,6 +7,7 @@ this process is in a message. So a run that was killed finds its answers again.
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 from rlm_ci.environments import tool_calls, written_calls
 from rlm_ci.environments.conversation import shortened, size_of
@@ -14,12 +15,14 @@ from rlm_ci.environments.rewards import MISSING_ARGUMENT, UNSUPPORTED_ACTION
 from rlm_ci.environments.tool_support import takes_tools
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import ModelRequest
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
     from rlm_ci.environments.answer_formats import AnswerFormat
@@ -150,6 +153,12 @@ class Limits:
         """Whether ``request`` may be sent after one that was ``refused`` for its length."""
         return request.prompt_bytes() < refused.prompt_bytes()
 
+    def span(self, turn: int, name: str, *, has_tools: bool) -> AbstractContextManager[object]:
+        """The step of a turn; a model that only answers has none."""
+        if not has_tools:
+            return nullcontext()
+        return spans.span("turn", f"turn {turn}", key=name)
+
     def before(self) -> None:
         """Called before each request."""
 
@@ -174,6 +183,10 @@ class Limits:
 
 #: Calls of one answer that are carried out.
 CALLS_LIMIT = 32
+#: The arguments that say what a call is about, and characters of them in its title.
+_ABOUT = ("path", "command", "pattern", "query", "name", "summary", "reason", "code")
+_TITLE = 120
+_LINE_END = "\n"
 #: Bytes of a call's arguments that are looked at.
 ARGUMENTS_LIMIT = 2 << 20
 
@@ -200,13 +213,21 @@ class Actions:
         arguments, error = self.checked(call)
         self._number += 1
         action = LoopAction(self._number, turn, call.name, arguments, completion, call.origin)
-        if arguments is None:
-            reward = MISSING_ARGUMENT if call.name in self._checks else UNSUPPORTED_ACTION
-            observation = Observation(error, reward=reward, failed=True)
-        else:
-            self._watcher.before(action)
-            observation = self._environment.act(call.name, arguments)
-        self._watcher.after(action, observation)
+        with spans.span("tool", _title(call.name, arguments or {})) as step:
+            if arguments is None:
+                reward = MISSING_ARGUMENT if call.name in self._checks else UNSUPPORTED_ACTION
+                observation = Observation(error, reward=reward, failed=True)
+            else:
+                self._watcher.before(action)
+                observation = self._environment.act(call.name, arguments)
+            step.outcome = spans.FAILED if observation.failed else spans.DONE
+            step.details |= {
+                "arguments": _in_lines(arguments) if arguments else call.arguments,
+                "result": observation.text,
+            }
+            if call.origin == tool_calls.IN_TEXT:
+                step.details["call"] = "read out of the text of the answer"
+            self._watcher.after(action, observation)
         return observation, arguments is not None
 
     def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
@@ -289,7 +310,8 @@ class TurnLoop:
         """
 
         def ask() -> None:
-            self._first = self._request(memory, self._place_of(place, 1), self._tools())
+            with self._span(place, 1):  # the turn opens it again
+                self._first = self._request(memory, self._place_of(place, 1), self._tools())
 
         return takes_tools(fact, at, self._model, ask)
 
@@ -300,8 +322,15 @@ class TurnLoop:
         """
         end = None
         while end is None:
-            end = self.exhausted() or self._turn(memory, place)
+            end = self.exhausted()
+            if end is None:
+                with self._span(place, self.turn + 1):
+                    end = self._turn(memory, place)
         return end
+
+    def _span(self, place: str, turn: int) -> AbstractContextManager[object]:
+        name = self._place_of(place, turn).rpartition("/")[2]
+        return self._limits.span(turn, name, has_tools=bool(self.tools))
 
     # ── one turn; a framework that has its own loop takes these ──
 
@@ -478,6 +507,20 @@ def ask_shortened(
         return request.replace(messages=shortened(request.messages, room), max_tokens=cap)
 
     return fitted(complete, composed, place, fit, Limits(TurnLimits()))
+
+
+def _title(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call in a line: its tool, and what it is about."""
+    about = next((one for key in _ABOUT if isinstance(one := arguments.get(key), str)), "")
+    return printable(f"{name} {about.strip().partition(_LINE_END)[0][:_TITLE]}".strip())
+
+
+def _in_lines(arguments: Mapping[str, Any]) -> str:
+    lines = (
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+    )
+    return _LINE_END.join(lines)
 
 
 def _number(text: str) -> float:

@@ -48,6 +48,12 @@ class Handover:
         )
         return f"rlm/iteration-{iteration}/{answer}"
 
+    def files_of(self, iteration: int, number: int, turn: RoleTurn) -> dict[str, str]:
+        """What ``keep`` has written, by what it is."""
+        folder = f"rlm/iteration-{iteration}"
+        prompt = f"{folder}/{number}-{turn.role}-prompt.md"
+        return {"Prompt": prompt, "Answer": f"{folder}/{answer_of(number, turn)}"}
+
     def write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
         """Write files of an iteration, side by side: the disk takes the time."""
         paths = [self._path_of("rlm", f"iteration-{iteration}", name) for name in contents]

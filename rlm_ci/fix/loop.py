@@ -12,6 +12,7 @@ from rlm_ci.fix.gates.stuck import FILE as REPORT
 from rlm_ci.fix.gates.stuck import FailureStreak
 from rlm_ci.models.record.clock import over
 from rlm_ci.report.findings import Severity
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.state import (
     BLOCKED,
     BUDGET_COMPLETE,
@@ -138,7 +139,11 @@ def blocking(tampering: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def run(steps: Steps, limits: FixLimits) -> FixEnd:
     """Repeat until the validator passes, a budget ends, or nothing changes any more."""
-    judged = steps.judge("0") if limits.validated else ValidationResult(passed=False)
+    judged = ValidationResult(passed=False)
+    if limits.validated:
+        with spans.span("iteration", "before any edit", key="iteration-0") as first:
+            judged = steps.judge("0")
+            first.outcome = spans.DONE if judged.passed else spans.FAILED
     if judged.passed and limits.only_green:
         return FixEnd(FinalState.of(PASSED, GREEN_ALREADY), judged)
     tampering = steps.tampering()
@@ -153,16 +158,17 @@ def run(steps: Steps, limits: FixLimits) -> FixEnd:
         stop = over(iteration - 1, minutes, limits.max_iterations, limits.max_minutes)
         if stop:
             break
-        try:
-            acted = steps.act(iteration, judged, tampering)
-        except LimitError as error:  # what was edited until then may be enough
-            stop, acted = (error.budget, error.what), TurnResult(error.what, changed=True)
+        with spans.span("iteration", f"iteration {iteration}", key=f"iteration-{iteration}"):
+            try:
+                acted = steps.act(iteration, judged, tampering)
+            except LimitError as error:  # what was edited until then may be enough
+                stop, acted = (error.budget, error.what), TurnResult(error.what, changed=True)
+            judged, tampering = _judged(steps, limits, iteration, judged)
+            steps.note(iteration, acted, judged, tampering)
         cut = f" (its turn was cut short: {acted.summary[:_SAID]})" if stop else ""
         failed = f" (the agent failed: {acted.summary[:_SAID]})" if acted.exit_code else ""
         has_idled = iteration == 1 or bool(idled)
         idled = acted.summary if has_idled and acted.exit_code and not acted.changed else ""
-        judged, tampering = _judged(steps, limits, iteration, judged)
-        steps.note(iteration, acted, judged, tampering)
         if judged.held_by(WAITING):
             return FixEnd(FinalState.of(PAUSED, judged.reason), judged, tampering)
         if judged.passed and not blocking(tampering):

@@ -23,6 +23,7 @@ from rlm_ci.fix.role_prompts import (
     taken_back,
 )
 from rlm_ci.resources import loader
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
@@ -163,6 +164,22 @@ class Roles:
     def _turn(self, role: Role, brief: RoleBrief, **more: object) -> AgentOutcome:
         """Let one role act, and keep what it said for the next ones."""
         analysis = self._analysis(role.name, brief)
+        name = "agent" if role == SINGLE else f"agent, as {role.name}"
+        with spans.span("agent", name, words=f"iteration {brief.iteration}: agent") as step:
+            outcome = self._acted(role, brief, analysis, more)
+            turn = self._turns[-1]
+            step.outcome = spans.FAILED if outcome.exit_code else spans.DONE
+            step.files = self._handover.files_of(brief.iteration, len(self._turns), turn)
+            step.details |= {
+                "verdict": turn.verdict,
+                "analysis": turn.analysis,
+                "taken back": turn.undone.strip(),
+            }
+        return outcome
+
+    def _acted(
+        self, role: Role, brief: RoleBrief, analysis: AnalysisNote | None, more: Mapping[str, Any]
+    ) -> AgentOutcome:
         heard = bool(self._conversation)  # the agent keeps it: what was said is in it
         notes = [] if heard else self._notes
         undone = self._undone if heard else ("", "")

@@ -34,6 +34,7 @@ from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.pipelines.attempt import Attempt
 from rlm_ci.pipelines.stored_runs import resume_with
 from rlm_ci.report.findings import Report, Subject, Usage
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.manifest import BUDGETS
 from rlm_ci.runs.state import BLOCKED, FAILED, NO_CHANGE, PAUSED, FinalState
 from rlm_ci.system import files
@@ -396,9 +397,11 @@ class FixRun(Attempt):
                 return left("", wanted=False)
             if held := loop.blocking(ended.tampering):  # nothing validated it
                 return left(f"the guard refuses it: {count(len(held), 'finding')}")
-            self._step("applying the result")
             try:
-                landed = workspace.apply_to(self._all.repository, tree)
+                with spans.span("result", "apply the result", words="applying the result") as step:
+                    landed = workspace.apply_to(self._all.repository, tree)
+                    step.outcome = spans.DONE if landed.done else spans.FAILED
+                    step.details["not applied"] = "" if landed.done else landed.reason
             except StorageError as error:
                 by_hand = self._by_hand(workspace, tree)["by_hand"]
                 hint = f"fix that, then {resume_with(self._run.id)}; or by hand: {by_hand}"

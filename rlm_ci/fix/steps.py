@@ -8,6 +8,7 @@ from rlm_ci.fix.handover import answer_of
 from rlm_ci.fix.loop import TurnResult, ValidationResult, blocking
 from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.guard import guard, rules, secret_in_diff
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, first_of
 
 TYPE_CHECKING = False
@@ -59,7 +60,7 @@ class FixSteps:
         self._roles = roles
         self._handover = handover
         self._state = state
-        self._gates = GateSequence(gates, context.path_of, context.on_step)
+        self._gates = GateSequence(gates, context.path_of)
         #: A tree, and what has changed from the base to it.
         self._noted = (self._base, "")
         self._began = ""
@@ -93,7 +94,6 @@ class FixSteps:
         """Let the agent take a turn. Raises LimitError when a budget ends it."""
         self.verdicts.begin(iteration)
         self._gates.clear()
-        self.context.on_step(f"iteration {iteration}: agent")
         before = self._space.settled_tree()
         brief = RoleBrief(
             self._options.goal,
@@ -222,6 +222,19 @@ class FixSteps:
             }
             | ({"gates": [one.to_record() for one in judged.gates]} if judged.gates else {})
         )
+        step = spans.current()
+        passed = (judged.passed or bool(judged.gates)) and not tampering
+        step.outcome = spans.DONE if passed and judged.passed else spans.FAILED
+        step.files["Change so far"] = f"rlm/iteration-{iteration}/diff.patch"
+        step.details |= {
+            "the agent says": acted.summary,
+            "validator": verdict.reason if verdict else None,
+            "changes": _summary(status),
+            "guard": ", ".join(sorted({one.rule for one in tampering})),
+            "agent's exit code": acted.exit_code or None,
+        }
+        for result in judged.gates:
+            step.details[f"gate {result.name}"] = f"{result.verdict}: {result.reason}"
 
 
 def _turn_record(turn: RoleTurn) -> dict[str, str | int | None]:

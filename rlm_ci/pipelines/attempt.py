@@ -12,6 +12,7 @@ from rlm_ci.models.gateway import Gateway
 from rlm_ci.models.record.clock import RunClock
 from rlm_ci.pipelines import budget_increase
 from rlm_ci.report.findings import Part, Report, Severity, Subject, Usage
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.runs.state import FinalState, RunState
 from rlm_ci.text.printable import count
@@ -62,7 +63,8 @@ class RunAttempt(ABC):
     def carry_out(self) -> Self:
         """Do the work. From then on there is a ``report``, which has any error."""
         try:
-            report = self._work()
+            with spans.recorded(spans.SpanLog(self._run.event, self._announce)):
+                report = self._work()
         except NoContextError:
             raise
         except Exception as error:  # noqa: BLE001 - the report has any error
@@ -89,10 +91,14 @@ class RunAttempt(ABC):
     def _usage(self) -> Usage:
         return Usage(**self._record.usage())
 
-    def _step(self, text: str) -> None:
-        """Show the step that begins, and add it to the run's events. Raises Paused."""
+    def _announce(self, text: str) -> None:
+        """Show the step that begins. Raises Paused."""
         self._run.heed()
         self._all.progress.step(text)
+
+    def _step(self, text: str) -> None:
+        """Show what happens in a step, and add it to the run's events. Raises Paused."""
+        self._announce(text)
         self._run.event("progress", {"summary": text})
 
     def _tell(self, text: str) -> None:

@@ -25,6 +25,7 @@ from rlm_ci.runs import (
     task_summary,
 )
 from rlm_ci.runs import find as runs_find
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
 from rlm_ci.text import neutralise
@@ -46,6 +47,8 @@ ROWS: tuple[Setting, ...] = (*COMMON, *OUT_DIR)
 #: The argument of a command about one run.
 ONE_RUN = ("one run: an id, its beginning, the path of a manifest, or latest", 1, 1)
 _WIDE = 72
+#: Characters of an event.
+_EVENT = 300
 #: Seconds without a heartbeat that are reported: two are missing.
 _SILENT = 2 * manifest.HEARTBEAT
 
@@ -293,6 +296,8 @@ def took(run: Manifest, now: float) -> str:
 
 def event_text(event: Mapping[str, Any]) -> str:
     """What an event of a run says, in one line."""
+    if step := spans.words_of(event):
+        return neutralise.log(neutralise.clip(neutralise.one_line(step), _EVENT))
     payload = event.get("payload")
     payload = payload if isinstance(payload, dict) else {}
     words = [str(event.get("event", "")).replace("_", " ")]

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections import deque
 from concurrent.futures import CancelledError
+from contextvars import copy_context
 from itertools import count
 
 from rlm_ci.errors import UnavailableError
@@ -115,7 +116,7 @@ class Slots:
     def ask(self, call: Callable[[], Any], done: Done, *, first: bool) -> None:
         """Wait for a model, on a daemon thread; with ``first``, before all others that wait."""
         if len(self._threads) < min(self._most, self.busy + 1):
-            thread = threading.Thread(target=self._work, daemon=True)
+            thread = threading.Thread(target=copy_context().run, args=(self._work,), daemon=True)
             self._threads.append(thread)
             thread.start()
         self.busy += 1

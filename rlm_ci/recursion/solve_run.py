@@ -16,6 +16,7 @@ from rlm_ci.recursion.node_work import NodeWork, as_recorded, is_fatal, raise_fa
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, LEAF, SPLIT, LeafTask, LeafText
 from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
 from rlm_ci.recursion.split import tree
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
@@ -287,7 +288,8 @@ class SolveRun:
         def turn() -> NodeResult:
             if not node.is_split:
                 require_time(self._deadline)
-            return call(ask)
+            with spans.inside(node.id):
+                return call(ask)
 
         self._slots.ask(turn, concluded, first=node.is_split or node.attempt > 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import copy_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ def in_order(
     """The result of each task, and the error of the first that raised.
 
     Tasks begin in order, up to ``concurrency`` at once. After an error no more begin; those under
-    way end. The result is None for a task that raised or did not begin. An interrupt of the caller
-    is raised at once; daemon threads keep the rest.
+    way end. Each has the context of the caller. The result is None for a task that raised or did
+    not begin. An interrupt of the caller is raised at once; daemon threads keep the rest.
 
     A thread is added whenever no task has ended for a few milliseconds: threads whose tasks hardly
     wait only take the interpreter's lock from each other.
@@ -51,7 +52,9 @@ def in_order(
 
     # Not an executor: the interpreter waits for its threads before it ends.
     count = min(concurrency, len(tasks))
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    threads = [
+        threading.Thread(target=copy_context().run, args=(work,), daemon=True) for _ in range(count)
+    ]
     try:
         for thread in threads:
             thread.start()

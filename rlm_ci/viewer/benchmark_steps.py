@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from rlm_ci.viewer.episode_steps import told
-from rlm_ci.viewer.folder import amount, mapping_in, mappings_in, number_in, text_in, whole_in
+from rlm_ci.viewer.folder import (
+    amount,
+    in_words,
+    mapping_in,
+    mappings_in,
+    number_in,
+    text_in,
+    whole_in,
+)
 from rlm_ci.viewer.steps import DONE, FAILED, ViewedStep
 
 TYPE_CHECKING = False
@@ -46,5 +53,5 @@ def _case(one: Mapping[str, Any]) -> ViewedStep:
         value = one.get(name)
         step.tell(name.replace("_", " "), value if isinstance(value, str | int | float) else None)
     for name in ("task", "expected_answer", "final_response"):
-        step.show(name.replace("_", " ").capitalize(), *told(one.get(name)))
+        step.show(name.replace("_", " ").capitalize(), *in_words(one.get(name)))
     return step

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 
-from rlm_ci.environments.tool_calls import IN_TEXT
 from rlm_ci.errors import RlmCiError
 from rlm_ci.models.record.record import FILE
-from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.system import files
@@ -48,6 +45,8 @@ class RecordedCall(Row):
     cached: bool
     start: float | None
     seconds: float | None
+    #: The span, or the node, that it was made in.
+    span: str = ""
 
     def step(self, kind: str, title: str) -> ViewedStep:
         """A step for it."""
@@ -63,6 +62,7 @@ class RunFolder:
         self.path = path
         self.began = began
         self.problems: list[str] = []
+        self._events: list[dict[str, Any]] | None = None
 
     def problem(self, text: str) -> None:
         if len(self.problems) < _PROBLEMS:
@@ -99,15 +99,6 @@ class RunFolder:
             if isinstance(found, dict):
                 yield found
 
-    def names(self, folder: str, pattern: str) -> list[tuple[str, ...]]:
-        """The groups of ``pattern`` for each name in a folder that it fits, in order."""
-        try:
-            names = sorted(os.listdir(os.path.join(self.path, *folder.split("/"))))
-        except OSError:
-            return []
-        found = (re.fullmatch(pattern, name) for name in names)
-        return [one.groups() for one in found if one]
-
     def records(self, name: str, *, rising: bool = False) -> Iterator[dict[str, Any]]:
         """The records of a journal up to its first damage."""
         reader = JournalReader(os.path.join(self.path, *name.split("/")), rising=rising)
@@ -133,6 +124,7 @@ class RunFolder:
                 record["seq"], kind, place, state, value, charge, error, cached,
                 None if at is None else max(0.0, at / 1000 - self.began),
                 None if took is None else max(0.0, took / 1000),
+                text_in(record, "span"),
             )  # fmt: skip
             identity = (place, text_in(record, "key"))
             waiting.pop(identity, None)
@@ -142,16 +134,11 @@ class RunFolder:
                 found.append(one)
         return [*found, *waiting.values()]
 
-    def events(self) -> list[tuple[float, str, str]]:
-        """Seconds since the beginning, name and summary of each event."""
-        found = []
-        for record in self.records(EVENTS):
-            stamp, payload = record.get("timestamp"), mapping_in(record, "payload")
-            if isinstance(stamp, str) and manifests.is_time(stamp):
-                told = text_in(payload, "summary") or text_in(payload, "title")
-                at = manifests.moment(stamp) - self.began
-                found.append((at, text_in(record, "event"), told))
-        return found
+    def events(self) -> list[dict[str, Any]]:
+        """The events of the run."""
+        if self._events is None:
+            self._events = list(self.records(EVENTS))
+        return self._events
 
 
 # ── fields of records that may come from anywhere ──
@@ -199,6 +186,25 @@ def _is_fit(value: Any) -> bool:
     return bool(abs(value) < 1 << 53) and math.isfinite(value)
 
 
+def in_words(value: object) -> tuple[str, str]:
+    """A value of a record as a text, and its form."""
+    if isinstance(value, str):
+        return value, "text"
+    if value in (None, {}, []):
+        return "", "text"
+    return json.dumps(value, indent=2, ensure_ascii=False), "json"
+
+
+def shaped(text: str) -> tuple[str, str]:
+    """A text, indented where it is JSON, and its form."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return json.dumps(json.loads(text), indent=2, ensure_ascii=False), "json"
+        except (ValueError, RecursionError):
+            pass
+    return text, "text"
+
+
 # ── steps that all kinds of runs have ──
 
 
@@ -223,17 +229,16 @@ def call_step(one: RecordedCall, title: str) -> ViewedStep:
     step.tell("hint", text_in(one.error, "hint"))
     step.show("Thoughts", text_in(one.value, "thoughts") or _reasoning(one.value))
     step.show("Answer", text_in(one.value, "text"))
+    calls = mappings_in(one.value, "tool_calls")
+    step.show(
+        "Calls", "\n".join(f"{text_in(it, 'name')} {text_in(it, 'arguments')}" for it in calls)
+    )
     return step
 
 
 def _reasoning(value: Mapping[str, Any]) -> str:
     """What the endpoint gave beside an answer as its reasoning."""
     return text_in(mapping_in(value, "extra"), "reasoning_content")
-
-
-def tell_origin(step: ViewedStep, origin: str) -> None:
-    """Say of a call that its server did not read it."""
-    step.tell("call", "read out of the text of the answer" if origin == IN_TEXT else "")
 
 
 def command_step(one: RecordedCall, kind: str, title: str) -> ViewedStep:

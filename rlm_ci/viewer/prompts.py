@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.environments import tool_calls
-from rlm_ci.models import Completion
-from rlm_ci.viewer.folder import call_step, mappings_in, text_in
+from rlm_ci.viewer.folder import call_step
 from rlm_ci.viewer.steps import ViewedText
 
 TYPE_CHECKING = False
@@ -12,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.environments.tool_calls import ToolCall
     from rlm_ci.models import ModelRequest
     from rlm_ci.viewer.folder import RecordedCall
     from rlm_ci.viewer.steps import ViewedStep
@@ -27,26 +24,6 @@ class Prompts:
         self._known = known
         #: The last request of each conversation: its next one repeats it.
         self._last: dict[str, Messages] = {}
-        #: Results of tools, by conversation and id of the call, as the next request has them.
-        self._results = {
-            (_conversation(place), str(one.get("tool_call_id"))): str(one.get("content") or "")
-            for place, request in known.items()
-            for one in request.messages
-            if one.get("role") == "tool"
-        }
-
-    def calls(self, one: RecordedCall, turn: int) -> list[tuple[ToolCall, str]]:
-        """The calls of an answer, also those in its text if its request is known; their results.
-
-        Without the request, results are "".
-        """
-        request = self._known.get(one.place)
-        native = tuple(map(dict, mappings_in(one.value, "tool_calls")))
-        answer = Completion(text_in(one.value, "text"), native, "", "")
-        schemas = tool_calls.schemas_of(request.tools if request else ())
-        calls = tool_calls.of_completion(answer, turn, schemas)
-        within = _conversation(one.place)
-        return [(call, self._results.get((within, call.id), "")) for call in calls]
 
     def step(self, one: RecordedCall, title: str, conversation: str = "") -> ViewedStep:
         """A call with its prompt: what is new in it, where it goes on with a conversation."""
@@ -66,10 +43,6 @@ class Prompts:
         prompt = "\n\n".join(map(_told, messages[same:]))
         step.texts.insert(0, ViewedText("Prompt", prompt))
         return step
-
-
-def _conversation(place: str) -> str:
-    return place.rpartition("/")[0]
 
 
 def _told(message: Mapping[str, Any]) -> str:

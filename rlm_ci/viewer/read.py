@@ -6,13 +6,12 @@ import json
 import os
 import time
 
-from rlm_ci.recursion.journal import run_json
+from rlm_ci.pipelines.stored_runs import event_text
 from rlm_ci.report.findings import CLEAN, FINDINGS
 from rlm_ci.runs import checksums
 from rlm_ci.runs import manifest as manifests
-from rlm_ci.viewer import benchmark_steps, episode_steps, quoted_lines
-from rlm_ci.viewer.episode_steps import ViewedEpisodes
-from rlm_ci.viewer.fix_steps import ViewedFix
+from rlm_ci.runs.journal import spans
+from rlm_ci.viewer import benchmark_steps, earlier_runs, quoted_lines
 from rlm_ci.viewer.folder import (
     RunFolder,
     amount,
@@ -22,13 +21,14 @@ from rlm_ci.viewer.folder import (
     text_in,
 )
 from rlm_ci.viewer.prompts import Prompts
-from rlm_ci.viewer.question_steps import ViewedQuestion
 from rlm_ci.viewer.recursion_steps import ViewedRecursion
+from rlm_ci.viewer.span_steps import ViewedSpans, when
 from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedRun, ViewedStep
+from rlm_ci.workspace.stored_trees import PATCH
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.git.repository import Repository
@@ -42,6 +42,8 @@ _STATUSES = {
     "queued": RUNNING, "running": RUNNING, "pending": RUNNING, "skipped": PARTIAL,
 }  # fmt: skip
 _VERDICTS = {CLEAN: DONE, FINDINGS: FAILED}
+#: What a fix loop leaves of its changes, by the names of the files.
+_RESULTS = {f"rlm/{PATCH}": "The result", "rlm/tests.patch": "Edits to tests that were left out"}
 #: The limits that a run was given, by the key of their setting.
 _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 
@@ -91,7 +93,7 @@ def read(
         findings=tuple(mappings_in(report, "findings")),
         documents=tuple(mappings_in(report, "documents")),
         diffs=tuple(diffs),
-        events=tuple((at, f"{name} {told}".strip()) for at, name, told in folder.events()),
+        events=tuple(_events(folder)),
         problems=tuple(dict.fromkeys(folder.problems)),
         around=quoted_lines.read(report, repository),
     )
@@ -100,31 +102,27 @@ def read(
 def _steps(
     folder: RunFolder, root: ViewedStep, calls: Sequence[RecordedCall], prompts: Prompts
 ) -> list[tuple[str, str]]:
-    """Add the steps of a run of any kind to ``root``; returns its diffs."""
-
-    def has(name: str) -> bool:
-        return os.path.lexists(os.path.join(folder.path, *name.split("/")))
-
-    if has(f"rlm/{run_json.NAME}"):
-        ViewedRecursion(folder, root, prompts).read(calls)
-        return []
-    if has(benchmark_steps.NAME):
+    """Add the steps of a run to ``root``; returns its diffs."""
+    if os.path.lexists(os.path.join(folder.path, *benchmark_steps.NAME.split("/"))):
         benchmark_steps.read(folder, root)
         return []
-    if has(episode_steps.TRAJECTORY):
-        top = root.add(ViewedStep("episode", "Episode", RUNNING))
-        ViewedEpisodes(folder, top, prompts).read(calls)
-        return []
-    if has(episode_steps.REPL):
-        ViewedEpisodes(folder, root, prompts).read(calls)
-        return []
-    mode = next((text_in(one.value, "name") for one in calls if one.kind == "mode"), "")
-    if mode == "symbolic" and any(one.place.startswith("plan/") for one in calls):
-        ViewedQuestion(folder, root).read(calls)
-        return []
-    fix = ViewedFix(folder, root, prompts)
-    fix.read(calls)
-    return [(title, patch) for title, patch in fix.diffs() if patch.strip()]
+    nodes = ViewedRecursion(folder, root).read()
+    records = spans.read(folder.events())
+    if not records and not any(call.span for call in calls):
+        records, calls = earlier_runs.spans_of(calls, nodes)
+        if records:
+            folder.problem("an older version made the run: its calls stand by their places")
+    ViewedSpans(folder, root, prompts, nodes).read(records, calls)
+    root.children.sort(key=when)
+    changes = [
+        (record.title, path)
+        for record in records.values()
+        for path in record.files.values()
+        if path.endswith(".patch")
+    ]
+    diffs = [(f"After {title}", folder.text(path)) for title, path in changes]
+    results = [(title, folder.text(path)) for path, title in _RESULTS.items()]
+    return [(title, patch) for title, patch in (*results, *diffs) if patch.strip()]
 
 
 def _span(root: ViewedStep) -> None:
@@ -138,6 +136,14 @@ def _span(root: ViewedStep) -> None:
         ]
         if step.start is None and step.seconds is None and starts:
             step.took(min(starts), max(ends, default=None))
+
+
+def _events(folder: RunFolder) -> Iterator[tuple[float, str]]:
+    """Seconds since the beginning, and what each event says."""
+    for record in folder.events():
+        stamp = record.get("timestamp")
+        if isinstance(stamp, str) and manifests.is_time(stamp):
+            yield manifests.moment(stamp) - folder.began, event_text(record)
 
 
 def _parts(report: Mapping[str, Any], root: ViewedStep) -> None:
@@ -224,7 +230,7 @@ def _budgets(folder: RunFolder, calls: Sequence[RecordedCall]) -> Mapping[str, f
     found: dict[str, float] = {}
     flags = mapping_in(folder.json("request.json"), "flags")
     settings: Mapping[str, Any] = {}
-    for record in folder.records(checksums.EVENTS):
+    for record in folder.events():
         rests_on = mapping_in(mapping_in(record, "payload"), "rests_on")
         settings = mapping_in(rests_on, "settings") or settings
     for name in _BUDGETS:

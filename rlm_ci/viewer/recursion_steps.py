@@ -13,11 +13,10 @@ from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedStep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
-    from rlm_ci.viewer.folder import RecordedCall, RunFolder
-    from rlm_ci.viewer.prompts import Prompts
+    from rlm_ci.viewer.folder import RunFolder
 
 _STATUSES = {
     COMPLETED: DONE, NODE_FAILED: FAILED, NODE_PARTIAL: PARTIAL, CANCELLED: FAILED,
@@ -32,24 +31,21 @@ _LISTED = 50
 class ViewedRecursion:
     """The nodes of a recursion, each below the one that was split."""
 
-    def __init__(self, folder: RunFolder, root: ViewedStep, prompts: Prompts) -> None:
+    def __init__(self, folder: RunFolder, root: ViewedStep) -> None:
         self._folder = folder
         self._root = root
-        self._prompts = prompts
         self._nodes: dict[str, ViewedStep] = {}
         self._first: dict[str, float] = {}
 
-    def read(self, calls: Sequence[RecordedCall]) -> None:
+    def read(self) -> Mapping[str, ViewedStep]:
+        """The steps of the nodes by their ids."""
         for record in self._folder.records(f"rlm/{recovery.NODES}", rising=True):
             self._node(record)
         for record in self._folder.records(f"rlm/{recovery.RESULTS}", rising=True):
             self._result(record)
         for record in self._folder.records(f"rlm/{recovery.QUEUE}", rising=True):
             self._event(record)
-        for one in calls:
-            if one.kind == "completion":
-                node, _, name = one.place.partition("/")
-                self._nodes.get(node, self._root).add(self._prompts.step(one, name or node))
+        return self._nodes
 
     def _node(self, record: Mapping[str, Any]) -> None:
         node, status = text_in(record, "node_id"), text_in(record, "status")

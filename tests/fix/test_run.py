@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.resources import loader
+from rlm_ci.runs.journal import spans
 from testing.fix_stage import (
     BUG,
     GOAL,
@@ -48,11 +49,18 @@ def test_a_failing_pytest_becomes_green(stage: Stage) -> None:
     for event in run.lines("events.jsonl"):
         loader.validate(event, "event.schema.json", "event")
     events = [one["event"] for one in run.lines("events.jsonl")]
-    assert [one for one in events if one != "progress"] == [
+    assert [one for one in events if not one.startswith("span_")] == [
         "run_started", "step_started", "step_completed", "run_completed",
     ]  # fmt: skip
-    assert events.count("progress") >= 5
+    steps = spans.read(run.lines("events.jsonl"))
+    kinds = {one.kind for one in steps.values()}
+    assert kinds == {"iteration", "agent", "turn", "tool", "validator", "canary", "result"}
+    assert all(one.outcome and one.seconds is not None for one in steps.values())
     calls = run.lines("calls.jsonl")
+    asked = [one for one in calls if one["kind"] == "completion"]
+    assert {steps[one["span"]].kind for one in asked} == {"turn"}
+    left = [path for one in steps.values() for path in one.files.values()]
+    assert all((run.folder / path).is_file() for path in left)
     assert [one["seq"] for one in calls] == list(range(1, len(calls) + 1))
     for one in calls:
         loader.validate(one, "calls.schema.json", "call")

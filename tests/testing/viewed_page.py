@@ -33,12 +33,17 @@ class ViewedPage:
             made.append(f"{above}{step['title']}")
         return made
 
-    def step(self, title: str) -> dict[str, Any]:
-        [found] = [step for step in self.steps if step["title"] == title]
+    def step(self, title: str, above: str = "") -> dict[str, Any]:
+        """The only step with the title; ``above`` is that of the step that it is in."""
+        [found] = [
+            step
+            for step in self.steps
+            if step["title"] == title and above in ("", self.steps[step["above"]]["title"])
+        ]
         return found
 
-    def text(self, title: str, label: str) -> str:
-        texts = {name: text for name, text, _ in self.step(title)["texts"]}
+    def text(self, title: str, label: str, above: str = "") -> str:
+        texts = {name: text for name, text, _ in self.step(title, above)["texts"]}
         return str(texts.get(label, ""))
 
     def total(self, name: str) -> float:

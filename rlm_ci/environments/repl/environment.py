@@ -16,12 +16,14 @@ from rlm_ci.environments.repl.host.context_functions import ContextFunctions
 from rlm_ci.environments.repl.host.masked_source import masked_source
 from rlm_ci.environments.repl.host.model_functions import ModelFunctions
 from rlm_ci.environments.repl.host.options import ERRORS, REFUSALS
+from rlm_ci.environments.repl.host.query_log import NAME as LOG
 from rlm_ci.environments.repl.host.query_log import is_log
 from rlm_ci.environments.rewards import FINAL, RLMRewardProfile
 from rlm_ci.environments.symbolic.artifacts import FILES
 from rlm_ci.environments.turn_loop import Observation
 from rlm_ci.errors import DamagedError, LimitError
 from rlm_ci.models.record import errors
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Closing
 
@@ -40,6 +42,8 @@ EXECUTION = "execution"
 #: Rewards a question to a model in a block, up to so many.
 _QUERY, _QUERIES = 0.1, 5
 _VARIABLES = 30
+#: The label of the log of its questions, among the files of a block's step.
+QUESTIONS = "Questions"
 _FAILED = f"{ERRORS} blocks in a row failed"
 #: The calls that are left are named if they are no more than these.
 FEW_CALLS = 200
@@ -161,6 +165,7 @@ class ReplEnvironment(Closing):
             fresh = True
             return self._run(code, folder)
 
+        spans.current().files[QUESTIONS] = f"{folder}/{LOG}"
         told = self._services.fact(EXECUTION, folder, {"code": code}, produce)
         if not fresh:
             for path, digest in told["files"].items():

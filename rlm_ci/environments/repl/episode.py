@@ -19,6 +19,7 @@ from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.resources import loader
+from rlm_ci.runs.journal import spans
 from rlm_ci.system import files
 from rlm_ci.text.encodings import BYTES
 from rlm_ci.text.printable import encodable
@@ -157,8 +158,12 @@ class ReplEpisodes:
         services = self._services.replace(files=task.files)
         text = io.BytesIO(encodable(task.context).encode())
         place = os.path.join(self._services.scratch, *task.folder.split("/"))
+        name = task.folder.rpartition("/")[2]
         try:
-            with build(text, place, encoding=BYTES) as context:
+            with (
+                build(text, place, encoding=BYTES) as context,
+                spans.span("episode", f"child: {self._services.redact(task.task)}", key=name),
+            ):
                 ended = self.run(task.task, context, delegation, task.folder, services=services)
         finally:
             with suppress(OSError):

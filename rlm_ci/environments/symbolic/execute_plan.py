@@ -6,6 +6,8 @@ that repeats it gets the same result.
 
 from __future__ import annotations
 
+import time
+
 from rlm_ci.environments.symbolic import counts
 from rlm_ci.environments.symbolic.iteration import (
     CountResult,
@@ -15,6 +17,8 @@ from rlm_ci.environments.symbolic.iteration import (
     count_pointer,
 )
 from rlm_ci.environments.symbolic.map_reduce.maps import MapRun
+from rlm_ci.runs.journal import spans
+from rlm_ci.text.printable import count, encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.context import Hit, QueryResult
     from rlm_ci.environments.symbolic.model_access import ModelAccess
-    from rlm_ci.environments.symbolic.planner.plan import Count, Plan, Search
+    from rlm_ci.environments.symbolic.planner.plan import Count, Plan, Read, Search
     from rlm_ci.environments.symbolic.subcalls import Subcalls
     from rlm_ci.environments.symbolic.visible_context import VisibleContext
 
@@ -45,12 +49,7 @@ class PlanExecutor:
             self._count(one, count_pointer(iteration, number))
             for number, one in enumerate(plan.counts, 1)
         )
-        reads = tuple(
-            ReadResult(
-                one.pointer, self._window.read(one.pointer, one.size, one.offset), one.reason
-            )
-            for one in plan.reads
-        )
+        reads = tuple(map(self._read, plan.reads))
         subcalls = self._subcalls.run(plan.subcalls, iteration) if plan.subcalls else ()
         maps = tuple(
             MapRun(self._access, self._window, self._subcalls, one).run(iteration, number)
@@ -62,6 +61,7 @@ class PlanExecutor:
         """All searches of a plan in one pass over the source."""
         if not searches:
             return ()
+        since = time.monotonic()
         queries = tuple(dict.fromkeys(one.query for one in searches))
         found = self._window.context.search(
             queries,
@@ -69,19 +69,59 @@ class PlanExecutor:
             preview_bytes=self._access.limits.preview_bytes,
         )
         by_query = dict(zip(queries, found, strict=True))
-        return tuple(
+        results = tuple(
             SearchResult(
                 one.query, one.top_k, self._shown(by_query[one.query], one.top_k), one.reason
             )
             for one in searches
         )
+        for result in results:
+            hits = count(result.found.total_hits, "hit")
+            title = f"search “{self._masked(result.query)}”: {hits}"
+            with spans.span("search", title, since=since) as step:
+                step.details |= {
+                    "reason": self._masked(result.reason),
+                    "chunks matched": result.found.chunks_matched,
+                    "hits": "\n".join(map(_hit, result.found.hits)),
+                }
+        return results
+
+    def _read(self, asked: Read) -> ReadResult:
+        with spans.span("read", "read") as step:
+            excerpt = self._window.read(asked.pointer, asked.size, asked.offset)
+            result = ReadResult(asked.pointer, excerpt, asked.reason)
+            answer = " of an earlier answer" if result.of_subcall else ""
+            step.title = f"read bytes {excerpt.start:,} to {excerpt.end:,}{answer}"
+            pointer = asked.pointer.rpartition("#")[2]
+            step.details |= {"pointer": pointer, "reason": self._masked(asked.reason)}
+            if excerpt.truncated:
+                step.outcome = spans.PARTIAL
+                step.details["cut off at"] = f"{excerpt.end - excerpt.start:,} bytes"
+            step.details["text"] = excerpt.text
+        return result
+
+    def _masked(self, text: str) -> str:
+        return self._window.redact(encodable(text))
 
     def _count(self, asked: Count, pointer: str) -> CountResult:
         """A count is a fact: how long an expression may take depends on the machine."""
         context = self._window.context
         key = asked.replace(reason="").to_dict()
-        fact = self._access.fact(counts.COUNT, pointer, key, lambda: counts.counted(asked, context))
-        found = counts.from_fact(fact)
+        with spans.span("search", f"count “{self._masked(asked.pattern)}”") as step:
+            fact = self._access.fact(
+                counts.COUNT, pointer, key, lambda: counts.counted(asked, context)
+            )
+            found = counts.from_fact(fact)
+            step.details |= {"error": fact["error"], "reason": self._masked(asked.reason)}
+            step.title += f": {count(found.hits if found else 0, 'hit')}"
+            if found is None:
+                step.outcome = spans.FAILED
+            else:
+                step.details |= {
+                    "lines": found.lines,
+                    "counted by": found.by,
+                    "different values": found.values,
+                }
         if found is None:
             return CountResult(pointer, asked, fact)
         hits = (self._in_line(start, end) for start, end in found.first)
@@ -107,3 +147,8 @@ class PlanExecutor:
             hit.replace(preview=shown(hit.preview_start, hit.preview_end, hit.preview))
             for hit in hits
         )
+
+
+def _hit(hit: Hit) -> str:
+    place = hit.pointer.rpartition("#")[2]
+    return f"{place}  bytes {hit.start_byte:,}, score {hit.score}"

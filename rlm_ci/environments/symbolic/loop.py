@@ -14,6 +14,7 @@ from rlm_ci.environments.symbolic.iteration import unread
 from rlm_ci.environments.symbolic.planner.planner import BadPlanError, is_lifted
 from rlm_ci.errors import LimitError
 from rlm_ci.models.record.clock import over
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.state import FAILED, NO_PROGRESS, PASSED, PAUSED, FinalState
 from rlm_ci.text import printable
 from rlm_ci.values import Value
@@ -99,7 +100,10 @@ class Question:
             if stop:
                 return self._ended(*stop)
             try:
-                planned, step = self._turn(iteration, at, steps)
+                title = f"iteration {iteration}"
+                words = f"{title}: asking for a plan"
+                with spans.span("iteration", title, key=f"iteration-{iteration}", words=words):
+                    planned, step = self._turn(iteration, at, steps)
             except LimitError as error:
                 return self._ended(error.budget, error.what)
             if step is None:
@@ -131,7 +135,6 @@ class Question:
         self, iteration: int, at: str, steps: Sequence[Iteration]
     ) -> tuple[AcceptedPlan, Iteration | None]:
         """A plan and its results; None for a plan that ends the run."""
-        self._on_step(f"iteration {iteration}: asking for a plan")
         try:
             planned = self._plan(iteration, steps)
         except BadPlanError as error:
@@ -198,6 +201,9 @@ class Question:
         if step is not None:
             entry |= step.to_dict(self._shown(""))
         self._state.add(entry)
+        details = spans.current().details
+        details |= {"intent": entry["intent"], "reason": entry["reason"]}
+        details["planner's errors"] = "; ".join(one["message"] for one in asked.errors)
 
 
 def unread_note(turns: Sequence[Mapping[str, Any]]) -> str:

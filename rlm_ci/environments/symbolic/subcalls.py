@@ -19,6 +19,7 @@ from rlm_ci.models import ModelRequest, prices
 from rlm_ci.models.record import errors
 from rlm_ci.models.strict_json import unfenced
 from rlm_ci.resources import loader
+from rlm_ci.runs.journal import spans
 from rlm_ci.system.ordered_threads import in_order
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
@@ -192,6 +193,22 @@ class Subcalls:
         )
 
     def _ask(self, call: RunningSubcall) -> list[SubcallReply]:
+        """The replies, as a step of the run."""
+        title = f"sub-call {call.id}: {call.subcall.purpose}"
+        files = {"Prompt": call.paths["prompt"], "Answer": call.paths["output"]}
+        with spans.span("subcall", title, key=call.id, files=files) as step:
+            replies = self._replies(call)
+            step.details |= {
+                "error": replies[-1].error or self._flaw(call, replies[-1]),
+                "read": ", ".join(one.rpartition("#")[2] for one in call.pointers),
+                "input": f"{call.given.size:,} bytes",
+                "clamped": ", ".join(map(_clamped, call.given.clamped)),
+            }
+            if step.details["error"]:
+                step.outcome = spans.FAILED
+        return replies
+
+    def _replies(self, call: RunningSubcall) -> list[SubcallReply]:
         """One reply; two if the first is not the JSON that was asked for, or a part has none."""
         prompt = self._prompt(call)
         if call.model not in self._allowed:
@@ -280,6 +297,10 @@ class Subcalls:
             return None
         cap = count(call.subcall.max_tokens or self._access.max_tokens, "token")
         return ": ".join(flaw) + (f" (it was cut off at {cap})" if asked.is_cut else "")
+
+
+def _clamped(cut: Mapping[str, Any]) -> str:
+    return f"{cut['what']}: {cut['asked']} to {cut['given']} bytes"
 
 
 def _json_flaw(text: str) -> str | None:

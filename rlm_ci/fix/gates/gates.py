@@ -10,8 +10,9 @@ from rlm_ci.fix.gates.checklists import ChecklistGate
 from rlm_ci.fix.gates.commands import CommandGate
 from rlm_ci.fix.gates.evidence import FILE as EVIDENCE
 from rlm_ci.fix.gates.evidence import EvidenceGate
-from rlm_ci.fix.gates.gate import GateResult, summary
+from rlm_ci.fix.gates.gate import PASSED, GateResult, summary
 from rlm_ci.fix.gates.promise import PromiseGate
+from rlm_ci.runs.journal import spans
 from rlm_ci.system import files
 
 TYPE_CHECKING = False
@@ -34,12 +35,9 @@ _REASON = 1_000
 class GateSequence:
     """All of ``gates`` are asked, each with what those before it have said."""
 
-    def __init__(
-        self, gates: Sequence[Gate], path_of: Callable[..., str], on_step: Callable[[str], None]
-    ) -> None:
+    def __init__(self, gates: Sequence[Gate], path_of: Callable[..., str]) -> None:
         self._gates = tuple(gates)
         self._path_of = path_of
-        self._on_step = on_step
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -58,9 +56,12 @@ class GateSequence:
     def check(self, view: GateView) -> tuple[GateResult, ...]:
         results: list[GateResult] = []
         for gate in self._gates:
-            self._on_step(f"iteration {view.iteration}: gate {gate.name}")
-            found = gate.check(view.replace(earlier=tuple(results)))
-            results.append(found.replace(reason=found.reason[:_REASON]))
+            title = f"gate {gate.name}"
+            with spans.span("gate", title, words=f"iteration {view.iteration}: {title}") as step:
+                found = gate.check(view.replace(earlier=tuple(results)))
+                results.append(found.replace(reason=found.reason[:_REASON]))
+                step.outcome = spans.DONE if found.verdict == PASSED else spans.FAILED
+                step.details |= {"verdict": found.verdict, "reason": found.reason[:_REASON]}
         if results:
             told = f"iteration={view.iteration} {summary(results)}\n"
             files.write(self._path_of(*SUMMARY.split("/")), told.encode(), 0o600)

@@ -16,6 +16,7 @@ from rlm_ci.fix.rlms.trigger import SWITCHES, Decision, decide
 from rlm_ci.fix.role_prompts import AnalysisNote, spoken
 from rlm_ci.resources import loader
 from rlm_ci.runs import archive
+from rlm_ci.runs.journal import spans
 from rlm_ci.system import files
 from rlm_ci.workspace.tree_diff import differing
 
@@ -109,11 +110,15 @@ class Analyses:
             return None
         folder = f"{FOLDER}/{whose.name}"
         task = AnalysisTask(folder, self._asked(role, brief), tree, tuple(paths))
-        told = self._result(whose, decision, task, requested=requested)
-        name = self._files.add(whose, decision, told)
+        title = f"analysis for the {spoken(whose.role)}"
+        words = f"iteration {whose.iteration}: {title}"
+        with spans.span("analysis", title, words=words) as step:
+            told = self._result(whose, decision, task, requested=requested)
+            name = self._files.add(whose, decision, told)
+            step.outcome = spans.DONE if told["ok"] else spans.FAILED
+            step.files["Summary"] = f"{FOLDER}/{whose.name}.md"
         if not told["ok"]:
             self._fail(whose, told)
-        self._all.on_step(f"iteration {whose.iteration}: agent")
         return AnalysisNote(name, results.as_markdown(told)) if told["ok"] else None
 
     def keyword(self, role: str) -> str:
@@ -177,7 +182,6 @@ class Analyses:
         def produce() -> Mapping[str, Any]:
             nonlocal is_fresh
             is_fresh = True
-            self._all.on_step(f"iteration {whose.iteration}: analysis for the {spoken(whose.role)}")
             self._event(whose, "rlms_start", reason=decision.reason)
             told = results.result(
                 whose, decision, self._all.options, task, Analysis(self._all, task).run(),

@@ -8,6 +8,7 @@ import string
 from rlm_ci.errors import UnavailableError
 from rlm_ci.guard import blinding, guard, inline_tests, known_hacks
 from rlm_ci.report.findings import Severity
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, first_of
 from rlm_ci.validators.outcomes import FAILED, OutcomeIndex
 from rlm_ci.values import Row
@@ -88,14 +89,16 @@ class BlindedRuns:
 
         def run(label: str, lines: Sequence[Hack]) -> _Ended:
             shown = count(len(lines), "suspicious line")
-            self._context.on_step(f"{self._place.replace('-', ' ')}: validator, without {shown}")
             edits = {
                 path: text.encode("utf-8", "surrogateescape")
                 for path, text in blinded(lines).texts.items()
             }
-            return self._run(
-                label, self._space.edited(tree, edits), first, edits, was_green=was_green
-            )
+            title = f"validator, without {shown}"
+            words = f"{self._place.replace('-', ' ')}: {title}"
+            with spans.span("validator", title, words=words):
+                return self._run(
+                    label, self._space.edited(tree, edits), first, edits, was_green=was_green
+                )
 
         allowed = self._context.options.allow
         listed = blinded()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.report.findings import Finding, Severity
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import first_of
 from rlm_ci.validators.outcomes import FAILED, OutcomeIndex
 
@@ -79,14 +80,19 @@ class PlainRun:
         return f", without {named} (too large, or not to be read)" if named else ""
 
     def _verdict(self, name: str, tree: str) -> Verdict:
-        self._context.on_step(f"iteration {self._iteration}: validator, as you run it")
         place = f"validator-{self._iteration}-{name}"
 
         def run(argv: tuple[str, ...]) -> StreamResult:
             self._ran = self._runs.in_fresh(place, argv, tree, plain=True)
             return self._ran.ended
 
-        return self._validator.judge(run, self._context.path_of("rlm", f"{place}.log"))
+        title = "validator, as you run it"
+        words = f"iteration {self._iteration}: {title}"
+        files = {"Log": f"rlm/{place}.log"}
+        with spans.span("validator", title, words=words, files=files) as step:
+            verdict = self._validator.judge(run, self._context.path_of("rlm", f"{place}.log"))
+            step.outcome = spans.DONE if verdict.passed else spans.FAILED
+        return verdict
 
     def _failed(self) -> list[TestOutcome]:
         tests = self._ran.outcomes.tests if self._ran else ()

@@ -22,6 +22,7 @@ from rlm_ci.guard import guard, inline_tests
 from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection, is_data
 from rlm_ci.report.findings import Severity
+from rlm_ci.runs.journal import spans
 from rlm_ci.system import files
 from rlm_ci.system.process import Clipped, StreamResult
 from rlm_ci.system.transcript import transcribe
@@ -34,6 +35,7 @@ from rlm_ci.workspace.tree_diff import LIMIT, differing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
 
     from rlm_ci.fix.options import FixContext
     from rlm_ci.fix.verdict.blinded_runs import LineVerdict
@@ -123,13 +125,14 @@ class ResultJudge:
     def judge(self, label: str) -> ValidationResult:
         """Run the validator on the copy; the first time, learn from it what the tests are."""
         is_first = label == "0"
-        self._context.on_step(
-            "validator, before any edit" if is_first else f"iteration {label}: validator"
-        )
+        words = "validator, before any edit" if is_first else f"iteration {label}: validator"
         self.rewritten = ()
-        verdict = self._validate(label)
+        with self._run_of("validator", words) as step:
+            verdict = self._validate(label)
+            if is_first:
+                verdict = self._learned(verdict)
+            self._tell(step, verdict)
         if is_first:
-            verdict = self._learned(verdict)
             self._runs.try_setup(self._space.settled_tree())
         self._added = self._ran.outcomes.held - self._space.entries(self._base).keys()
         return self._judged(verdict)
@@ -169,7 +172,16 @@ class ResultJudge:
 
     def confirm(self) -> ValidationResult:
         """Run the validator in a fresh tree, with what decides as it was at the start."""
-        self._context.on_step(f"iteration {self.iteration}: last verdict, in a fresh tree")
+        title = "last verdict, in a fresh tree"
+        with self._run_of(title, f"iteration {self.iteration}: {title}") as step:
+            verdict, tree = self._last_verdict()
+            self._tell(step, verdict)
+        if verdict.passed and not self._context.options.isolated:
+            self._require_read(tree)
+        return self._judged(verdict).replace(manner=self._in_fresh())
+
+    def _last_verdict(self) -> tuple[Verdict, str]:
+        """The verdict in a fresh tree, and this tree."""
         self._with_new = False
         result, tree = self._space.entries(self._space.settled_tree()), self.fresh()
         self._undone = _put_back(result, self._space.entries(tree), self.protection)
@@ -187,9 +199,16 @@ class ResultJudge:
         if self._ran.missing:
             raise self._unavailable(f"there is no {self._ran.missing[0]}")
         self.rewritten = tuple(path for path in self._ran.written if path not in self._habits)
-        if verdict.passed and not self._context.options.isolated:
-            self._require_read(tree)
-        return self._judged(verdict).replace(manner=self._in_fresh())
+        return verdict, tree
+
+    def _run_of(self, title: str, words: str) -> AbstractContextManager[spans.Span]:
+        return spans.span("validator", title, words=words)
+
+    def _tell(self, step: spans.Span, verdict: Verdict) -> None:
+        """Say in a step what the validator has said."""
+        step.outcome = spans.DONE if verdict.passed else spans.FAILED
+        step.details |= {"reason": verdict.reason, "it wrote": ", ".join(self._ran.written)}
+        step.files["Log"] = f"rlm/validator-{self.label}.log"
 
     def _lacks_new_tests(self, tree: str) -> bool:
         """Whether the last verdict fails for want of tests alone: no old one has failed, ever."""
@@ -228,10 +247,12 @@ class ResultJudge:
             planted = plant(known)
             if not planted:
                 continue
-            self._context.on_step(f"iteration {self.iteration}: does it read the copy?")
-            if not self._passes(
-                f"planted-{name}-{self.iteration}", self._space.edited(tree, planted)
-            ):
+            title = "does it read the copy?"
+            with self._run_of(title, f"iteration {self.iteration}: {title}"):
+                passes = self._passes(
+                    f"planted-{name}-{self.iteration}", self._space.edited(tree, planted)
+                )
+            if not passes:
                 return
             if runs_tests or name == "broken":
                 raise self._unread(sorted(planted))
@@ -430,12 +451,15 @@ class ResultJudge:
         tree, landed = self.fresh(), self.result(self._space.settled_tree())
         if self._probed[0] == (tree, landed):  # no turn has changed anything since
             return self._probed[1]
-        self._context.on_step(f"iteration {self.iteration}: canary, tests that must fail")
         argv, place = self._validator.command.argv, f"canary-{self.iteration}"
         probing = ChangedTestRuns(self._context, self._runs, argv, place)
-        found, self.canary, texts = probing.probe(
-            tree, landed, self._first, self._ran, self._hidden
-        )
+        words = f"iteration {self.iteration}: canary, tests that must fail"
+        with spans.span("canary", "canary: changed tests, which must fail", words=words) as step:
+            found, self.canary, texts = probing.probe(
+                tree, landed, self._first, self._ran, self._hidden
+            )
+            step.details["found"] = self.canary
+            step.outcome = spans.FAILED if found else spans.DONE
         if not any(one.severity >= Severity.HIGH for one in found):
             place = f"iteration-{self.iteration}"
             blind = BlindedRuns(self._context, self._runs, self._validator, place, probing.left)
@@ -494,8 +518,9 @@ class ResultJudge:
         tree = self._space.restored(tree, self._base, set(paths).__contains__)
         if tree == self._base and not self._passed_first:
             return False
-        self._context.on_step(f"iteration {self.iteration}: without {first_of(paths, 'file')}")
-        return self._passes(f"without-{name}-{self.iteration}", tree)
+        title = f"without {first_of(paths, 'file')}"
+        with self._run_of(title, f"iteration {self.iteration}: {title}"):
+            return self._passes(f"without-{name}-{self.iteration}", tree)
 
     def plain(self) -> tuple[Finding, ...]:
         """Whether the result holds as the user runs the validator."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import count
 
 from rlm_ci.errors import RlmCiError
 from rlm_ci.recursion.node_work import is_fatal
@@ -75,7 +77,10 @@ class BestOf:
 
         pool = ThreadPoolExecutor(self._width, thread_name_prefix="branch")
         try:
-            found = list(pool.map(score, range(1, self._width + 1)))
+            contexts = [copy_context() for _ in range(self._width)]
+            found = list(
+                pool.map(lambda context, number: context.run(score, number), contexts, count(1))
+            )
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no model
         scores = [None if isinstance(one, RlmCiError) else one for one in found]

@@ -22,6 +22,7 @@ from rlm_ci.lab.episodes.trajectory import NAME, Trajectory
 from rlm_ci.lab.frameworks import FrameworkEpisode
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.gateway import CONNECTOR
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
@@ -143,8 +144,14 @@ class Episode(LoopWatcher):
         """Carry it out. Raises what ends the whole run, but no spent budget."""
         name = (NAME,) if self._node.parent is None else ("children", f"{self._node.run_id}.jsonl")
         path = self._services.path_of("rlm", *name)
-        with Trajectory(path, self._head(), self._services.redact) as self._trajectory:
-            self._tell(event_bus.RUN_START, max_steps=self._node.max_steps)
+        node, title = self._node, "episode"
+        if node.parent is not None:
+            title = f"child {node.run_id.removeprefix(node.parent).strip('.')}"
+        with (
+            spans.span("episode", f"{title}: {node.task.task}", key=node.run_id) as step,
+            Trajectory(path, self._head(), self._services.redact) as self._trajectory,
+        ):
+            self._tell(event_bus.RUN_START, max_steps=node.max_steps)
             end = self._ended()
             told = {
                 "timestamp": self._at,
@@ -159,6 +166,15 @@ class Episode(LoopWatcher):
             }
             self._trajectory.add("final", **told)
             self._tell(event_bus.RUN_END, **told)
+            step.outcome = spans.DONE if end.completed else spans.FAILED
+            step.details |= {
+                "task": node.task.task,
+                "environment": node.environment,
+                "run": node.run_id,
+                "reward": end.reward,
+                "reason": end.reason,
+                "answer": end.answer,
+            }
         return end
 
     @property
@@ -311,6 +327,7 @@ class Episode(LoopWatcher):
         for task, child in zip(tasks, observation.details.get("children", ()), strict=False):
             if child["skipped"] and child["reward"] == CYCLE:
                 self._tell(event_bus.CYCLE_GUARD, step=action.turn, task=task)
+        spans.current().details["reward"] = round(reward, 6)
         told = {"step": action.turn, "action": self._action(action), "reward": round(reward, 6)}
         if action.origin:
             told["origin"] = action.origin

@@ -3,7 +3,8 @@
 A fact is an answer of a model or the output of a command. Its kind, its place in the run and all
 that it depends on identify it. A resume runs again and finds the facts; a replay does so without
 a model; a cache over runs looks them up without the place. ``at`` and ``ms``, when a fact was begun
-and how long it took, are for readers of the record: nothing depends on them.
+and how long it took, and ``span``, the step that it belongs to, are for readers of the record:
+nothing depends on them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
 from rlm_ci.models import Completion, SpentError
 from rlm_ci.models.record import errors
 from rlm_ci.models.record.index import COMPLETION, VERSION, FactIndex
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Closing
 
@@ -291,9 +293,8 @@ class Record(Closing):
     def _produced(self, kind: str, identity: Identity, produce: Produce) -> dict[str, Any]:
         if self._replay_only:
             raise self._missing(identity)
-        (place, key), journal = identity, self._facts.journal
-        intent = {"v": VERSION, "type": "intent", "kind": kind, "place": place, "key": key}
-
+        journal = self._facts.journal
+        intent = _head("intent", kind, identity)
         times: dict[str, int] = {}
         since = 0.0
 
@@ -336,8 +337,7 @@ class Record(Closing):
         times: Mapping[str, int] = {},
     ) -> None:
         """Write that a fact was not produced, and what it cost all the same."""
-        place, key = identity
-        record = {"v": VERSION, "type": "failed", "kind": kind, "place": place, "key": key}
+        record = _head("failed", kind, identity)
         record |= {"error": errors.to_dict(error, self._redact), **times}
         record |= {"charge": None if charge is None else charge.to_dict()}
         self._facts.journal.append(record, durable=charge is not None)
@@ -360,8 +360,7 @@ class Record(Closing):
         times: Mapping[str, int] | None = None,
     ) -> None:
         """Write a fact durably: produced now, at ``times``, or found in another run's journal."""
-        place, key = identity
-        record = {"v": VERSION, "type": "fact", "kind": kind, "place": place, "key": key}
+        record = _head("fact", kind, identity)
         record |= {"cached": times is None, "value": value, **(times or {})}
         now = time.monotonic()
         with self._lock:
@@ -505,6 +504,14 @@ def _ask(
     charge = ledger.commit(reservation, completion.usage)
     costs = {"cost": charge.cost, "uncached_cost": charge.uncached_cost}
     return completion.replace(usage=charge.usage, **costs)
+
+
+def _head(what: str, kind: str, identity: Identity) -> dict[str, Any]:
+    """The first fields of a record, with the span that it is made in."""
+    place, key = identity
+    head = {"v": VERSION, "type": what, "kind": kind, "place": place, "key": key}
+    span = spans.current_id()
+    return {**head, "span": span} if span else head
 
 
 def completion_key(provider: str, request: ModelRequest) -> str:

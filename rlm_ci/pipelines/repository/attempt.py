@@ -21,6 +21,7 @@ from rlm_ci.recursion.scheduler import BFS, ORDERS
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.manifest import PAUSED
 from rlm_ci.system import files, installation
 from rlm_ci.text.printable import count
@@ -74,8 +75,8 @@ class RepositoryAttempt(RunAttempt):
     def _solve(self) -> Report:
         work, run = self._all, self._run
         options = self._options()
-        self._step("reading the repository")
-        corpus = work.corpus(options)
+        with spans.span("phase", "reading the repository", words="reading the repository"):
+            corpus = work.corpus(options)
         if not corpus.files and options.scope.base is None:
             raise ConfigError(
                 "there are no files to read",
@@ -93,12 +94,15 @@ class RepositoryAttempt(RunAttempt):
             return done.report(work.without(part, done), level)
         folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
         has_work = plan.corpus.files or plan.prompts
-        result = self._result(options, plan, folder) if has_work else None
+        result = None
+        if has_work:
+            looked = f"looking at {count(len(plan.corpus.files), 'file')}"
+            with spans.span("phase", looked, words=looked):
+                result = self._result(options, plan, folder)
         if result is not None:
             self._goes_on = any(
                 why.partition(":")[0] in coverage.AGAIN for _, why in result.uncovered
             )
-        self._step("writing the results")
         outputs: list[tuple[str, str]] = []
 
         def write(name: str, text: str | Iterable[str]) -> str:
@@ -109,12 +113,13 @@ class RepositoryAttempt(RunAttempt):
             outputs.append((work.name, f"artifacts/{work.name}/{name}"))
             return path
 
-        report = work.conclude(RecursionResult(run, options, corpus, result, self._usage(), write))
-        run_json.index(folder, outputs)
+        done = RecursionResult(run, options, corpus, result, self._usage(), write)
+        with spans.span("phase", "writing the results", words="writing the results"):
+            report = work.conclude(done)
+            run_json.index(folder, outputs)
         return report
 
     def _result(self, options: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:
-        self._step(f"looking at {count(len(plan.corpus.files), 'file')}")
         gateway = self._gateway(options)
         executor = self._executor()
         ask = None

@@ -21,6 +21,7 @@ from rlm_ci.review.model.reproduce import ClaimTrial, Trial
 from rlm_ci.review.proofs.reproduction import FAILED, FAILS_ALIKE, PASSED, RepairOutcome
 from rlm_ci.review.proofs.stored_proofs import StoredProof
 from rlm_ci.review.results import merge
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
@@ -192,7 +193,10 @@ class _Stage:
         is_near = is_untouched and self._prover.sources.is_near_change(finding)
         if is_near or (is_untouched and finding.severity >= LEVEL):
             finding = finding.replace(suppression=None)
-        trial = first = self._tried(finding, mark, earlier)
+        with spans.span("proof", f"proof of {finding.rule}", key=f"proof-{mark}") as step:
+            trial = first = self._tried(finding, mark, earlier)
+            step.outcome = spans.PARTIAL if trial.level == ARGUED else spans.DONE
+            step.details |= {"level": trial.level, "reason": trial.reason}
         if is_untouched and not is_near and trial.level == ARGUED:
             if self._is_old(trial):
                 finding = finding.replace(suppression=UNTOUCHED)

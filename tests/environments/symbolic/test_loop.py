@@ -13,6 +13,7 @@ from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Search, Subcal
 from rlm_ci.environments.symbolic.planner.planner import AcceptedPlan, BadPlanError, PlannerReply
 from rlm_ci.errors import ConfigError, LimitError
 from rlm_ci.models.record.clock import RunClock
+from rlm_ci.runs.journal import spans
 from rlm_ci.runs.state import RunState
 from testing.planner_steps import CHUNK, read, search, step, subcall
 
@@ -126,7 +127,7 @@ class Place:
     ) -> AskEnd:
         self.planning, self.acting = Planning(plans, room), Acting(limit)
         state = RunState(str(self.path), {}, mode="symbolic", turns="symbolic_iterations")
-        return Question(
+        question = Question(
             self.planning,
             self.acting,  # type: ignore[arg-type]
             max_iterations=limits[0],
@@ -136,7 +137,9 @@ class Place:
             state=state,
             shown=lambda path: f"run/{path}",
             on_step=self._step,
-        ).run()
+        )
+        with spans.recorded(spans.SpanLog(lambda _name, _payload: None, self._step)):
+            return question.run()
 
     def _step(self, text: str) -> None:
         self.told.append(text)

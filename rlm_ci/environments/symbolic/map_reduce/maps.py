@@ -19,7 +19,8 @@ from rlm_ci.environments.symbolic.map_reduce.reduce import ReduceError
 from rlm_ci.environments.symbolic.planner.plan import Subcall
 from rlm_ci.environments.symbolic.subcall_inputs import MOST_PIECES
 from rlm_ci.environments.symbolic.subcalls import NAME as FOLDER
-from rlm_ci.text.printable import count
+from rlm_ci.runs.journal import spans
+from rlm_ci.text.printable import count, encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _LABEL = 300
 _TOKEN = 4
 #: Tokens of a plan, about.
 _PLAN = 1_024
+#: Characters of its prompt in the title of a map.
+_SHOWN = 100
 #: How often the progress of a map is told.
 _TOLD = 4
 
@@ -65,6 +68,22 @@ class MapRun:
     def run(self, iteration: int, number: int) -> MapResult:
         """Carry it out, as the map of that ``number``, from 1. Raises as ``Subcalls.ask``."""
         asked, ident = self._asked, map_id(number)
+        prompt = self._window.redact(encodable(asked.prompt))[:_SHOWN]
+        with spans.span("map", f"map {ident} to {asked.purpose}: {prompt}", key=ident) as step:
+            result = self._run(iteration, ident)
+            step.outcome = spans.DONE if result.status == SUCCEEDED else spans.FAILED
+            step.files = {"Result": result.output_path} if result.output_path else {}
+            step.details |= {
+                "status": result.status,
+                "error": result.error,
+                "expected tokens": result.forecast.get("tokens"),
+                "reduced by": asked.reduce,
+                "not asked": ", ".join(result.unasked),
+            }
+        return result
+
+    def _run(self, iteration: int, ident: str) -> MapResult:
+        asked = self._asked
         key = asked.replace(reason="").to_dict()
         forecast = self._access.fact(MAP, f"{MAP}/{iteration}/{ident}", key, self._forecast)
         result = MapResult(ident, subcall_pointer(iteration, ident), asked, forecast)

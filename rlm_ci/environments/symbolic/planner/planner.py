@@ -20,12 +20,14 @@ from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import SpentError
 from rlm_ci.models.context_length import ContextFit, is_too_long
 from rlm_ci.resources import loader
+from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Any, Final
 
     from rlm_ci.environments.symbolic.iteration import Iteration
@@ -152,6 +154,7 @@ class Planner:
         attempt = question.attempt
         self._access.write(attempt.paths["prompt"], attempt.prompt.data)
         self._access.write(attempt.paths["meta"], as_json(attempt.to_dict()))
+        spans.current().files["Prompt"] = attempt.paths["prompt"]
         try:
             return self._ask(request, place)
         except RemoteError as error:
@@ -187,6 +190,11 @@ class Planner:
         written = {"prompt": attempt.prompt.data, "output": output.encode(), "meta": meta}
         vouch(self._access.fact, attempt.place, written)
         question.add(completion, error)
+        step = spans.current()
+        step.files["Answer"] = attempt.paths["output"]
+        if error is not None:
+            step.outcome = spans.FAILED
+            step.details["error"] = error.message
         return parsed, "" if error is None else error.message
 
     def _fit_in(self) -> None:
@@ -270,6 +278,10 @@ class _PlanQuestion(Memory, Limits):
         prompt = self._compose(self.errors, self.refused)
         self.attempt = _Attempt(self._iteration, number, prompt)
         return prompt.messages
+
+    def span(self, turn: int, name: str, *, has_tools: bool) -> AbstractContextManager[object]:  # noqa: ARG002
+        again = f", attempt {turn}" if turn > 1 else ""
+        return spans.span("plan", f"plan{again}", key=f"plan-{name}")
 
     def cap(self, fit: ContextFit | None, *, is_cut_off: bool) -> int:  # noqa: ARG002
         return self._cap()
