@@ -147,7 +147,7 @@ def export(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
         files.require_inside(runs.root, folder)
         target = os.path.join(folder, f"{entry.run_id}{_ENDING}")
     files.make_folder(folder)
-    done = archive.export(entry.path, entry.run_id, target)
+    done = archive.export(entry.path, entry.run_id, target, runs.redactor.text)
     facts = {"run_id": entry.run_id, "file": target, "files": done.files}
     return {**facts, "bytes": done.size, "sha256": done.sha256}
 

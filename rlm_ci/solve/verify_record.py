@@ -64,16 +64,22 @@ _NOT_GIVEN = "it is not what the record of the run gives"
 _MADE = "rlm/"
 _TIMED = re.compile(r"rlm/(?:(?:run|snapshot)\.json|(?!trajectory\.)[a-z]+\.jsonl|before/.*)")
 _ARTIFACTS = "rlm/artifacts/"
+#: What somebody takes from a run, beside what shows the report.
+_RESULTS = ("report.json", "rlm/result.patch")
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 _FIRST = (0, 1, 0)
 
 
 class DerivedFiles(Value):
-    """The number of files that follow from the record, those that do not, and notes."""
+    """The number of files that follow from the record, those that do not, and notes.
+
+    ``vouched`` are files for which only their sums vouch, as they could not be made again.
+    """
 
     files: int = 0
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    vouched: tuple[str, ...] = ()
 
 
 def rests_on_of(folder: str) -> Mapping[str, Any] | None:
@@ -254,14 +260,14 @@ def _derive(
             raise error
         if work.report is None or (error is not None and error.code != run.exit_code):
             told = f"report.json: it cannot be made again from the record of the run: {error}"
-            return _not_made(folder, report, settings, printable(told))
+            return _not_made(folder, run, report, settings, printable(told))
         # No record has how many answers were stored ones.
         usage = work.report.usage
         usage = usage.replace(replayed=min(report.usage.replayed, usage.calls))
         found = _compared(folder, held.path, work.report.replace(usage=usage), settings)
         if found.problems and error is not None:
             told = "report.json: the error that ended the run is not made again"
-            return _not_made(folder, report, settings, told)
+            return _not_made(folder, run, report, settings, told)
         problems = found.problems
         if error is None and run.pipeline_id in ("review", "wiki"):
             clean, is_review = Redactor(settings.environ).text, run.pipeline_id == "review"
@@ -269,19 +275,23 @@ def _derive(
         return found.replace(problems=problems)
 
 
-def _not_made(folder: str, report: Report, settings: Settings, why: str) -> DerivedFiles:
-    """A problem; a note if an error ended the run, or if it is a fix whose git objects are gone.
+def _not_made(
+    folder: str, run: Manifest, report: Report, settings: Settings, why: str
+) -> DerivedFiles:
+    """A problem; a note if it is a fix whose git objects are gone.
 
     What shows the report must show it all the same.
     """
     place = os.path.join(folder, "rlm")
-    has_git, is_question, is_fix = (
+    has_git, is_question, has_trees = (
         os.path.lexists(os.path.join(place, name)) for name in ("git", "context", SNAPSHOT)
     )
-    is_export = is_fix and not has_git and not is_question
-    if is_export or any(part.error is not None for part in report.parts):
-        return _views(folder, report, settings, {}).replace(notes=(why,))
-    return DerivedFiles(problems=(why,))
+    is_fix = has_trees and not is_question and run.pipeline_id not in ("review", "wiki")
+    if has_git or not is_fix:
+        return DerivedFiles(problems=(why,))
+    note = f"{why}; its git objects are missing (rlm/git)"
+    vouched = [name for name in archive.names(folder) if name in _RESULTS]
+    return _views(folder, report, settings, {}).replace(notes=(note,), vouched=tuple(vouched))
 
 
 def damaged_journals(folder: str) -> tuple[str, ...]:

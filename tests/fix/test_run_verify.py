@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from testing.fix_stage import BUG
+from testing.folders import unpack
+from testing.killed_runs import facts, killed_after
+from testing.run_edits import forge
+from testing.tokens import TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,10 +126,68 @@ def test_without_its_objects_the_patch_tells(stage: Stage) -> None:
     checked = stage.cli("verify", run.id)
     assert (checked.code, "2 evidence pointers, all hold" in checked.stdout) == (0, True), checked
     assert "report.json: it cannot be made again from the record of the run" in checked.stdout
+    assert "its git objects are missing (rlm/git)" in checked.stdout
+    assert checked.stdout.splitlines()[-1].endswith(
+        "; NOT made again, so that a forger could have written: report.json, rlm/result.patch"
+    )
+    told = stage.cli("verify", run.id, "--format", "json").json()
+    assert told["files"]["not_made_again"] == ["report.json", "rlm/result.patch"]
     patch = run.folder / "rlm/result.patch"
     patch.write_text(patch.read_text().replace("+def", "+deff"))
     checked = stage.cli("verify", run.id)
     assert (checked.code, "does not hold" in checked.stdout) == (1, True), checked
+
+
+def exported(stage: Stage, run: Outcome, folder: Path) -> tuple[str, Path]:
+    """What an export says, and the folder into which it was unpacked."""
+    file = folder / "run.tar.gz"
+    ended = stage.cli("export", run.id, "-o", str(file))
+    assert ended.code == 0, ended
+    unpack(file, folder)
+    return ended.stdout, folder / run.id
+
+
+def test_an_export_brings_what_makes_its_report_again(
+    stage: Stage, left: Outcome, tmp_path: Path
+) -> None:
+    said, folder = exported(stage, left, tmp_path)
+    assert re.search(r", with \d+ git objects, for verify$", said.strip()), said
+    shutil.rmtree(left.folder)
+    checked = stage.cli("verify", str(folder))
+    assert (checked.code, "NOT made again" in checked.stdout) == (0, False), checked
+    assert re.search(r"; 1\d rebuilt from its record$", checked.stdout.strip()), checked
+    assert not list(folder.rglob("config")), "an export has no git configuration"
+    report = json.loads((folder / "report.json").read_text())
+    report["usage"]["calls"] = 7
+    (folder / "report.json").write_text(json.dumps(report))
+    forge(folder)
+    checked = stage.cli("verify", str(folder))
+    assert (checked.code, "✗ report.json: " in checked.stdout) == (1, True), checked
+
+
+@pytest.mark.full
+def test_an_export_gives_no_secret_away(stage: Stage, tmp_path: Path) -> None:
+    stage.repo.write("notes.txt", f"key = {TOKENS['Stripe']}\n")
+    _, run = stage.fixed("--agent", AGENT, "--validator", VALIDATOR, "--max-iterations", "1")
+    said, folder = exported(stage, run, tmp_path)
+    assert "without its git objects (one has what looks like a secret)" in said
+    assert not (folder / "rlm/git").exists()
+    shutil.rmtree(run.folder)
+    checked = stage.cli("verify", str(folder))
+    assert (checked.code, "NOT made again" in checked.stdout) == (0, True), checked
+
+
+@pytest.mark.full
+def test_a_record_that_breaks_off_is_no_excuse_for_a_report(stage: Stage, left: Outcome) -> None:
+    """Whatever the report says of an error."""
+    report = left.report
+    report["parts"][0] |= {"verdict": "not_run", "summary": "the model service failed (500)"}
+    report["findings"], report["verdict"] = [], "not_run"
+    (left.folder / "report.json").write_text(json.dumps(report))
+    killed_after(left.folder, len(facts(left.folder)) - 2, left.folder)
+    forge(left.folder)
+    checked = stage.cli("verify", left.id)
+    assert (checked.code, "✗ report.json: " in checked.stdout) == (1, True), checked
 
 
 @pytest.mark.full

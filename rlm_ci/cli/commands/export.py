@@ -19,7 +19,10 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rlm_ci.config.arguments import Arguments
+    from rlm_ci.runs.archive import ExportedRun
 
 SUMMARY = "write a run to one tar.gz, with the SHA-256 of each file"
 USAGE = "RUN [-o FILE] [--log FILE] [OPTION...]"
@@ -43,14 +46,15 @@ def run(arguments: Arguments) -> int:
         return _log(runs, entry.run_id, settings)
     target = settings.output or f"{entry.run_id}.tar.gz"
     if target == STDOUT:
-        return _to_stdout(entry.path, entry.run_id, settings)
-    done = archive.export(entry.path, entry.run_id, target)
+        return _to_stdout(entry.path, entry.run_id, settings, runs.redactor.text)
+    done = archive.export(entry.path, entry.run_id, target, runs.redactor.text)
     if settings.format == "json":
         facts = {"file": target, "run_id": entry.run_id, "files": done.files, "bytes": done.size}
-        write(neutralise.record(facts | {"sha256": done.sha256}))
+        facts |= {"sha256": done.sha256, "git_objects": done.objects}
+        write(neutralise.record(facts | ({"notes": [done.note]} if done.lacking else {})))
     elif not settings.quiet:
         write(f"sha256 {done.sha256}\n")
-        write(f"{printable(target)}: {count(done.files, 'file')}, {count(done.size, 'byte')}\n")
+        write(f"{printable(target)}: {_summary(done)}\n")
     return errors.OK
 
 
@@ -64,7 +68,7 @@ def _log(runs: StoredRuns, run_id: str, settings: Settings) -> int:
     return errors.OK
 
 
-def _to_stdout(folder: str, run_id: str, settings: Settings) -> int:
+def _to_stdout(folder: str, run_id: str, settings: Settings, clean: Callable[[str], str]) -> int:
     """Write the archive to standard output, and a summary to standard error."""
     if sys.stdout is None or sys.stdout.isatty() or settings.format == "json":
         reason = "it gets the result as JSON" if settings.format == "json" else "it is a terminal"
@@ -74,10 +78,15 @@ def _to_stdout(folder: str, run_id: str, settings: Settings) -> int:
             hint="name a file, or a pipe",
         )
     try:
-        done = archive.write(sys.stdout.buffer, folder, run_id)
+        done = archive.write(sys.stdout.buffer, folder, run_id, clean)
         sys.stdout.buffer.flush()
     except OSError as error:
         raise files.storage_error(error, "standard output") from None
     if not settings.quiet:
-        say(f"{count(done.files, 'file')}, {count(done.size, 'byte')}, sha256 {done.sha256}")
+        say(f"{_summary(done)}, sha256 {done.sha256}")
     return errors.OK
+
+
+def _summary(done: ExportedRun) -> str:
+    more = f", {done.note}" if done.note else ""
+    return f"{count(done.files, 'file')}, {count(done.size, 'byte')}{more}"

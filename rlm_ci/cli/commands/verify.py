@@ -154,23 +154,34 @@ def _proofs(
 
 
 class _RunCheck(Value):
-    """The files of a run: ``checked`` are compared with its list, ``derived`` made again."""
+    """The files of a run: ``checked`` are compared with its list, ``derived`` made again.
+
+    Only their sums vouch for those ``vouched``.
+    """
 
     checked: int
     derived: int
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    vouched: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, Any]:
-        return {"checked": self.checked, "derived": self.derived, "problems": list(self.problems)}
+        lacking = {"not_made_again": list(self.vouched)} if self.vouched else {}
+        known = {"checked": self.checked, "derived": self.derived, **lacking}
+        return {**known, "problems": list(self.problems)}
 
     @property
     def summary(self) -> str:
         flaws = len(self.problems)
         outcome = "all unchanged" if not flaws else f"{count(flaws, 'flaw')} in them"
         text = f"files of the run: {self.checked:,}, {outcome}"
-        return f"{text}; {self.derived:,} rebuilt from its record" if self.derived else text
+        text += f"; {self.derived:,} rebuilt from its record" if self.derived else ""
+        if not self.vouched:
+            return text
+        return f"{text}; NOT made again, so that a forger could have written: " + ", ".join(
+            self.vouched
+        )
 
     @classmethod
     def of(
@@ -187,7 +198,7 @@ class _RunCheck(Value):
             text = "the run has not ended: its files are not checked yet"
             return cls(0, 0, verify_record.damaged_journals(folder), (text,))
         sums = checksums.check(folder, run)
-        checked, derived = sums.files, 0
+        checked, derived, vouched = sums.files, 0, list[str]()
         problems, notes = [*sums.problems], list[str]()
         if sums.ending and "rests_on" not in sums.ending:
             text = "it does not have the settings of the run, so nothing is rebuilt"
@@ -204,6 +215,7 @@ class _RunCheck(Value):
             problems += made_again.problems
             notes += made_again.notes
             derived = made_again.files
+            vouched += made_again.vouched
         for child in checksums.children(folder):
             path = os.path.join(folder, child, "report.json")
             child_report = read_report(path) if os.path.lexists(path) else None
@@ -213,7 +225,9 @@ class _RunCheck(Value):
             notes += [f"{child}/{note}" for note in child_check.notes]
             checked += child_check.checked
             derived += child_check.derived
-        return cls(checked, derived, tuple(dict.fromkeys(problems)), tuple(notes))
+            vouched += [f"{child}/{name}" for name in child_check.vouched]
+        problems = list(dict.fromkeys(problems))
+        return cls(checked, derived, tuple(problems), tuple(notes), tuple(vouched))
 
 
 def _differences(report: Report | None, child: Report | None) -> list[str]:
