@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from functools import partial
 
 from rlm_ci import sandbox
 from rlm_ci.errors import LimitError
@@ -88,15 +88,8 @@ class HookValidator:
         command, why = choose_validator.first_able(self._commands, commands, self._redact)
         if command is None:
             raise choose_validator.none_can_run(why, "agent_hooks.validator")
-        root = copy.path if copy else commands.root
-        validator = Validator(
-            command,
-            root=commands.place,
-            exists=lambda path: os.path.isfile(os.path.join(root, path)),
-            redact=self._redact,
-            find=lambda program: commands.find(program, copy),
-            mark="",
-        )
+        exists, find = partial(commands.exists, copy=copy), partial(commands.find, copy=copy)
+        validator = Validator.over(commands, command, self._redact, exists=exists, find=find)
 
         output = Transcript(())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 from rlm_ci.agents import agent as agents
@@ -52,15 +51,10 @@ def validator_of(
     """The validator of the run, if any. ``find`` tells where the sandbox finds a program."""
     if options.validator is None:
         return None
-    return Validator(
-        Command.parse(options.validator),
-        root=commands.place,
-        exists=lambda path: os.path.isfile(os.path.join(commands.root, path)),
-        redact=redact,
-        find=find,
-        mark=options.mark,
-        trust_exit_code=options.trust_exit_code,
-        text=commands.text,
+    command = Command.parse(options.validator)
+    by_code = options.trust_exit_code
+    return Validator.over(
+        commands, command, redact, find=find, mark=options.mark, trust_exit_code=by_code
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from rlm_ci.fix import choose_validator
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import files
@@ -58,15 +56,7 @@ def try_out(
                 raise choose_validator.none_can_run(why, selection.reason)
             command = able
         note = choose_validator.require_no_watch(command.text, commands, selection.reason)
-        validator = Validator(
-            command,
-            root=commands.place,
-            exists=lambda path: os.path.isfile(os.path.join(commands.root, path)),
-            redact=redact,
-            find=commands.find,
-            mark="",
-            text=commands.text,
-        )
+        validator = Validator.over(commands, command, redact)
         validator.require()
         tell(f"starting the validator, for at most {_SECONDS:.0f} s: {command.text}")
         ended = commands.run(Launch(command.argv, _SECONDS))

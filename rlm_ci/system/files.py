@@ -293,6 +293,16 @@ def scratch(prefix: str, parent: str | None = None) -> Iterator[str]:
             os.close(descriptor)
 
 
+@contextmanager
+def scratch_folders(*names: str) -> Iterator[tuple[str, ...]]:
+    """Empty folders of these names side by side, by their real paths; removed as ``scratch`` is."""
+    with scratch("rlm-ci-") as top:
+        paths = tuple(os.path.join(os.path.realpath(top), name) for name in names)
+        for path in paths:
+            os.mkdir(path, 0o700)
+        yield paths
+
+
 def _held_folder(prefix: str, folder: str) -> tuple[str, int | None]:
     """A new temporary folder, and the descriptor that holds its lock, if there are locks here."""
     from tempfile import mkdtemp

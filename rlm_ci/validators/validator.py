@@ -19,12 +19,27 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Self
+    from typing import Any, Protocol, Self
 
     from rlm_ci.report.findings import Finding
     from rlm_ci.system.command_line import Command
     from rlm_ci.system.process import StreamResult
     from rlm_ci.validators.parsers import TestTally
+
+    class ValidatedTree(Protocol):
+        """The files that a validator runs on: seen at ``place``, by relative paths."""
+
+        place: str
+
+        def exists(self, path: str) -> bool:
+            """Whether it is a file."""
+
+        def text(self, path: str) -> str:
+            """What is in it, "" if it cannot be read."""
+
+        def find(self, program: str) -> str | None:
+            """Where the sandbox finds a program."""
+
 
 _HINT = (
     'install it where the sandbox can see it, or pass --validator "<another command>"'
@@ -84,6 +99,14 @@ class Validator(Value):
     mark: str
     trust_exit_code: bool = False
     text: Callable[[str], str] = staticmethod(lambda _path: "")
+
+    @classmethod
+    def over(
+        cls, tree: ValidatedTree, command: Command, redact: Callable[[str], str], **more: Any
+    ) -> Self:
+        """One that judges a ``tree``; ``more`` are further fields, or others."""
+        fields = {"exists": tree.exists, "find": tree.find, "text": tree.text, "mark": ""}
+        return cls(command, root=tree.place, redact=redact, **{**fields, **more})
 
     def require(self) -> None:
         """Raise UnavailableError, exit 4, if a program of the command cannot be started."""

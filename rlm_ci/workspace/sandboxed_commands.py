@@ -164,6 +164,10 @@ class SandboxedCommands:
     def tree(self) -> str:
         return self.workspace.tree()
 
+    def exists(self, path: str, copy: Checkout | None = None) -> bool:
+        """Whether it is a file of the copy, or of another one."""
+        return os.path.isfile(os.path.join(copy.path if copy else self.root, path))
+
     def text(self, path: str) -> str:
         """The text of a small file of the copy; "" if it cannot be read."""
         try:

@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -394,6 +395,21 @@ def test_folders_are_made_with_their_parents(tmp_path: Path) -> None:
 
 
 @posix
+def test_folders_side_by_side_have_real_paths_and_go_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    os.symlink("real", tmp_path / "link")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
+    with files.scratch_folders("tree", "out") as (tree, out):
+        top = os.path.dirname(tree)
+        assert top == os.path.dirname(out) == os.path.realpath(top)
+        assert os.path.dirname(top) == str(tmp_path / "real")
+        assert sorted(os.listdir(top)) == ["out", "tree"]
+        assert {os.stat(path).st_mode & 0o777 for path in (tree, out)} == {0o700}
+    assert os.listdir(tmp_path / "real") == []
+
+
 def test_scratch_folders_of_killed_processes_go_and_those_of_live_ones_stay(tmp_path: Path) -> None:
     """By the kernel's locks: no process is asked for, as it may be one of another container."""
     source = (

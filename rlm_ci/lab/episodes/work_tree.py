@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from contextlib import contextmanager
@@ -116,14 +115,9 @@ class WorkTree:
         options = self._context.options
         if options.validator is None:
             return None
-        return Validator(
-            Command.parse(options.validator),
-            root=commands.place,
-            exists=lambda path: os.path.isfile(os.path.join(commands.root, path)),
-            redact=self._context.redactor.text,
-            find=(lambda program: program) if self._context.replay else commands.find,
-            mark=options.mark,
-        )
+        command, redact = Command.parse(options.validator), self._context.redactor.text
+        find = (lambda program: program) if self._context.replay else commands.find
+        return Validator.over(commands, command, redact, find=find, mark=options.mark)
 
     def conclude(self, *, apply: bool) -> dict[str, Any]:
         """Write the patch, and ``apply`` the changes to the user's work tree, once.

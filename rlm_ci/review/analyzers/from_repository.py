@@ -217,11 +217,7 @@ def _look(  # noqa: PLR0917 - where, and what of it
 ) -> _TreeResults:
     """Run a tool over a tree, with the settings that count; ``left_out`` are as in the base."""
     try:
-        with files.scratch("rlm-ci-") as made:
-            top = os.path.realpath(made)
-            folder, out = os.path.join(top, "tree"), os.path.join(top, "out")
-            os.mkdir(folder, 0o700)
-            os.mkdir(out, 0o700)
+        with files.scratch_folders("tree", "out") as (folder, out):
             checkouts.lay(tree, place.policy, folder, left_out, place.base)
             printout = _printout(tool, program, place, tree, _TreePlace(folder, out, seconds))
     except (AnalyzerError, SarifError) as error:

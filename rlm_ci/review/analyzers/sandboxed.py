@@ -93,10 +93,7 @@ def run_ruff(
     argv: tuple[str, ...], name: str, *, seconds: float, folder: str = "", stdin: bytes = b""
 ) -> ProgramOutput:
     """Run our own ruff in an empty folder; it sees ``folder`` too. Raises AnalyzerError."""
-    with files.scratch("rlm-ci-") as made:
-        empty, out = (os.path.join(os.path.realpath(made), part) for part in ("empty", "out"))
-        os.mkdir(empty, 0o700)
-        os.mkdir(out, 0o700)
+    with files.scratch_folders("empty", "out") as (empty, out):
         # Else ruff would look for settings in the folders above, and in the user's.
         with open(os.path.join(empty, "ruff.toml"), "xb"):
             pass

@@ -73,15 +73,10 @@ class ScratchFolder:
         self.held: tuple[ScratchFile, ...] = ()
 
     def __enter__(self) -> Self:
-        self._scratch = files.scratch("rlm-ci-")
-        self._top = os.path.realpath(self._scratch.__enter__())
-        self.root = os.path.join(self._top, "files")
-        self.empty = os.path.join(self._top, "empty")
-        self.out = os.path.join(self._top, "out")
+        self._scratch = files.scratch_folders("files", "empty", "out")
+        self.root, self.empty, self.out = self._scratch.__enter__()
         self.printout = os.path.join(self.out, "out.sarif")
         try:
-            for folder in (self.root, self.empty, self.out):
-                os.mkdir(folder, 0o700)
             self.held = tuple(self._write())
         except BaseException:
             self.__exit__()
@@ -129,7 +124,7 @@ class ScratchFolder:
         *folders, last = named(name, number, real=self._real_names).split("/")
         yield os.path.join(self.root, *folders, last)
         # No file of a change can take a name that nobody knows.
-        other = f"{os.path.basename(self._top)}-{_odd(number, name)}"
+        other = f"{os.path.basename(os.path.dirname(self.root))}-{_odd(number, name)}"
         for end in range(len(folders), -1, -1):
             yield os.path.join(self.root, *folders[:end], other)
 

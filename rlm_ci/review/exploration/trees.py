@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from threading import Lock
 
@@ -35,9 +34,7 @@ class ReviewTrees(Closing):
         """The folder of a side. Raises StorageError, ConfigError."""
         with self._lock:
             if side not in self._roots:
-                scratch = self._held.enter_context(files.scratch("rlm-ci-"))
-                folder = os.path.join(os.path.realpath(scratch), side)
-                os.mkdir(folder, 0o700)
+                (folder,) = self._held.enter_context(files.scratch_folders(side))
                 lay(folder, Tree.at(self._repository, self._commits[side]))
                 self._roots[side] = folder
             return self._roots[side]

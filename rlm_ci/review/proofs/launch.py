@@ -58,11 +58,10 @@ class Launcher:
         if not python:
             return record(ends.NOT_RUN, "there is no Python")
         token = secrets.token_hex(16)
-        with files.scratch("rlm-ci-") as made, _Written(folder) as written:
-            top = os.path.realpath(made)
-            own, out = os.path.join(top, "own"), os.path.join(top, "out")
-            os.mkdir(own, 0o700)
-            os.mkdir(out, 0o700)
+        with (
+            files.scratch_folders("own", "out") as (own, out),
+            _Written(folder) as written,
+        ):
             control = _Control(one.kind)
             order = {
                 "kind": one.kind, "root": trees.root, "paths": trees.python_paths(side),
