@@ -279,7 +279,7 @@ class TurnLoop:
         self._complete = complete
         self._takes_words = takes_words
         self._watcher = watcher or LoopWatcher()
-        self._actions = Actions(environment, self._watcher)
+        self.actions = Actions(environment, self._watcher)
         self._model = model
         self._limits = bounds if isinstance(bounds, Limits) else Limits(bounds)
         self._bounds = self._limits.bounds
@@ -292,16 +292,6 @@ class TurnLoop:
         self._first: Completion | None = None
         #: Answers so far.
         self.turn = 0
-
-    @property
-    def tools(self) -> tuple[dict[str, Any], ...]:
-        """The tools as OpenAI describes functions."""
-        return self._actions.tools
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the tools."""
-        return self._actions.names
 
     def takes_tools(self, fact: Fact, at: str, memory: Memory, place: str) -> bool:
         """Whether the endpoint takes tools: asked with the first request, whose answer is kept.
@@ -330,7 +320,7 @@ class TurnLoop:
 
     def _span(self, place: str, turn: int) -> AbstractContextManager[object]:
         name = self._place_of(place, turn).rpartition("/")[2]
-        return self._limits.span(turn, name, has_tools=bool(self.tools))
+        return self._limits.span(turn, name, has_tools=bool(self.actions.tools))
 
     # ── one turn; a framework that has its own loop takes these ──
 
@@ -360,16 +350,8 @@ class TurnLoop:
     def calls(self, completion: Completion, turn: int) -> list[ToolCall]:
         """The calls of an answer, as its format has them."""
         if self._answers.native:
-            return tool_calls.of_completion(completion, turn, self._actions.schemas)
+            return tool_calls.of_completion(completion, turn, self.actions.schemas)
         return self._answers.calls(completion, turn)
-
-    def checked(self, call: ToolCall) -> tuple[dict[str, Any] | None, str]:
-        """See ``Actions.checked``."""
-        return self._actions.checked(call)
-
-    def carry_out(self, call: ToolCall, completion: Completion) -> tuple[Observation, bool]:
-        """See ``Actions.carry_out``; in the turn of the last answer."""
-        return self._actions.carry_out(call, self.turn, completion)
 
     def clip(self, text: str) -> str:
         """A result, without its middle where it takes too much of what the model reads."""
@@ -386,7 +368,7 @@ class TurnLoop:
     # ──
 
     def _tools(self) -> tuple[dict[str, Any], ...]:
-        return self._actions.tools if self._answers.native else ()
+        return self.actions.tools if self._answers.native else ()
 
     def _request(self, memory: Memory, place: str, tools: tuple[dict[str, Any], ...]) -> Completion:
         def compose() -> ModelRequest:
@@ -417,7 +399,7 @@ class TurnLoop:
         """The end by an answer without a call; None where the model is asked for what it lacks."""
         if self._takes_words and self._is_plain(completion):
             return LoopEnd(completion.text, "", self.turn)
-        value, wrong = self._answers.result(completion, self._actions.names)
+        value, wrong = self._answers.result(completion, self.actions.names)
         if value is not None:
             return LoopEnd(completion.text, "", self.turn, value=value)
         if self._bounds.repairs is not None:
@@ -447,9 +429,9 @@ class TurnLoop:
             elif call.if_all_well and not all_well:
                 text = "Not carried out: what came before it failed."
             elif text := self._limits.refusal(call):
-                understood = understood or self.checked(call)[0] is not None
+                understood = understood or self.actions.checked(call)[0] is not None
             else:
-                observation, is_sound = self.carry_out(call, completion)
+                observation, is_sound = self.actions.carry_out(call, self.turn, completion)
                 understood = understood or is_sound
                 wrong = wrong or ("" if is_sound else observation.text)
                 all_well = all_well and not observation.failed

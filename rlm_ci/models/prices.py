@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from rlm_ci.errors import RlmCiError
+
 #: With the day on which it was compared with its source.
 TABLE = Path(__file__).with_name("price_table.json")
 
@@ -90,6 +92,15 @@ def unknown(model: str) -> ConfigError:
         hint=f'give [models.prices."{model}"] its input_per_million and output_per_million in USD, '
         "or limit --max-tokens or --max-calls instead",
     )
+
+
+def ends_run(error: RlmCiError, model: str, usual: str) -> bool:
+    """Whether the error of a call to ``model`` is one of the run's configuration.
+
+    It is not where a budget of money refuses a model that somebody else than the run has named.
+    """
+    is_other = model != usual and str(error) == str(unknown(model))
+    return isinstance(error, ConfigError) and not is_other
 
 
 def _override(name: str, figures: Mapping[str, object]) -> Price:

@@ -11,7 +11,7 @@ from rlm_ci.environments.conversation import Conversation
 from rlm_ci.environments.repl.environment import ReplEnvironment
 from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
 from rlm_ci.environments.repl.host.options import CHILD_TURNS, ERRORS
-from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest
+from rlm_ci.environments.symbolic.artifacts import FILES, answer_meta, as_json, digest
 from rlm_ci.environments.symbolic.planner.file_map import FileMap
 from rlm_ci.environments.symbolic.planner.progress_notes import quote
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
@@ -192,9 +192,7 @@ class _Turns:
         meta: dict[str, Any] = {
             "version": VERSION,
             "prompt_bytes": request.prompt_bytes(),
-            "model": completion.model,
-            "finish_reason": completion.finish_reason,
-            "usage": completion.usage and completion.usage.to_dict(),
+            **answer_meta(completion),
             "prompt": digest(new),
             "output": digest(output),
         }

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from rlm_ci.models import Completion
     from rlm_ci.runs import Fact
 
 #: The kind of the fact that holds the digests.
@@ -24,6 +25,15 @@ def vouch(fact: Fact, place: str, written: Mapping[str, bytes]) -> None:
     """Record the digests of the files of the question at ``place``, by name."""
     digests = {name: digest(data) for name, data in written.items()}
     fact(ARTIFACTS, place, digests, lambda: digests)
+
+
+def answer_meta(completion: Completion | None) -> dict[str, Any]:
+    """What a meta.json has of an answer; None for none."""
+    return {
+        "model": completion and completion.model,
+        "finish_reason": completion and completion.finish_reason,
+        "usage": completion and completion.usage and completion.usage.to_dict(),
+    }
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ import json
 from functools import lru_cache, partial
 
 from rlm_ci.environments.symbolic import iteration as ask_iteration
-from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest, vouch
+from rlm_ci.environments.symbolic.artifacts import FILES, answer_meta, as_json, digest, vouch
 from rlm_ci.environments.symbolic.iteration import SubcallResult
 from rlm_ci.environments.symbolic.planner.progress_notes import quote
 from rlm_ci.environments.symbolic.subcall_inputs import SubcallInput, gather, mark_of
@@ -60,11 +60,8 @@ class SubcallReply(Value):
         return self.completion is not None and self.completion.finish_reason == "length"
 
     def to_dict(self) -> dict[str, Any]:
-        answered = self.completion
         return {
-            "model": answered and answered.model,
-            "finish_reason": answered and answered.finish_reason,
-            "usage": answered and answered.usage and answered.usage.to_dict(),
+            **answer_meta(self.completion),
             "error": self.error,
             "prompt": digest(self.prompt.encode()),
             "output": digest(self.output.encode()),
@@ -239,7 +236,7 @@ class Subcalls:
             try:
                 fresh.append(complete(request, place))
             except (RemoteError, ConfigError) as error:
-                if isinstance(error, ConfigError) and not self._is_unpriced(error, call.model):
+                if prices.ends_run(error, call.model, self._access.model):
                     raise
                 return {"error": errors.to_dict(error, self._window.redact)}
             return {"error": None}
@@ -248,10 +245,6 @@ class Subcalls:
         if kept["error"] is not None:
             return SubcallReply(prompt, error=errors.from_dict(kept["error"]).what[:_ERROR])
         return SubcallReply(prompt, fresh[0] if fresh else complete(request, place))
-
-    def _is_unpriced(self, error: ConfigError, model: str) -> bool:
-        """Whether a budget in money refused a model that only the plan names."""
-        return model != self._access.model and str(error) == str(prices.unknown(model))
 
     def _result(self, call: RunningSubcall, asked: Sequence[SubcallReply]) -> SubcallResult:
         last = asked[-1]

@@ -289,7 +289,7 @@ class Episode(LoopWatcher):
             if self._setup.translate is not None:
                 calls = list(map(self._setup.translate, calls))
             for call in calls:
-                arguments, _ = self._loop.checked(call)
+                arguments, _ = self._loop.actions.checked(call)
                 if done:
                     break
                 if arguments is None:

@@ -77,7 +77,7 @@ class FrameworkEpisode:
     @property
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The tools as OpenAI describes functions."""
-        return self._loop.tools
+        return self._loop.actions.tools
 
     @property
     def turns(self) -> int:
@@ -100,7 +100,7 @@ class FrameworkEpisode:
             calls = self._loop.calls(completion, self.turns)
             if calls:
                 return completion.replace(text="", tool_calls=tuple(map(_native, calls)))
-            _, wrong = self._textual.result(completion, self._loop.names)
+            _, wrong = self._textual.result(completion, self._loop.actions.names)
             self._count(wrong, is_sound=False)
             told = [*told, _said("assistant", completion.text), _said("user", wrong)]
 
@@ -137,7 +137,7 @@ class FrameworkEpisode:
         written = json.dumps(arguments, default=str)
         call = ToolCall(ident or "call", name, written, origin=self._origin)
         try:
-            observation, is_sound = self._loop.carry_out(call, self._answered)
+            observation, is_sound = self._loop.actions.carry_out(call, self.turns, self._answered)
         except BaseException as error:  # noqa: BLE001 - as above
             self._fail(error)
         if observation.final:
@@ -147,7 +147,7 @@ class FrameworkEpisode:
 
     def answer(self, text: str) -> NoReturn:
         """End with an answer, as the framework does it."""
-        if "final" in self._loop.names:
+        if "final" in self._loop.actions.names:
             told = self.call("final", {"final_response": text})
             self.give_up(f"the answer was not taken: {told}")
         self._leave(LoopEnd(text.strip(), "", self.turns))

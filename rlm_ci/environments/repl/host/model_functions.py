@@ -16,7 +16,7 @@ from hashlib import sha256
 
 from rlm_ci.environments.delegation import ChildResult, ChildTask
 from rlm_ci.environments.repl.host.query_log import QueryLog
-from rlm_ci.environments.symbolic.artifacts import digest
+from rlm_ci.environments.symbolic.artifacts import answer_meta, digest
 from rlm_ci.environments.symbolic.iteration import NOT_ALLOWED
 from rlm_ci.errors import ConfigError, LimitError, RemoteError, RlmCiError
 from rlm_ci.models import ModelRequest, prices
@@ -171,7 +171,7 @@ class ModelFunctions:
         try:
             completion = services.complete(request, question.place)
         except (RemoteError, ConfigError) as error:
-            if isinstance(error, ConfigError) and not self._is_unpriced(error, question.model):
+            if prices.ends_run(error, question.model, self._options.model):
                 raise
             reply = QueryReply(error=services.redact(printable(str(error)))[:_ERROR])
         else:
@@ -180,10 +180,6 @@ class ModelFunctions:
             reply = QueryReply(completion.text, error_text, completion)
         self._keep(question, reply)
         return reply
-
-    def _is_unpriced(self, error: ConfigError, model: str) -> bool:
-        """Whether a budget in money refused a model that only the code names."""
-        return model != self._options.model and str(error) == str(prices.unknown(model))
 
     # ── children ──
 
@@ -253,9 +249,7 @@ class ModelFunctions:
             "status": "succeeded" if reply.error is None else "failed",
             "error": reply.error,
             "asked": question.model,
-            "model": completion and completion.model,
-            "finish_reason": completion and completion.finish_reason,
-            "usage": completion and completion.usage and completion.usage.to_dict(),
+            **answer_meta(completion),
             "prompt": question.prompt,
             "output": encodable(reply.text),
         }

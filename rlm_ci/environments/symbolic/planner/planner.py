@@ -12,7 +12,7 @@ from functools import partial
 
 from rlm_ci.environments.answer_formats import ValueAnswer
 from rlm_ci.environments.conversation import Memory
-from rlm_ci.environments.symbolic.artifacts import FILES, as_json, digest, vouch
+from rlm_ci.environments.symbolic.artifacts import FILES, answer_meta, as_json, digest, vouch
 from rlm_ci.environments.symbolic.planner.plan import PARSE_ERROR, SCHEMA, PlanError, PlanReader
 from rlm_ci.environments.symbolic.planner.prompt import PromptWriter
 from rlm_ci.environments.turn_loop import Limits, NoTools, TurnLimits, TurnLoop
@@ -178,10 +178,8 @@ class Planner:
         except PlanError as problem:
             error = self._for_planner(problem, completion)
         answer = {
-            "model": completion.model,
+            **answer_meta(completion),
             "structured": self._takes_schema,
-            "finish_reason": completion.finish_reason,
-            "usage": completion.usage and completion.usage.to_dict(),
             "output": digest(output.encode()),
             "error": error and {"kind": error.kind, "message": error.message},
         }
