@@ -31,12 +31,16 @@ ALIKE, _ALIKE_NAMED = 0.6, 0.25
 TAKEN, TAKEN_LISTED = 0.75, 0.5
 #: Parts of a name that is long enough to be known again in a longer one.
 _LONG_NAME = 3
+#: What chooses a part of something, as ``first.1`` or ``rows[2]``.
+_INDEX = re.compile(r"(?<=[A-Za-z_)\]])\.\d+|\[\d+\]")
 #: Words of its set-up that a test must have gained to be another one: in parts, and at least.
 _REWRITTEN, _SOME = 0.25, 6
 #: Likeness of two tests of which the new one stands in for the other, with and without a name.
 _NAMED_ALIKE, _UNNAMED_ALIKE = 0.25, 0.45
 #: Parts of the name of a test that another one must have to be about the same.
 _MOST_NAMES = 0.6
+#: Letters of a name that says what a claim is about.
+_NAME = 3
 #: Letters of a part of a name that tells one test from others.
 _LONG_PART = 6
 #: A constant of another package, as ``http.StatusOK``.
@@ -180,6 +184,18 @@ def is_another(old: Case, new: Case, lost: Lines, gained: Sequence[str]) -> bool
         has_other_setup(old, new, lost)
         or went_with_calls(old, new, lost)
         or claims_more(old, new, lost, gained)
+        or all(_is_in_wider(claim, gained) for _, claim in lost)
+    )
+
+
+def _is_in_wider(claim: str, gained: Iterable[str]) -> bool:
+    """Whether a new equality has the values of a claim, and something that it names."""
+    words = telling(words_of(_INDEX.sub("", claim)))
+    values = frozenset(filter(is_literal, words))
+    names = frozenset(word for word in words - values if len(word) >= _NAME)
+    return bool(values) and any(
+        strength(text) >= EXACT and values <= others and not names.isdisjoint(others)
+        for text, others in ((text, words_of(text).keys()) for text in gained)
     )
 
 

@@ -180,6 +180,24 @@ def test_cases_that_new_text_has() -> None:
     assert [one.doubt for one in changed(None, before, after + STONES)] == [""]
 
 
+@pytest.mark.parametrize(
+    ("after", "signs"),
+    [
+        ("    assert_eq!(first, (&0, &81));\n", [REWRITTEN]),  # both of them at once
+        ("    assert_eq!(first, (&0, &80));\n", [""]),  # without one of the values
+        ("    assert_eq!(rows[1], (&0, &81));\n", [""]),  # of something else
+    ],
+)
+def test_an_equality_that_has_the_values_of_those_that_are_gone(
+    after: str, signs: list[str]
+) -> None:
+    head = "#[test]\nfn parts() {\n    let (first, rest) = cut();\n"
+    kept = "    assert_eq!(rest.len(), 9);\n}\n"
+    both = "    assert_eq!(*first.0, 0);\n    assert_eq!(*first.1, 81);\n"
+    found = changed(None, f"{head}{both}{kept}", f"{head}{after}{kept}", "tests/parts.rs")
+    assert [one.doubt for one in found] == signs
+
+
 def test_a_test_that_claims_twice_as_much() -> None:
     """A value that is no longer expected, where no code changed."""
     before = "def test_hour():\n    assert format_of('hour', 0) == 'egy'\n"
