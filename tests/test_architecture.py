@@ -329,6 +329,12 @@ def test_settings_end_where_options_are_made() -> None:
     }
     verbs = {f"rlm_ci.{verb}.run" for verb in ("fix", "ask", "review", "wiki", "lab")}
     assert below <= {*verbs, "rlm_ci.lab.runner", "rlm_ci.lab.bench.run"}
+    of_pull_requests = {
+        name_of(path).rpartition(".")[2]
+        for path in (PACKAGE / "pull_request").glob("*.py")
+        if any(name == "rlm_ci.config.settings" for name in imports(path))
+    }
+    assert of_pull_requests == {"comment_commands", "conversation", "extra_parts", "question"}
 
 
 def test_only_the_commands_know_the_lab() -> None:

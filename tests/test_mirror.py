@@ -42,7 +42,6 @@ SHOWN_BY = {
     "git/remote_clone": "cli/commands/test_wiki.py",
     "github/fetch": "pull_request/test_comment_commands.py",
     "github/proposal": "archive/test_pull_request.py",
-    "github/session": "cli/commands/test_publish.py",
     "guard/inline_tests": "guard/test_guard_cases.py",
     "judge/judge": "cli/commands/test_check.py",
     "judge/options": "cli/commands/test_check.py",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.config.settings import Settings
+    from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.github.session import Access
     from rlm_ci.models.gateway import ModelOptions
     from rlm_ci.models.providers import Endpoint
@@ -42,6 +43,36 @@ def access_of(settings: Settings) -> Access:
     told = settings.github
     urls = {"api_url": told.api_url, "server_url": told.server_url}
     return Access(told.token, **{name: url for name, url in urls.items() if url})
+
+
+def posting_of(settings: Settings) -> PostingOptions:
+    """What is posted on a pull request. Raises ConfigError for the invalid name of a run."""
+    from rlm_ci.github.posting.outcome import PostingOptions
+    from rlm_ci.github.posting.placement import CommentLimits
+    from rlm_ci.judge.run_name import run_name
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.report.findings import Severity
+
+    publish, github, sources = settings.publish, settings.github, settings.sources
+    in_actions = bool(github.actions)
+    return PostingOptions(
+        comment=publish.comment,
+        check_run=publish.check_run,
+        unfinished=publish.unfinished,
+        caps=CommentLimits(publish.max_comments, publish.max_per_file, publish.max_on_files),
+        least=Severity.from_label(publish.least),
+        annotations=publish.max_annotations,
+        is_enabled=publish.enabled,
+        sources=(sources["publish.enabled"], sources["publish.comment"]),
+        name=run_name(settings) if publish.name else "",
+        config=fingerprint(settings),
+        access=access_of(settings),
+        label_token=github.label_token or "",
+        redact=Redactor(settings.environ).text,
+        event=settings.event or (github.event_path if in_actions else "") or "",
+        outputs=github.output or "",
+        step_summary=(github.step_summary if in_actions else "") or "",
+    )
 
 
 def endpoint_of(settings: Settings) -> Endpoint:

@@ -12,7 +12,6 @@ from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.github.posting.outcome import REVIEW as COMMENTS
 from rlm_ci.pull_request.comment_commands import require_writer
-from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.details import claim_mark
 from rlm_ci.report.details.claim_mark import Settlement
 from rlm_ci.report.findings import OLD, fingerprints
@@ -22,9 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rlm_ci.config.settings import Settings
     from rlm_ci.github.api.client import GitHubClient
-    from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.github.posting.outcome import Destination, PostingOptions
     from rlm_ci.github.posting.review_threads import ReviewThread
     from rlm_ci.github.posting.thread_answers import ThreadAnswer
     from rlm_ci.github.session import GitHubSession
@@ -41,7 +39,9 @@ _WAY = "with write access, settle it by the reply `won't fix`, or resolve the co
 _MOST = 30
 
 
-def apply(settings: Settings, report: Report, to: Destination | None, way: GitHubSession) -> Report:
+def apply(
+    posting: PostingOptions, report: Report, to: Destination | None, way: GitHubSession
+) -> Report:
     """``report`` with the settled findings of its review marked.
 
     If GitHub cannot be asked, nothing is marked, and the part says so.
@@ -50,7 +50,7 @@ def apply(settings: Settings, report: Report, to: Destination | None, way: GitHu
     known = {mark: one for mark, one in pairs if _can_settle(one)}
     if not known:
         return report
-    settled, doubt = read(settings, to, way, known)
+    settled, doubt = read(posting, to, way, known)
     if doubt:
         say(f"note: {doubt}")
     changed = {}
@@ -73,7 +73,7 @@ def apply(settings: Settings, report: Report, to: Destination | None, way: GitHu
 
 
 def read(
-    settings: Settings,
+    posting: PostingOptions,
     to: Destination | None,
     way: GitHubSession,
     known: Mapping[str, Finding] | None = None,
@@ -82,7 +82,7 @@ def read(
 
     Only of what is about ``known`` findings by their fingerprints, if these are given.
     """
-    if to is None or to.is_group or settings.publish.comment != COMMENTS:
+    if to is None or to.is_group or posting.comment != COMMENTS:
         return [], ""
     try:
         from rlm_ci.github.posting import review_threads, thread_answers
@@ -102,7 +102,7 @@ def read(
         return [], ""  # posting needs it too, and reports it
     except RlmCiError as error:
         settled, doubt = [], f"the answers to review comments cannot be read: {error}"
-    return settled, Redactor(settings.environ).text(doubt)
+    return settled, posting.redact(doubt)
 
 
 def without(summary: str) -> str:

@@ -13,7 +13,7 @@ from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.github import fetch, session
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.judge.options import access_of, endpoint_of
+from rlm_ci.judge.options import access_of, endpoint_of, posting_of
 from rlm_ci.pull_request import replies
 from rlm_ci.pull_request.replies import ReplyPlace
 from rlm_ci.pull_request.slash_grammar import (
@@ -114,7 +114,7 @@ def asked(settings: Settings, payload: Mapping[str, Any]) -> CommentCommand | No
         )
     way = session.client(access_of(settings))
     person = require_writer(way, to.repository, _record(comment, "user"))
-    with replies.refusals(settings, way, to):
+    with replies.refusals(posting_of(settings), way, to):
         command = parse(str(comment.get("body") or ""))
         if command is None:
             raise AssertionError("a comment that is heard has a command")

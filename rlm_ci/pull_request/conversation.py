@@ -8,6 +8,7 @@ from rlm_ci import errors
 from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
 from rlm_ci.github.posting.comment_text import read_marker
+from rlm_ci.judge.options import output_of, posting_of
 from rlm_ci.pull_request import fix_request, replies, reply_texts
 from rlm_ci.pull_request.reply_texts import ExplainedFinding
 from rlm_ci.pull_request.slash_grammar import EXPLAIN, FIX, HELP
@@ -31,10 +32,11 @@ _MOST = 3
 
 def answer(settings: Settings, asked: CommentCommand) -> int:
     """Carry a command out, and reply; the exit code. Raises RlmCiError, once the reply says why."""
-    with replies.refusals(settings, asked.way, asked.to):
+    posting, output = posting_of(settings), output_of(settings)
+    with replies.refusals(posting, asked.way, asked.to):
         command, code = asked.command, errors.OK
         if command.name == FIX:
-            fix_request.request(settings, asked)
+            fix_request.request(posting, output, asked)
             return errors.OK
         if command.name == HELP:
             text = reply_texts.commands()
@@ -42,7 +44,7 @@ def answer(settings: Settings, asked: CommentCommand) -> int:
             text = reply_texts.explained(_explained(asked))
         else:
             text, code = _answered(settings, asked)
-    replies.deliver(settings, asked.way, asked.to, text)
+    replies.deliver(posting, output, asked.way, asked.to, text)
     return code
 
 

@@ -11,7 +11,7 @@ from rlm_ci.console.failures import failure
 from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
 from rlm_ci.github.session import GitHubSession
-from rlm_ci.judge.options import access_of
+from rlm_ci.judge.options import posting_of
 from rlm_ci.overview import attach
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.runner import live
@@ -36,7 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.settings import Settings
-    from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.github.posting.outcome import Destination, PostingOptions
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.report.findings import Report
 
@@ -54,6 +54,7 @@ class PostingTarget(Value):
 
     to: Destination | None
     way: GitHubSession
+    posting: PostingOptions
     is_asked: bool = False
 
 
@@ -99,7 +100,9 @@ def fixed(judgement: Judgement, held: Run) -> Report:
         try:
             runs = stored_runs.StoredRuns(settings)
             work = pipeline.make(settings, judgement.repository, runs, progress)
-            goal = fix_request.goal(settings, change, GitHubSession(access_of(settings)))
+            posting = posting_of(settings)
+            way = GitHubSession(posting.access)
+            goal = fix_request.goal(settings.fix, posting, change, way)
             work(held, held.redactor.text(goal))
         except RlmCiError as error:
             return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, error)))
@@ -224,7 +227,6 @@ def _review(
 ) -> tuple[Report, str]:
     """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
     from rlm_ci.github.posting.outcome import NONE
-    from rlm_ci.judge.options import fingerprint
     from rlm_ci.pipelines.job import without_runs
     from rlm_ci.pull_request import answers
     from rlm_ci.review.change.previous_review import PreviousReviews
@@ -249,12 +251,11 @@ def _review(
         skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
         work = ChangeReviewJob(settings, judgement.repository, progress, skipped=skipped)
         work.change, work.subject = change, judgement.report.subject
-        is_summed_up = wish.to and not wish.to.is_group and settings.publish.comment != NONE
+        posting = wish.posting
+        is_summed_up = wish.to and not wish.to.is_group and posting.comment != NONE
         to = wish.to if is_summed_up else None
-        work.before = PreviousReviews(
-            lambda: fingerprint(settings), to, wish.way, is_asked=wish.is_asked
-        )
-        work.settled = lambda: answers.read(settings, to, wish.way)[0]
+        work.before = PreviousReviews(lambda: posting.config, to, wish.way, is_asked=wish.is_asked)
+        work.settled = lambda: answers.read(posting, to, wish.way)[0]
         try:
             live(run, partial(work, run, None))
         except RlmCiError:

@@ -10,7 +10,6 @@ from rlm_ci.change import trigger
 from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.github import session
-from rlm_ci.judge.options import access_of
 from rlm_ci.pull_request import comment_commands, replies, reply_texts
 from rlm_ci.pull_request.replies import ReplyPlace
 from rlm_ci.pull_request.slash_grammar import FIX
@@ -18,8 +17,9 @@ from rlm_ci.pull_request.slash_grammar import FIX
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.config.settings import Settings
+    from rlm_ci.console.output import Output
     from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.github.session import GitHubSession
     from rlm_ci.pull_request.comment_commands import CommentCommand
 
@@ -28,14 +28,14 @@ LABEL = "rlm-fix"
 _JOB = "github-actions[bot]"
 
 
-def request(settings: Settings, asked: CommentCommand) -> None:
+def request(posting: PostingOptions, output: Output, asked: CommentCommand) -> None:
     """Reply, then set the label; one that is there is taken away first, for only a new one starts
     a job. Raises ConfigError if it would start none, RemoteError.
     """
-    way = _labeller(settings, asked.way)
+    way = _labeller(posting, asked.way)
     to, head = asked.to, asked.pull["head"]["sha"]
     text = reply_texts.fix_requested(LABEL, asked.command.text)
-    replies.deliver(settings, asked.way, to, text, fix_at=head)
+    replies.deliver(posting, output, asked.way, to, text, fix_at=head)
     labels = f"/repos/{to.repository}/issues/{to.number}/labels"
     names = [one.get("name") for one in asked.pull.get("labels") or () if isinstance(one, dict)]
     try:
@@ -43,17 +43,17 @@ def request(settings: Settings, asked: CommentCommand) -> None:
             way.write("DELETE", f"{labels}/{LABEL}")
         way.write("POST", labels, {"labels": [LABEL]})
     except RemoteError as refused:
-        replies.post(settings, asked.way, to, reply_texts.refusal(refused))
+        replies.post(posting, asked.way, to, reply_texts.refusal(refused))
         raise
     say(f"the label {LABEL} is set")
 
 
-def _labeller(settings: Settings, way: GitHubClient) -> GitHubClient:
+def _labeller(posting: PostingOptions, way: GitHubClient) -> GitHubClient:
     """The client whose label starts a workflow. Raises ConfigError if there is none."""
     from rlm_ci.github.posting import review_threads
 
-    if settings.github.label_token:
-        return session.client(access_of(settings).replace(token=settings.github.label_token))
+    if posting.label_token:
+        return session.client(posting.access.replace(token=posting.label_token))
     if review_threads.viewer(way) == _JOB:
         raise ConfigError(
             "GitHub starts no workflow for a label that is set with GITHUB_TOKEN",
@@ -64,13 +64,14 @@ def _labeller(settings: Settings, way: GitHubClient) -> GitHubClient:
     return way
 
 
-def goal(settings: Settings, change: ChangeSet | None, way: GitHubSession) -> str:
-    """The goal of the fix loop: that of the comment which set the label, else that of the settings.
+def goal(
+    configured: str, posting: PostingOptions, change: ChangeSet | None, way: GitHubSession
+) -> str:
+    """The goal of the fix loop: that of the comment which set the label, else the ``configured``.
 
     Raises ConfigError if the comment does not count any more, RemoteError.
     """
-    configured: str = settings.fix
-    if not (change and _is_labelled(settings) and settings.github.token):
+    if not (change and _is_labelled(posting.event) and posting.access.token):
         return configured
     if change.pull_request is None or not change.name or not change.head:
         return configured
@@ -89,9 +90,8 @@ def goal(settings: Settings, change: ChangeSet | None, way: GitHubSession) -> st
     return command.text
 
 
-def _is_labelled(settings: Settings) -> bool:
-    """Whether the label started this job."""
-    path = settings.event or (settings.github.actions and settings.github.event_path)
+def _is_labelled(path: str) -> bool:
+    """Whether the label started this job, by the event in the file ``path``."""
     if not path or path.startswith("/dev/"):
         return False
     payload = trigger.load(path)

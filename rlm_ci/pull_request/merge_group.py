@@ -13,18 +13,19 @@ from rlm_ci.change import trigger
 from rlm_ci.console.messages import say
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.github.posting.outcome import Destination
-from rlm_ci.judge.judge import open_repository
 from rlm_ci.pull_request import overrides
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.config.settings import Settings
+    from rlm_ci.change.trigger import ChangeChoice
+    from rlm_ci.git.repository import Repository
+    from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.github.session import GitHubSession
 
 _REF = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,9})-[0-9a-f]{40,64}")
@@ -48,30 +49,35 @@ class MergeGroup(Value):
     pulls: tuple[Destination, ...] = ()
 
 
-def of_event(settings: Settings, way: GitHubSession) -> MergeGroup | None:
+def of_event(
+    choice: ChangeChoice,
+    posting: PostingOptions,
+    way: GitHubSession,
+    opened: Callable[[], Repository],
+) -> MergeGroup | None:
     """The group of a ``merge_group`` event; None for another event, or if it cannot be read.
 
     Without a token, or an answer of GitHub, it is one change without a pull request.
     """
-    path = settings.event or (settings.github.actions and settings.github.event_path)
-    if not path or settings.base or settings.head or trigger.is_stream(path):
+    path = choice.event
+    if not path or choice.base or choice.head or trigger.is_stream(path):
         return None
     try:
         payload = trigger.load(path)
         if not isinstance(payload.get("merge_group"), dict):
             return None
-        whole = trigger.from_event(open_repository(settings), path)
+        whole = trigger.from_event(opened(), path)
     except RlmCiError:
         return None  # the judgement reports what is wrong with it
     if whole is None:
         return None
     ref = _REF.fullmatch(str(payload["merge_group"].get("head_ref")))
     lack = "" if ref else "the event does not name its pull request"
-    if ref and not settings.github.token:
+    if ref and not posting.access.token:
         lack = "there is no token to ask GitHub with"
     if ref and not lack:
         try:
-            return _Reader(settings, way, whole, int(ref[1])).group()
+            return _Reader(posting, way, whole, int(ref[1])).group()
         except RlmCiError as error:
             lack = str(error)
     say(
@@ -89,8 +95,10 @@ class _Commit(Value):
 class _Reader:
     """Reads the group ``whole``, whose last pull request is ``last``. Raises RemoteError."""
 
-    def __init__(self, settings: Settings, way: GitHubSession, whole: ChangeSet, last: int) -> None:
-        self._settings = settings
+    def __init__(
+        self, posting: PostingOptions, way: GitHubSession, whole: ChangeSet, last: int
+    ) -> None:
+        self._posting = posting
         self._way = way
         self._whole = whole
         self._last = last
@@ -106,7 +114,7 @@ class _Reader:
             if len(parts) > 1:
                 change = change.replace(label=f"#{number}" if number else commits[-1].oid[:12])
             if number and (to := self._destination(number, commits[-1])):
-                held = overrides.recorded(self._settings, self._way, to)
+                held = overrides.recorded(self._posting, self._way, to)
                 pull = trigger.pull_request_of({"pull_request": self._pull(number)}, to.path)
                 accepted = tuple((one.check, overrides.reason_of(one)) for one in held)
                 change = change.replace(pull_request=pull and pull.replace(overrides=accepted))

@@ -11,17 +11,15 @@ from rlm_ci.errors import ConfigError, RemoteError, RlmCiError, UnavailableError
 from rlm_ci.github.posting.outcome import NONE, POSTED, UPDATED
 from rlm_ci.pull_request import comment_commands
 from rlm_ci.pull_request.slash_grammar import LONGEST_REASON, OVERRIDABLE, OVERRIDE
-from rlm_ci.redaction.redactor import Redactor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from rlm_ci.config.settings import Settings
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Override
-    from rlm_ci.github.posting.outcome import Destination, Publication
+    from rlm_ci.github.posting.outcome import Destination, PostingOptions, Publication
     from rlm_ci.github.session import GitHubSession
     from rlm_ci.pull_request.comment_commands import CommentCommand
     from rlm_ci.pull_request.slash_grammar import SlashCommand
@@ -32,7 +30,7 @@ _MOST = 3
 
 
 def held(
-    settings: Settings,
+    posting: PostingOptions,
     report: Report,
     to: Destination | None,
     way: GitHubSession,
@@ -43,21 +41,21 @@ def held(
     Raises ConfigError if this command's override could not be stored.
     """
     if asked and asked.command.name == OVERRIDE:
-        if to is None or settings.publish.comment == NONE:
+        if to is None or posting.comment == NONE:
             raise ConfigError(
                 "an override is stored in the summary comment, but this run posts none",
-                where=settings.sources["publish.comment" if to else "publish.enabled"],
+                where=posting.sources[1 if to else 0],
                 hint="post it: publish.comment sticky or review, and no --no-publish",
             )
-        return (_override(settings, asked.command, asked.person, to, asked.to.comment),)
+        return (_override(posting, asked.command, asked.person, to, asked.to.comment),)
     overridable = any(one.rule.partition("/")[0] in OVERRIDABLE for one in report.failing())
-    return recorded(settings, way, to) if to and overridable and not to.is_group else ()
+    return recorded(posting, way, to) if to and overridable and not to.is_group else ()
 
 
-def recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
+def recorded(posting: PostingOptions, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
     """The overrides on the head of ``to`` by earlier commands; nothing on any doubt."""
     try:
-        return _recorded(settings, way, to)
+        return _recorded(posting, way, to)
     except UnavailableError:
         return ()  # posting needs it too, and reports it
     except RlmCiError as error:
@@ -66,16 +64,16 @@ def recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[O
 
 
 def _override(
-    settings: Settings, command: SlashCommand, person: str, to: Destination, comment: int
+    posting: PostingOptions, command: SlashCommand, person: str, to: Destination, comment: int
 ) -> Override:
     from rlm_ci.github.posting.checkpoint import Override
 
     (check,) = command.checks
-    reason = Redactor(settings.environ).text(command.reason)[:LONGEST_REASON]
+    reason = posting.redact(command.reason)[:LONGEST_REASON]
     return Override(check, reason, person, to.head, comment, to.target, to.merge_base)
 
 
-def _recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
+def _recorded(posting: PostingOptions, way: GitHubSession, to: Destination) -> tuple[Override, ...]:
     """What our own summaries say of this head; nothing on any doubt, with a message."""
     from rlm_ci.github.posting import review_threads
     from rlm_ci.github.posting.summary_comment import SummaryComments
@@ -94,11 +92,11 @@ def _recorded(settings: Settings, way: GitHubSession, to: Destination) -> tuple[
         for record in last.overrides
     ]
     # Runs of several names may carry the same one on.
-    return _confirmed(settings, way.client(), to, list(dict.fromkeys(records)))
+    return _confirmed(posting, way.client(), to, list(dict.fromkeys(records)))
 
 
 def _confirmed(
-    settings: Settings, way: GitHubClient, to: Destination, records: Sequence[Override]
+    posting: PostingOptions, way: GitHubClient, to: Destination, records: Sequence[Override]
 ) -> tuple[Override, ...]:
     known = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
     base = (to.target, to.merge_base)
@@ -115,11 +113,15 @@ def _confirmed(
     if not isinstance(base_ref, dict) or base_ref.get("ref") != to.target:
         say("note: the pull request goes to another branch now, so nothing is overridden here")
         return ()
-    return tuple(one for one in fitting[-_MOST:] if _is_confirmed(settings, way, to, pull, one))
+    return tuple(one for one in fitting[-_MOST:] if _is_confirmed(posting, way, to, pull, one))
 
 
 def _is_confirmed(
-    settings: Settings, way: GitHubClient, to: Destination, pull: dict[str, Any], record: Override
+    posting: PostingOptions,
+    way: GitHubClient,
+    to: Destination,
+    pull: dict[str, Any],
+    record: Override,
 ) -> bool:
     """Whether the comment that ``record`` points to says the same; prints why not."""
     doubt = "the comment says something else"
@@ -129,7 +131,7 @@ def _is_confirmed(
         doubt = str(error)
     else:
         if command is not None and command.name == OVERRIDE:
-            said = _override(settings, command, person, to, record.comment)
+            said = _override(posting, command, person, to, record.comment)
             if said == record:
                 return True
     say(f"note: the override of {record.check} in our summary comment does not count: {doubt}")

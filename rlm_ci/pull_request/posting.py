@@ -6,12 +6,7 @@ import os
 
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
-from rlm_ci.github.posting.outcome import FAILED, NONE, Destination, PostingOptions, Publication
-from rlm_ci.github.posting.placement import CommentLimits
-from rlm_ci.judge.options import fingerprint
-from rlm_ci.judge.run_name import run_name
-from rlm_ci.redaction.redactor import Redactor
-from rlm_ci.report.findings import Severity
+from rlm_ci.github.posting.outcome import FAILED, NONE, Destination, Publication
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 
@@ -21,17 +16,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.config.settings import Settings
     from rlm_ci.git.patches import PatchDiff
     from rlm_ci.github.posting.checkpoint import Override
+    from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.github.session import GitHubSession
-    from rlm_ci.judge.judge import Judgement
     from rlm_ci.report.findings import Report
     from rlm_ci.report.render import RenderOptions
 
 
 def destination(
-    settings: Settings,
+    posting: PostingOptions,
     report: Report,
     changes: Sequence[ChangeSet],
     commanded: GitHubSession | None = None,
@@ -41,10 +35,10 @@ def destination(
     ``commanded`` is the way to GitHub of a command, which posts under the name of the other runs.
     """
     subject = report.subject
-    source = settings.sources["publish.enabled"]
-    if not settings.publish.enabled:
+    source = posting.sources[0]
+    if not posting.is_enabled:
         return None
-    if not settings.github.token:
+    if not posting.access.token:
         what, hint = "there is no token", "give it as github-token, or in GITHUB_TOKEN"
     elif (group := [one for one in changes if one.trigger == "merge_group"]) and subject.head:
         return Destination(
@@ -59,19 +53,19 @@ def destination(
             subject.repository, subject.pull_request, subject.head, report.name, target,
             subject.merge_base,
         )  # fmt: skip
-        return to.replace(name=_of_others(settings, to, commanded)) if commanded else to
+        return to.replace(name=_of_others(posting, to, commanded)) if commanded else to
     if source != "default":
         warn(ConfigError(f"nothing is posted: {what}", where=source, hint=hint))
     return None
 
 
-def _of_others(settings: Settings, to: Destination, way: GitHubSession) -> str:
+def _of_others(posting: PostingOptions, to: Destination, way: GitHubSession) -> str:
     """The name of the runs that post on this pull request; "" if they have several."""
     from rlm_ci.github.posting import review_threads
     from rlm_ci.github.posting.summary_comment import SummaryComments
 
-    if settings.publish.name:
-        return run_name(settings)
+    if posting.name:
+        return posting.name
     try:
         marked = SummaryComments(way.client(), to, "").marked()
         way.author = way.author or review_threads.viewer(way.client())
@@ -88,35 +82,33 @@ def _of_others(settings: Settings, to: Destination, way: GitHubSession) -> str:
 
 
 def attempt(
-    judgement: Judgement,
+    posting: PostingOptions,
     report: Report,
     to: Destination | None,
     options: RenderOptions,
     way: GitHubSession,
     *,
+    diff: Callable[[], PatchDiff] | None = None,
     overrides: Sequence[Override] = (),
     review: str = "",
 ) -> Publication | None:
     """Post the report of our own run, if it goes anywhere. Never raises."""
-    wanted = judgement.settings.publish
-    if to is None or ((to.is_group or wanted.comment == NONE) and not wanted.check_run):
+    if to is None or ((to.is_group or posting.comment == NONE) and not posting.check_run):
         return None
-    diff = judgement.changes[0].diff if judgement.changes else None
     try:
         return post(
-            judgement.settings, report, to, options, way, diff=diff, overrides=overrides,
-            review=review,
-        )  # fmt: skip
+            posting, report, to, options, way, diff=diff, overrides=overrides, review=review
+        )
     except Exception as error:  # noqa: BLE001 - a bug of posting does not undo a verdict either
         if not isinstance(error, RlmCiError):
             error = RlmCiError(f"internal error: {error!r}", hint="please report it as a bug")
         warn(RemoteError(f"the report is not posted: {error}", hint=error.hint))
-        reason = Redactor(judgement.settings.environ).text(printable(f"{error}. {error.hint}"))
+        reason = posting.redact(printable(f"{error}. {error.hint}"))
         return Publication(FAILED, FAILED, FAILED, reason)
 
 
 def post(
-    settings: Settings,
+    posting: PostingOptions,
     report: Report,
     destination: Destination,
     options: RenderOptions,
@@ -133,22 +125,13 @@ def post(
     """
     from rlm_ci.github.posting.publisher import Publisher
 
-    wanted = settings.publish
-    wishes = PostingOptions(
-        comment=NONE if destination.is_group else wanted.comment,
-        check_run=wanted.check_run,
-        unfinished=wanted.unfinished,
-        caps=CommentLimits(wanted.max_comments, wanted.max_per_file, wanted.max_on_files),
-        least=Severity.from_label(wanted.least),
-        annotations=wanted.max_annotations,
-    )
     publication = Publisher(
         way.client(),
         destination,
         report,
         run=report.run_id or os.urandom(8).hex(),
-        config=fingerprint(settings),
-        wishes=wishes,
+        config=posting.config,
+        wishes=posting.replace(comment=NONE) if destination.is_group else posting,
         options=options.replace(colour=False),
         diff=diff,
         overrides=overrides,
@@ -160,7 +143,7 @@ def post(
     if not publication.reason:
         return publication
     # It quotes GitHub, or a proxy.
-    reason = Redactor(settings.environ).text(publication.reason)
+    reason = posting.redact(publication.reason)
     where = f"{destination.repository}#{destination.number}"
     if FAILED in (publication.summary, publication.review, publication.check_run):
         warn(RemoteError(f"not all is posted: {reason}", where=where))
@@ -169,10 +152,13 @@ def post(
     return publication.replace(reason=reason)
 
 
-def write_outputs(settings: Settings, values: Mapping[str, str]) -> None:
-    """Set outputs of the action's step; a random delimiter keeps a value from ending its block."""
-    if not settings.github.output:
+def write_outputs(path: str, values: Mapping[str, str]) -> None:
+    """Set outputs of the action's step; a random delimiter keeps a value from ending its block.
+
+    ``path`` is the file that the job reads them from, "" for none.
+    """
+    if not path:
         return
     end = f"rlm-ci-{os.urandom(16).hex()}"
     text = "".join(f"{name}<<{end}\n{value}\n{end}\n" for name, value in values.items())
-    files.append(settings.github.output, text.encode("utf-8", "surrogateescape"))
+    files.append(path, text.encode("utf-8", "surrogateescape"))

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import RemoteError, RlmCiError
-from rlm_ci.judge.options import output_of
-from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import files
 from rlm_ci.text import neutralise
 from rlm_ci.values import Value
@@ -18,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rlm_ci.config.settings import Settings
+    from rlm_ci.console.output import Output
     from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.outcome import PostingOptions
 
 _MARKER = re.compile(
     r"<!-- rlm-ci:reply (?P<comment>[0-9]{1,20})"
@@ -73,26 +72,32 @@ def last_fix(way: GitHubClient, to: ReplyPlace, head: str) -> tuple[int, bool] |
 
 
 def deliver(
-    settings: Settings, way: GitHubClient, to: ReplyPlace, text: str, *, fix_at: str = ""
+    posting: PostingOptions,
+    output: Output,
+    way: GitHubClient,
+    to: ReplyPlace,
+    text: str,
+    *,
+    fix_at: str = "",
 ) -> None:
     """Print ``text``, Markdown that is harmless, add it to the job summary, and post it.
 
     Only a warning says that it cannot be posted.
     """
-    clean = neutralise.document(Redactor(settings.environ).text(text))
-    if settings.github.actions and settings.github.step_summary:
-        files.append(settings.github.step_summary, f"{clean}\n".encode("utf-8", "backslashreplace"))
-    output_of(settings).emit(f"{clean}\n")
-    post(settings, way, to, text, fix_at=fix_at)
+    clean = neutralise.document(posting.redact(text))
+    if posting.step_summary:
+        files.append(posting.step_summary, f"{clean}\n".encode("utf-8", "backslashreplace"))
+    output.emit(f"{clean}\n")
+    post(posting, way, to, text, fix_at=fix_at)
 
 
 def post(
-    settings: Settings, way: GitHubClient, to: ReplyPlace, text: str, *, fix_at: str = ""
+    posting: PostingOptions, way: GitHubClient, to: ReplyPlace, text: str, *, fix_at: str = ""
 ) -> None:
     """Post ``text``, or put it into the reply that is there. Only warns if it cannot."""
     from rlm_ci.report.formats.markdown import ROOM
 
-    clean = neutralise.document(Redactor(settings.environ).text(text))
+    clean = neutralise.document(posting.redact(text))
     body = f"{marker(to, fix_at=fix_at)}\n{clean}\n"
     if not ROOM.has(body):
         body = f"{marker(to)}\n{_CUT}\n"
@@ -106,7 +111,7 @@ def post(
 
 
 @contextmanager
-def refusals(settings: Settings, way: GitHubClient, to: ReplyPlace) -> Iterator[None]:
+def refusals(posting: PostingOptions, way: GitHubClient, to: ReplyPlace) -> Iterator[None]:
     """Reply with the reason to whom a command is refused, and raise it."""
     try:
         yield
@@ -115,7 +120,7 @@ def refusals(settings: Settings, way: GitHubClient, to: ReplyPlace) -> Iterator[
         from rlm_ci.pull_request import reply_texts
 
         if not isinstance(refused, (GitHubRefusedError, UnreachableError)):
-            post(settings, way, to, reply_texts.refusal(refused))
+            post(posting, way, to, reply_texts.refusal(refused))
         raise
 
 

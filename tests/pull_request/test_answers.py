@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.config.options import PROGRAM
-from rlm_ci.config.settings import Settings
 from rlm_ci.github.api.client import RequestLimits
 from rlm_ci.github.posting.comment_text import marker
-from rlm_ci.github.posting.outcome import Destination
+from rlm_ci.github.posting.outcome import Destination, PostingOptions
 from rlm_ci.github.session import Access, GitHubSession
 from rlm_ci.pull_request import answers
 from rlm_ci.report.details import claim_mark
@@ -78,7 +76,7 @@ class Talk:
         client = self.stage.client_of(**more)
         session = GitHubSession(Access("t", self.stage.url), client)
         to = Destination(NAME, NUMBER, report.subject.head or "", "", target, merge_base)
-        return answers.apply(Settings(PROGRAM, {}, {}), report, to, session)
+        return answers.apply(PostingOptions(), report, to, session)
 
     def heard(self, report: Report | None = None, **more: Any) -> list[str | None]:
         return [one.suppression for one in self.outcome(report, **more).findings]

@@ -13,7 +13,7 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository
 from rlm_ci.github.session import GitHubSession
-from rlm_ci.judge.options import access_of
+from rlm_ci.judge.options import access_of, posting_of
 from rlm_ci.pull_request import fix_request
 from testing.comment_commands_stage import TOKEN, Stage, stage
 
@@ -52,7 +52,9 @@ def goal(stage: Stage, label: str = fix_request.LABEL, **env: str) -> str:
     settings = Settings(PROGRAM, {}, given)
     repository = Repository(str(stage.clone.path), str(stage.clone.path / ".git"), {})
     change = trigger.from_event(repository, str(path))
-    return fix_request.goal(settings, change, GitHubSession(access_of(settings)))
+    return fix_request.goal(
+        settings.fix, posting_of(settings), change, GitHubSession(access_of(settings))
+    )
 
 
 def ours(stage: Stage) -> Comment:

@@ -15,7 +15,7 @@ from rlm_ci.github.posting import checkpoint
 from rlm_ci.github.posting.checkpoint import Checkpoint, Override
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import GitHubSession
-from rlm_ci.judge.options import access_of
+from rlm_ci.judge.options import posting_of
 from rlm_ci.pull_request import overrides
 from rlm_ci.report.findings import Finding, Part, Report, Severity, Subject
 from testing.comment_commands_stage import NAME, NUMBER, OVERRIDE, QUICK, TOKEN, Stage, stage
@@ -301,9 +301,10 @@ def test_no_other_check_is_overridden(stage: Stage) -> None:
     to = Destination(NAME, NUMBER, stage.head, "", "main", stage.author.sha("main"))
     env = {"GITHUB_API_URL": stage.github.url, "GITHUB_TOKEN": TOKEN}
     settings = Settings(PROGRAM, {}, env)
-    assert overrides.held(settings, report, to, GitHubSession(access_of(settings))) == ()
+    posting = posting_of(settings)
+    assert overrides.held(posting, report, to, GitHubSession(posting.access)) == ()
     _comment(stage, ACTIONS_BOT, _forge(stage))
-    (held,) = overrides.held(settings, report, to, GitHubSession(access_of(settings)))
+    (held,) = overrides.held(posting, report, to, GitHubSession(posting.access))
     marked = overrides.apply(report, (held,))
     assert [one.suppression for one in marked.findings] == ["forged (override by ada)", None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from rlm_ci import checks, errors
 from rlm_ci.change import privileged_events, pushes
@@ -24,8 +25,8 @@ from rlm_ci.console import output
 from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import say
 from rlm_ci.github.session import GitHubSession
-from rlm_ci.judge.judge import judge, read_templates
-from rlm_ci.judge.options import access_of, output_of, rests_on
+from rlm_ci.judge.judge import judge, open_repository, read_templates
+from rlm_ci.judge.options import change_choice, output_of, posting_of, rests_on
 from rlm_ci.judge.run_name import artifact_name, run_name
 from rlm_ci.pull_request import (
     answers,
@@ -89,11 +90,14 @@ def run(arguments: Arguments) -> int:
         from rlm_ci.pull_request import conversation
 
         return conversation.answer(settings, asked)
-    way = GitHubSession(access_of(settings), asked.way if asked else None)
-    group = None if asked else merge_group.of_event(settings, way)
+    publishing = posting_of(settings)
+    way = GitHubSession(publishing.access, asked.way if asked else None)
+    opened = partial(open_repository, settings)
+    choice = change_choice(settings)
+    group = None if asked else merge_group.of_event(choice, publishing, way, opened)
     judgement = _judge(arguments, asked, group)
     if asked and asked.command.name == REVIEWS:
-        with replies.refusals(settings, asked.way, asked.to):
+        with replies.refusals(publishing, asked.way, asked.to):
             comment_commands.require_model(judgement.settings)
     held = _hold(judgement)
     if held is None:
@@ -129,13 +133,14 @@ def _report(
     run_id = held.id if held else None
     report = report.replace(name="" if asked else run_name(settings))
     folder = _folder(judgement, held)
+    publishing = posting_of(settings)
     from rlm_ci.pull_request import extra_parts
 
     if settings.fix and held:
         report = extra_parts.fixed(judgement, held)
-    to = posting.destination(settings, report, judgement.changes, way if asked else None)
+    to = posting.destination(publishing, report, judgement.changes, way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
-    target = extra_parts.PostingTarget(to, way, is_asked)
+    target = extra_parts.PostingTarget(to, way, publishing, is_asked)
     report, kept = extra_parts.add(judgement, report, held, target)
     way.go_on()
     report = report.replace(run_id=run_id, name=to.name if to else report.name)
@@ -145,10 +150,10 @@ def _report(
     # Write what is known before any request to GitHub, which may take long.
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
-    held_back = overrides.held(settings, report, to, way, asked)
+    held_back = overrides.held(publishing, report, to, way, asked)
     report = overrides.apply(report, held_back)
     for pull in group.pulls if group else (to,):
-        report = answers.apply(settings, report, pull, way)
+        report = answers.apply(publishing, report, pull, way)
     if in_actions:
         _write_outputs(settings, report, paths, judgement.report.subject.head or "", _patch(held))
     output.explain_parts(report)
@@ -165,14 +170,15 @@ def _report(
     output_of(settings).emit(render.render(report, settings.format, options))
     if in_actions and settings.format == "text" and output_of(settings).place is None:
         output_of(settings).emit(render.render(report, "github", plain))
+    diff = judgement.changes[0].diff if judgement.changes else None
     publication = posting.attempt(
-        judgement, report, to, options, way, overrides=held_back, review=kept
+        publishing, report, to, options, way, diff=diff, overrides=held_back, review=kept
     )
     if publication:
         report = report.replace(publication=publication.to_dict())
         _write(paths["report.json"], render.render(report, "json", plain), run_id)
         if in_actions and publication.url:
-            posting.write_outputs(settings, {"comment-url": publication.url})
+            posting.write_outputs(publishing.outputs, {"comment-url": publication.url})
     _keep(held, paths)
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {files.near(paths['report.html'])}")
@@ -277,4 +283,4 @@ def _write_outputs(
         "patch": patch,
         "artifact": artifact_name(report.name),
     }
-    posting.write_outputs(settings, values)
+    posting.write_outputs(settings.github.output or "", values)

@@ -20,7 +20,7 @@ from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
-from rlm_ci.judge.options import access_of, output_of
+from rlm_ci.judge.options import output_of, posting_of
 from rlm_ci.judge.run_name import run_name
 from rlm_ci.pull_request import answers, overrides, posting
 from rlm_ci.redaction.redactor import Redactor
@@ -95,17 +95,18 @@ def _paths(path: str) -> list[str]:
 def _publish(judgement: Judgement) -> bool:
     """Whether the report of ``judgement`` is posted completely. Raises RlmCiError."""
     settings, output = judgement.settings, output_of(judgement.settings)
-    way = GitHubSession(access_of(settings))  # its limits hold for one report
+    publishing = posting_of(settings)
+    way = GitHubSession(publishing.access)  # its limits hold for one report
     destination, report, pull = _addressed(settings, judgement.report, way.client())
     report = Redactor(settings.environ).report(report)
-    held = overrides.held(settings, report, destination, way)
-    report = answers.apply(settings, overrides.apply(report, held), destination, way)
+    held = overrides.held(publishing, report, destination, way)
+    report = answers.apply(publishing, overrides.apply(report, held), destination, way)
     options = output.options(read_templates(judgement))
     publication = posting.post(
-        settings, report, destination, options, way, overrides=held, pull=pull
+        publishing, report, destination, options, way, overrides=held, pull=pull
     )
     if settings.github.actions and publication.url:
-        posting.write_outputs(settings, {"comment-url": publication.url})
+        posting.write_outputs(publishing.outputs, {"comment-url": publication.url})
     if settings.format == "json":
         output.emit(neutralise.record(publication.to_dict()))
     elif publication.url:

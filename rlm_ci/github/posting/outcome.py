@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from rlm_ci.github.posting.placement import CommentLimits
+from rlm_ci.github.session import Access
 from rlm_ci.report.findings import Severity
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 #: The result of one surface.
@@ -18,7 +20,13 @@ STICKY, REVIEW, NONE = "sticky", "review", "none"
 
 
 class PostingOptions(Value):
-    """What is posted, and how much; ``unfinished`` is the conclusion of an incomplete report."""
+    """What is posted, where and how much; made once from the settings.
+
+    ``unfinished`` is the conclusion of an incomplete report. ``sources`` are the settings that
+    switch posting on and choose the comment. ``name`` is that of the run if the settings give one,
+    ``config`` the identity of those that judge. ``redact`` takes secrets out of a text.
+    ``event``, ``outputs`` and ``step_summary`` are files of a job of GitHub Actions, "" for none.
+    """
 
     comment: str = REVIEW
     check_run: bool = True
@@ -26,6 +34,16 @@ class PostingOptions(Value):
     caps: CommentLimits = CommentLimits()
     least: Severity = Severity.LOW
     annotations: int = 500
+    is_enabled: bool = True
+    sources: tuple[str, str] = ("default", "default")
+    name: str = ""
+    config: str = ""
+    access: Access = Access("")
+    label_token: str = ""
+    redact: Callable[[str], str] = str
+    event: str = ""
+    outputs: str = ""
+    step_summary: str = ""
 
 
 class Destination(Value):
