@@ -6,8 +6,8 @@ from rlm_ci.git import patches
 from rlm_ci.report.overview.changes import ADDED, REMOVED, Caller, NameChange
 from rlm_ci.source.grammars import LANGUAGES
 from rlm_ci.source.languages import language
-from rlm_ci.source.references import IMPORT, ReferenceIndex
 from rlm_ci.source.test_files import is_trial
+from rlm_ci.source.uses.references import IMPORT, MANIFESTS, ReferenceIndex
 from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.overview.sides import ChangeSides
-    from rlm_ci.source.references import Reference
+    from rlm_ci.source.uses.references import Reference
 
 #: The most names whose callers are looked for, and files that are read for all of them.
 MOST_NAMES = 60
@@ -26,7 +26,6 @@ _SHOWN = 12
 _LONGEST = 100
 #: Names that built-in types have too.
 _BUILT_IN = frozenset(dir(dict)) | frozenset(dir(list)) | frozenset(dir(str)) | frozenset(dir(set))
-_MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
 _PACKAGES = frozenset(("__init__.py", "index.js", "index.ts", "mod.rs", "lib.rs"))
 
 
@@ -73,7 +72,7 @@ def word_of(name: str) -> str:
 def _index(sides: ChangeSides, words: set[str], definers: set[str]) -> ReferenceIndex:
     """The files of the base that have one of ``words``, and those that lead to ``definers``."""
     known = {path for path in sides.old_tree if language(path) in LANGUAGES}
-    names = {path for path in sides.old_tree if path.rpartition("/")[2] in _MANIFESTS}
+    names = {path for path in sides.old_tree if path.rpartition("/")[2] in MANIFESTS}
     hits = [path for path in sides.search(sorted(words)) if path in known]
     hits.sort(key=lambda path: (path not in definers, is_trial(path), path))
     if hits[MOST_FILES:]:

@@ -12,6 +12,7 @@ from rlm_ci.source.imports.file_lookup import folder_of
 from rlm_ci.source.languages import language
 from rlm_ci.source.outline import outline
 from rlm_ci.source.test_files import is_trial
+from rlm_ci.source.uses.references import MANIFESTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ _MOST_FILES = 300
 _MOST_BYTES = 256 << 10
 #: The most boxes of each side of a diagram.
 _TOUCHED, _LEANING = 8, 12
-_MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
 #: Files that stand for their folder.
 _PACKAGES = frozenset(("__init__", "index", "mod", "lib"))
 
@@ -46,10 +46,10 @@ def _edges(sides: ChangeSides, touched: Sequence[str]) -> list[tuple[str, str]]:
     """The files that import a touched one, each with it; tests do not count."""
     known = {
         path for path in sides.old_tree
-        if language(path) in LANGUAGES or path.rpartition("/")[2] in _MANIFESTS
+        if language(path) in LANGUAGES or path.rpartition("/")[2] in MANIFESTS
     }  # fmt: skip
     hits = {path for path in sides.search(_words(touched)) if path in known and not is_trial(path)}
-    manifests = {path for path in known if path.rpartition("/")[2] in _MANIFESTS}
+    manifests = {path for path in known if path.rpartition("/")[2] in MANIFESTS}
     wanted = sorted(hits | {*touched})
     if wanted[_MOST_FILES:]:
         sides.limit(f"imports were read in {_MOST_FILES} of {len(wanted):,} files")

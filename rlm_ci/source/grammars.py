@@ -13,7 +13,7 @@ from time import thread_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tree_sitter import Language, Node, Point
 
@@ -149,6 +149,25 @@ def kinds_at(root: Node, offset: int) -> list[str]:
             break
         found.append(node.type)
     return found
+
+
+def paths(root: Node) -> Iterator[list[tuple[Node, str]]]:
+    """Each node in the order of the text, at the end of its path from the root.
+
+    A path has nodes with the names of their fields. It is one list, which the next step changes.
+    """
+    cursor = root.walk()
+    path: list[tuple[Node, str]] = []
+    while (node := cursor.node) is not None:
+        path.append((node, cursor.field_name or ""))
+        yield path
+        if cursor.goto_first_child():
+            continue
+        path.pop()
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            path.pop()
 
 
 def parts(node: Node) -> list[tuple[str, Node]]:

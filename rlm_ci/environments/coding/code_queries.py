@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlm_ci.git.repository import Repository
-    from rlm_ci.source.references import ReferenceIndex
+    from rlm_ci.source.uses.references import ReferenceIndex
 
 #: Definitions whose lines are shown, lines of each, and rows of any answer.
 _SHOWN, _LINES, _ROWS = 3, 120, 100

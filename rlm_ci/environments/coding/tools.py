@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.source.references import ReferenceIndex
+    from rlm_ci.source.uses.references import ReferenceIndex
 
 #: Lines that are read by default, paths that are listed.
 READ_LINES = 400
@@ -178,7 +178,7 @@ class CodeTools:
         return code_queries.references(self._index(), arguments["name"])
 
     def _index(self) -> ReferenceIndex:
-        from rlm_ci.source.references import ReferenceIndex
+        from rlm_ci.source.uses.references import ReferenceIndex
 
         if self._kept is None or not self._is_fixed:
             self._kept = ReferenceIndex(self._files("", ""), self._content)

@@ -8,8 +8,8 @@ from rlm_ci.review.change_prompts.hunk_rows import BLOCKS, CODE, ReadableFile
 from rlm_ci.review.change_prompts.pieces import defined, used_name
 from rlm_ci.review.change_prompts.surroundings import head
 from rlm_ci.source import Symbol
-from rlm_ci.source.references import CALL, IMPORT, Definition, meant, receivers_of, uses
 from rlm_ci.source.test_files import is_trial
+from rlm_ci.source.uses.references import CALL, IMPORT, Definition, meant, receivers_of, uses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

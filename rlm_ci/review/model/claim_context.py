@@ -20,7 +20,7 @@ from rlm_ci.review.change_prompts.surroundings import head
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.outline import outline
-from rlm_ci.source.references import Definition, ReferenceIndex
+from rlm_ci.source.uses.references import Definition, ReferenceIndex
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ from rlm_ci.values import Row
 #: A longer file may need too much memory: some 60 bytes for each of its own.
 MAX_BYTES = 4 << 20
 #: Characters of the texts whose trees are kept: a tree has some 30 bytes for each.
-CACHE_SIZE = 512 << 10
+CACHE_SIZE = 128 << 10
 #: The errors of the parser for a text that is no Python, or too large.
 _REFUSED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 #: The encodings that a file may name (PEP 263); of others, some take a time that grows squared.

@@ -5,8 +5,8 @@ All flows go down level by level together, so that a level's files are read at o
 
 from __future__ import annotations
 
+from rlm_ci.source.uses.call_sites import EXPRESSION, FileCalls, file_calls
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki.facts.call_sites import EXPRESSION, FileCalls, file_calls
 from rlm_ci.wiki.facts.entry_targets import TOP
 from rlm_ci.wiki.facts.file_facts import without_secrets
 
@@ -14,9 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rlm_ci.source.references import Definition
-    from rlm_ci.wiki.facts.call_sites import CallSite, RaiseSite
-    from rlm_ci.wiki.facts.call_targets import CallResolver
+    from rlm_ci.source.uses.call_sites import CallSite, RaiseSite
+    from rlm_ci.source.uses.call_targets import CallResolver
+    from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.entry_targets import FlowStart, Read
     from rlm_ci.wiki.facts.file_facts import FileFacts
 

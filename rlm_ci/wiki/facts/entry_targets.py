@@ -8,9 +8,9 @@ import re
 
 from rlm_ci.source import Symbol
 from rlm_ci.source.imports.file_lookup import folder_of
-from rlm_ci.source.references import CALL, Definition, uses
+from rlm_ci.source.uses.call_targets import COMMON
+from rlm_ci.source.uses.references import CALL, Definition, uses
 from rlm_ci.values import Row
-from rlm_ci.wiki.facts.call_targets import COMMON
 from rlm_ci.wiki.pages.paths import is_beside, is_test
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.source import EntryPoint
-    from rlm_ci.wiki.facts.call_targets import CallResolver
+    from rlm_ci.source.uses.call_targets import CallResolver
     from rlm_ci.wiki.facts.file_facts import FileFacts
 
     Read = Callable[[Sequence[str]], Mapping[str, bytes]]

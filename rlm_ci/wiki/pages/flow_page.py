@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rlm_ci.source.uses.call_targets import CallResolver
 from rlm_ci.text.mermaid import Message, sequence
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.call_flows import CallFlows
-from rlm_ci.wiki.facts.call_targets import CallResolver
 from rlm_ci.wiki.facts.entry_targets import (
     FUNCTION,
     TOP,
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.source import Symbol
     from rlm_ci.source.import_graph import ImportGraph
-    from rlm_ci.source.references import Definition
+    from rlm_ci.source.uses.call_sites import RaiseSite
+    from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.call_flows import CallFlow, FlowCall, FlowStep
-    from rlm_ci.wiki.facts.call_sites import RaiseSite
     from rlm_ci.wiki.facts.entry_targets import FlowStart
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.pages.layout import PageLayout
@@ -61,7 +61,7 @@ def call_flows(
         wanted = [known[path] for path in paths if path in known]
         return {file.path: content for file, content in contents(corpus, wanted)}
 
-    resolver = CallResolver(program, graph)
+    resolver = CallResolver({path: one.outline for path, one in program.items()}, graph)
     walks = CallFlows(files, resolver, read)
     found = walks.of(entry_starts(files, program, resolver, read)[: 2 * _ENTRIES])[:_ENTRIES]
     public = public_functions(

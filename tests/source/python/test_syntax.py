@@ -12,8 +12,8 @@ from rlm_ci.guard.weakened_tests import python_cases
 from rlm_ci.source.outline import outline
 from rlm_ci.source.python import syntax
 from rlm_ci.source.python.interface import interface
-from rlm_ci.source.references import uses
-from rlm_ci.wiki.facts.call_sites import file_calls
+from rlm_ci.source.uses.call_sites import file_calls
+from rlm_ci.source.uses.references import uses
 from rlm_ci.wiki.facts.file_facts import facts_of
 
 

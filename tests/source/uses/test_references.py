@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.source.references import ReferenceIndex
+from rlm_ci.source.uses.references import ReferenceIndex
 
 FILES = {
     "pkg/__init__.py": "from .core import *\n",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm_ci.wiki.facts.call_sites import file_calls
+from rlm_ci.source.uses.call_sites import file_calls
 
 CASES = {
     "a.py": """\

@@ -6,25 +6,22 @@ import re
 from itertools import islice
 
 from rlm_ci.source.imports.file_lookup import folder_of
-from rlm_ci.source.references import Definition
+from rlm_ci.source.uses.call_sites import EXPRESSION
+from rlm_ci.source.uses.references import BY_FOLDER, Definition
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts.call_sites import EXPRESSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rlm_ci.source import Import, Symbol
+    from rlm_ci.source import Import, Outline, Symbol
     from rlm_ci.source.import_graph import ImportGraph
-    from rlm_ci.wiki.facts.call_sites import CallSite
-    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.source.uses.call_sites import CallSite
 
 _CALLABLE = frozenset(("function", "method", "class", "struct", "enum", "macro"))
 _CLASSES = frozenset(("class", "struct", "enum", "interface", "trait", "type", "module"))
 _CONSTRUCTORS = ("__init__", "constructor", "__construct", "initialize", "new")
 _SELVES = frozenset(("self", "this", "cls", "Self", "super", "parent", "static"))
-#: Languages whose files see the names of their folder.
-_BY_FOLDER = frozenset(("C#", "Go", "Java"))
 #: Languages that call each other.
 _FAMILIES = {"TypeScript": "JavaScript", "TSX": "JavaScript", "C++": "C"}
 _DOORS = frozenset(("__init__", "index", "mod", "lib"))
@@ -67,19 +64,19 @@ NONE = CallTargets()
 
 
 class CallResolver:
-    """The definitions in ``files``, found from calls."""
+    """The definitions of ``outlines``, by path, found from calls."""
 
-    def __init__(self, files: Mapping[str, FileFacts], graph: ImportGraph) -> None:
-        self._files = files
+    def __init__(self, outlines: Mapping[str, Outline], graph: ImportGraph) -> None:
+        self._outlines = outlines
         self._graph = graph
         self._own: dict[str, dict[str, Symbol]] = {}
         self._methods: dict[tuple[str, str], list[Definition]] = {}
         self._folders: dict[tuple[str, str], list[str]] = {}
         self._meant: dict[tuple[str, str], list[Definition]] = {}
-        for path in sorted(files):
+        for path in sorted(outlines):
             family = self._family(path)
             self._folders.setdefault((folder_of(path), family), []).append(path)
-            for symbol in files[path].outline.symbols:
+            for symbol in outlines[path].symbols:
                 outer, _, last = symbol.name.rpartition(".")
                 if outer and symbol.kind in _CALLABLE:
                     one = Definition.of((path, symbol))
@@ -140,7 +137,7 @@ class CallResolver:
         if name in own:
             return [Definition.of((path, own[name]))]
         found = self._given([path], name, _FAR, set())
-        if not found and self._language(path) in _BY_FOLDER:
+        if not found and self._language(path) in BY_FOLDER:
             found = self._in(self._near(path), name)
         return found
 
@@ -246,14 +243,14 @@ class CallResolver:
     # ── files ──
 
     def _symbols(self, path: str) -> dict[str, Symbol]:
-        if path not in self._own and path in self._files:
-            every = self._files[path].outline.symbols
+        if path not in self._own and path in self._outlines:
+            every = self._outlines[path].symbols
             wanted = _CALLABLE | _CLASSES
             self._own[path] = {one.name: one for one in reversed(every) if one.kind in wanted}
         return self._own.get(path, {})
 
     def _imports(self, path: str) -> tuple[Import, ...]:
-        return self._files[path].outline.imports if path in self._files else ()
+        return self._outlines[path].imports if path in self._outlines else ()
 
     def _targets(self, path: str, line: Import) -> list[str]:
         """The files of an import: the graph keeps the first line alone that leads to a file."""
@@ -267,10 +264,10 @@ class CallResolver:
         return self._folders.get((folder_of(path), self._family(path)), [])
 
     def _siblings(self, path: str) -> list[str]:
-        return self._near(path) if self._language(path) in _BY_FOLDER else []
+        return self._near(path) if self._language(path) in BY_FOLDER else []
 
     def _language(self, path: str) -> str:
-        return self._files[path].outline.language if path in self._files else ""
+        return self._outlines[path].language if path in self._outlines else ""
 
     def _family(self, path: str) -> str:
         language = self._language(path)

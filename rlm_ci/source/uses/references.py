@@ -41,9 +41,9 @@ _GENERIC = re.compile(r"generic|^template_")
 _DEFINED = frozenset(("name", "declarator"))
 _IMPORTS = re.compile(r"import|include|use_declaration|namespace_use|using_directive|extern_crate")
 #: Languages whose files see one another's names if they are in one folder.
-_BY_FOLDER = frozenset(("C#", "Go", "Java"))
+BY_FOLDER = frozenset(("C#", "Go", "Java"))
 #: Files that say how the names of a package or a folder are imported.
-_MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
+MANIFESTS = frozenset(("package.json", "tsconfig.json", "go.mod", "Cargo.toml"))
 _PACKAGE_FILES = ("__init__.py", "index.js", "index.ts", "mod.rs", "lib.rs")
 _PACKAGE_STEMS = ("__init__", "index", "mod")
 #: What a method of the same class is called on.
@@ -197,12 +197,12 @@ class ReferenceIndex:
             for folder in ancestors(folder_of(path))
             for name in _PACKAGE_FILES
         }
-        more = [one for one in self._paths if one in above or one.rpartition("/")[2] in _MANIFESTS]
+        more = [one for one in self._paths if one in above or one.rpartition("/")[2] in MANIFESTS]
         contents = {path: self._read(path) or b"" for path in more if path not in files} | files
         outlines = [self._outline(path, content) for path, content in sorted(contents.items())]
         graph = ImportGraph.of(outlines, self._paths)
         folders = {(folder_of(path), language(path)) for path in definers}
-        found = {one.path for one in outlines if one.language in _BY_FOLDER
+        found = {one.path for one in outlines if one.language in BY_FOLDER
                  and (folder_of(one.path), one.language) in folders} | definers  # fmt: skip
         waiting = deque(sorted(found))
         while waiting:
@@ -311,23 +311,12 @@ def _in_python(module: ast.Module) -> Iterator[tuple[int, str, str]]:
 
 
 def _in_tree(root: Node) -> Iterator[tuple[int, str, str]]:
-    cursor = root.walk()
-    above: list[tuple[Node, str]] = []
-    while True:
-        if (node := cursor.node) is None:
-            return
-        above.append((node, cursor.field_name or ""))
-        if cursor.goto_first_child():
-            continue
-        is_name = node.type.endswith("identifier") or node.type in ("constant", "name")
-        if is_name and node.text and (kind := _kind(above)):
+    for path in grammars.paths(root):
+        node, _ = path[-1]
+        grammar_kind = node.type
+        is_name = grammar_kind.endswith("identifier") or grammar_kind in ("constant", "name")
+        if is_name and not node.child_count and node.text and (kind := _kind(path)):
             yield node.start_point.row + 1, node.text.decode("utf-8", "replace"), kind
-        while True:
-            above.pop()
-            if cursor.goto_next_sibling():
-                break
-            if not cursor.goto_parent():
-                return
 
 
 def _kind(above: Sequence[tuple[Node, str]]) -> str:

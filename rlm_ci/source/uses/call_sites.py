@@ -187,11 +187,9 @@ def _is_none(node: ast.expr) -> bool:
 def _in_tree(root: Node, language: str) -> list[CallSite | RaiseSite]:
     raising = _RAISING.get(language, frozenset())
     found: list[CallSite | RaiseSite] = []
-    cursor = root.walk()
-    while True:
-        node = cursor.node
-        is_thrown = node is not None and node.parent is not None and node.parent.type in _THROWS
-        if node is not None and node.type in _CALLS and not is_thrown:
+    for path in grammars.paths(root):
+        node, _ = path[-1]
+        if node.type in _CALLS and not (path[1:] and path[-2][0].type in _THROWS):
             site = _called(node)
             if site is not None and site.name in raising and not site.base:
                 is_typed = language == "Ruby"
@@ -199,13 +197,9 @@ def _in_tree(root: Node, language: str) -> list[CallSite | RaiseSite]:
                 found.append(RaiseSite.of((site.line, name or site.name)))
             elif site is not None:
                 found.append(site)
-        elif node is not None and node.type in _THROWS and (name := _thrown(node)):
+        elif node.type in _THROWS and (name := _thrown(node)):
             found.append(RaiseSite.of((node.start_point.row + 1, name)))
-        if cursor.goto_first_child():
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return sorted(found, key=lambda one: one.line)
+    return sorted(found, key=lambda one: one.line)
 
 
 def _called(node: Node) -> CallSite | None:

@@ -1,0 +1,1 @@
+"""Who defines, calls and imports a name: by syntax, names and imports."""
