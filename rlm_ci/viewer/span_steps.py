@@ -34,6 +34,8 @@ _CANARY = "canary"
 #: Spans that are their one fact: a plan is the answer of the planner, a run of the validator one
 #: command. What a tool has asked models is in it.
 _SINGLE = ("plan", "subcall", "tool", "validator", "agent")
+#: The label of what a command has printed, as a file.
+_LOG = "Log"
 #: Characters of a detail that is shown beside the others; longer ones are texts.
 _SHORT = 300
 
@@ -87,10 +89,11 @@ class ViewedSpans:
             text, form = in_words(value)
             if len(text) > _SHORT or "\n" in text:
                 step.show(name.capitalize(), text, form)
-            else:
+            elif (name, text) not in step.facts:  # as its one fact may have said
                 step.tell(name, text)
         for label, path in record.files.items():
-            if label == QUESTIONS:  # each is a step
+            has_output = any(text.label == "Output" for text in step.texts)
+            if label == QUESTIONS or (label == _LOG and has_output):  # shown already
                 continue
             form = "diff" if path.endswith((".patch", ".diff")) else "text"
             text = self._folder.text(path)

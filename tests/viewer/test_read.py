@@ -62,6 +62,9 @@ def test_a_fix_loop(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
     assert [seen.step(f"Iteration {n}")["status"] for n in (1, 2)] == ["failed", "done"]
     assert seen.step("Iteration 1")["seconds"] > 0
     require_times(seen)
+    for step in seen.steps:  # nothing is said twice
+        assert not {"Output", "Log"} <= {label for label, *_ in step["texts"]}
+        assert len(set(map(tuple, step["facts"]))) == len(step["facts"])
     assert seen.step("Last verdict, in a fresh tree")["start"] > 0
     assert "new: a + b" in seen.text("edit calc.py", "Arguments")
     # Prompts and results of tools are in no file: they are made again.
