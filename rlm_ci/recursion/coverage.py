@@ -7,10 +7,12 @@ weighted by size, where a failed child counts 0; or the objective's, if that is 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import PROMPT_CUT, PROMPT_TOO_LONG, SHORTER
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +58,15 @@ def of_split(
 ) -> NodeResult:
     """The result of a split node with its coverage; ``sizes`` are its children's, in bytes."""
     pairs: list[tuple[str, str]] = []
+    ends = Counter(child.status for child in children)
+    below = sum(len(child.findings) for child in children)
+    told = ", ".join(f"{ends[status]} {status}" for status in sorted(ends))
+    notes = [f"{count(len(children), 'part')}: {told}"]
+    if below:
+        notes.append(f"{count(len(result.findings), 'finding')}, of {below:,} in the parts")
     whole = summed = 0.0
-    statuses = {result.status}
+    statuses = {result.status, *ends}
     for child, size in zip(children, sizes, strict=True):
-        statuses.add(child.status)
         pairs += child.uncovered
         whole += _weight(size)
         if child.status != FAILED:
@@ -75,6 +82,7 @@ def of_split(
         status=status,
         confidence=0.0 if status == FAILED else round(confidence, _DIGITS),
         uncovered=uncovered,
+        aggregation_notes=tuple(notes),
     )
 
 

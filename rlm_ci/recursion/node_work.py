@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from rlm_ci import errors
-from rlm_ci.recursion.nodes import SPLIT
+from rlm_ci.recursion.nodes import FAILED, SPLIT, NodeResult
 from rlm_ci.recursion.split import tree
 
 TYPE_CHECKING = False
@@ -22,14 +22,15 @@ _FATAL = (
 )  # fmt: skip
 
 
+_NONE = NodeResult("", FAILED, "", 0.0)
+
+
 class NodeWork:
-    """A node at work. Once it is split, it has the ``sizes`` of its children, and the numbers of
-    their results in ``ends``.
-    """
+    """A node at work. Once it is split, it has ``sizes`` and ``results`` of its children."""
 
     __slots__ = (
-        "attempt", "decision", "depth", "ends", "errors", "id", "kept", "parent", "part", "place",
-        "sizes", "texts", "waiting",
+        "attempt", "decision", "depth", "errors", "id", "kept", "parent", "part", "place",
+        "results", "sizes", "texts", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -41,15 +42,15 @@ class NodeWork:
         self.depth = depth
         self.part = part
         self.attempt = 1
-        #: The number of a result of an earlier session, taken instead of a new one.
-        self.kept: int | None = None
+        #: The result of an earlier session, taken instead of a new one.
+        self.kept: NodeResult | None = None
         self.decision: tuple[str, str, float] | None = None
         self.texts: tuple[LeafText, ...] = ()
         self.errors: tuple[tuple[int, str, bool], ...] = ()
 
     def split(self, parts: Sequence[Part]) -> None:
         self.waiting = len(parts)
-        self.ends = [0] * len(parts)
+        self.results: list[NodeResult] = [_NONE] * len(parts)
         self.sizes = [part[6] for part in parts]
 
     @property

@@ -112,11 +112,13 @@ class NodeResult(Value):
 
     ``data`` is the objective's own, as JSON. ``uncovered`` are pairs of path and reason for what
     was not covered, which makes the result PARTIAL. ``counts`` are of the pointers that a model
-    offered; ``metrics`` are the objective's.
+    offered; ``metrics`` are the objective's. ``artifacts`` are the files that were made of it,
+    below the folder of the recursion; ``aggregation_notes`` say what became of the parts of a
+    split node.
     """
 
     _ignores = True
-    _optional = ("counts",)
+    _optional = ("counts", "artifacts", "aggregation_notes")
 
     node_id: str
     status: str
@@ -129,6 +131,8 @@ class NodeResult(Value):
     counts: Evidence = Evidence()
     metrics: Mapping[str, float] = {}
     data: Mapping[str, Any] = {}
+    artifacts: tuple[str, ...] = ()
+    aggregation_notes: tuple[str, ...] = ()
 
     def without_secrets(self, redactor: Redactor) -> NodeResult:
         """The result with its texts redacted; paths are identities, and stay."""
@@ -142,17 +146,11 @@ class NodeResult(Value):
         )
 
     @classmethod
-    def from_dict(
-        cls, record: Mapping[str, Any], findings: tuple[TracedFinding, ...] | None = None
-    ) -> NodeResult:
-        """Read a record of the journal; ``findings`` are its findings, if they are known."""
-        fields = {**record, "findings": record["findings"] if findings is None else []}
-        if fields["counts"] == _NO_COUNTS:  # of most, and so in memory once
-            del fields["counts"]
-        result = super().from_dict(fields)
-        return (
-            result if findings is None else cls._of_fields({**vars(result), "findings": findings})
-        )
+    def from_dict(cls, record: Mapping[str, Any]) -> NodeResult:
+        """Read a record of the journal that repeats nothing of other nodes."""
+        if record["counts"] == _NO_COUNTS:  # of most, and so in memory once
+            record = {name: value for name, value in record.items() if name != "counts"}
+        return super().from_dict(record)
 
 
 _NO_COUNTS = dict.fromkeys(Evidence._fields, 0)

@@ -21,7 +21,7 @@ from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
     from typing import Any, Final
 
@@ -83,7 +83,7 @@ class SolveRun:
         self._ahead = self._room + (0 if ask is None else constraints.concurrency)
         self._ready: deque[NodeWork] = deque()
         self._deadline = None if budget.minutes is None else time.monotonic() + 60 * budget.minutes
-        self._root: int | None = None
+        self._root: NodeResult | None = None
 
     def run(self, node: Node) -> NodeResult:
         kind, path, first, last, start, end = node.scope
@@ -92,8 +92,9 @@ class SolveRun:
             node.id, None, 0, node.depth, (kind, path, first, last, start or 0, end or 0, size)
         )
         try:
-            if self._enter((whole,), node.parent):
-                self._root = whole.kept
+            if ended := self._enter((whole,), node.parent):
+                self._overview.ended(is_failed=False)
+                self._root = ended[whole]
             else:
                 self._frontier.add((whole,))
             while self._root is None:
@@ -101,9 +102,8 @@ class SolveRun:
         finally:
             self._slots.close()
         self._store.flush()
-        result = self._store.results((self._root,))[0]
-        self._overview.end(result, self._store.seq)
-        return result
+        self._overview.end(self._root)
+        return self._root
 
     def _step(self) -> None:
         """Begin what there is room for, and take in what has ended."""
@@ -122,7 +122,7 @@ class SolveRun:
             else:
                 self._begin(leaf)
             store.beat()
-        self._overview.look(self._store.seq)
+        self._overview.look()
         if self._root is None and self._slots.busy:
             while not self._slots.wait(self._store.idle() or None):
                 pass
@@ -147,7 +147,7 @@ class SolveRun:
                 if leaves and self._constraints.order == DFS:
                     break
             elif branch.kept is not None:
-                self._keep(branch)
+                self._keep(branch, branch.kept)
             elif branch.decision == _LATE:
                 self._miss(branch)
             else:
@@ -182,25 +182,27 @@ class SolveRun:
             for place, part in enumerate(parts)
         ]
         if not known:
-            self._store.running(branch.id, branch.decision, [one.id for one in children])
-            self._store.event(journal.SPLIT, (branch.id,))
+            below = [one.id for one in children]
+            self._store.running(branch.id, branch.decision, below, 1, self._budgets(branch))
+            self._store.event(journal.SPLIT_UP, (branch.id,))
         ended = self._enter(children, branch.id)
         self._frontier.add([one for one in children if one not in ended] if ended else children)
-        for child in ended:
-            self._close(child, child.kept or 0)
+        for child, result in ended.items():
+            self._overview.ended(is_failed=False)
+            self._close(child, result)
         return True
 
-    def _enter(self, some: Sequence[NodeWork], parent: str | None) -> Collection[NodeWork]:
+    def _enter(self, some: Sequence[NodeWork], parent: str | None) -> Mapping[NodeWork, NodeResult]:
         """Record that siblings wait, if that is new; returns those that have ended before."""
         store = self._store
         fresh = some
-        ended: Collection[NodeWork] = ()
+        ended: dict[NodeWork, NodeResult] = {}
         if store.resumed:
             for one in some:
-                one.kept = store.found(one.id)
+                one.kept = store.kept(one.id)
+                if one.kept is not None and store.is_completed(one.id):
+                    ended[one] = one.kept
             fresh = [one for one in some if not store.is_known(one.id)]
-            kept = (one for one in some if one.kept is not None and store.is_ended(one.id))
-            ended = dict.fromkeys(kept)
         if fresh:
             depth = fresh[0].depth
             for one in fresh:
@@ -234,14 +236,24 @@ class SolveRun:
     def _is_over(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
+    def _budgets(self, branch: NodeWork) -> Mapping[str, float | None]:
+        """What is left for a node; None is no limit."""
+        budget, deadline = self._budget, self._deadline
+        return {
+            "depth": budget.max_depth - branch.depth,
+            "calls": None if budget.calls_left is None else budget.calls_left(),
+            "seconds": None if deadline is None else round(deadline - time.monotonic(), 3),
+        }
+
     def _miss(self, branch: NodeWork) -> None:
-        self._store.running(branch.id, _LATE)
+        self._store.running(branch.id, _LATE, (), 1, self._budgets(branch))
         self._fail(branch, coverage.DEADLINE, "")
 
     # ── leaves ──
 
     def _begin(self, leaf: NodeWork) -> None:
-        self._store.running(leaf.id, leaf.decision or (LEAF, "", 0.0), (), leaf.attempt)
+        decision = leaf.decision or (LEAF, "", 0.0)
+        self._store.running(leaf.id, decision, (), leaf.attempt, self._budgets(leaf))
         objective = self._objective
         task = LeafTask(leaf.node(), leaf.texts, objective.options)
 
@@ -343,10 +355,7 @@ class SolveRun:
     # ── split nodes ──
 
     def _aggregate(self, branch: NodeWork) -> None:
-        if branch.kept is not None:
-            self._keep(branch)
-            return
-        children = self._store.results(branch.ends)
+        children = branch.results
         node, aggregate = branch.node(), self._objective.aggregate
         has_failed = all(child.status == FAILED for child in children)
         ask = None if self._ask is None or has_failed else self._ask(node)
@@ -357,39 +366,39 @@ class SolveRun:
 
         self._conclude(branch, lambda way: aggregate(node, children, way), aggregated, ask)
 
-    def _keep(self, branch: NodeWork) -> None:
-        """End a node whose result an earlier session wrote, and not its end."""
-        number = branch.kept or 0
-        status = self._store.status(number)
-        decision = branch.decision or (LEAF, "", 0.0)
-        if decision[0] == LEAF and not self._store.decided(branch.id):
-            self._store.running(branch.id, decision)
-        self._finish(branch, number, status, journal.DONE)
+    def _keep(self, leaf: NodeWork, result: NodeResult) -> None:
+        """End a leaf whose result an earlier session wrote, and not its end."""
+        if not self._store.decided(leaf.id):
+            decision = leaf.decision or (LEAF, "", 0.0)
+            self._store.running(leaf.id, decision, (), 1, self._budgets(leaf))
+        self._finish(leaf, result, journal.DONE)
 
     def _end(self, branch: NodeWork, result: NodeResult, event: str) -> None:
         try:
-            number = self._store.result(result, branch.ends if branch.is_split else ())
+            result = self._store.result(result, branch.results if branch.is_split else None)
         except (TypeError, ValueError) as error:  # the objective's data are not JSON
             if event == journal.FAILURE:
                 raise
             self._repeat(branch, error)
             return
-        self._finish(branch, number, result.status, event)
+        self._finish(branch, result, event)
 
-    def _finish(self, branch: NodeWork, number: int, status: str, event: str) -> None:
-        is_failed = status == FAILED
-        self._store.ended(branch.id, FAILED if is_failed else COMPLETED, branch.errors)
-        self._store.event(journal.FAILURE if is_failed else event, (branch.id,))
+    def _finish(self, branch: NodeWork, result: NodeResult, event: str) -> None:
+        is_failed = result.status == FAILED
+        if not self._store.is_completed(branch.id):
+            self._store.ended(result, FAILED if is_failed else COMPLETED, branch.errors)
+            self._store.event(journal.FAILURE if is_failed else event, (branch.id,))
         self._overview.ended(is_failed=is_failed)
-        self._close(branch, number)
+        self._close(branch, result)
 
-    def _close(self, branch: NodeWork, number: int) -> None:
+    def _close(self, branch: NodeWork, result: NodeResult) -> None:
         branch.texts = ()
+        branch.results = []
         above = branch.parent
         if above is None:
-            self._root = number
+            self._root = result
             return
-        above.ends[branch.place] = number
+        above.results[branch.place] = result
         above.waiting -= 1
         if not above.waiting:
             self._aggregate(above)

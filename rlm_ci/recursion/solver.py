@@ -70,7 +70,7 @@ class RLM:
         """
         head = run_json.head(self.corpus, node, objective, budget, constraints)
         overview = run_json.RunOverview.begin(self.store, head, self._name)
-        self.store.of(self._name, objective.name)
+        self.store.of(self._name, objective.name, objective.domain)
         executor, own = self._executor, None
         cores = process_pool.cores()
         is_large = sum(file.size for file in self.corpus.files) >= _LARGE

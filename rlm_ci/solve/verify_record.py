@@ -62,7 +62,9 @@ _NOT_GIVEN = "it is not what the record of the run gives"
 #: What a run makes besides its report; of that, what tells when, or in which order. The times of
 #: a trajectory are facts.
 _MADE = "rlm/"
-_TIMED = re.compile(r"rlm/(?:(?:run|snapshot)\.json|(?!trajectory\.)[a-z]+\.jsonl|before/.*)")
+_TIMED = re.compile(
+    r"rlm/(?:(?:run|snapshot)\.json|(?!trajectory\.)[a-z]+\.jsonl|(?:before|logs)/.*)"
+)
 _ARTIFACTS = "rlm/artifacts/"
 #: What somebody takes from a run, beside what shows the report.
 _RESULTS = ("report.json", "rlm/result.patch")
@@ -315,7 +317,7 @@ def _tree_problems(
     places = [os.path.join(path, "rlm") for path in (folder, made)]
     try:
         heads = [run_json.read(place) or {} for place in places]
-        stored, again = map(outcomes.read, places)
+        stored, again = (outcomes.comparable(outcomes.read(place), places[0]) for place in places)
     except RlmCiError as error:
         return [printable(f"rlm: {error}")]
     if heads[0].get("corpus") != heads[1].get("corpus"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 
-from rlm_ci.recursion.journal import journal, recovery
+from rlm_ci.recursion.journal import journal, node_records
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, REPO, scope_of
 from rlm_ci.recursion.nodes import FAILED as NODE_FAILED
 from rlm_ci.recursion.nodes import PARTIAL as NODE_PARTIAL
@@ -22,7 +23,7 @@ _STATUSES = {
     COMPLETED: DONE, NODE_FAILED: FAILED, NODE_PARTIAL: PARTIAL, CANCELLED: FAILED,
 }  # fmt: skip
 #: Events that begin a node, and that end it.
-_BEGINS = (journal.DEQUEUED, journal.SPLIT)
+_BEGINS = (journal.DEQUEUED, journal.SPLIT_UP)
 _ENDS = (journal.DONE, journal.FAILURE, journal.AGGREGATED)
 #: Paths that a node did not cover, and that are listed.
 _LISTED = 50
@@ -39,12 +40,15 @@ class ViewedRecursion:
 
     def read(self) -> Mapping[str, ViewedStep]:
         """The steps of the nodes by their ids."""
-        for record in self._folder.records(f"rlm/{recovery.NODES}", rising=True):
-            self._node(record)
-        for record in self._folder.records(f"rlm/{recovery.RESULTS}", rising=True):
-            self._result(record)
-        for record in self._folder.records(f"rlm/{recovery.QUEUE}", rising=True):
-            self._event(record)
+        rising = node_records.shares_numbers(os.path.join(self._folder.path, "rlm"))
+        takes = {
+            node_records.NODES: self._node,
+            node_records.RESULTS: self._result,
+            node_records.QUEUE: self._event,
+        }
+        for name, take in takes.items():
+            for record in self._folder.records(f"rlm/{name}", rising=rising):
+                take(record)
         return self._nodes
 
     def _node(self, record: Mapping[str, Any]) -> None:
@@ -88,8 +92,10 @@ class ViewedRecursion:
         if whole_in(counts, "offered"):
             told = (f"{whole_in(counts, name)} {name}" for name in counts)
             step.tell("pointers", ", ".join(told))
-        for note in texts_in(record, "notes"):
+        for note in (*texts_in(record, "notes"), *texts_in(record, "aggregation_notes")):
             step.tell("note", note)
+        for name in texts_in(record, "artifacts"):
+            step.tell("file", name)
         step.found = [mapping_in(one, "finding") for one in mappings_in(record, "findings")]
         step.show("Findings", "\n".join(map(_finding, step.found)))
         uncovered = record.get("uncovered")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,7 +28,6 @@ from testing.solver_cases import SMALL, UNLIMITED, USUAL, Counting, corpus, reco
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from rlm_ci.recursion.nodes import LeafTask, Node
 
@@ -350,7 +350,7 @@ def test_secrets_are_in_no_journal(tmp_path: Path) -> None:
         rlm = RLM(corpus(files), store)
         result = rlm.solve(rlm.root, Telling(), UNLIMITED, USUAL)
     assert result.status == PARTIAL
-    for path in tmp_path.iterdir():
+    for path in filter(Path.is_file, tmp_path.rglob("*")):
         assert secret.encode() not in path.read_bytes()
     assert verify(str(tmp_path)) == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -11,49 +10,38 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.errors import ConfigError, DamagedError, LimitError, StorageError
-from rlm_ci.models import Completion
-from rlm_ci.recursion.journal import journal, record_lines, recovery, run_json
+from rlm_ci.errors import ConfigError, DamagedError, StorageError
+from rlm_ci.models import Completion, ModelRequest
+from rlm_ci.models.budget import Ledger
+from rlm_ci.models.record.record import Record
+from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.journal.node_records import NAMES
 from rlm_ci.recursion.journal.progress import ProgressWatch
 from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
 from rlm_ci.recursion.solver import RLM
-from rlm_ci.runs.journal.record_format import bodies as bodies_of
 from testing import solver_cases
 from testing.journal_checks import verify
-from testing.killed_runs import recursion_killed_after
+from testing.killed_runs import recursion_cut, recursion_killed_after, written
 from testing.solver_cases import SMALL, Counting, records, shop, solve
 
 if TYPE_CHECKING:
     from rlm_ci.recursion.nodes import Node
 
-NAMES = recovery.NAMES
-
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a run that came to its end; its records were written in many batches."""
+    """The folder of a run that came to its end; its records are of three journals."""
     folder = tmp_path_factory.mktemp("done") / "rlm"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(journal, "_BATCH", 5)
-        solve(folder, shop())
+    solve(folder, shop())
     return folder
-
-
-def lines(folder: Path) -> list[tuple[int, str, bytes]]:
-    """All records with their numbers, in order."""
-    found = [
-        (json.loads(line)["seq"], name, line)
-        for name in NAMES
-        for line in (folder / name).read_bytes().splitlines(keepends=True)
-    ]
-    return sorted(found)
 
 
 def finished(folder: Path) -> Counter[str]:
@@ -85,7 +73,7 @@ def known(folder: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.full
 def test_cut_off_behind_any_record(done: Path, tmp_path: Path) -> None:
     expected = solve(tmp_path / "plain", shop())
-    total = lines(done)[-1][0]
+    total = written(done)
     assert total > 120
     for last in range(1, total, 4):
         folder = tmp_path / f"cut-{last}"
@@ -98,7 +86,7 @@ def test_cut_off_behind_any_record(done: Path, tmp_path: Path) -> None:
 @pytest.mark.full
 def test_cut_off_within_any_record(done: Path, tmp_path: Path) -> None:
     expected = solve(tmp_path / "plain", shop())
-    for last in range(0, lines(done)[-1][0], 3):
+    for last in range(0, written(done), 3):
         folder = tmp_path / f"cut-{last}"
         recursion_killed_after(done, last, folder, torn=30 if last % 2 else 0)
         assert resumed(folder) == expected
@@ -110,21 +98,17 @@ def test_a_torn_record_is_kept_aside(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "torn"
     recursion_killed_after(done, 60, folder, torn=10)
     with Journals.open(str(folder)) as store:
-        assert store.seq == 60
-        [(name, length, aside)] = store.recovered
-        assert length == 10
-        assert len(Path(aside).read_bytes()) == 10
-        assert os.path.basename(aside).startswith(f"{name}.torn-")
-    log = (folder / "logs" / "recovery.log").read_text()
-    assert log == f"{name}: 10 bytes cut off, kept in {aside}\n"
+        assert store.checkpoint == 60
+    [aside] = folder.glob("*.torn-*")
+    assert len(aside.read_bytes()) == 10
+    name = aside.name.partition(".torn-")[0]
+    log = (folder / "logs" / "recursion.log").read_text()
+    assert log.endswith(f"Z {name}: a torn record was cut off, kept in {aside}\n")
 
 
-def test_a_disk_that_is_full_leaves_whole_records(
-    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A batch that does not fit is taken back; the run goes on when there is room."""
+def test_a_disk_that_is_full_leaves_whole_records(done: Path, tmp_path: Path) -> None:
+    """A record that does not fit is taken back; the run goes on when there is room."""
     folder = tmp_path / "full"
-    monkeypatch.setattr(journal, "_BATCH", 5)
     limit = max((done / name).stat().st_size for name in NAMES) // 2
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with Journals.open(str(folder)) as store:
@@ -136,51 +120,51 @@ def test_a_disk_that_is_full_leaves_whole_records(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         with pytest.raises(StorageError, match="failed before"):  # there is room again
-            store.flush()
+            store.running("0" * 16, ("leaf", "small_enough", 1.0))
     assert all((folder / one).read_bytes()[-1:] in (b"", b"\n") for one in NAMES)
-    with Journals.open(str(folder)) as store:
-        assert store.recovered == ()
     solve(folder, shop())
+    assert not [*folder.glob("*.torn-*")]
     same(folder, done)
 
 
-def test_whole_records_behind_a_torn_one_are_kept_aside(done: Path, tmp_path: Path) -> None:
-    everything = lines(done)
-    seq = next(seq for seq, name, _ in everything if name == NAMES[1])
-    folder = tmp_path / "torn"
-    shutil.copytree(done, folder)
-    nodes = [line for number, name, line in everything if name == NAMES[1] and number < seq + 9]
-    (folder / NAMES[1]).write_bytes(b"".join(nodes)[:-5])
-    with Journals.open(str(folder)) as store:
-        cuts = {name: length for name, length, _ in store.recovered}
-        assert store.seq == seq + 7
-        assert cuts.keys() == set(NAMES)
-    expected = known(done)
-    solve(folder, shop())
-    assert known(folder) == expected
-    assert verify(str(folder)) == []
+def cut_apart(done: Path, place: Path, share: tuple[int, ...]) -> None:
+    """Leave so many fifths of each journal."""
+    sizes = {name: len((done / name).read_bytes().splitlines()) for name in NAMES}
+    counts = {name: sizes[name] * fifths // 5 for name, fifths in zip(NAMES, share, strict=True)}
+    recursion_cut(done, place, counts)
 
 
-def test_a_gap_without_a_torn_record_is_damage(done: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [(5, 0, 1), (0, 5, 5), (1, 4, 0), (4, 1, 5)])
+def test_no_order_among_the_journals_matters(
+    done: Path, tmp_path: Path, share: tuple[int, ...]
+) -> None:
+    """A failure of power may keep more of one than of another."""
+    folder = tmp_path / "cut"
+    cut_apart(done, folder, share)
+    assert resumed(folder) == solve(tmp_path / "plain", shop())
+    assert known(folder) == known(done)
+
+
+@pytest.mark.full
+def test_cut_off_anywhere_in_each_journal(done: Path, tmp_path: Path) -> None:
+    expected = solve(tmp_path / "plain", shop())
+    for share in product(range(6), repeat=3):
+        folder = tmp_path / "-".join(map(str, share))
+        cut_apart(done, folder, share)
+        assert resumed(folder) == expected
+        assert known(folder) == known(done)
+        shutil.rmtree(folder)
+
+
+def test_a_gap_is_damage(done: Path, tmp_path: Path) -> None:
     for name in NAMES:
         folder = tmp_path / name
         shutil.copytree(done, folder)
         whole = (folder / name).read_bytes().splitlines(keepends=True)
         (folder / name).write_bytes(b"".join(whole[:3] + whole[4:]))
-        with pytest.raises(DamagedError, match="is in none of"):
+        with pytest.raises(DamagedError, match="damaged at record 4"):
             Journals.open(str(folder))
-        assert any("is in none of" in problem for problem in verify(str(folder)))
-
-
-def test_a_torn_record_does_not_explain_every_gap(done: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "both"
-    shutil.copytree(done, folder)
-    whole = (folder / NAMES[1]).read_bytes().splitlines(keepends=True)
-    (folder / NAMES[1]).write_bytes(b"".join(whole[:12] + whole[13:]))
-    with (folder / NAMES[0]).open("ab") as stream:
-        stream.write(b'{"crc":"12')
-    with pytest.raises(DamagedError, match="is in none of"):
-        Journals.open(str(folder))
+        assert any("damaged at record 4" in problem for problem in verify(str(folder)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -207,14 +191,6 @@ def test_a_recovery_that_is_killed_is_done_again(done: Path, tmp_path: Path) -> 
     Journals.open(str(folder)).close()
     solve(folder, shop())
     same(folder, done)
-
-
-def test_the_lines_of_a_run_that_went_well_are_skimmed(done: Path) -> None:
-    for name, skim in ((NAMES[0], record_lines.skim_results), (NAMES[1], record_lines.skim_nodes)):
-        plain = (done / name).read_bytes()
-        bodies = bodies_of(plain)
-        assert bodies is not None
-        assert skim(plain, bodies) is not None, "all of it is plain"
 
 
 # -- a process that is killed -------------------------------------------------------------------
@@ -272,6 +248,8 @@ def test_a_finished_run_is_only_read(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     shutil.copytree(done, folder)
     assert solve(folder, shop(), objective=Never()) == solve(tmp_path / "plain", shop())
+    for name in NAMES[:2]:
+        assert (folder / name).read_bytes() == (done / name).read_bytes()
     assert [one["event"] for one in records(folder, "queue")][-1] == "run_resumed"
     assert ProgressWatch(str(folder)).look().solved == len(known(folder))  # type: ignore[union-attr]  # it is there
 
@@ -279,9 +257,6 @@ def test_a_finished_run_is_only_read(done: Path, tmp_path: Path) -> None:
 class Never(Counting):
     def judge(self, *_: Any) -> NodeResult:
         raise AssertionError("a finished leaf is judged again")
-
-    def aggregate(self, *_: Any) -> NodeResult:
-        raise AssertionError("a finished node is aggregated again")
 
 
 class Mending(Counting):
@@ -310,42 +285,77 @@ def test_only_what_failed_is_done_again(tmp_path: Path, done: Path) -> None:
     same(tmp_path / "rlm", done)
 
 
-class Spending:
-    """A model with so many calls left."""
+class Counted:
+    """A model that answers at once; ``asked`` are the prompts that it got."""
 
-    model = "spending"
-    max_bytes = 1000
-    repair = 100
+    name = "counted"
 
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.asked: Counter[tuple[str, str]] = Counter()
-        self._node = ""
+    def __init__(self) -> None:
+        self.asked: list[str] = []
 
-    def of(self, node: Node) -> Any:
-        def ask(place: str, _messages: Any, **_: Any) -> Completion:
-            if (node.id, place) not in self.asked:
-                if not self.left:
-                    raise LimitError("no call is left", budget="max_calls")
-                self.left -= 1
-            self.asked[node.id, place] += 1
-            return Completion(f"{node.scope.path} {place}", (), "stop", "spending")
+    def complete(self, request: ModelRequest) -> Completion:
+        text = str(request.messages[0]["content"])
+        self.asked.append(text)
+        return Completion(f"said of {text}", (), "stop", "counted")
 
-        return ask
+
+def recorded(folder: Path, model: Counted, calls: int) -> NodeResult:
+    """Solve with so many calls, each a fact of the run in ``folder``."""
+    folder.mkdir(exist_ok=True)
+    ledger = Ledger(max_calls=calls, max_tokens=10**9)
+    with Record.open(str(folder / "calls.jsonl"), redact=str) as record:
+
+        def of(node: Node) -> Any:
+            def ask(place: str, messages: Any, **_: Any) -> Completion:
+                request = ModelRequest("m-1", tuple(messages), 100)
+                return record.complete(model, ledger, request, f"{node.id}/{place}")
+
+            return ask
+
+        constraints = Constraints(concurrency=1, shape=SMALL)
+        return solve(folder / "rlm", shop(), objective=Naming(), ask=of, constraints=constraints)
+
+
+class Naming(Counting):
+    """Asks about each node by its id."""
+
+    def judge(self, node: Node, task: Any, analysis: Any, ask: Any) -> NodeResult:
+        return super().judge(node, task, analysis, ask and _about(node, ask))
+
+    def aggregate(self, node: Node, children: Any, ask: Any) -> NodeResult:
+        return super().aggregate(node, children, ask and _about(node, ask))
+
+
+def _about(node: Node, ask: Any) -> Any:
+    return lambda place, _: ask(place, [{"role": "user", "content": f"{node.id} {place}"}])
 
 
 def test_what_the_budget_left_out_is_done_with_more_of_it(tmp_path: Path) -> None:
-    constraints = Constraints(concurrency=1, shape=SMALL)
-    spending = Spending(5)
-    first = solve(tmp_path / "a", shop(), ask=spending.of, constraints=constraints)
-    assert first.status == PARTIAL
-    asked = set(spending.asked)
-    more = Spending(10_000)
-    second = solve(tmp_path / "a", shop(), ask=more.of, constraints=constraints)
+    """No call is made twice: those of split nodes, which are made again, are facts."""
+    model = Counted()
+    assert recorded(tmp_path / "a", model, 5).status == PARTIAL
+    assert len(model.asked) == 5
+    second = recorded(tmp_path / "a", model, 10_000)
     assert second.status == COMPLETED
-    assert not asked & set(more.asked), "what was answered is not asked again"
-    assert second == solve(tmp_path / "b", shop(), ask=Spending(10_000).of)
-    assert verify(str(tmp_path / "a")) == []
+    assert len(model.asked) == len(set(model.asked)), "what was answered is not asked again"
+    assert second == recorded(tmp_path / "b", Counted(), 10_000)
+    assert verify(str(tmp_path / "a" / "rlm")) == []
+
+
+@pytest.mark.full
+def test_killed_anywhere_no_call_is_made_twice(tmp_path: Path) -> None:
+    model = Counted()
+    whole = recorded(tmp_path / "done", model, 10_000)
+    done = tmp_path / "done" / "rlm"
+    for stop in range(0, written(done), 5):
+        place = tmp_path / f"cut-{stop}"
+        place.mkdir()
+        shutil.copy(tmp_path / "done" / "calls.jsonl", place)
+        recursion_killed_after(done, stop, place / "rlm")
+        again = Counted()
+        assert recorded(place, again, 10_000) == whole
+        assert again.asked == []
+        shutil.rmtree(place)
 
 
 def test_nobody_goes_on_with_something_else(done: Path, tmp_path: Path) -> None:
@@ -451,7 +461,8 @@ def test_verify_names_what_is_wrong(
 def test_a_node_says_of_which_run_it_is_and_what_is_asked(done: Path) -> None:
     found = records(done, "nodes")
     queued = [one for one in found if one["status"] == "queued"]
-    assert {(one["run_id"], one["objective"]) for one in queued} == {("a-run", Counting.name)}
+    whole = {(one["run_id"], one["objective"], one["domain"]) for one in queued}
+    assert whole == {("a-run", Counting.name, Counting.domain)}
     assert {one["scope_type"] for one in queued} >= {"repo", "dir"}
     assert "shop" in {one["scope_ref"] for one in queued}
     below: dict[str | None, list[str]] = {}
@@ -460,13 +471,62 @@ def test_a_node_says_of_which_run_it_is_and_what_is_asked(done: Path) -> None:
     for one in found:
         if one["status"] == "running":
             assert one["child_ids"] == below.get(one["node_id"], [])
+            depth = next(node["depth"] for node in queued if node["node_id"] == one["node_id"])
+            budgets = {"depth": Budget().max_depth - depth, "calls": None, "seconds": None}
+            assert one["budgets"] == budgets
+
+
+def test_a_node_says_what_is_left_for_it(tmp_path: Path) -> None:
+    budget = Budget(max_depth=5, minutes=10, calls_left=lambda: 7)
+    solve(tmp_path, shop(), budget=budget)
+    found = [one["budgets"] for one in records(tmp_path, "nodes") if one["status"] == "running"]
+    assert {one["calls"] for one in found} == {7}
+    assert found[0]["depth"] == 5
+    assert all(0 < one["seconds"] <= 600 for one in found)
+
+
+def test_an_ended_node_has_the_evidence_and_the_metrics_of_what_it_found(tmp_path: Path) -> None:
+    class Measuring(Counting):
+        def judge(self, *args: Any) -> NodeResult:
+            return super().judge(*args).replace(metrics={"files": 1})
+
+    solve(tmp_path, shop(), objective=Measuring())
+    ended = [one for one in records(tmp_path, "nodes") if one["status"] == "completed"]
+    place = {"path": "shop/cart/__init__.py", "line_start": None, "line_end": None}
+    assert [one["evidence"] for one in ended if one["evidence"]] == [[place]], "no node above"
+    leaves = {one["node_id"] for one in records(tmp_path, "nodes") if one.get("child_ids") == []}
+    assert {one["node_id"] for one in ended if one["metrics"] == {"files": 1}} == leaves
+    assert verify(str(tmp_path)) == []
+
+
+def test_a_result_says_what_became_of_its_parts(tmp_path: Path) -> None:
+    files = shop() | {"shop/till/e.py": b"", "shop/till/f.py": b"RAISE\n" * 70}
+    solve(tmp_path, files)
+    found = {one["node_id"]: one["aggregation_notes"] for one in records(tmp_path, "results")}
+    root = records(tmp_path, "nodes")[0]["node_id"]
+    assert found[root] == ["4 parts: 3 completed, 1 partial", "2 findings, of 2 in the parts"]
+    leaf = next(one for one in records(tmp_path, "nodes") if one.get("decision") == "leaf")
+    assert found[leaf["node_id"]] == []
+
+
+def test_the_log_says_how_a_run_went(tmp_path: Path) -> None:
+    objective = Mending()
+    solve(tmp_path, shop(), objective=objective)
+    objective.bad = ""
+    solve(tmp_path, shop(), objective=objective)
+    lines = (tmp_path / "logs" / "recursion.log").read_text().splitlines()
+    told = [line.partition("Z ")[2] for line in lines]
+    assert (told[0], told[-1]) == ("begun: counting, 20 files", "ended: completed")
+    assert "resumed, with 26 nodes" in told
+    failed = next(one for one in records(tmp_path, "results") if one["status"] == "failed")
+    assert f"node {failed['node_id']}: not today" in told
 
 
 def _as_before(found: list[dict[str, Any]]) -> None:
     """Records as they were written until 2026-11."""
     for one in found:
         if one["status"] == "queued":
-            del one["run_id"], one["objective"]
+            del one["run_id"], one["objective"], one["domain"]
             one["scope"] |= {"kind": one.pop("scope_type"), "path": one.pop("scope_ref")}
         elif one["status"] == "running":
             one["children"] = len(one.pop("child_ids"))

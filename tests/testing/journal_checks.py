@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 from rlm_ci.errors import RlmCiError
-from rlm_ci.recursion.journal import inherited_results, recovery, run_json
+from rlm_ci.recursion.journal import node_records, run_json
+from rlm_ci.recursion.journal.node_records import NAMES, NODES, QUEUE, RESULTS
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_SLICE, LEAF, SPLIT, scope_of
 from rlm_ci.resources import loader
+from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -18,9 +21,9 @@ if TYPE_CHECKING:
 #: Problems that are reported at most.
 _MOST: Final = 100
 _SCHEMAS: Final = {
-    recovery.RESULTS: "result.schema.json",
-    recovery.NODES: "node.schema.json",
-    recovery.QUEUE: "queue.schema.json",
+    RESULTS: "result.schema.json",
+    NODES: "node.schema.json",
+    QUEUE: "queue.schema.json",
 }
 
 
@@ -35,8 +38,9 @@ def verify(folder: str) -> list[str]:
         return [f"{run_json.NAME} is missing"]
     checked.add(run_json.NAME, loader.misfit(head, "run.schema.json"))
     takes = (checked.results, checked.nodes, checked.queue)
-    readers = recovery.readers(folder)
-    for reader, name, take in zip(readers, recovery.NAMES, takes, strict=True):
+    rising = node_records.shares_numbers(folder)
+    for name, take in zip(NAMES, takes, strict=True):
+        reader = JournalReader(os.path.join(folder, name), rising=rising)
         try:
             reader.read(_checking(checked, name, take))
         except RlmCiError as error:
@@ -44,9 +48,6 @@ def verify(folder: str) -> list[str]:
             return checked.problems
         if reader.tail:
             checked.add(name, f"{len(reader.tail)} bytes are behind the last record")
-    missing = recovery.gap(readers)
-    if missing:
-        checked.add("the journals", f"record {missing} is in none of them, or in two")
     checked.tree(head)
     return checked.problems
 
@@ -98,7 +99,7 @@ class _Checked:
     def results(self, record: Mapping[str, Any]) -> None:
         identifier, findings = record["node_id"], record["findings"]
         self._results[identifier] = record["status"]
-        where = _at(recovery.RESULTS, record)
+        where = _at(RESULTS, record)
         known = 0
         for child in record.get("children", ()):
             if child not in self._findings:
@@ -113,12 +114,13 @@ class _Checked:
                 self.add(where, f"its children have {known} findings, and no number {traced}")
         self._findings[identifier] = len(findings)
         for name in record.get("gathered", ()):
-            if not inherited_results.has(record, name):
+            inherited = record["data"].get(name.removeprefix("data."))
+            if name != "uncovered" and not isinstance(inherited, list):
                 self.add(where, f"it has no list {name}")
 
     def nodes(self, record: Mapping[str, Any]) -> None:
         identifier, status = record["node_id"], record["status"]
-        where = _at(recovery.NODES, record)
+        where = _at(NODES, record)
         if status == "queued":
             if identifier in self._places:
                 self.add(where, f"node {identifier} is there already")
@@ -158,16 +160,16 @@ class _Checked:
         """Check that children have parents, leaves lie end to end, and ended nodes have results."""
         for identifier, seq in self._touched.items():
             if identifier not in self._places:
-                self.add(recovery.QUEUE, f"record {seq}: node {identifier} is not known")
+                self.add(QUEUE, f"record {seq}: node {identifier} is not known")
         for identifier in self._results:
             if identifier not in self._places:
-                self.add(recovery.RESULTS, f"node {identifier} is not known")
+                self.add(RESULTS, f"node {identifier} is not known")
         for leaf, identifier in self._lineage.items():
             if leaf not in self._places:
-                self.add(recovery.RESULTS, f"a finding of {identifier} comes from no node, {leaf}")
+                self.add(RESULTS, f"a finding of {identifier} comes from no node, {leaf}")
         for identifier, child in self._gathered:
             if child in self._places and self._places[child][0] != identifier:
-                self.add(recovery.RESULTS, f"{identifier} has findings of {child}, no child of it")
+                self.add(RESULTS, f"{identifier} has findings of {child}, no child of it")
         for identifier, status in self._ended.items():
             self._end(identifier, status)
         self._parents()
@@ -175,14 +177,14 @@ class _Checked:
         if head["status"] in (COMPLETED, FAILED):
             self._covered(root)
         elif self._places and root not in self._places:
-            self.add(recovery.NODES, f"the root {root} is not there")
+            self.add(NODES, f"the root {root} is not there")
 
     def _end(self, identifier: str, status: str) -> None:
         result = self._results.get(identifier)
         if result is None and status != CANCELLED:
-            self.add(recovery.RESULTS, f"node {identifier} has ended, and has no result")
+            self.add(RESULTS, f"node {identifier} has ended, and has no result")
         elif status != CANCELLED and (result == FAILED) != (status == FAILED):
-            self.add(recovery.RESULTS, f"node {identifier} is {status}, its result {result}")
+            self.add(RESULTS, f"node {identifier} is {status}, its result {result}")
 
     def _parents(self) -> None:
         children: Counter[str] = Counter()
@@ -192,19 +194,19 @@ class _Checked:
                 continue
             above = self._places.get(parent)
             if above is None:
-                self.add(recovery.NODES, f"node {identifier} has no parent {parent}")
+                self.add(NODES, f"node {identifier} has no parent {parent}")
             elif depth != above[1] + 1 or not above[3] <= place[3] <= place[4] <= above[4]:
-                self.add(recovery.NODES, f"node {identifier} does not lie within {parent}")
+                self.add(NODES, f"node {identifier} does not lie within {parent}")
             children[parent] += 1
         for identifier, (decision, count) in self._decided.items():
             if decision == SPLIT and identifier in self._ended and children[identifier] != count:
-                self.add(recovery.NODES, f"node {identifier} does not have its {count} children")
+                self.add(NODES, f"node {identifier} does not have its {count} children")
 
     def _covered(self, root: str) -> None:
         """Check that the leaves, end to end, are the scope of the run."""
         whole = self._places.get(root)
         if whole is None:
-            self.add(recovery.NODES, f"the root {root} is not there")
+            self.add(NODES, f"the root {root} is not there")
             return
         at, line = whole[3], 0
         leaves = [
@@ -217,10 +219,10 @@ class _Checked:
                 at, line = at + 1, 0  # after the last slice of a file
             expected = line + 1 if kind == FILE_SLICE else 0
             if first != at or start != expected:
-                self.add(recovery.NODES, f"the leaves leave a gap, or overlap, at file {at}")
+                self.add(NODES, f"the leaves leave a gap, or overlap, at file {at}")
                 return
             at, line = (at, end) if kind == FILE_SLICE else (last, 0)
         if at + (1 if line else 0) != whole[4]:
-            self.add(recovery.NODES, f"the leaves end at file {at}, and not at {whole[4]}")
+            self.add(NODES, f"the leaves end at file {at}, and not at {whole[4]}")
         if root not in self._ended:
-            self.add(recovery.NODES, f"the root {root} has not come to its end")
+            self.add(NODES, f"the root {root} has not come to its end")

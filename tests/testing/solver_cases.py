@@ -6,11 +6,11 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.recursion.journal import recovery
-from rlm_ci.recursion.journal.journal import Journals
+from rlm_ci.recursion.journal import node_records
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult, TracedFinding
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.runs.journal.record_format import to_line
+from testing.killed_runs import OrderedJournals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -149,7 +149,7 @@ def solve(
     executor: Executor | None = None,
     ask: Callable[[Node], Ask] | None = None,
 ) -> NodeResult:
-    with Journals.open(str(folder)) as store:
+    with OrderedJournals.open(str(folder)) as store:
         rlm = RLM(corpus(contents), store, executor=executor, ask=ask, name="a-run")
         return rlm.solve(rlm.root, objective or Counting(), budget, constraints)
 
@@ -175,4 +175,4 @@ def rewritten(done: Path, folder: Path, change: Callable[[Records], None]) -> No
     for one in found:
         del one["crc"]
     change(found)
-    (folder / recovery.RESULTS).write_bytes(b"".join(map(to_line, found)))
+    (folder / node_records.RESULTS).write_bytes(b"".join(map(to_line, found)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from functools import partial
 
 from rlm_ci.errors import ConfigError, UnavailableError
@@ -93,17 +94,29 @@ class RepositoryAttempt(RunAttempt):
             done = RecursionResult(run, options, corpus, None, self._usage(), _refuse)
             return done.report(work.without(part, done), level)
         folder = os.path.dirname(run.path_of("rlm", run_json.NAME))
-        has_work = plan.corpus.files or plan.prompts
-        result = None
-        if has_work:
-            looked = f"looking at {count(len(plan.corpus.files), 'file')}"
-            with spans.span("phase", looked, words=looked):
-                result = self._result(options, plan, folder)
-        if result is not None:
-            self._goes_on = any(
-                why.partition(":")[0] in coverage.AGAIN for _, why in result.uncovered
-            )
         outputs: list[tuple[str, str]] = []
+        with ExitStack() as stack:
+            store = result = None
+            if plan.corpus.files or plan.prompts:
+                store = stack.enter_context(Journals.open(folder, redactor=run.redactor))
+                looked = f"looking at {count(len(plan.corpus.files), 'file')}"
+                with spans.span("phase", looked, words=looked):
+                    result = self._result(options, plan, store)
+                self._goes_on = any(
+                    why.partition(":")[0] in coverage.AGAIN for _, why in result.uncovered
+                )
+            write = self._writer(outputs)
+            done = RecursionResult(run, options, corpus, result, self._usage(), write)
+            with spans.span("phase", "writing the results", words="writing the results"):
+                report = work.conclude(done)
+                if store is not None and result is not None:
+                    store.made(result.node_id, [path for _, path in outputs])
+                run_json.index(folder, outputs)
+        return report
+
+    def _writer(self, outputs: list[tuple[str, str]]) -> Callable[[str, str | Iterable[str]], str]:
+        """What writes an artifact by its name, and adds its kind and path to ``outputs``."""
+        work, run = self._all, self._run
 
         def write(name: str, text: str | Iterable[str]) -> str:
             pieces = map(run.redactor.text, (text,) if isinstance(text, str) else text)
@@ -113,13 +126,11 @@ class RepositoryAttempt(RunAttempt):
             outputs.append((work.name, f"artifacts/{work.name}/{name}"))
             return path
 
-        done = RecursionResult(run, options, corpus, result, self._usage(), write)
-        with spans.span("phase", "writing the results", words="writing the results"):
-            report = work.conclude(done)
-            run_json.index(folder, outputs)
-        return report
+        return write
 
-    def _result(self, options: RepositoryOptions, plan: RecursionPlan, folder: str) -> NodeResult:
+    def _result(
+        self, options: RepositoryOptions, plan: RecursionPlan, store: Journals
+    ) -> NodeResult:
         gateway = self._gateway(options)
         executor = self._executor()
         ask = None
@@ -127,12 +138,11 @@ class RepositoryAttempt(RunAttempt):
             ask = partial(_NodeModel, gateway, options, self._tell)
         budget, constraints = self._budget(options, gateway), self._constraints(options)
         try:
-            with Journals.open(folder, redactor=self._run.redactor) as store:
-                rlm = RLM(
-                    plan.corpus, store, executor=executor, ask=ask, name=self._run.id,
-                    prompts=plan.prompts,
-                )  # fmt: skip
-                return rlm.solve(rlm.root, plan.objective, budget, constraints)
+            rlm = RLM(
+                plan.corpus, store, executor=executor, ask=ask, name=self._run.id,
+                prompts=plan.prompts,
+            )  # fmt: skip
+            return rlm.solve(rlm.root, plan.objective, budget, constraints)
         finally:
             if executor is not None:
                 executor.shutdown(wait=False, cancel_futures=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from rlm_ci.recursion.journal import recovery, run_json
+from rlm_ci.recursion.journal import node_records, run_json
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, FILE_GROUP, SPLIT, scope_of
 from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.text.printable import count
@@ -54,7 +54,9 @@ class ProgressWatch:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._nodes = JournalReader(os.path.join(folder, recovery.NODES), rising=True)
+        self._nodes = JournalReader(
+            os.path.join(folder, node_records.NODES), rising=node_records.shares_numbers(folder)
+        )
         self._states: dict[str, str] = {}
         self._parents: dict[str, tuple[str | None, str]] = {}
         self._depths: Counter[int] = Counter()

@@ -15,7 +15,7 @@ from rlm_ci.recursion.journal import journal
 from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, FAILED, RUNNING
 from rlm_ci.runs.manifest import timestamp
 from rlm_ci.system import files
-from rlm_ci.text.printable import encodable, printable
+from rlm_ci.text.printable import count, encodable, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ def head(
 class RunOverview:
     """The file of one run in progress."""
 
-    def __init__(self, folder: str, record: dict[str, Any]) -> None:
-        self._path = os.path.join(folder, NAME)
+    def __init__(self, store: journal.Journals, record: dict[str, Any]) -> None:
+        self._store = store
+        self._path = os.path.join(store.folder, NAME)
         self._record = record
         self._written = 0.0
         self._progress: dict[str, int] = record["progress"]
@@ -90,7 +91,7 @@ class RunOverview:
                 where=os.path.join(store.folder, NAME),
                 hint="restore the run's folder from a copy, or start a new run",
             )
-        total, completed, deepest = store.counts()
+        total, deepest = store.counts()
         record = {
             "version": VERSION,
             "run_id": (stored or {}).get("run_id") or name,
@@ -101,7 +102,7 @@ class RunOverview:
             **fields,
             "progress": {
                 "nodes_total": total,
-                "nodes_completed": completed,
+                "nodes_completed": 0,
                 "nodes_failed": 0,
                 "active_nodes": 0,
                 "max_depth_seen": deepest,
@@ -110,10 +111,13 @@ class RunOverview:
             "output_index": [],
             "error": None,
         }
-        overview = cls(store.folder, record)
+        overview = cls(store, record)
         if store.resumed:
             store.event(journal.RUN_RESUMED)
-        overview.write(store.seq)
+            store.log(f"resumed, with {count(total, 'node')}")
+        else:
+            store.log(f"begun: {record['objective']}, {count(record['corpus']['files'], 'file')}")
+        overview.write()
         return overview
 
     def entered(self, count: int, depth: int) -> None:
@@ -123,25 +127,26 @@ class RunOverview:
     def ended(self, *, is_failed: bool) -> None:
         self._progress["nodes_failed" if is_failed else "nodes_completed"] += 1
 
-    def look(self, seq: int) -> None:
+    def look(self) -> None:
         """Write the file, if it is due."""
         if time.monotonic() - self._written >= _EVERY:
-            self.write(seq)
+            self.write()
 
-    def write(self, seq: int) -> None:
+    def write(self) -> None:
         self._written = time.monotonic()
         some = self._progress
         ended = some["nodes_completed"] + some["nodes_failed"]
         some["active_nodes"] = some["nodes_total"] - ended
-        _write(self._path, self._record, seq)
+        _write(self._path, self._record, self._store.checkpoint)
 
-    def end(self, result: NodeResult, seq: int) -> None:
+    def end(self, result: NodeResult) -> None:
         """Write how it ended."""
         self._record["status"] = FAILED if result.status == FAILED else COMPLETED
         self._record["completed_at"] = _now()
         if result.status == FAILED:
             self._record["error"] = {"code": "failed", "message": encodable(result.summary)[:500]}
-        self.write(seq)
+        self._store.log(f"ended: {self._record['status']}")
+        self.write()
 
 
 def read(folder: str) -> dict[str, Any] | None:
@@ -178,12 +183,12 @@ def cancel(folder: str) -> int:
     if record is None:
         return 0
     with journal.Journals.open(folder) as store:
-        active = store.active()
-        store.cancel(active)
-        seq = store.seq
+        active = store.cancel()
+        store.flush()
+        records = store.checkpoint
     record |= {"status": CANCELLED, "completed_at": _now()}
-    _write(os.path.join(folder, NAME), record, seq)
-    return len(active)
+    _write(os.path.join(folder, NAME), record, records)
+    return active
 
 
 def _require_same(stored: Mapping[str, Any], fields: Mapping[str, Any], folder: str) -> None:

@@ -2,7 +2,7 @@
 
 The newline is the commit mark: what follows the last one was never acknowledged, and is moved to
 another file before the next record. All other flaws are damage. The numbers of a journal count
-from 1; those of journals that share a sequence rise.
+from 1.
 
 One process writes (see ``lock``); readers need no lock.
 """
@@ -13,7 +13,6 @@ import errno
 import json
 import os
 import threading
-from itertools import accumulate, islice
 from zlib import crc32
 
 from rlm_ci.errors import DamagedError
@@ -25,18 +24,18 @@ from rlm_ci.values import Closing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any, NoReturn, Self
 
     from rlm_ci.runs.journal.reader import Take
-    from rlm_ci.runs.journal.record_format import Halves
 
 
 class Journal(Closing):
     """An open journal, safe for many threads.
 
-    ``seq`` is the number of its last record. After an error of the disk it takes no more records:
-    a second fsync would succeed whatever is lost.
+    ``seq`` is the number of its last record, ``torn`` the file of a tail that ``open`` cut off.
+    After an error of the disk it takes no more records: a second fsync would succeed whatever is
+    lost.
     """
 
     def __init__(
@@ -49,6 +48,7 @@ class Journal(Closing):
         """``end``: number and end of the last record; ``starts``: see ``JournalReader``."""
         self.path = path
         self.starts = starts
+        self.torn = ""
         self._descriptor = descriptor
         # Number and end of the last record written, and of the last durable one. Each pair is
         # replaced as one, so that an interrupt finds both halves or none.
@@ -60,17 +60,21 @@ class Journal(Closing):
         self._changed = threading.Condition(self._lock)
 
     @classmethod
-    def open(cls, path: str, *, take: Take | None = None, places: bool = False) -> Self:
+    def open(
+        cls, path: str, *, take: Take | None = None, places: bool = False, rising: bool = False
+    ) -> Self:
         """Read the journal at ``path`` (made where missing), to append to it.
 
-        ``take`` gets its records; with ``places``, ``line`` finds them again. All of them are on
-        the disk when this returns. Raises DamagedError, StorageError.
+        ``take`` gets its records; with ``places``, ``line`` finds them again; ``rising`` is as in
+        JournalReader. All of them are on the disk when this returns. Raises DamagedError,
+        StorageError.
         """
-        reader = JournalReader(path, places=places)
+        reader = JournalReader(path, places=places, rising=rising)
         reader.read(take)
-        if reader.tail:
-            cut(path, reader.offset, len(reader.tail))
-        return cls.behind(reader)
+        aside = cut(path, reader.offset, len(reader.tail)) if reader.tail else ""
+        journal = cls.behind(reader)
+        journal.torn = aside
+        return journal
 
     @classmethod
     def behind(cls, reader: JournalReader, *, writes: bool = True) -> Self:
@@ -115,17 +119,6 @@ class Journal(Closing):
             self._settle(seq)
         return seq
 
-    def append_all(self, halves: Sequence[Halves], first: int) -> None:
-        """Write records at once, numbered from ``first``, and sync. Raises StorageError."""
-        data, lengths = record_format.to_lines(halves, first)
-        last = first + len(lengths) - 1
-        with self._lock:
-            size = self._written[1]
-            self._write(data, (last, size + len(data)))
-            if self.starts is not None:
-                self.starts.extend(accumulate(islice(lengths, len(lengths) - 1), initial=size))
-        self._settle(last)
-
     def line(self, place: int) -> bytes:
         """The line of a record; the first has the place 0. Raises StorageError."""
         end, starts = self._written[1], self.starts or ()  # in this order: it may grow meanwhile
@@ -139,11 +132,15 @@ class Journal(Closing):
 
     def record(self, seq: int) -> dict[str, Any]:
         """The record number ``seq``. Raises DamagedError, StorageError."""
+        return self.record_at(seq - 1)
+
+    def record_at(self, place: int) -> dict[str, Any]:
+        """The record at a place; the first has the place 0. Raises DamagedError, StorageError."""
         try:
-            found: dict[str, Any] = json.loads(self.line(seq - 1))
+            found: dict[str, Any] = json.loads(self.line(place))
         except ValueError:
             raise DamagedError(
-                f"record {seq} was changed since it was read",
+                f"record {place + 1} was changed since it was read",
                 where=self.path,
                 hint="restore it from a copy, or start a new run",
             ) from None

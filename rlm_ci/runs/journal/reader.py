@@ -1,11 +1,11 @@
-"""Read a journal: all of it, what is new, or only what needs no parsing."""
+"""Read a journal: all of it, or what is new."""
 
 from __future__ import annotations
 
 import os
 from array import array
 from itertools import accumulate, islice
-from operator import add, lt
+from operator import lt
 
 from rlm_ci.errors import DamagedError, StorageError
 from rlm_ci.runs.journal import record_format
@@ -18,22 +18,15 @@ if TYPE_CHECKING:
 
     #: Gets records in order, some at a time.
     Take = Callable[[list[dict[str, Any]]], object]
-    #: Gets whole, intact lines and their bodies; False if it needs their records.
-    Skim = Callable[[bytes, list[bytes]], bool]
-
 _BLOCK = 64 << 10
-#: The longest line in bytes where the sequence is shared: there the writer has no limit.
-_LIMIT_SHARED = 1 << 30
-#: What ``record_format.bodies`` leaves out of a line, and its newline.
-_FRAME = len(b'{"crc":"\n')
 
 
 class JournalReader:
     """Reads one journal to its present end, and later on from there.
 
     ``last`` is the number of the last record and ``offset`` its end; ``tail`` the bytes behind it.
-    With ``rising`` the numbers belong to a shared sequence, and ``numbers`` lists them. With
-    ``places``, ``starts`` lists where records begin.
+    With ``places``, ``starts`` lists where records begin. With ``rising`` numbers may be left out:
+    the journals of a recursion shared a sequence once.
     """
 
     def __init__(self, path: str, *, rising: bool = False, places: bool = False) -> None:
@@ -41,44 +34,21 @@ class JournalReader:
         self.last = 0
         self.offset = 0
         self.tail = b""
-        self.numbers = array("q")
         self.starts = array("q") if places else None
         self._rising = rising
 
-    def read(
-        self,
-        take: Take | None = None,
-        skim: Skim | None = None,
-        numbers: Callable[[bytes], list[int]] = record_format.numbers,
-        *,
-        is_needed: bool = False,
-    ) -> None:
-        """Hand all new records to ``take``. Raises as ``some``.
-
-        ``skim`` comes first where lines are intact and ``numbers`` finds one in each.
-        """
-        for found in self.some(skim, numbers, is_needed=is_needed):
+    def read(self, take: Take | None = None, *, is_needed: bool = False) -> None:
+        """Hand all new records to ``take``. Raises as ``some``."""
+        for found in self.some(is_needed=is_needed):
             if take is not None:
                 take(found)
 
-    def some(
-        self,
-        skim: Skim | None = None,
-        numbers: Callable[[bytes], list[int]] = record_format.numbers,
-        *,
-        is_needed: bool = False,
-    ) -> Iterator[list[dict[str, Any]]]:
+    def some(self, *, is_needed: bool = False) -> Iterator[list[dict[str, Any]]]:
         """The records, some at a time. Raises DamagedError, StorageError.
 
         A missing journal has none, unless it ``is_needed``.
         """
         for lines in self._whole_lines(is_needed=is_needed):
-            bodies = None if skim is None else record_format.bodies(lines)
-            if skim is not None and bodies is not None:
-                some = numbers(lines)
-                if len(some) == len(bodies) and self._follow(some) and skim(lines, bodies):
-                    self._pass(lines, some, bodies)
-                    continue
             found, some = record_format.from_lines(lines) or ([], [])
             if found and self._follow(some):
                 self._pass(lines, some)
@@ -99,7 +69,6 @@ class JournalReader:
             ) from None
         except OSError as error:
             raise _unread(error, self.path) from None
-        limit = _LIMIT_SHARED if self._rising else record_format.LIMIT
         pieces: list[bytes] = []
         size = 0
         try:
@@ -111,8 +80,8 @@ class JournalReader:
                     pieces, size = [], 0
                 pieces.append(block[end:])
                 size += len(pieces[-1])
-                if size > limit + _BLOCK:
-                    self._refuse(f"it has no end within {limit:,} bytes")
+                if size > record_format.LIMIT + _BLOCK:
+                    self._refuse(f"it has no end within {record_format.LIMIT:,} bytes")
             self.tail = b"".join(pieces)
         finally:
             os.close(descriptor)
@@ -128,13 +97,10 @@ class JournalReader:
             return some == list(range(self.last + 1, self.last + 1 + len(some)))
         return some[0] > self.last and all(map(lt, some, islice(some, 1, None)))
 
-    def _pass(self, lines: bytes, some: list[int], bodies: list[bytes] | None = None) -> None:
-        if self._rising:
-            self.numbers.extend(some)
+    def _pass(self, lines: bytes, some: list[int]) -> None:
         if self.starts is not None:
-            parts, more = (bodies, _FRAME) if bodies else (lines.split(b"\n"), 1)
-            offsets = accumulate(map(len, parts), initial=self.offset)
-            self.starts.extend(map(add, offsets, range(0, len(some) * more, more)))
+            sizes = (len(line) + 1 for line in islice(lines.split(b"\n"), len(some) - 1))
+            self.starts.extend(accumulate(sizes, initial=self.offset))
         self.last = some[-1]
         self.offset += len(lines)
 
@@ -154,15 +120,12 @@ class JournalReader:
     def _refuse(self, reason: str) -> NoReturn:
         from shlex import quote
 
-        number = len(self.numbers) if self._rising else self.last
         hint = (
-            "restore the run's folder from a copy, or start a new run"
-            if self._rising
-            else "restore it from a copy; or keep one, cut it there by "
+            "restore it from a copy; or keep one, cut it there by "
             f"`truncate -s {self.offset} {quote(self.path)}`, and resume"
         )
         raise DamagedError(
-            f"the journal is damaged at record {number + 1}, byte {self.offset}: {reason}",
+            f"the journal is damaged at record {self.last + 1}, byte {self.offset}: {reason}",
             where=self.path,
             hint=hint,
         )

@@ -8,7 +8,6 @@ The rest of the line is that JSON.
 
 from __future__ import annotations
 
-import re
 from binascii import hexlify
 from itertools import repeat
 from json import JSONDecoder, JSONEncoder
@@ -18,17 +17,16 @@ from zlib import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from typing import Any, NoReturn
-
-    #: A record as JSON without its first brace, split at its number.
-    Halves = tuple[str, str]
 
 #: The longest line that is written, in bytes.
 LIMIT = 64 << 20
 #: How deep a record nests at most; the parser's stack allows for more.
 DEPTH = 100
 _SIMPLE = frozenset((str, int, bool, type(None)))
+#: Floats between these are written alike by everyone.
+_SMALL, _LARGE = 1e-4, 1e15
 
 
 class FlawError(Exception):
@@ -47,31 +45,11 @@ def to_line(record: dict[str, Any]) -> bytes:
     return b"".join((_OPENING, hexlify(_BIG_ENDIAN(crc32(body))), b'",', body[1:], b"\n"))
 
 
-def to_lines(halves: Sequence[Halves], first: int) -> tuple[bytes, list[int]]:
-    """The lines of records, numbered from ``first``, and the length of each.
-
-    The records are canonical JSON already. All lines take each step together, in C.
-    """
-    count = len(halves)
-    texts = ["\n"] * (4 * count)
-    texts[0::4], texts[2::4] = zip(*halves, strict=True)
-    texts[1::4] = map(str, range(first, first + count))
-    bodies = "".join(texts).encode("ascii").split(b"\n")
-    bodies.pop()  # what is behind the last newline
-    pieces = [*_LINE] * count
-    pieces[1::5] = hexlify(_sums(bodies), b",", 4).split(b",")
-    pieces[3::5] = bodies
-    around = len(b"".join(_LINE)) + 8
-    return b"".join(pieces), [len(body) + around for body in bodies]
-
-
 def _sums(bodies: Iterable[bytes]) -> bytes:
     """The checksums of records without their first brace."""
     return b"".join(map(_BIG_ENDIAN, map(crc32, bodies, repeat(_BRACE))))
 
 
-#: The parts of a line around its checksum and the rest of its record.
-_LINE = (b'{"crc":"', b"", b'",', b"", b"\n")
 _ENCODER = JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
@@ -99,7 +77,8 @@ def _require_names(value: object, depth: int) -> None:
 def _quick() -> Callable[[dict[str, Any]], bytes | None]:
     """``_by_json`` by orjson if installed, in half of the time; None where the two could differ.
 
-    They differ in floats, in characters outside of ASCII, and in types beyond JSON.
+    They differ in very small and large floats, in characters outside of ASCII, and in types beyond
+    JSON.
     """
     try:
         from orjson import OPT_SORT_KEYS, dumps
@@ -128,7 +107,9 @@ def _quick() -> Callable[[dict[str, Any]], bytes | None]:
 
 
 def _is_simple(value: Any, depth: int) -> bool:
-    """Whether it holds only texts, integers, booleans and None, not too deep."""
+    """Whether it holds only texts, integers, usual floats, booleans and None, not too deep."""
+    if type(value) is float:
+        return not value or _SMALL <= abs(value) < _LARGE
     if type(value) is dict:
         value = value.values()
     elif type(value) is not list:
@@ -171,10 +152,8 @@ _OPENING = b'{"crc":"'
 #: comma.
 _BODY = itemgetter(slice(10, None))
 _BRACE = crc32(b"{")
-_SUM = itemgetter(slice(10))
 _BIG_ENDIAN = Struct(">I").pack
 _SEQ = itemgetter("seq")
-_NUMBER = re.compile(rb'"seq":(\d+)')
 
 
 def from_line(line: bytes) -> dict[str, Any]:
@@ -193,21 +172,6 @@ def from_line(line: bytes) -> dict[str, Any]:
     if type(found) is not int:
         raise FlawError(f"its number is {str(found)[:40]}")
     return record
-
-
-def numbers(lines: bytes) -> list[int]:
-    """The numbers of records with one name ``seq`` each, without parsing."""
-    return list(map(int, _NUMBER.findall(lines)))
-
-
-def bodies(lines: bytes) -> list[bytes] | None:
-    """Whole lines without their common beginning; None for another layout or a wrong checksum."""
-    found = (b"\n" + lines[:-1]).split(b"\n" + _OPENING)
-    if found[0] or not lines.isascii():
-        return None
-    del found[0]
-    digits = hexlify(_sums(map(_BODY, found)), b",", 4).replace(b",", b'",') + b'",'
-    return found if b"".join(map(_SUM, found)) == digits else None
 
 
 def from_lines(lines: bytes) -> tuple[list[dict[str, Any]], list[int]] | None:

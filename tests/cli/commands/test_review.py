@@ -314,7 +314,20 @@ def test_a_run_without_a_report_is_verified_by_its_journals(stage: Stage) -> Non
     nodes.write_bytes(b"".join(nodes.read_bytes().splitlines(keepends=True)[1:]))
     ended = stage.cli("verify", "latest")
     assert ended.code == 1
-    assert "✗ rlm: record 2 is in none of the journals, or in two\n" in ended.stdout, ended
+    told = "✗ rlm: the journal is damaged at record 1, byte 0: its number is 2, behind 0"
+    assert told in ended.stdout, ended
+
+
+def test_the_result_of_the_whole_names_its_files(stage: Stage) -> None:
+    stage.cli("review")
+    folder = stage.folder(stage.only()) / "rlm"
+    results = list(map(json.loads, (folder / "results.jsonl").read_text().splitlines()))
+    artifacts = results[-1]["artifacts"]
+    assert artifacts == [
+        one["path"] for one in json.loads((folder / "run.json").read_text())["output_index"]
+    ]
+    assert all((folder / name).is_file() for name in artifacts)
+    assert stage.cli("verify", "latest").code == 0
 
 
 def test_a_change_cannot_be_too_large_to_be_looked_at(stage: Stage) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rlm_ci.errors import DamagedError
 from rlm_ci.recursion.journal import outcomes
-from rlm_ci.recursion.journal.recovery import NODES, RESULTS
+from rlm_ci.recursion.journal.node_records import NODES, RESULTS
 from testing.solver_cases import shop, solve
 
 if TYPE_CHECKING:
@@ -45,5 +45,5 @@ def test_a_torn_journal_and_a_missing_record_are_damage(solved: Path, tmp_path: 
         outcomes.read(str(torn))
     lines = (solved / RESULTS).read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:1] + lines[2:]))
-    with pytest.raises(DamagedError, match=r"record \d+ is in none of the journals"):
+    with pytest.raises(DamagedError, match=r"damaged at record 2, byte \d+: its number is 3"):
         outcomes.read(str(torn))

@@ -10,8 +10,7 @@ import pytest
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.json_question import REPAIR
-from rlm_ci.recursion.journal.record_lines import result as record
-from rlm_ci.recursion.journal.record_lines import text_of
+from rlm_ci.recursion.journal.node_records import result as record
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, PROMPT, LeafText, NodeResult
 from rlm_ci.recursion.prompt_windows import WindowCutter, fence
 from rlm_ci.report.findings import UNTOUCHED, Evidence
@@ -444,7 +443,7 @@ def test_what_findings_show_together_rests_on_them(llm: ModelServer) -> None:
     without = review.aggregate(root.replace(parent="above"), children, asking)
     assert len(asking.places) == 3  # structure is the root's alone
     assert len(without.findings) == 2
-    assert NodeResult.from_dict(json.loads(text_of(record(result)))) == result
+    assert NodeResult.from_dict(json.loads(json.dumps(record(result)))) == result
 
 
 @pytest.mark.parametrize(("lines", "is_asked"), [(1_999, False), (2_000, True)])
@@ -483,5 +482,5 @@ def test_two_runs_give_the_same(llm: ModelServer) -> None:
         return answering(TOTAL, claim(11, "    return True"))
 
     llm.script(answer)
-    first, second = (text_of(record(reviewed(TEXTS, Asking(llm)))) for _ in range(2))
+    first, second = (json.dumps(record(reviewed(TEXTS, Asking(llm)))) for _ in range(2))
     assert first == second

@@ -1,0 +1,206 @@
+"""The records of a recursion, and where they are: a journal each for results, nodes and events."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
+from rlm_ci.system import files
+from rlm_ci.text.printable import encodable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Final
+
+    from rlm_ci.recursion.split.tree import Part
+
+    Decision = tuple[str, str, float]  # kind, reason, confidence
+    Error = tuple[int, str, bool]  # code, message, retryable
+
+RESULTS: Final = "results.jsonl"
+NODES: Final = "nodes.jsonl"
+QUEUE: Final = "queue.jsonl"
+NAMES: Final = (RESULTS, NODES, QUEUE)
+#: What records have since each journal counts by itself.
+LATER: Final = ("domain", "budgets", "evidence", "metrics", "artifacts", "aggregation_notes")
+
+_STATUSES: Final = (COMPLETED, PARTIAL, FAILED)
+_POINTER: Final[tuple[str, ...]] = ("path", "path_b64", "line_start", "line_end")
+#: Characters of an error's message.
+_MESSAGE: Final = 500
+#: Bytes of the first record of a journal of events at most.
+_FIRST: Final = 64 << 10
+
+
+def shares_numbers(folder: str) -> bool:
+    """Whether the three journals in ``folder`` share a sequence of numbers, as they did once.
+
+    Events came last in it. Raises StorageError.
+    """
+    path = os.path.join(folder, QUEUE)
+    try:
+        descriptor = files.open_regular(path, os.O_RDONLY)
+        try:
+            first = os.read(descriptor, _FIRST).partition(b"\n")[0]
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise files.storage_error(error, path) from None
+    try:
+        return bool(json.loads(first)["seq"] > 1)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False  # its reader reports it
+
+
+def queued(
+    identifier: str, parent: str | None, depth: int, part: Part, of: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``of`` are the fields that the nodes of a run share."""
+    kind, path, first, last, start, end, size = part
+    lines = {"line_start": start or None, "line_end": end or None}
+    return {
+        "node_id": identifier,
+        "parent_id": parent,
+        "depth": depth,
+        "scope_type": kind,
+        "scope_ref": encodable(path),
+        "scope": {"bytes": size, "first": first, "last": last, **lines},
+        "status": "queued",
+        **of,
+    }
+
+
+def running(
+    identifier: str,
+    decision: Decision,
+    children: Sequence[str],
+    attempt: int,
+    budgets: Mapping[str, float | None],
+) -> dict[str, Any]:
+    kind, reason, confidence = decision
+    return {
+        "node_id": identifier,
+        "decision": kind,
+        "reason": reason,
+        "confidence": float(confidence),
+        "child_ids": [*children],
+        "attempt": attempt,
+        "budgets": {**budgets},
+        "status": "running",
+    }
+
+
+def ended(
+    identifier: str, status: str, errors: Sequence[Error] = (), result: NodeResult | None = None
+) -> dict[str, Any]:
+    """``result`` is the node's; a cancelled one has none."""
+    some = [
+        {"code": code, "message": encodable(message)[:_MESSAGE], "retryable": again}
+        for code, message, again in errors
+    ]
+    return {
+        "node_id": identifier,
+        "status": status,
+        "errors": some,
+        "evidence": [] if result is None else _pointers(result),
+        "metrics": {} if result is None else {**result.metrics},
+    }
+
+
+def _pointers(result: NodeResult) -> list[dict[str, Any]]:
+    """Where that is which supports what the node itself found."""
+    pointers: dict[tuple[object, ...], dict[str, Any]] = {}
+    own = (
+        traced.finding.evidence for traced in result.findings if traced.nodes == (result.node_id,)
+    )
+    for some in (result.evidence, *own):
+        for location in some:
+            record = location.to_dict()
+            short: dict[str, Any] = {name: record[name] for name in _POINTER if name in record}
+            pointers.setdefault(tuple(short.values()), short)
+    return list(pointers.values())
+
+
+def event(name: str, identifiers: Sequence[str], at: int) -> dict[str, Any]:
+    """``at`` is in milliseconds of the epoch."""
+    return {"at": at, "event": name, "nodes": [*identifiers]}
+
+
+def result(one: NodeResult, children: Sequence[NodeResult] = ()) -> dict[str, Any]:
+    """The record of a result; what results of ``children`` have is not repeated.
+
+    A finding of theirs is its number among all of theirs. The lists in ``gathered`` begin with
+    theirs, end to end, which are left out. Raises ValueError for what its schema does not allow.
+    """
+    if one.status not in _STATUSES or not 0 <= one.confidence <= 1:
+        raise ValueError(f"a result that is {one.status}, with a confidence of {one.confidence}")
+    if not all(traced.finding.evidence for traced in one.findings):
+        raise ValueError("a finding without evidence")
+    below = [child for child in children if child.findings or child.uncovered or child.data]
+    numbers: dict[int, int] = {}
+    if one.findings:
+        for child in below:
+            for traced in child.findings:
+                numbers[id(traced)] = len(numbers)
+    gathered: list[str] = []
+    uncovered = _own("uncovered", one.uncovered, [child.uncovered for child in below], gathered)
+    data = {
+        key: _own(f"data.{key}", value, [child.data.get(key, ()) for child in below], gathered)
+        if below and isinstance(value, list | tuple)
+        else value
+        for key, value in one.data.items()
+    }
+    record = {
+        "node_id": one.node_id,
+        "status": one.status,
+        "summary": one.summary,
+        "confidence": one.confidence,
+        "findings": [
+            numbers[id(traced)] if id(traced) in numbers else traced.to_dict()
+            for traced in one.findings
+        ],
+        "evidence": [location.to_dict() for location in one.evidence],
+        "notes": [*one.notes],
+        "uncovered": [[*pair] for pair in uncovered],
+        "counts": one.counts.to_dict(),
+        "metrics": {**one.metrics},
+        "data": data,
+        "artifacts": [*one.artifacts],
+        "aggregation_notes": [*one.aggregation_notes],
+    }
+    if gathered:
+        record["gathered"] = gathered
+    if numbers or gathered:
+        record["children"] = [child.node_id for child in below]
+    return record
+
+
+def is_plain(one: NodeResult) -> bool:
+    """Whether it has a summary alone, as most have, and JSON gives it back unchanged."""
+    return (
+        type(one) is NodeResult
+        and one.counts is NodeResult.counts
+        and type(one.confidence) is float
+        and type(one.summary) is str
+        and one.summary.isascii()
+        and (one.findings, one.evidence, one.notes, one.uncovered) == _NONE
+        and one.metrics == one.data == {}
+    )
+
+
+_NONE: Final[tuple[object, ...]] = ((), (), (), ())
+
+
+def _own(
+    name: str, values: Sequence[Any], below: Sequence[Any], gathered: list[str]
+) -> Sequence[Any]:
+    """``values`` without those ``below``, if they begin with them: then it is ``gathered``."""
+    inherited = [value for some in below if isinstance(some, list | tuple) for value in some]
+    if not inherited or list(values[: len(inherited)]) != inherited:
+        return values
+    gathered.append(name)
+    return values[len(inherited) :]
