@@ -12,6 +12,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import record_schemas
+
 from rlm_ci import checks, cli, errors
 from rlm_ci.agent_hooks import hook_files
 from rlm_ci.ask import report as question
@@ -553,6 +555,7 @@ def generated() -> dict[Path, str]:
         TOP / ".pre-commit-hooks.yaml": hooks(),
         TOP / ".claude-plugin/plugin/hooks/hooks.json": hook_files.plugin(),
         TOP / "schemas" / "config.schema.json": config_schema(),
+        **{TOP / "schemas" / name: text for name, text in record_schemas.schemas().items()},
         TOP / "docs" / "reference.md": reference(),
         TOP / "docs" / "rules.md": rules(),
         TOP / "docs" / "how-it-works.md": how_it_works(),

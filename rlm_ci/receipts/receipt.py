@@ -83,11 +83,14 @@ class ReceiptRun(Value):
 
     _optional = ("recorded_by",)
 
+    #: The subagent's task: <task-id>-<stream>.
     task_id: TaskId
     run_id: TaskId
     status: EndStatus
+    #: Its end, in UTC; null where the manifest does not say.
     completed_at: Timestamp | None
     manifest_sha256: Sha256
+    #: The agent's program that recorded the run, if rlm-ci did not run it.
     recorded_by: Line = ""
 
 
@@ -106,6 +109,7 @@ class WorkflowRun(Value):
     workflow_ref: Line
     sha: ObjectId
     ref: Line
+    #: The commit object ``sha`` in base64, where that is GitHub's merge of a pull request.
     merge_commit: EncodedText | None = None
 
 
@@ -116,10 +120,14 @@ class Receipt(Value):
     _items = (("runs", 1, _MOST_RUNS),)
 
     task_id: TaskId
+    #: The commit that the runs belong to.
     commit: ObjectId
+    #: Its tree without the folder .delegation.
     tree: ObjectId
     runs: tuple[ReceiptRun, ...]
     workflow: WorkflowRun | None = None
+    #: The three parts of GitHub's OpenID Connect token, whose audience is ``rlm-ci-receipt:`` and
+    #: the SHA-256 of all the rest.
     token: Token | None = None
     schema_version: ReceiptVersion = VERSION
 

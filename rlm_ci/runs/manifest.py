@@ -108,6 +108,7 @@ class StepRecord(Value):
     status: StepStatus = "pending"
     started_at: Timestamp | None = None
     completed_at: Timestamp | None = None
+    #: As the program ended.
     exit_code: ExitCode | None = None
     summary: Words | None = None
     log_path: Text | None = None
@@ -137,6 +138,8 @@ class Recorder(Value):
     session_id: Words
     subagent_id: Words
     subagent_type: Words
+    #: Of the first ``transcript_bytes`` of its transcript, when it stopped; null if that was not
+    #: read.
     transcript_sha256: Sha256 | None = None
     transcript_bytes: Count | None = None
 
@@ -160,19 +163,26 @@ class Manifest(Value):
     pipeline_id: Text
     started_at: Timestamp
     updated_at: Timestamp
+    #: The folder of the run, relative to the repository where it lies in it.
     artifact_root: Text
     log_path: Text
     parent_run_id: Text | None = None
     status: RunStatus = QUEUED
+    #: ``interrupted``: a signal ended it, and it can be resumed.
     status_detail: Words | None = None
+    #: Renewed every 5 seconds while the run is in progress.
     heartbeat_at: Timestamp | None = None
+    #: Null until the run has ended.
     completed_at: Timestamp | None = None
     summary: Words | None = None
     commands: tuple[StepRecord, ...] = ()
     child_runs: tuple[ChildRun, ...] = ()
+    #: The isolation that untrusted code ran in.
     sandbox: Text | None = None
+    #: Of rlm-ci's table.
     exit_code: ExitCode | None = None
     version: ManifestVersion = VERSION
+    #: The rules of the guard that --allow let a fix loop break.
     allowed: tuple[Text, ...] = ()
     recorded_by: Recorder | None = None
 
