@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.text.object_id import is_object_id
+from rlm_ci.decoding import Kind, number, one_of, text
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    from rlm_ci.decoding import ObjectId
     from rlm_ci.github.posting.outcome import Destination
     from rlm_ci.report.findings import Usage
 
@@ -34,6 +35,28 @@ _MOST_OVERRIDES = 10
 #: Characters of the name of a run.
 LONGEST_NAME = 80
 
+if TYPE_CHECKING:
+    Name = str
+    Reason = str
+    Branch = str
+    RunName = str
+    State = str
+    Verdict = str
+    ReviewVerdict = str
+    Total = int
+    Amount = float
+else:
+    Name, Reason, Branch, RunName = (text(size, 0) for size in (64, 500, 255, LONGEST_NAME))
+    State = text(_LONGEST_WITH_REVIEW, 0)
+    Verdict, ReviewVerdict = one_of(*_VERDICTS), one_of("", *_VERDICTS)
+    Total = number(0, 10**15 - 1)
+    Amount = Kind(
+        lambda value: type(value) in (int, float) and 0 <= value < 10**9,
+        "an amount",
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 10**9},
+        float,
+    )
+
 
 class Override(Value):
     """Findings of ``check`` that a person overrides by the comment with this id.
@@ -41,13 +64,15 @@ class Override(Value):
     It holds for ``head`` beyond ``merge_base``, on its way to the branch ``target``.
     """
 
-    check: str
-    reason: str
-    person: str
-    head: str
-    comment: int
-    target: str = ""
-    merge_base: str | None = None
+    _ignores = True
+
+    check: Name
+    reason: Reason
+    person: Name
+    head: ObjectId
+    comment: Total
+    target: Branch = ""
+    merge_base: ObjectId | None = None
 
 
 class Checkpoint(Value):
@@ -59,21 +84,32 @@ class Checkpoint(Value):
     ``target`` the branch that the pull request goes to.
     """
 
-    number: int
-    head: str
-    base: str | None
-    merge_base: str | None
-    verdict: str
-    config: str
-    run: str
-    calls: int = 0
-    tokens: int = 0
-    cost_usd: float = 0.0
+    _ignores = True
+    _optional = ()
+    _recent = ("review", "reviewed", "name", "target")
+
+    number: Total
+    head: ObjectId
+    base: ObjectId | None
+    merge_base: ObjectId | None
+    verdict: Verdict
+    config: Name
+    run: Name
+    calls: Total = 0
+    tokens: Total = 0
+    cost_usd: Amount = 0.0
     overrides: tuple[Override, ...] = ()
-    review: str = ""
-    reviewed: str = ""
-    name: str = ""
-    target: str = ""
+    review: State = ""
+    reviewed: ReviewVerdict = ""
+    name: RunName = ""
+    target: Branch = ""
+
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        """With the last overrides alone."""
+        if record["v"] != _VERSION:
+            raise ValueError("another version")
+        return {**record, "overrides": record["overrides"][-_MOST_OVERRIDES:]}
 
     def is_of(self, to: Destination) -> bool:
         """Whether it judged the same commit of the same pull request, on the same base."""
@@ -112,7 +148,7 @@ class Checkpoint(Value):
         from base64 import urlsafe_b64encode
 
         record = self.to_dict()
-        kept = [one.to_dict() for one in self.overrides[-_MOST_OVERRIDES:]]
+        kept = record["overrides"][-_MOST_OVERRIDES:]
         longest = _LONGEST_WITH_REVIEW if len(self.review) > len(NO_ROOM) else _LONGEST
         while True:
             record |= {"v": _VERSION, "overrides": kept}
@@ -151,70 +187,9 @@ def read(body: str) -> Checkpoint | None:
     from base64 import urlsafe_b64decode
 
     try:
-        return _checked(json.loads(urlsafe_b64decode(marked[1])))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return Checkpoint.from_dict(json.loads(urlsafe_b64decode(marked[1])))
+    except (ValueError, RecursionError):
         return None
-
-
-def _checked(record: Any) -> Checkpoint:
-    """Raises ValueError, KeyError or TypeError for a record that does not hold."""
-    if record["v"] != _VERSION:
-        raise ValueError("another version")
-    overrides = tuple(
-        Override(_text(one["check"], 64), _text(one["reason"], 500), _text(one["person"], 64),
-                 _commit(one["head"]), _count(one["comment"]), _text(one.get("target", ""), 255),
-                 _base(one.get("merge_base")))
-        for one in record["overrides"][-_MOST_OVERRIDES:]
-    )  # fmt: skip
-    verdict = record["verdict"]
-    reviewed = record.get("reviewed", "")
-    if verdict not in _VERDICTS or reviewed not in ("", *_VERDICTS):
-        raise ValueError("no verdict")
-    return Checkpoint(
-        number=_count(record["number"]),
-        head=_commit(record["head"]),
-        base=_base(record["base"]),
-        merge_base=_base(record["merge_base"]),
-        verdict=verdict,
-        config=_text(record["config"], 64),
-        run=_text(record["run"], 64),
-        calls=_count(record["calls"]),
-        tokens=_count(record["tokens"]),
-        cost_usd=_money(record["cost_usd"]),
-        overrides=overrides,
-        review=_text(record.get("review", ""), _LONGEST_WITH_REVIEW),
-        reviewed=reviewed,
-        name=_text(record.get("name", ""), LONGEST_NAME),
-        target=_text(record.get("target", ""), 255),
-    )
-
-
-def _text(value: Any, longest: int) -> str:
-    if not isinstance(value, str) or len(value) > longest:
-        raise ValueError("no text")
-    return value
-
-
-def _commit(value: Any) -> str:
-    if not is_object_id(value):
-        raise ValueError("no commit")
-    return str(value)
-
-
-def _base(value: Any) -> str | None:
-    return None if value is None else _commit(value)
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**15:
-        raise ValueError("no count")
-    return value
-
-
-def _money(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 10**9:
-        raise ValueError("no amount")
-    return float(value)
 
 
 def resume(
