@@ -12,8 +12,6 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import record_schemas
-
 from rlm_ci import checks, cli, errors
 from rlm_ci.agent_hooks import hook_files
 from rlm_ci.ask import report as question
@@ -32,6 +30,11 @@ from rlm_ci.report.wording import OVERRIDES
 from rlm_ci.review.analyzers import ruff
 from rlm_ci.validators.parsers._output import RULES as VALIDATOR
 from rlm_ci.wiki import check as wiki_check
+
+# A script has no folder above its own to import from.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from docs import record_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
