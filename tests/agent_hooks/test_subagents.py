@@ -324,7 +324,7 @@ def test_a_broken_store_holds_nobody(hooks: Hooks) -> None:
     run = hooks.run()
     path = hooks.repo.path / run.artifact_root / "manifest.json"
     path.write_text("{}")
-    assert "has not recorded this subagent: the manifest has no version" in hooks.stop()
+    assert "has not recorded this subagent: the manifest is not valid: task_id: " in hooks.stop()
     manifests.write(str(path.parent), run.replace(recorded_by=None))
     assert "the run of that name is not a recorded one" in hooks.stop()
 
