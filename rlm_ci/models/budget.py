@@ -68,6 +68,9 @@ class BudgetUse(Value):
             self.cached_tokens + other.cached_tokens,
         )
 
+    def __sub__(self, other: BudgetUse) -> BudgetUse:
+        return BudgetUse(*(getattr(self, name) - getattr(other, name) for name in self._fields))
+
 
 _NOTHING: Final = BudgetUse()
 

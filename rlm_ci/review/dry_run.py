@@ -144,7 +144,7 @@ def _solve(
 
 def as_json(found: ReviewCost) -> str:
     record = found.to_dict()
-    usd = {name: record[name] for name in ("usd", "most_usd")}
+    usd = {"usd": found.usd, "most_usd": found.most_usd}
     texts = {name: None if value is None else f"{value:.4f}" for name, value in usd.items()}
     return json.dumps({**record, **texts}, indent=2) + "\n"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from operator import sub
 
 from rlm_ci.models.budget import BudgetUse
 from rlm_ci.models.budget_part import PartLedger
@@ -57,7 +56,7 @@ class AnalysisShare:
             clock=clock.seconds,
             used=clock.seconds() - began,
             price=gateway.price,
-            spent=BudgetUse(*map(sub, spent.to_dict().values(), before.to_dict().values())),
+            spent=spent - before,
         )
         told = f"the limit of {count(most, 'sub-call')} is reached ({LIMITS}max_subcalls)"
         calls = PartLedger(
@@ -75,8 +74,7 @@ class AnalysisShare:
         def produce() -> Mapping[str, Any]:
             rest = {name: str(one / 2) if name == "budget_usd" else int(one) // 2
                     for name, one in gateway.ledger.rest().items()}  # fmt: skip
-            spent = self._record.spent
-            used = {**spent.to_dict(), "usd": str(spent.usd)}
+            used = self._record.spent.to_dict()
             return {"rest": {**dict.fromkeys(_BUDGETS), **rest}, "used": used}
 
         told = self._record.fact("share", self._folder, {}, produce)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from operator import sub
 from pathlib import Path
 
 from rlm_ci.errors import ConfigError, DamagedError
@@ -114,8 +113,7 @@ class CaseEpisodes:
     def _charge(self, run_id: str, folder: str) -> None:
         """Charge what an episode has used since it was charged last."""
         now, before = _use(folder)[0], self._used.get(run_id, BudgetUse())
-        pairs = zip(now.to_dict().values(), before.to_dict().values(), strict=True)
-        self._ledger.charge(BudgetUse(*(sub(*pair) for pair in pairs)))
+        self._ledger.charge(now - before)
         self._used[run_id] = now
 
     def _is_of_use(self, run_id: str) -> bool:
