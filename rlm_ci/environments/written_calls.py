@@ -1,7 +1,8 @@
 """Calls that a model wrote into its text, where its server did not read them.
 
 They are taken where exactly one reading is possible and all of it names tools that there are. What
-is a draft or an example has no call form around it, or leaves more than one reading.
+is a draft or an example has no call form around it, leaves more than one reading, or has words
+behind it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ _PREFIX = re.compile(r"(?:functions|default_api|tools?)[.:/]")
 _SUFFIX = re.compile(r"<\|.*", re.DOTALL)
 
 
+_CLOSINGS = ("</tool_call>", "</function>")
+_FENCES = ("```", "~~~")
+_MARK = re.compile(r"<[^<>]{0,40}>")
+
+
 def is_plain(text: str) -> bool:
     """Whether ``text`` says something, and no sign of a call is in it."""
     return bool(text.strip()) and _SIGN.search(text) is None
@@ -51,12 +57,23 @@ def calls_in(text: str, schemas: Mapping[str, Mapping[str, Any]]) -> list[Pair]:
     if not readings:
         pairs = [pair for value in objects_in(text) if (pair := _pair(value))]
         readings = [pairs] if len(pairs) == 1 else []
-    if len(readings) != 1:
+    if len(readings) != 1 or _goes_on(text):
         return []
     calls = [(tool_name(name, schemas), arguments) for name, arguments in readings[0]]
     if not all(name in schemas for name, _ in calls):
         return []
     return [(name, _typed(arguments, schemas[name])) for name, arguments in calls]
+
+
+def _goes_on(text: str) -> bool:
+    """Whether words follow the last call: then it was a draft, an example or data."""
+    ends = [text.rfind(mark) + len(mark) for mark in _CLOSINGS if mark in text]
+    if not ends:
+        fence = max(map(text.rfind, _FENCES))
+        if not 0 <= text.rfind("}") < fence:
+            return False
+        ends = [fence + len(_FENCES[0])]
+    return any(map(str.isalnum, _MARK.sub("", text[max(ends) :])))
 
 
 def tool_name(name: str, names: Collection[str]) -> str:

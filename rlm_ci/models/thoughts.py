@@ -39,6 +39,7 @@ _HARMONY: Final = re.compile(
 _CALLED: Final = re.compile(r"\bto=")
 #: Around the answer of GLM.
 _BOX: Final = ("<|begin_of_box|>", "<|end_of_box|>")
+_QUOTES: Final = ("`", '"', "'", "\\")
 _FENCE: Final = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 
 
@@ -88,11 +89,14 @@ def _begins_reasoning(text: str, mark: re.Match[str]) -> bool:
 
 
 def _ends_reasoning(text: str, mark: re.Match[str]) -> bool:
-    """Whether a mark without its beginning ends reasoning; the prompt may have held that."""
-    before, after = text[: mark.start()], text[mark.end() :].lstrip(" \t")
-    is_alone = before.rstrip(" \t").endswith("\n") or not after or after[0] in "\r\n"
-    begins_data = after[:1] in ("{", "[") or after.startswith("```")
-    is_mark = is_alone or (begins_data and before.lstrip()[:1] not in ("{", "[", "`"))
+    """Whether a mark without its beginning ends reasoning; the prompt may have held that.
+
+    It does so wherever it stands, but in quotes, and in data that the answer begins with.
+    """
+    before, after = text[: mark.start()], text[mark.end() :]
+    is_alone = before.rstrip(" \t").endswith("\n") or not after.lstrip(" \t").strip("\r\n")
+    is_quoted = bool(before[-1:] in _QUOTES and before) or bool(after[:1] in _QUOTES and after)
+    is_mark = is_alone or not (is_quoted or before.lstrip()[:1] in ("{", "["))
     return is_mark and not _is_in_block(text, mark)
 
 

@@ -31,6 +31,10 @@ _CONTROLS: Final = bytes(code for code in range(32) if chr(code) not in _TEXT_CO
 _ODD: Final = frozenset(("Cn", "Co", "Cs"))
 #: A text has at most one odd character in so many; one with NULs, and other UTF-8, more controls.
 _RARE, _SOME = 50, 10
+#: A text in wide units has at least one byte in so many beyond ASCII, or of one block of a script.
+_FEW, _OFTEN = 8, 4
+_BEYOND_ASCII: Final = bytes(range(128, 256))
+_BLOCKS: Final = tuple(bytes((code,)) for code in (*range(32), 0x30))
 #: Fewer units of several bytes show no encoding.
 _UNITS: Final = 4
 _CJK: Final = (
@@ -74,7 +78,8 @@ def detect(sample: bytes, *, lenient: bool = False) -> str | None:
     is_utf8, has_nul = _is_utf8(sample), b"\0" in sample
     if (has_nul or not is_utf8) and (encoding := _wide(sample)):
         return encoding
-    few = controls * (_SOME if is_utf8 else _RARE) <= len(sample)
+    often = _OFTEN if lenient and is_utf8 else _SOME if is_utf8 else _RARE
+    few = controls * often <= len(sample)
     is_text = few and lenient if has_nul else few or is_utf8
     return UTF8 if is_text else None
 
@@ -89,6 +94,12 @@ def _is_utf8(sample: bytes) -> bool:
 
 def _wide(sample: bytes) -> str:
     """The encoding in units of 2 or 4 bytes that ``sample`` is text in; "" if it is in none."""
+    # ASCII with some NULs is text in pairs, too: of ideographs. Where units are wide, one byte of
+    # a script's block recurs (NUL, 0x04 of Cyrillic, 0x30 of kana), or many bytes are no ASCII.
+    recurring = max(map(sample.count, _BLOCKS))
+    beyond_ascii = len(sample) - len(sample.translate(None, _BEYOND_ASCII))
+    if beyond_ascii * _FEW < len(sample) and recurring * _OFTEN < len(sample):
+        return ""
     ranks: dict[tuple[int, int], str] = {}
     for encoding, width in _WIDE.items():
         if len(sample) < _UNITS * width or (len(sample) % width and len(sample) < SAMPLE):

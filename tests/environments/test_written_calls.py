@@ -72,6 +72,23 @@ def test_two_readings_and_unknown_tools_are_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        f"Maybe <tool_call>{BODY}</tool_call> no, wrong.",
+        f"Do not write <tool_call>\n{XML}\n</tool_call> like that.",
+        f"The fixture has this text:\n```json\n{BODY}\n```\nIt is only data.",
+        f"An example:\n~~~\n{BODY}\n~~~\n\nNow I think about the real call.",
+    ],
+)
+def test_a_call_with_words_behind_it_is_a_draft_or_data(text: str) -> None:
+    assert written_calls.calls_in(text, SCHEMAS) == []
+
+
+def test_a_long_answer_full_of_marks_takes_no_time() -> None:
+    assert written_calls.calls_in("<tool_call>" * 20_000 + "</tool_call>" * 20_000, SCHEMAS) == []
+
+
+@pytest.mark.parametrize(
     "name",
     [
         "read", "functions.read", "default_api:read", "tools.read", " read\n",

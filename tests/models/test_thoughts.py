@@ -43,6 +43,9 @@ def test_reasoning_is_parted_from_the_answer(text: str) -> None:
         (f"<think>\n{DRAFT}", ""),
         (f"{BLOCK}\n<think>\n{DRAFT}", BLOCK),
         ("<think>all of it</think>", ""),
+        (f"I could\n{DRAFT}\nno.</think>Let me look.\n{BLOCK}", f"Let me look.\n{BLOCK}"),
+        (f"{DRAFT} no.</think> Looking.\n\n{BLOCK}", f"Looking.\n\n{BLOCK}"),
+        ('I could\nFINAL("a draft")\nyet.</think>Look first.', "Look first."),
     ],
 )
 def test_a_draft_in_it_is_no_answer(text: str, answer: str) -> None:

@@ -82,6 +82,33 @@ def test_a_text_that_somebody_names_may_have_some_nuls() -> None:
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        b"2026-01-01 ERROR\0 disk full\n" * 300, b"ERROR\0" * 300, b"key=val\0ERROR x\n" * 200,
+        b"x" * 999 + b"\0" + b"ERROR disk\n" * 50, b"abc\0def ERROR\n" * 100,
+        "café ERROR\0 naïve\n".encode() * 99,
+    ],
+)  # fmt: skip
+def test_ascii_with_nuls_is_no_text_in_pairs(data: bytes) -> None:
+    assert detect(data, lenient=True) == "utf-8"
+    assert detect(data) in (None, "utf-8")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ошибка: диск переполнен\n",
+        "エラーがおきました。ディスクがいっぱいです\n",
+        "त्रुटि हुई डिस्क भर गई\n",
+        "Σφάλμα δίσκου\n",
+    ],
+)
+def test_scripts_in_pairs_are_read(text: str, encoding: str) -> None:
+    assert detect((text * 5).encode(encoding)) == encoding
+
+
+@pytest.mark.parametrize(
     ("name", "is_name"),
     [("auto", True), ("bytes", True), ("shift_jis", True), ("UTF-16", True), ("zlib", False),
      ("nothing", False), ("", False), ("a\0b", False)],
