@@ -7,6 +7,7 @@ import os
 import sys
 
 from rlm_ci.context.builder.build import POINTERS, EmptyError, build
+from rlm_ci.context.builder.gather import NoTextError
 from rlm_ci.context.context import Context
 from rlm_ci.context.own_files import is_object
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
@@ -56,7 +57,7 @@ class RunContext:
             try:
                 kept = self._made(folder, text)
                 self._hide_names(folder)
-            except EmptyError:  # an empty context that was named is an error in any mode
+            except (EmptyError, NoTextError):  # what was named is an error in any mode
                 raise
             except RlmCiError as error:
                 if required or not isinstance(error, ConfigError | DamagedError):

@@ -114,6 +114,16 @@ def test_auto_falls_back_where_the_context_cannot_be_built(stage: Asking) -> Non
     assert replayed.code == 0, replayed
 
 
+@pytest.mark.parametrize("data", [b"%PDF-1.7\n\xe2\xe3 stream", b"\x7fELF" + bytes(99), bytes(100)])
+def test_what_is_no_text_is_an_error_and_no_reason_to_fix(stage: Asking, data: bytes) -> None:
+    stage.repo.write("spec.pdf", data)
+    ended, run = stage.ask(*FIX, context="spec.pdf")
+    assert ended.code == 5, ended
+    assert "the source cannot be read as text" in ended.stderr
+    assert run.state["mode"] == "symbolic"
+    assert not stage.llm.asked
+
+
 def test_an_object_that_was_tampered_with_is_no_context(stage: Asking) -> None:
     """Spec: the same fallback; a tampered object is refused by name."""
     source = stage.repo.path / "object/source.txt"

@@ -125,6 +125,10 @@ def from_stream(stream: BinaryIO, path: str, most: int, encoding: str = AUTO) ->
     return Gathered(target.size, Pieces(), {}, {read_as: 1} if read_as else {})
 
 
+class NoTextError(ConfigError):
+    """A source that was named is no text."""
+
+
 def _decode(stream: BinaryIO, target: Target, encoding: str, name: str) -> str:
     """Add the text of a stream; returns how it was read. Raises ConfigError."""
     try:
@@ -136,7 +140,7 @@ def _decode(stream: BinaryIO, target: Target, encoding: str, name: str) -> str:
     except UnreadableTextError as error:
         is_missing = error.reason == NO_ZSTD
         hint = installation.command(ZSTD) if is_missing else error.hint
-        kind = UnavailableError if is_missing else ConfigError
+        kind = UnavailableError if is_missing else NoTextError
         raise kind(f"the source cannot be read as text: {error}",
                    where=printable(name), hint=hint) from None  # fmt: skip
     return text.read_as
