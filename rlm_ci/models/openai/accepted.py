@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 _CAPS: Final = ("max_tokens", "max_completion_tokens")
 #: How a refusal names the most tokens that an answer may have.
 _MOST: Final = re.compile(
-    r"range of max_\w*tokens is \[\d+, ?(\d+)\]|less than or equal to\W{1,3}(\d+)"
+    r"range of max_\w*tokens (?:is|should be) \[\d+, ?(\d+)\]|less than or equal to\W{1,3}(\d+)"
     r"|at most (\d+) (?:completion|output) tokens|max_\w*tokens:? \d+ > (\d+)"
+    r"|max_\w*tokens\W{0,3} must be at most (\d+)"
+    r"|max_\w*tokens\W{0,3}\d+\)? exceeds (?:the )?limit\D{1,20}(\d+)"
     r"|maximum (?:allowed )?(?:number of )?(?:output|completion) tokens\D{1,40}?(\d+)"
 )
 #: How a refusal names a context that prompt and answer share, and the part of the prompt.
@@ -151,8 +153,8 @@ class AcceptedRequests:
         if refused.is_about(self._cap) and not self._was_swapped:
             self._cap, self._was_swapped = _CAPS[self._cap == _CAPS[0]], True
             return True, most
-        if most is None and model not in self._most:
-            limit = _number(_MOST.search(text))
+        if most is None:
+            limit = None if model in self._most else _number(_MOST.search(text))
             if limit is not None and _LEAST <= limit < request.max_tokens:
                 self._most[model] = limit
                 return True, None

@@ -24,6 +24,9 @@ TOO_MANY = {
     "Groq": "`max_tokens` must be less than or equal to `4096`, the maximum value for `max_tokens` "
     "is less than the `context_window` for this model",
     "Anthropic": "max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens",
+    "Qwen": "Range of max_tokens should be [1, 4096]",
+    "at most": "max_tokens must be at most 4096",
+    "a limit": "max_tokens (16384) exceeds limit 4096",
 }
 SHARED = {
     "vLLM": "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum "
@@ -50,6 +53,21 @@ def test_a_cap_above_the_models_is_lowered_once_and_remembered(
     for _ in range(2):
         assert model.complete(question(max_tokens=16_384)).text == "hi"
     assert [asked.cap for asked in llm.completions] == [16_384, 4096, 4096]
+
+
+def test_the_context_is_shared_out_also_where_the_most_tokens_of_an_answer_are_known(
+    client: Client, llm: ModelServer
+) -> None:
+    def answer(asked: Asked) -> Any:
+        if (asked.cap or 0) > 8192:
+            return refusal(400, "Range of max_tokens should be [1, 8192]")
+        return Answer("hi") if (asked.cap or 0) <= 4096 else refusal(400, SHARED["vLLM"])
+
+    llm.script(answer)
+    model = client(llm)
+    for _ in range(2):
+        assert model.complete(question(max_tokens=16_384)).text == "hi"
+    assert [asked.cap for asked in llm.completions] == [16_384, 8192, 4096, 8192, 4096]
 
 
 @pytest.mark.parametrize("message", SHARED.values(), ids=SHARED)
