@@ -31,13 +31,13 @@ def describe(rows: Iterable[Setting], width: int) -> str:
         if row.kind not in ("boolean", "list", "table") and row.default is not None:
             default = f"{row.default:g}" if isinstance(row.default, float) else row.default
             text += f" (default: {default})"
-        wrapped = wrap(text, width - 28)
+        wrapped = wrap(text, width - _COLUMN)
         first = f"  {name}"
-        if len(first) > 26:
+        if len(first) > _COLUMN - 2:
             lines.append(first)
             first = ""
-        lines.append(f"{first:<28}{wrapped[0]}")
-        lines += [" " * 28 + more for more in wrapped[1:]]
+        lines.append(f"{first:<{_COLUMN}}{wrapped[0]}")
+        lines += [" " * _COLUMN + line for line in wrapped[1:]]
     return "\n".join(lines)
 
 
@@ -96,7 +96,9 @@ def _brief(row: Setting, room: int) -> str:
     if row.kind not in ("boolean", "list", "table") and row.default is not None:
         value = f"{row.default:g}" if isinstance(row.default, float) else row.default
         default = f" (default: {value})"
-    listed = [f"{one}: {choices}" for one in (text, clause)] + [choices] if choices else []
+    listed = (
+        [f"{beginning}: {choices}" for beginning in (text, clause)] + [choices] if choices else []
+    )
     forms = [*listed, text, clause, clause.partition(", ")[0]]
     fitting = [form + end for form in forms for end in (default, "") if len(form + end) <= room]
     return fitting[0] if fitting else f"{clause[: room - 1].rstrip()}…"

@@ -48,7 +48,7 @@ class RlmJob(VerbJob):
 
     def prepare(self, run: Run, goal: str | None) -> None:  # noqa: ARG002 - the goal alone counts
         if not goal or not goal.strip():
-            raise UsageError("there is no goal", where="GOAL", hint='add it: rlm-ci rlm "GOAL"')
+            raise UsageError("there is no goal", where="GOAL", hint='add it: rlm-ci fix "GOAL"')
 
     def secrets(self) -> tuple[Iterable[str], Mapping[str, str]]:
         return self.settings.loop.agent_env, {}

@@ -82,9 +82,13 @@ class ViewedSpans:
         step = self._steps[record.id]
         facts = self._facts.get(record.id, [])
         is_tool = record.kind == "tool"
-        own = [fact for fact in facts if not (is_tool and fact.kind == "call")]
-        if record.kind in _SINGLE and len(own) == 1 and (is_tool or step.children == own):
-            _join(step, own[0], has_files=bool(record.files))
+        shown_facts = [fact for fact in facts if not (is_tool and fact.kind == "call")]
+        if (
+            record.kind in _SINGLE
+            and len(shown_facts) == 1
+            and (is_tool or step.children == shown_facts)
+        ):
+            _join(step, shown_facts[0], has_files=bool(record.files))
         for name, value in record.details.items():
             text, form = in_words(value)
             if len(text) > _SHORT or "\n" in text:
@@ -132,12 +136,12 @@ class ViewedSpans:
             title = call.place.removeprefix(f"{call.span}/")
         conversation = call.span.rpartition("/")[0] if kind == "turn" else ""
         step = self._prompts.step(call, title, conversation)
-        prompt = self._asked(call)
+        prompt = self._prompt_of(call)
         if prompt and not any(text.label == "Prompt" for text in step.texts):
             step.texts.insert(0, ViewedText("Prompt", prompt))
         return step
 
-    def _asked(self, call: RecordedCall) -> str:
+    def _prompt_of(self, call: RecordedCall) -> str:
         """The prompt of a question that code has asked, from the log of its block; else ""."""
         span = self._spans.get(call.span)
         log = span.files.get(QUESTIONS, "") if span else ""
@@ -165,8 +169,8 @@ def _join(step: ViewedStep, fact: ViewedStep, *, has_files: bool) -> None:
     if step.status == DONE:
         step.status = fact.status
     step.facts += fact.facts
-    named = ("Prompt", "Answer") if has_files else ()
-    step.texts += [text for text in fact.texts if text.label not in named]
+    in_files = ("Prompt", "Answer") if has_files else ()
+    step.texts += [text for text in fact.texts if text.label not in in_files]
     step.children.remove(fact)
 
 

@@ -2,26 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from testing.ask_stage_fixture import llm, stage
 
-import pytest
-
-from testing.ask_stage import STORY, Asking, Script
-from testing.loopback_model.fixture import llm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testing.loopback_model.server import ModelServer
-    from testing.program import Cli
-    from testing.repositories.git_repo import GitRepo
-
-__all__ = ["llm"]
-
-
-@pytest.fixture
-def stage(repo: GitRepo, cli: Cli, llm: ModelServer) -> Iterator[Asking]:
-    llm.script(Script(*STORY))
-    found = Asking(repo, cli, llm)
-    yield found
-    found.clean()
+__all__ = ["llm", "stage"]

@@ -2,29 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
+from testing.fix_stage_fixture import llm, stage
 
-import pytest
-
-from testing.fix_stage import TWO_TURNS, Stage
-from testing.loopback_model.fixture import llm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from testing.loopback_model.server import ModelServer
-    from testing.program import Cli
-    from testing.repositories.git_repo import GitRepo
-
-__all__ = ["llm"]
-
-
-@pytest.fixture
-def stage(repo: GitRepo, cli: Cli, llm: ModelServer) -> Iterator[Stage]:
-    if sys.platform != "linux":
-        pytest.skip("the sandbox is one of Linux")
-    llm.script(TWO_TURNS)
-    found = Stage(repo, cli, llm)
-    yield found
-    found.clean()
+__all__ = ["llm", "stage"]

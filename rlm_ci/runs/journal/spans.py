@@ -252,7 +252,7 @@ def latest(events: Iterable[Mapping[str, Any]]) -> str:
     """What the run was doing last, as it was announced; "" for nothing."""
     payloads = (event.get("payload") for event in events if event.get("event") in _ANNOUNCED)
     words = [payload.get("summary") for payload in payloads if isinstance(payload, dict)]
-    return printable(next((one for one in reversed(words) if isinstance(one, str)), ""))
+    return printable(next((text for text in reversed(words) if isinstance(text, str)), ""))
 
 
 def _text(value: object) -> str:

@@ -26,13 +26,13 @@ class SetupScript:
             raise ValueError("not Python")
         self._values: dict[str, ast.expr] = {}
         self._arguments: dict[str, ast.expr] = {}
-        for node in sorted(every(file.module), key=lambda one: one.lineno):
+        for node in sorted(every(file.module), key=lambda node: node.lineno):
             if isinstance(node, ast.Assign):
-                names = (one.id for one in node.targets if isinstance(one, ast.Name))
+                names = (target.id for target in node.targets if isinstance(target, ast.Name))
                 self._values |= dict.fromkeys(names, node.value)
             elif isinstance(node, ast.Expr) and callee(node.value) == "setup":
                 keywords: list[ast.keyword] = getattr(node.value, "keywords", [])
-                self._arguments |= {one.arg: one.value for one in keywords if one.arg}
+                self._arguments |= {word.arg: word.value for word in keywords if word.arg}
 
     def texts(self, argument: str) -> Iterator[tuple[str, int]]:
         """The texts of an argument that is one, a list of them, or the sum of such; their lines."""

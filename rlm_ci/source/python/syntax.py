@@ -107,9 +107,9 @@ def _utf8(content: bytes) -> bytes | None:
     source = content.removeprefix(b"\xef\xbb\xbf")
     if not source.isascii():
         for line in source.split(b"\n", 2)[:2]:
-            named = _COOKIE.match(line)
-            if named:
-                encoding = named[1].decode()
+            cookie = _COOKIE.match(line)
+            if cookie:
+                encoding = cookie[1].decode()
                 if not _ENCODINGS.fullmatch(encoding):
                     return None
                 try:
@@ -132,4 +132,4 @@ def _utf8(content: bytes) -> bytes | None:
 def first_line(node: ast.stmt) -> int:
     """The first line of a statement, its decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(one.lineno for one in decorators)])
+    return min([node.lineno, *(decorator.lineno for decorator in decorators)])

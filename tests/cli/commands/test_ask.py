@@ -6,25 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testing.ask_stage import ANSWER, LOG, QUESTION, STORY, Asking, Script
-from testing.loopback_model.fixture import llm
-from testing.loopback_model.server import ModelServer
-from testing.program import Cli
+from testing.ask_stage import ANSWER, LOG, QUESTION
+from testing.ask_stage_fixture import llm, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from testing.ask_stage import Asking
+    from testing.program import Cli
     from testing.repositories.git_repo import GitRepo
 
-__all__ = ["llm"]
-
-
-@pytest.fixture
-def stage(repo: GitRepo, cli: Cli, llm: ModelServer) -> Iterator[Asking]:
-    llm.script(Script(*STORY))
-    stage = Asking(repo, cli, llm)
-    yield stage
-    stage.clean()
+__all__ = ["llm", "stage"]
 
 
 def test_a_question_about_a_file_is_answered(stage: Asking) -> None:

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from testing.fix_stage import MENDED, QUICK, TWO_TURNS, Stage
-from testing.loopback_model.fixture import llm
-from testing.loopback_model.server import ModelServer
-from testing.program import Cli
+from testing.fix_stage import MENDED, QUICK
+from testing.fix_stage_fixture import llm, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from testing.fix_stage import Stage
+    from testing.program import Cli
     from testing.repositories.git_repo import GitRepo
 
-__all__ = ["llm"]
-
-
-@pytest.fixture
-def stage(repo: GitRepo, cli: Cli, llm: ModelServer) -> Iterator[Stage]:
-    if sys.platform != "linux":
-        pytest.skip("the sandbox is one of Linux")
-    llm.script(TWO_TURNS)
-    stage = Stage(repo, cli, llm)
-    yield stage
-    stage.clean()
+__all__ = ["llm", "stage"]
 
 
 def test_a_goal_is_reached_and_applied(stage: Stage) -> None:
