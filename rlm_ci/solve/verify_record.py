@@ -68,6 +68,7 @@ _TIMED = re.compile(
 _ARTIFACTS = "rlm/artifacts/"
 #: What somebody takes from a run, beside what shows the report.
 _RESULTS = ("report.json", "rlm/result.patch")
+_WAY_ON = "verify the folder that the run itself has left, or an export of it that brings them"
 _RELEASE = re.compile(r"\d{1,4}\.\d{1,4}\.\d{1,4}", re.ASCII)
 _FIRST = (0, 1, 0)
 
@@ -291,7 +292,7 @@ def _not_made(
     is_fix = has_trees and not is_question and run.pipeline_id not in ("review", "wiki")
     if has_git or not is_fix:
         return DerivedFiles(problems=(why,))
-    note = f"{why}; its git objects are missing (rlm/git)"
+    note = f"{why}; its git objects are missing (rlm/git): {_WAY_ON}"
     vouched = [name for name in archive.names(folder) if name in _RESULTS]
     return _views(folder, report, settings, {}).replace(notes=(note,), vouched=tuple(vouched))
 

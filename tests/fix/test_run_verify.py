@@ -119,18 +119,21 @@ def test_what_is_in_no_tree_is_no_place(stage: Stage) -> None:
 
 
 @pytest.mark.full
-def test_without_its_objects_the_patch_tells(stage: Stage) -> None:
+def test_without_its_objects_the_patch_tells_and_it_is_no_pass(stage: Stage) -> None:
     """As in an export, which has none. What cannot be looked up does not hold."""
     _, run = stage.fixed("--agent", AGENT, "--validator", VALIDATOR, "--max-iterations", "1")
     shutil.rmtree(run.folder / "rlm/git")
     checked = stage.cli("verify", run.id)
-    assert (checked.code, "2 evidence pointers, all hold" in checked.stdout) == (0, True), checked
+    assert (checked.code, "2 evidence pointers, all hold" in checked.stdout) == (3, True), checked
     assert "report.json: it cannot be made again from the record of the run" in checked.stdout
-    assert "its git objects are missing (rlm/git)" in checked.stdout
+    assert "its git objects are missing (rlm/git): verify the folder that" in checked.stdout
     assert checked.stdout.splitlines()[-1].endswith(
         "; NOT made again, so that a forger could have written: report.json, rlm/result.patch"
     )
-    told = stage.cli("verify", run.id, "--format", "json").json()
+    as_json = stage.cli("verify", run.id, "--format", "json")
+    assert as_json.code == 3, as_json
+    told = as_json.json()
+    assert "verify the folder that" in told["notes"][-1]
     assert told["files"]["not_made_again"] == ["report.json", "rlm/result.patch"]
     patch = run.folder / "rlm/result.patch"
     patch.write_text(patch.read_text().replace("+def", "+deff"))
@@ -174,7 +177,7 @@ def test_an_export_gives_no_secret_away(stage: Stage, tmp_path: Path) -> None:
     assert not (folder / "rlm/git").exists()
     shutil.rmtree(run.folder)
     checked = stage.cli("verify", str(folder))
-    assert (checked.code, "NOT made again" in checked.stdout) == (0, True), checked
+    assert (checked.code, "NOT made again" in checked.stdout) == (3, True), checked
 
 
 @pytest.mark.full

@@ -55,6 +55,7 @@ FORMS = ("text", "json")
 EXITS = {
     errors.OK: "every pointer is valid, and every file unchanged",
     errors.FINDINGS: "a pointer is not valid, or a file differs",
+    errors.LIMIT: "nothing is wrong, but files of a fix could not be made again",
     errors.DAMAGED: "the report or the run cannot be read",
 }
 #: Bytes of a report with a hundred thousand findings.
@@ -113,7 +114,9 @@ def run(arguments: Arguments) -> int:
         lines += [stored.summary] if stored else []
         lines += [proofs.told] if proofs else []
         output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
-    return errors.FINDINGS if problems else errors.OK
+    if problems:
+        return errors.FINDINGS
+    return errors.LIMIT if stored and stored.vouched else errors.OK
 
 
 def _places_in_trees(
