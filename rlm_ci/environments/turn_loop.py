@@ -222,6 +222,7 @@ class Actions:
                 observation = self._environment.act(call.name, arguments)
             step.outcome = spans.FAILED if observation.failed else spans.DONE
             step.details |= {
+                "tool": printable(call.name[:100]),
                 "arguments": _in_lines(arguments) if arguments else call.arguments,
                 "result": observation.text,
             }

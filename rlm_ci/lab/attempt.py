@@ -21,7 +21,7 @@ from rlm_ci.lab.episodes.episode import EpisodeServices
 from rlm_ci.lab.episodes.repl_episodes import ReplSetups
 from rlm_ci.lab.episodes.setups import CONTEXT_LIMIT, Setups, out_of_time
 from rlm_ci.lab.episodes.work_tree import WorkTree, WorkTreeContext
-from rlm_ci.lab.event_bus import RLMEventBus
+from rlm_ci.lab.event_bus import RLMEventBus, RLMRuntimeEvent
 from rlm_ci.lab.observability import RLMObservability
 from rlm_ci.lab.terms import EpisodeTerms
 from rlm_ci.models import ModelRequest
@@ -39,7 +39,7 @@ from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from rlm_ci.context.context import Context
@@ -73,6 +73,7 @@ class EpisodeAttempt(RunAttempt):
             model = caller.model.with_sub_provider(work.settings.episode.sub_provider)
             caller = caller.replace(model=model)
         self._caller = caller
+        self._sinks: RLMObservability | None = None
         self._bus = caller.bus or RLMEventBus()
         self._terms = EpisodeTerms(work, run, record, caller)
         self.end: EpisodeEnd | None = None
@@ -84,15 +85,21 @@ class EpisodeAttempt(RunAttempt):
             self.detail = self.end.budget
         return made
 
+    def _event(self, name: str, payload: Mapping[str, Any]) -> None:
+        super()._event(name, payload)
+        if self._sinks is not None:
+            at = timestamp(self._run.now())
+            self._sinks.on_event(RLMRuntimeEvent(name, at, dict(payload)))
+
     @contextmanager
     def _observed(self) -> Iterator[None]:
-        """Pass events to the sinks; a replay is no new episode."""
+        """Pass events and spans to the sinks; a replay is no new episode."""
         if self._all.replay:
             yield
             return
         task = os.path.dirname(os.path.dirname(self._run.path))
         sinks = self._caller.observability
-        sinks = sinks or RLMObservability.of(task, self._all.settings.environ)
+        sinks = self._sinks = sinks or RLMObservability.of(task, self._all.settings.environ)
         end = self._bus.subscribe(sinks.on_event)
         try:
             yield

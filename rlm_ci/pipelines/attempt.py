@@ -63,7 +63,7 @@ class RunAttempt(ABC):
     def carry_out(self) -> Self:
         """Do the work. From then on there is a ``report``, which has any error."""
         try:
-            with spans.recorded(spans.SpanLog(self._run.event, self._announce)):
+            with spans.recorded(spans.SpanLog(self._event, self._announce)):
                 report = self._work()
         except NoContextError:
             raise
@@ -90,6 +90,10 @@ class RunAttempt(ABC):
 
     def _usage(self) -> Usage:
         return Usage(**self._record.usage())
+
+    def _event(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Add a beginning or an end of a span to the run's events."""
+        self._run.event(name, payload)
 
     def _announce(self, text: str) -> None:
         """Show the step that begins. Raises Paused."""

@@ -55,6 +55,18 @@ class NodeScope(Row):
     line_start: int | None = None
     line_end: int | None = None
 
+    @property
+    def title(self) -> str:
+        """The scope in words. Files have numbers in the order of the corpus."""
+        if self.line_start is not None:
+            return f"{self.path}:{self.line_start}-{self.line_end}"
+        if not self.path and self.kind == REPO:
+            return "the repository"
+        first = self.first + 1
+        one_file = f"file {first:,}"
+        files = one_file if first == self.last else f"files {first:,} to {self.last:,}"
+        return f"{self.path}, {files}" if self.path else files
+
 
 def scope_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """The scope of a journalled node; older versions had its kind and its path in it."""

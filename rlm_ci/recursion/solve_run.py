@@ -297,10 +297,12 @@ class SolveRun:
             else:
                 self._repeat(node, error)
 
+        whole = node.node()
+
         def turn() -> NodeResult:
             if not node.is_split:
                 require_time(self._deadline)
-            with spans.inside(node.id):
+            with spans.node(whole.id, whole.parent, f"node {whole.scope.title}"):
                 return call(ask)
 
         self._slots.ask(turn, concluded, first=node.is_split or node.attempt > 1)

@@ -6,7 +6,7 @@ import json
 import os
 
 from rlm_ci.recursion.journal import journal, node_records
-from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, REPO, scope_of
+from rlm_ci.recursion.nodes import CANCELLED, COMPLETED, NodeScope, scope_of
 from rlm_ci.recursion.nodes import FAILED as NODE_FAILED
 from rlm_ci.recursion.nodes import PARTIAL as NODE_PARTIAL
 from rlm_ci.viewer.folder import mapping_in, mappings_in, number_in, text_in, texts_in, whole_in
@@ -27,6 +27,7 @@ _BEGINS = (journal.DEQUEUED, journal.SPLIT_UP)
 _ENDS = (journal.DONE, journal.FAILURE, journal.AGGREGATED)
 #: Paths that a node did not cover, and that are listed.
 _LISTED = 50
+_LINES = ("line_start", "line_end")
 
 
 class ViewedRecursion:
@@ -58,7 +59,7 @@ class ViewedRecursion:
             if status != "queued" or not isinstance(record.get("scope"), dict):
                 return
             scope = scope_of({"scope_type": "", "scope_ref": "", **record})
-            step = ViewedStep("node", _scope(scope), "")
+            step = ViewedStep("node", _title(scope), "")
             step.order = whole_in(record, "seq")
             step.tell("scope", text_in(scope, "kind"))
             size = number_in(scope, "bytes")
@@ -122,16 +123,11 @@ class ViewedRecursion:
                 step.took(step.start, when)
 
 
-def _scope(scope: Mapping[str, Any]) -> str:
-    """A scope in words. Files have numbers in the order of the corpus."""
+def _title(scope: Mapping[str, Any]) -> str:
     path, start = text_in(scope, "path"), number_in(scope, "line_start")
-    if start is not None:
-        return f"{path}:{start}-{whole_in(scope, 'line_end')}"
-    if not path and text_in(scope, "kind") == REPO:
-        return "the repository"
-    first, last = whole_in(scope, "first") + 1, whole_in(scope, "last")
-    files = f"file {first:,}" if first == last else f"files {first:,} to {last:,}"
-    return f"{path}, {files}" if path else files
+    lines = (None, None) if start is None else (whole_in(scope, n) for n in _LINES)
+    files = (whole_in(scope, "first"), whole_in(scope, "last"))
+    return NodeScope.of((text_in(scope, "kind"), path, *files, *lines)).title
 
 
 def _words(record: Mapping[str, Any], name: str) -> str:

@@ -53,6 +53,7 @@ class ViewedSpans:
         self._folder = folder
         self._root = root
         self._prompts = prompts
+        self._nodes = nodes
         self._steps = dict(nodes)
         #: The spans by their ids.
         self._spans: Mapping[str, SpanRecord] = {}
@@ -68,7 +69,8 @@ class ViewedSpans:
             step = ViewedStep(record.kind, _title(record), _STATUSES.get(record.outcome, PARTIAL))
             step.start = None if record.start is None else record.start - self._folder.began
             step.seconds = record.seconds
-            self._steps[record.id] = self._steps.get(record.parent, self._root).add(step)
+            if record.id not in self._steps:  # else a node, of which the recursion tells
+                self._steps[record.id] = self._steps.get(record.parent, self._root).add(step)
         for call in calls:
             fact = self._fact(call)
             if fact is not None:
@@ -90,6 +92,8 @@ class ViewedSpans:
         ):
             _join(step, shown_facts[0], has_files=bool(record.files))
         for name, value in record.details.items():
+            if (record.kind, name) == ("tool", "tool"):  # its title begins with it
+                continue
             text, form = in_words(value)
             if len(text) > _SHORT or "\n" in text:
                 step.show(name.capitalize(), text, form)
@@ -132,7 +136,7 @@ class ViewedSpans:
             title = "Answer"
         elif kind == "tool":
             title = f"Sub-call {len(self._facts.get(call.span, ())) + 1}"
-        elif call.span in self._steps and call.span not in self._spans:  # a node
+        elif call.span in self._nodes:
             title = call.place.removeprefix(f"{call.span}/")
         conversation = call.span.rpartition("/")[0] if kind == "turn" else ""
         step = self._prompts.step(call, title, conversation)
@@ -156,8 +160,8 @@ class ViewedSpans:
 
 
 def _title(record: SpanRecord) -> str:
-    """Tools have names of their own; the rest is a sentence."""
-    is_name = record.kind == "tool"
+    """Tools and pages have names of their own; the rest is a sentence."""
+    is_name = record.kind in ("tool", "page")
     return record.title if is_name else record.title[:1].upper() + record.title[1:]
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.runs.find import FoundRun
-from rlm_ci.runs.journal import record_format
+from rlm_ci.runs.journal import record_format, spans
+from rlm_ci.runs.journal.journal import replay
 from rlm_ci.viewer import page, read
 from rlm_ci.viewer.folder import RecordedCall, call_step
 from rlm_ci.viewer.steps import DONE
@@ -212,6 +213,14 @@ def test_a_review_and_a_wiki(repo: GitRepo, cli: Cli, llm: ModelServer) -> None:
         report = json.loads((stage.folder(run) / "report.json").read_text())
         nodes = [step for step in seen.steps if step["kind"] == "node"]
         assert len(nodes) >= 4
+        folder = stage.folder(run)
+        recorded = spans.read(replay(str(folder / "events.jsonl")))
+        answers = [one for one in replay(str(folder / "calls.jsonl")) if one["type"] == "fact"]
+        asked_in = {one["span"] for one in answers if one["kind"] == "completion"}
+        assert {recorded[one].kind for one in asked_in} == {"node"}
+        assert all(recorded[one].seconds is not None for one in asked_in)
+        pages = [step["title"] for step in seen.steps if step["kind"] == "page"]
+        assert pages == (["index.md", "modules/shop.md"] if verb == "wiki" else [])
         assert all(step["seconds"] is not None for step in nodes)
         assert ["decision", "split: too many files"] in nodes[0]["facts"]
         assert seen.total("calls") == report["usage"]["calls"] > 0

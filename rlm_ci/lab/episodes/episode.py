@@ -170,10 +170,17 @@ class Episode(LoopWatcher):
             step.details |= {
                 "task": node.task.task,
                 "environment": node.environment,
-                "run": node.run_id,
-                "reward": end.reward,
                 "reason": end.reason,
                 "answer": end.answer,
+                "run_id": node.run_id,
+                "parent_run_id": node.parent,
+                "depth": node.depth,
+                "framework": self._services.options.framework or "native",
+                "completed": end.completed,
+                "steps": end.steps,
+                "status": end.status,
+                "reward": end.reward,
+                "usage": self.usage,
             }
         return end
 
@@ -327,7 +334,7 @@ class Episode(LoopWatcher):
         for task, child in zip(tasks, observation.details.get("children", ()), strict=False):
             if child["skipped"] and child["reward"] == CYCLE:
                 self._tell(event_bus.CYCLE_GUARD, step=action.turn, task=task)
-        spans.current().details["reward"] = round(reward, 6)
+        spans.current().details |= {"step": action.turn, "reward": round(reward, 6)}
         told = {"step": action.turn, "action": self._action(action), "reward": round(reward, 6)}
         if action.origin:
             told["origin"] = action.origin

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
             """``name``, ``enabled``, ``available`` and ``detail``."""
 
         def on_event(self, event: RLMRuntimeEvent) -> None:
-            """Take an event; called by several threads."""
+            """Take an event of an episode, or of a span; called by several threads."""
 
         def flush(self) -> None:
             """Send what is left, at the end of an episode."""

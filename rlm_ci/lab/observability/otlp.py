@@ -1,7 +1,7 @@
-"""OpenTelemetry: a span for each episode and each of its actions, sent where the user says.
+"""OpenTelemetry: the spans of an episode's run, sent where the user says.
 
 Only with an OTLP endpoint in the standard variables; see decision 59 of the design. A span has
-figures, ids and names of actions, no text of a model.
+figures, ids and names of tools, no text of a model.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import threading
 
 from rlm_ci import __version__
 from rlm_ci.errors import UnavailableError
-from rlm_ci.lab.event_bus import RUN_END, RUN_START, STEP_END, STEP_START
-from rlm_ci.lab.observability.jsonl import figures
+from rlm_ci.runs.journal.spans import ENDED, STARTED
 from rlm_ci.system import installation
 from rlm_ci.text.printable import printable
 
@@ -27,6 +26,14 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 _OFF = "OTEL_SDK_DISABLED"
 _SERVICE = "OTEL_SERVICE_NAME"
 #: Seconds for one request, unless the user says so, and for what is left at the end.
+_NANOSECONDS = 1_000_000  # of a millisecond
+#: Kinds of spans that have another name there.
+_NAMES = {"episode": "run", "tool": "step"}
+#: Details of a span that may leave the run: figures, ids and names.
+_FIGURES = (
+    "run_id", "parent_run_id", "depth", "environment", "framework", "step", "tool", "reward",
+    "completed", "steps", "status",
+)  # fmt: skip
 _TIMEOUT, _PATIENCE = "OTEL_EXPORTER_OTLP_TIMEOUT", 3
 
 
@@ -44,7 +51,8 @@ class OTLPSink:
         self._seconds = None if environ.get(_TIMEOUT) else _PATIENCE
         self._provider: Any = None
         self._watched = _WatchedExporter(exporter)
-        self._spans: dict[str, Any] = {}
+        #: What is open, by the span's id: it, and when it began.
+        self._spans: dict[str, tuple[Any, int]] = {}
         self._lock = threading.Lock()
 
     def status(self) -> dict[str, Any]:
@@ -55,18 +63,18 @@ class OTLPSink:
         return {"name": self.name, "enabled": self._enabled, "available": there, "detail": told}
 
     def on_event(self, event: RLMRuntimeEvent) -> None:
-        """Raises UnavailableError where OpenTelemetry is not installed, and what it raises."""
-        if not self._enabled:
+        """Take a beginning or an end of a span; nothing else is sent.
+
+        Raises UnavailableError where OpenTelemetry is not installed, and what it raises.
+        """
+        if not self._enabled or event.name not in (STARTED, ENDED):
             return
+        payload = event.payload
         with self._lock:
-            if event.name == RUN_START:
-                self._start(event.run_id, "rlm.run", event.parent_run_id, event)
-            elif event.name == STEP_START:
-                self._start(f"{event.run_id} step", "rlm.step", event.run_id, event)
-            elif event.name == STEP_END:
-                self._end(f"{event.run_id} step", event)
-            elif event.name == RUN_END:
-                self._end(event.run_id, event)
+            if event.name == STARTED:
+                self._start(payload)
+            else:
+                self._end(payload)
 
     def flush(self) -> None:
         if self._provider is None:
@@ -79,19 +87,22 @@ class OTLPSink:
                 hint="check its address; the run itself is complete",
             )
 
-    def _start(self, key: str, name: str, parent: str | None, event: RLMRuntimeEvent) -> None:
+    def _start(self, payload: Mapping[str, Any]) -> None:
         tracer = self._tracer()  # says how to install what is missing
         from opentelemetry import trace
 
-        above = self._spans.get(parent or "")
+        above, _ = self._spans.get(payload["parent"] or "", (None, 0))
         context = None if above is None else trace.set_span_in_context(above)
-        self._spans[key] = tracer.start_span(name, context=context, attributes=_attributes(event))
+        name = f"rlm.{_NAMES.get(payload['kind'], payload['kind'])}"
+        at = payload["at"] * _NANOSECONDS
+        opened = tracer.start_span(name, context=context, start_time=at)
+        self._spans[payload["span"]] = (opened, at)
 
-    def _end(self, key: str, event: RLMRuntimeEvent) -> None:
-        span = self._spans.pop(key, None)
-        if span is not None:  # a call with a mistake has no beginning
-            span.set_attributes(_attributes(event))
-            span.end()
+    def _end(self, payload: Mapping[str, Any]) -> None:
+        opened, at = self._spans.pop(payload["span"])
+        opened.set_attribute("rlm.outcome", payload["outcome"])
+        opened.set_attributes(_attributes(payload["details"]))
+        opened.end(at + payload["ms"] * _NANOSECONDS)
 
     def _tracer(self) -> Any:
         if self._provider is None:
@@ -142,10 +153,9 @@ class _WatchedExporter:
         self.inner.shutdown()
 
 
-def _attributes(event: RLMRuntimeEvent) -> dict[str, Any]:
-    found = figures(event)
-    usage = found.pop("usage", None) or {}
-    told = {f"rlm.{name}": value for name, value in found.items() if value is not None}
+def _attributes(details: Mapping[str, Any]) -> dict[str, Any]:
+    usage = details.get("usage") or {}
+    told = {f"rlm.{name}": details[name] for name in _FIGURES if name in details}
     return told | {
         name: usage[key]
         for name, key in (

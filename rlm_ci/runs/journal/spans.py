@@ -20,6 +20,7 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from typing import Any, Final
 
 #: The events of a beginning, and of an end.
@@ -99,13 +100,6 @@ def recorded(log: SpanLog) -> Iterator[None]:
 
 
 @contextmanager
-def inside(ident: str) -> Iterator[None]:
-    """Let facts and spans belong to a span that another journal has, as a node's."""
-    with _entered(Span(current()._log, ident, None, "")):  # noqa: SLF001 - of this module
-        yield
-
-
-@contextmanager
 def _entered(opened: Span) -> Iterator[None]:
     token = _CURRENT.set(opened)
     try:
@@ -114,7 +108,6 @@ def _entered(opened: Span) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-@contextmanager
 def span(
     kind: str,
     title: str,
@@ -123,7 +116,7 @@ def span(
     words: str = "",
     since: float | None = None,
     files: Mapping[str, str] = {},
-) -> Iterator[Span]:
+) -> AbstractContextManager[Span]:
     """One step of the run, around its work.
 
     ``key`` is its part of the id, needed where siblings run side by side. ``words`` announce it
@@ -133,6 +126,23 @@ def span(
     """
     opened = current().below(kind, title[:_TITLE], key)
     opened.files |= files
+    return _lasting(opened, kind, words, since)
+
+
+def node(ident: str, parent: str | None, title: str) -> AbstractContextManager[Span]:
+    """The work of a model on a node of a recursion, below the node ``parent``.
+
+    It has the node's id, by which the journals of the recursion tell the rest of it: a node that
+    no model is asked about has no span.
+    """
+    log = current()._log  # noqa: SLF001 - of this module
+    return _lasting(Span(log, ident, parent, title[:_TITLE]), "node")
+
+
+@contextmanager
+def _lasting(
+    opened: Span, kind: str, words: str = "", since: float | None = None
+) -> Iterator[Span]:
     if words:
         opened.announce(words)
     began = time.monotonic() if since is None else since

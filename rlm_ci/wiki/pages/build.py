@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from hashlib import sha256
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.recursion.corpus.eligibility import GENERATED
 from rlm_ci.report.findings import Document
 from rlm_ci.resources.loader import load_template
+from rlm_ci.runs.journal import spans
 from rlm_ci.system import files as disk
 from rlm_ci.text import neutralise
 from rlm_ci.text.printable import count, printable
@@ -27,7 +29,7 @@ from rlm_ci.wiki.update.state import NAME, PageState, WikiState, hashed, is_apar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from rlm_ci.git.history import GitHistory
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.state import Prose, ProseSentence
     from rlm_ci.wiki.update.survey import Survey
+
+    #: A template: from its variables to the text.
+    Render = Callable[[Mapping[str, Any]], str]
 
 INDEX = "index.md"
 _LIMIT = 256 << 20
@@ -223,19 +228,32 @@ def _placed(
 
 def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageDraft]:
     """All pages, the commit not yet filled in."""
-    render = load_template("wiki/index.md.j2")
-    body = _tidy(render({**overview(world), "title": _title(world, options), "at": at}))
-    yield PageDraft(INDEX, body, world.register.cited())
+    index, flows, module_page = (
+        load_template(f"wiki/{name}.md.j2") for name in ("index", "flows", "module")
+    )
+
+    def draft(
+        name: str, render: Render, page: PageSources, says: Callable[[], dict[str, Any]]
+    ) -> PageDraft:
+        with spans.span("page", name, key=name) as step:
+            body = _tidy(render({**says(), "at": at}))
+            cited = page.register.cited()
+            step.details["cited places"] = len(cited)
+        return PageDraft(name, body, cited)
+
+    title = _title(world, options)
+    yield draft(INDEX, index, world, lambda: {**overview(world), "title": title})
     if world.flows:
         page = world.replace(register=CitationRegister(options.target, deep=False))
-        render = load_template("wiki/flows.md.j2")
-        body = _tidy(render({"flows": flow_page(page), "at": at}))
-        yield PageDraft(FLOWS, body, page.register.cited())
-    render = load_template("wiki/module.md.j2")
+        yield draft(FLOWS, flows, page, partial(_flows, page))
     for module in world.layout.modules:
         page = world.replace(register=CitationRegister(options.target, deep=True))
-        body = _tidy(render({**chapter(module, page), "at": at}))
-        yield PageDraft(f"modules/{module.name}.md", body, page.register.cited())
+        name = f"modules/{module.name}.md"
+        yield draft(name, module_page, page, partial(chapter, module, page))
+
+
+def _flows(page: PageSources) -> dict[str, Any]:
+    return {"flows": flow_page(page)}
 
 
 def _title(world: PageSources, options: PageOptions) -> str:

@@ -95,11 +95,23 @@ def test_spans_reach_a_collector(tmp_path: Path) -> None:
         for scope in resource.scope_spans
         for span in scope.spans
     ]
-    assert sorted(span.name for span in spans) == ["rlm.run"] * 2 + ["rlm.step"] * 3
+    names = ["rlm.run"] * 2 + ["rlm.step"] * 3 + ["rlm.turn"] * 3
+    assert sorted(span.name for span in spans) == names
+    begun = {span.span_id: span for span in spans}
+    above = {(begun[span.parent_span_id].name, span.name) for span in spans if span.parent_span_id}
+    assert above == {("rlm.run", "rlm.turn"), ("rlm.turn", "rlm.step"), ("rlm.step", "rlm.run")}
+    assert all(0 < span.start_time_unix_nano <= span.end_time_unix_nano for span in spans)
     [root] = [span for span in spans if not span.parent_span_id]
     told = {one.key: one.value for one in root.attributes}
     assert told["rlm.run_id"].string_value == result.run_id
     assert told["rlm.completed"].bool_value
+    assert told["gen_ai.usage.input_tokens"].int_value > 0
+    tools = [
+        {one.key: one.value.string_value for one in span.attributes}["rlm.tool"]
+        for span in spans
+        if span.name == "rlm.step"
+    ]
+    assert sorted(tools) == ["delegate", "final", "final"]
     assert len({span.trace_id for span in spans}) == 1
     assert b"private" not in b"".join(bodies)
 

@@ -129,14 +129,21 @@ def test_threads_of_a_span_open_theirs_in_it() -> None:
     assert {one.title for one in events.records["map"].children} == {"a", "b", "c"}
 
 
-def test_facts_and_spans_stand_in_what_another_journal_has() -> None:
+def test_the_work_on_a_node_has_its_id_wherever_it_is_done() -> None:
     events = Events()
-    with spans.recorded(events.log), spans.inside("node"):
-        assert spans.current_id() == "node"
+    with (
+        spans.recorded(events.log),
+        spans.span("phase", "looking"),
+        spans.node("b", "a", "node src") as opened,
+    ):
+        assert spans.current_id() == "b"
         with spans.span("tool", "read a.py"):
             pass
-    [record] = events.records.values()
-    assert (record.parent, record.id) == ("node", "node/tool-1")
+        opened.outcome = spans.PARTIAL
+    _, record, tool = events.records.values()
+    assert (record.parent, record.id, record.kind) == ("a", "b", "node")
+    assert (record.title, record.outcome, record.seconds is None) == ("node src", "partial", False)
+    assert (tool.parent, tool.id, record.children) == ("b", "b/tool-1", [tool])
 
 
 def test_outside_of_a_run_a_span_is_written_nowhere() -> None:
