@@ -12,7 +12,7 @@ import pytest
 from testing.fix_stage import Stage
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer, refusal
-from testing.loopback_model.small_contexts import SmallContext, vllm
+from testing.loopback_model.small_contexts import NewVllm, SmallContext, vllm
 from testing.wiki_sentences import sentence, supports
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def silent(tokens: int, bytes_per_token: float) -> SmallContext:
 DIALECTS = {
     "llama.cpp": SmallContext,
     "vLLM": vllm,
+    "vLLM since 0.18": NewVllm,
     "no figures": silent,
 }
 
@@ -101,7 +102,9 @@ def run(stage: Stage, *words: str) -> Ended:
 
 
 def refused(stage: Stage) -> list[str]:
-    return [json.dumps(one.body["messages"]) for one in stage.llm.completions if one.status >= 400]
+    """Prompts with their caps: a prompt may be asked for a shorter answer."""
+    refusals = (one for one in stage.llm.completions if one.status >= 400)
+    return [json.dumps([one.cap, one.body["messages"]]) for one in refusals]
 
 
 def read(stage: Stage) -> set[tuple[str, int, str]]:

@@ -40,8 +40,11 @@ _SHORTER, _USEFUL = 0.6, 1_000
 #: How a refusal names the tokens that prompt and answer may have; a larger figure is what they had.
 _LIMIT = re.compile(
     r"context (?:length|size|window)\D{0,20}?(\d+)|(\d+) maximum|must be <= (\d+)"
-    r"|maximum (?:number of tokens|model length)\D{1,12}(\d+)|limit(?: of)? (\d+)"
+    r"|maximum (?:number of tokens|model length|allowed length)\D{1,12}(\d+)|limit(?: of|:)? (\d+)"
+    r"|max_model_len=\D{0,20}(\d+)|input length should be \[\d+, (\d+)|less than (\d+) tokens"
 )
+#: Figures that are no count of a prompt: those of an answer, of characters, and lower bounds.
+_OTHER = re.compile(r"max_\w*tokens=\d+|at least \d+|requested \d+ output|\d+ characters")
 
 
 def listed(data: bytes) -> list[dict[str, Any]]:
@@ -140,6 +143,11 @@ def _reserved(tokens: int, answer: int) -> int:
     return min(answer, tokens // 2)
 
 
+def guessed(size: int) -> int:
+    """The tokens of a prompt of ``size`` bytes that nobody has counted."""
+    return int(size / _FIRST)
+
+
 def is_beyond(size: int, tokens: int) -> bool:
     """Whether a prompt of ``size`` bytes has more than ``tokens``, whatever it is made of."""
     return size > tokens * _THIN
@@ -229,7 +237,6 @@ def tokens_in(text: str) -> tuple[int | None, int | None]:
     if match is None:
         return None, None
     limit = int(next(filter(None, match.groups())))
-    larger = (
-        figure for figure in map(int, re.findall(r"(?<![\w.])\d{1,9}", words)) if figure > limit
-    )
+    counts = map(int, re.findall(r"(?<![\w.])\d{1,9}", _OTHER.sub("", words)))
+    larger = (figure for figure in counts if figure > limit)
     return (limit, min(larger, default=None)) if limit >= _SMALLEST // 4 else (None, None)

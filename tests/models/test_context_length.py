@@ -216,6 +216,46 @@ WORDS: dict[str, tuple[str, tuple[int | None, int | None]]] = {
         ),
         (32768, 40000),
     ),
+    "vLLM, which stops counting": (
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 2048 "
+            "output tokens and your prompt contains at least 6145 input tokens, for a total of at "
+            "least 8193 tokens."
+        ),
+        (8192, None),
+    ),
+    "vLLM, by characters": (
+        (
+            "This model's maximum context length is 8192 tokens. However, you requested 2048 "
+            "output tokens and your prompt contains 99000 characters (more than 61440 characters, "
+            "which is the upper bound for 6144 input tokens)."
+        ),
+        (8192, None),
+    ),
+    "vLLM, of an answer": (
+        "max_tokens=16384 cannot be greater than max_model_len=max_total_tokens=8192.",
+        (8192, None),
+    ),
+    "SGLang": (
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        (4096, 5000),
+    ),
+    "SGLang's scheduler": (
+        "Input length (5000 tokens) exceeds the maximum allowed length (4095 tokens).",
+        (4095, 5000),
+    ),
+    "Moonshot": (
+        "Your request exceeded model token limit: 131072 (requested: 140000)",
+        (131072, 140000),
+    ),
+    "DashScope": (
+        "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+        (129024, None),
+    ),
+    "TGI, of a prompt": (
+        "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000",
+        (4095, 5000),
+    ),
     "without figures": (
         "input is too long",
         (None, None),

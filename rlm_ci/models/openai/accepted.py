@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from http import HTTPStatus
 
 from rlm_ci.models import context_length, is_wish
 
@@ -21,21 +22,26 @@ if TYPE_CHECKING:
     from rlm_ci.models.openai.errors import EndpointRefusedError
 
 _CAPS: Final = ("max_tokens", "max_completion_tokens")
-#: How a refusal names the most tokens that an answer may have.
-_MOST: Final = re.compile(
-    r"range of max_\w*tokens (?:is|should be) \[\d+, ?(\d+)\]|less than or equal to\W{1,3}(\d+)"
-    r"|at most (\d+) (?:completion|output) tokens|max_\w*tokens:? \d+ > (\d+)"
-    r"|max_\w*tokens\W{0,3} must be at most (\d+)"
-    r"|max_\w*tokens\W{0,3}\d+\)? exceeds (?:the )?limit\D{1,20}(\d+)"
-    r"|maximum (?:allowed )?(?:number of )?(?:output|completion) tokens\D{1,40}?(\d+)"
-)
+#: A refusal of the cap; its figures, without those in names; and whether the last is beyond it.
+_CAP_SAID: Final = re.compile(r"max_?\w*tokens|(?:output|completion) tokens")
+_FIGURE: Final = re.compile(r"(?<![\w.-])\d[\d,]{0,9}(?![\w-])")
+_BEYOND: Final = re.compile(r"less than \d|\(exclusive\)")
+#: Statuses of money and of a minute's tokens, which a lower cap is no answer to.
+_NOT_THE_CAP: Final = frozenset((HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.TOO_MANY_REQUESTS))
 #: How a refusal names a context that prompt and answer share, and the part of the prompt.
 _SHARED: Final = tuple(map(re.compile, (
     r"context length is (?P<all>\d+) tokens and your request has (?P<prompt>\d+) input tokens",
     r"context length is (?P<all>\d+) tokens.*?\((?P<prompt>\d+) (?:in|of) the (?:messages|prompt)",
+    r"context length is (?P<all>\d+) tokens.*prompt contains (?P<prompt>\d+) input",
+    r"context length of (?P<all>\d+) tokens.*: (?P<prompt>\d+) tokens from the input",
     r"context limit: (?P<prompt>\d+) \+ \d+ > (?P<all>\d+)",
     r"must be <= (?P<all>\d+)\. given: (?P<prompt>\d+) `inputs`",
 )))  # fmt: skip
+#: The same, without a count of the prompt.
+_UNCOUNTED: Final = re.compile(
+    r"context length is (?P<all>\d+) tokens.*contains at least \d"
+    r"|max_model_len=\D{0,20}(?P<most>\d+)"
+)
 #: The least answer that is of use.
 _LEAST: Final = 256
 _ALTERNATE: Final = re.compile(
@@ -149,22 +155,24 @@ class AcceptedRequests:
         self, refused: EndpointRefusedError, request: ModelRequest, most: int | None
     ) -> tuple[bool, int | None]:
         """Whether another body may be accepted, and the tokens that its answer may have."""
-        text, model = refused.message.casefold(), request.model
+        text, model = f"{refused.message} {refused.param}".casefold(), request.model
         if refused.is_about(self._cap) and not self._was_swapped:
             self._cap, self._was_swapped = _CAPS[self._cap == _CAPS[0]], True
             return True, most
         if most is None:
-            limit = None if model in self._most else _number(_MOST.search(text))
-            if limit is not None and _LEAST <= limit < request.max_tokens:
-                self._most[model] = limit
-                return True, None
-            room = next(_rooms(text), None)
+            room = next(_rooms(text, request.prompt_bytes()), None)
             if room is not None and _LEAST <= room < request.max_tokens:
                 return True, room
+            is_cap = not refused.is_too_long and refused.status not in _NOT_THE_CAP
+            if room is None and is_cap and model not in self._most:
+                limit = _largest_cap(text, request.max_tokens)
+                if limit >= _LEAST:
+                    self._most[model] = limit
+                    return True, None
         if model not in self._alternating and _ALTERNATE.search(text):
             self._alternating.add(model)
             return True, most
-        if self._learned_form(f"{text} {refused.param}", refused.status, request):
+        if self._learned_form(text, refused.status, request):
             return True, most
         unwanted = {name for name in _extras(request.messages) if name.casefold() in text}
         if unwanted - self._unwanted and _UNWANTED.search(text):
@@ -186,16 +194,22 @@ def _kind(request: ModelRequest) -> tuple[str, bool, bool]:
     return request.model, bool(request.tools), bool(request.response_format)
 
 
-def _number(match: re.Match[str] | None) -> int | None:
-    """The number in the one group that matched."""
-    return None if match is None else int(next(filter(None, match.groups())))
+def _largest_cap(text: str, cap: int) -> int:
+    """The most tokens of an answer that a refusal of ``cap`` names; 0 for none."""
+    if not _CAP_SAID.search(text):
+        return 0
+    figures = (int(figure.replace(",", "")) for figure in _FIGURE.findall(text))
+    largest = max((figure for figure in figures if figure < cap), default=0)
+    return largest - 1 if _BEYOND.search(text) else largest
 
 
-def _rooms(text: str) -> Iterator[int]:
-    """The tokens that a context has for an answer beside the prompt."""
+def _rooms(text: str, size: int) -> Iterator[int]:
+    """The tokens that a context has for an answer beside the prompt of ``size`` bytes."""
     for pattern in _SHARED:
         if match := pattern.search(text):
             yield int(match["all"]) - int(match["prompt"])
+    if match := _UNCOUNTED.search(text):
+        yield int(match["all"] or match["most"]) - context_length.guessed(size)
 
 
 def _extras(messages: Iterable[Message]) -> set[str]:

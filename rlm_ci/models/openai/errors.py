@@ -30,11 +30,15 @@ _TOO_LONG: Final = frozenset((
 ))  # fmt: skip
 #: Where no code tells it, the words of the message do.
 _TOO_LONG_SAID: Final = re.compile(
-    r"maximum (?:context|prompt|input|model) length|(?:prompt|input) is too long|input token count"
-    r"|request (?:is )?too large|available context size|loaded with context length"
-    r"|greater than the context length"
-    r"|exceeds? (?:the |its )?(?:model's )?(?:maximum )?context|prompt token count"
-    r"|`inputs` tokens \+ `max_new_tokens`|reduce the length of the (?:messages|prompt|input)"
+    r"maximum (?:context|prompt|input|model|allowed) length|(?:prompt|input)(?: is)? too long"
+    r"|input token count|prompt token count|too many tokens|model token limit"
+    r"|request (?:is )?too large|(?:available|configured) context size|loaded with context length"
+    r"|(?:longer|larger|greater) than the (?:\S+ ){0,2}context"
+    r"|exceed(?:s|ed)? (?:\S+ ){0,3}context"
+    r"|context[_ ](?:window|size|length)[_ ](?:has been )?exceed"
+    r"|(?:prompt|input) exceeds max(?:imum)? length|range of input length|max_model_len="
+    r"|`inputs` (?:tokens \+ `max_new_tokens`|must have less)"
+    r"|reduce the length of the (?:messages|prompt|input)"
 )
 _ANSWER_CAP: Final = re.compile(r"\bmax_(?:completion_|output_|new_)?tokens\b")
 _CAP_HINT: Final = "lower models.max_completion_tokens"

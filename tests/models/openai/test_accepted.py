@@ -27,6 +27,12 @@ TOO_MANY = {
     "Qwen": "Range of max_tokens should be [1, 4096]",
     "at most": "max_tokens must be at most 4096",
     "a limit": "max_tokens (16384) exceeds limit 4096",
+    "Volcano": "The parameter max_tokens specified in the request is not valid: integer above "
+    "maximum value, expected a value <= 4096, but got 16384 instead. Request id: 02173b4096",
+    "Vertex": "it has a maxOutputTokens value of 16384 but the supported range is from 1 "
+    "(inclusive) to 4097 (exclusive). Update the value and try again.",
+    "less than": "max_new_tokens must be less than 4097",
+    "a name with figures": "gpt-4-0613: max_completion_tokens is too large. Max allowed: 4,096",
 }
 SHARED = {
     "vLLM": "'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum "
@@ -36,6 +42,22 @@ SHARED = {
     "Anthropic": "input length and `max_tokens` exceed context limit: 100 + 16384 > 4196",
     "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4196. Given: 100 "
     "`inputs` tokens and 16384 `max_new_tokens`",
+    "vLLM since 0.18": "This model's maximum context length is 4196 tokens. However, you "
+    "requested 16384 output tokens and your prompt contains 100 input tokens, for a total of 16484 "
+    "tokens.",
+    "SGLang": "Requested token count exceeds the model's maximum context length of 4196 tokens. "
+    "You requested a total of 16484 tokens: 100 tokens from the input messages and 16384 tokens "
+    "for the completion.",
+}
+#: Refusals that name the context, and no count of the prompt.
+UNCOUNTED = {
+    "above the context": "max_tokens=16384 cannot be greater than max_model_len={}. Please request "
+    "fewer output tokens.",
+    "above the context, twice": "max_completion_tokens=16384 cannot be greater than "
+    "max_model_len=max_total_tokens={}. Please request fewer output tokens.",
+    "stopped counting": "This model's maximum context length is {} tokens. However, you requested "
+    "16384 output tokens and your prompt contains at least 1 input tokens, for a total of at least "
+    "16385 tokens.",
 }
 
 
@@ -53,6 +75,31 @@ def test_a_cap_above_the_models_is_lowered_once_and_remembered(
     for _ in range(2):
         assert model.complete(question(max_tokens=16_384)).text == "hi"
     assert [asked.cap for asked in llm.completions] == [16_384, 4096, 4096]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (402, "This requires fewer max_tokens. You requested 16384, but can only afford 5000."),
+        (400, ("This model's maximum context length is 8192 tokens. However, you requested 16384 "
+               "output tokens and your prompt contains 99000 characters (more than 61440).")),
+    ],
+    ids=["money", "the prompt"],
+)  # fmt: skip
+def test_a_refusal_for_something_else_lowers_no_cap(
+    client: Client, llm: ModelServer, status: int, message: str
+) -> None:
+    llm.script(refusing(message, lambda _: False, status))
+    with pytest.raises(RemoteError):
+        client(llm).complete(question(max_tokens=16_384))
+    assert [asked.cap for asked in llm.completions] == [16_384]
+
+
+def test_a_cap_that_is_told_beside_the_message_is_lowered(client: Client, llm: ModelServer) -> None:
+    told = Raw(400, {"error": {"message": "Param Incorrect", "param": TOO_MANY["OpenAI"]}})
+    llm.script(lambda asked: Answer("hi") if (asked.cap or 0) <= 4096 else told)
+    assert client(llm).complete(question(max_tokens=16_384)).text == "hi"
+    assert [asked.cap for asked in llm.completions] == [16_384, 4096]
 
 
 def test_the_context_is_shared_out_also_where_the_most_tokens_of_an_answer_are_known(
@@ -78,6 +125,23 @@ def test_an_answer_gets_what_the_context_has_beside_this_prompt(
     model = client(llm)
     assert model.complete(question(max_tokens=16_384)).text == "hi"
     assert [asked.cap for asked in llm.completions] == [16_384, 4096]
+
+
+@pytest.mark.parametrize("message", UNCOUNTED.values(), ids=UNCOUNTED)
+def test_an_answer_gets_what_the_context_has_beside_a_prompt_that_nobody_counted(
+    client: Client, llm: ModelServer, message: str
+) -> None:
+    """The bytes of the prompt stand for its count."""
+    llm.context = SmallContext(
+        16_384, 3.0, lambda _, tokens: refusal(400, message.format(tokens)), is_shared=True
+    )
+    llm.script(lambda _asked: Answer("hi"))
+    model = client(llm)
+    asked = question("x" * 9_000, max_tokens=16_384)
+    assert model.complete(asked).text == "hi"
+    [cap] = [one.cap for one in llm.completions[1:]]
+    assert cap is not None
+    assert 16_384 - 9_000 // 2 < cap < 16_384 - 9_000 // 3
 
 
 @pytest.mark.parametrize(
@@ -239,3 +303,33 @@ def test_an_endpoint_that_is_known_to_lack_schemas_is_not_asked_for_one(
     assert "response_format" not in llm.completions[0].body
     with pytest.raises(RemoteError, match="does not support"):
         model.complete(question(response_format=form(strict=True)))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Your input exceeds the context window of this model. Please adjust your input.",
+        "prompt has 9000 tokens, but the configured context size is 8192 tokens",
+        "the prompt is longer than the context length currently available to the model",
+        "input (5000 tokens) is larger than the max context size (4096 tokens). skipping",
+        "Context Window exceeded for given call.",
+        "Context size has been exceeded.",
+        "invalid params, context window exceeds limit (2013)",
+        "too many tokens: total number of tokens in the prompt exceeds the limit of 4081",
+        "Prompt exceeds max length",
+        "Your request exceeded model token limit: 131072 (requested: 140000)",
+        "Range of input length should be [1, 129024]",
+        "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        "Input length (5000 tokens) exceeds the maximum allowed length (4095 tokens).",
+        "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000",
+        "You passed 8193 input tokens. Please reduce the length of the input prompt.",
+    ],
+)
+def test_each_wording_of_a_prompt_that_is_too_long_is_known(
+    client: Client, llm: ModelServer, message: str
+) -> None:
+    llm.script(refusing(message, lambda _: False))
+    with pytest.raises(RemoteError, match="the prompt is too long for the model") as caught:
+        client(llm).complete(question())
+    assert "models.context_tokens" in caught.value.hint
+    assert len(llm.completions) == 1

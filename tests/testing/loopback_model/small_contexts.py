@@ -44,11 +44,37 @@ class SmallContext:
         return ceil(size / self.bytes_per_token) + _OF_MESSAGE * len(body["messages"])
 
     def refuses(self, body: Mapping[str, Any]) -> Raw | None:
-        prompt = self.count(body)
-        answer = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        prompt, answer = self.count(body), cap_of(body)
         if prompt + (answer if self.is_shared else 0) <= self.tokens:
             return None
         return self.refused(prompt, self.tokens)
+
+
+def cap_of(body: Mapping[str, Any]) -> int:
+    return body.get("max_tokens") or body.get("max_completion_tokens") or 0
+
+
+class NewVllm(SmallContext):
+    """As vLLM does since 0.18: it counts a prompt no further than it has to."""
+
+    def refuses(self, body: Mapping[str, Any]) -> Raw | None:
+        prompt, answer = self.count(body), cap_of(body)
+        if answer > self.tokens:
+            return refusal(
+                400,
+                f"max_tokens={answer} cannot be greater than max_model_len="
+                f"max_total_tokens={self.tokens}. Please request fewer output tokens.",
+            )
+        if prompt + answer <= self.tokens:
+            return None
+        counted = self.tokens - answer + 1
+        return refusal(
+            400,
+            f"This model's maximum context length is {self.tokens} tokens. However, you "
+            f"requested {answer} output tokens and your prompt contains at least {counted} input "
+            f"tokens, for a total of at least {answer + counted} tokens. Please reduce the length "
+            "of the input prompt or the number of requested output tokens.",
+        )
 
 
 def vllm(tokens: int, bytes_per_token: float = 3.0) -> SmallContext:
