@@ -7,9 +7,11 @@ import os
 from rlm_ci.change.trigger import ChangeChoice
 from rlm_ci.console.output import RULE_PAGES, STDOUT, Output
 from rlm_ci.system import files
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from rlm_ci.config.settings import Settings
@@ -17,6 +19,39 @@ if TYPE_CHECKING:
     from rlm_ci.github.session import Access
     from rlm_ci.models.gateway import ModelOptions
     from rlm_ci.models.providers import Endpoint
+
+
+class ReviewerOptions(Value):
+    """Who may look at a change besides the checks: a model, ruff, other analyzers.
+
+    ``enabled`` is ``auto``, ``on`` or ``off``, by the setting ``source``; so is ``ruff``. ``model``
+    is "" for none; ``lack()`` says why none can be asked, and raises ConfigError for an unknown
+    provider. ``analyzers``: further ones may run, the installed ones for ``auto_analyzers``.
+    """
+
+    enabled: str
+    source: str
+    model: str
+    takes_model: bool
+    lack: Callable[[], str]
+    ruff: str
+    analyzers: bool
+    auto_analyzers: bool
+
+
+def reviewer_of(settings: Settings) -> ReviewerOptions:
+    """Who may look at a change besides the checks."""
+    review = settings.review
+    return ReviewerOptions(
+        enabled=review.enabled,
+        source=settings.sources["review.enabled"],
+        model=settings.model or "",
+        takes_model=review.model != "off",
+        lack=lambda: endpoint_of(settings).lack,
+        ruff=review.ruff,
+        analyzers=bool(review.analyzers),
+        auto_analyzers=review.analyzers == "auto",
+    )
 
 
 def change_choice(settings: Settings) -> ChangeChoice:

@@ -78,12 +78,14 @@ def live(
     run: Run,
     work: Callable[[], tuple[int, str]],
     warn: Callable[[RlmCiError | None], None] = lambda _: None,
+    *,
+    is_resumable: bool = True,
 ) -> int:
     """Begin ``run``, do its ``work``, and end it; return the exit code.
 
     ``work`` returns the exit code and a line about the result. ``warn`` gets an error that does
     not end the run, None for none. Any exception ends the run, and is raised again. After a signal
-    the run can be resumed.
+    the run can be resumed, if it ``is_resumable``.
     """
     deferred = process.defer()  # signals wait, so that a run that has begun is ended
     try:
@@ -96,7 +98,8 @@ def live(
                 process.defer()
         except BaseException as error:
             process.defer()
-            doubt = run.stop(error)
+            is_over = isinstance(error, Exception) or is_resumable
+            doubt = run.stop(error) if is_over else run.cancel()
             if str(doubt) != str(error):  # the caller reports what ended the run
                 warn(doubt)
             raise

@@ -12,8 +12,6 @@ from rlm_ci.change import privileged_events, trigger
 from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.github import fetch, session
-from rlm_ci.judge.judge import open_repository
-from rlm_ci.judge.options import access_of, endpoint_of, posting_of
 from rlm_ci.pull_request import replies
 from rlm_ci.pull_request.replies import ReplyPlace
 from rlm_ci.pull_request.slash_grammar import (
@@ -32,12 +30,15 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.config.settings import Settings
+    from rlm_ci.change.trigger import ChangeChoice
+    from rlm_ci.git.repository import Repository
     from rlm_ci.github.api.client import GitHubClient
+    from rlm_ci.github.posting.outcome import PostingOptions
+    from rlm_ci.judge.options import ReviewerOptions
     from rlm_ci.pull_request.slash_grammar import SlashCommand
 
 #: A comment in the conversation, and one in a thread about lines.
@@ -77,13 +78,12 @@ def _refused(what: str, hint: str, where: str = "the comment") -> ConfigError:
     return ConfigError(what, where=where, hint=hint)
 
 
-def payload_of(settings: Settings) -> dict[str, Any] | None:
+def payload_of(choice: ChangeChoice) -> dict[str, Any] | None:
     """The event of a comment, if this run is about one and no option names the change."""
-    path = settings.event or (settings.github.actions and settings.github.event_path)
-    name = "" if settings.event else settings.github.event_name
-    if not path or settings.base or settings.head:
+    path, name = choice.event, choice.event_name
+    if not path or choice.base or choice.head:
         return None
-    if name not in (EVENT, THREAD_EVENT, "", None):
+    if name not in (EVENT, THREAD_EVENT, ""):
         return None
     if trigger.is_stream(path):  # it can be read once, by the judgement
         return None
@@ -95,39 +95,55 @@ def payload_of(settings: Settings) -> dict[str, Any] | None:
     return payload if event in (EVENT, THREAD_EVENT) else None
 
 
-def asked(settings: Settings, payload: Mapping[str, Any]) -> CommentCommand | None:
-    """What the comment of ``payload`` asks for; None for nothing, with a message.
+def is_heard(payload: Mapping[str, Any]) -> bool:
+    """Whether the comment of ``payload`` has a command to obey; says why it has none."""
+    nothing = _not_heard(payload, _record(payload, "comment"))
+    if nothing:
+        say(f"nothing to do: {nothing}")
+    return not nothing
+
+
+def asked(
+    payload: Mapping[str, Any],
+    posting: PostingOptions,
+    reviewer: ReviewerOptions,
+    opened: Callable[[], Repository],
+) -> CommentCommand:
+    """What the comment of ``payload``, which is heard, asks for; ``opened`` opens the repository.
 
     Raises ConfigError for what is not allowed, once whoever may write has a reply that says why;
     RemoteError if GitHub does not answer.
     """
     comment = _record(payload, "comment")
-    if nothing := _not_heard(payload, comment):
-        say(f"nothing to do: {nothing}")
-        return None
     to = _place(payload, comment)
-    if not settings.github.token:
+    if not posting.access.token:
         raise _refused(
             "asking GitHub whether the commenter may do this needs a token",
             "give it in the environment; in a workflow: ${{ github.token }}",
             "GITHUB_TOKEN",
         )
-    way = session.client(access_of(settings))
+    way = session.client(posting.access)
     person = require_writer(way, to.repository, _record(comment, "user"))
-    with replies.refusals(posting_of(settings), way, to):
+    with replies.refusals(posting, way, to):
         command = parse(str(comment.get("body") or ""))
         if command is None:
             raise AssertionError("a comment that is heard has a command")
         pull = way.get(f"/repos/{to.repository}/pulls/{to.number}")
-        _require_possible(settings, command, to, pull)
+        _require_possible(reviewer, command, to, pull)
         if command.name == OVERRIDE:
             _require_still(pull, comment)
-        change = _change(settings, to, pull) if command.name in _READING else None
+        change = None
+        if command.name in _READING:  # its objects are fetched, and nothing is checked out
+            repository = opened()
+            fetch.fetch(repository, to.number, pull, posting.access)
+            where = f"{to.repository}#{to.number}"
+            change = trigger.from_pull_request(repository, pull, where, to.repository)
+            privileged_events.refuse_checkout(change, THREAD_EVENT if to.thread else EVENT)
     return CommentCommand(command, person, change, way, to, pull)
 
 
 def _require_possible(
-    settings: Settings, command: SlashCommand, to: ReplyPlace, pull: Mapping[str, Any]
+    reviewer: ReviewerOptions, command: SlashCommand, to: ReplyPlace, pull: Mapping[str, Any]
 ) -> None:
     """Raise ConfigError for a command that this pull request, or this place, does not have."""
     if pull.get("state") != "open":
@@ -140,22 +156,12 @@ def _require_possible(
             _NOT_OF_FORKS[command.name], f"to run the checks on a fork's change: {GRAMMAR[0]}"
         )
     if command.name == REVIEW:
-        _require_endpoint(settings)
+        _require_endpoint(reviewer)
     if command.name == OVERRIDE and to.thread:
         raise _refused(
             "an override is recorded by a comment in the conversation, not in a thread",
             "write the same there",
         )
-
-
-def _change(settings: Settings, to: ReplyPlace, pull: Mapping[str, Any]) -> ChangeSet:
-    """The change of ``pull``, its objects fetched; nothing is checked out."""
-    repository = open_repository(settings)
-    fetch.fetch(repository, to.number, pull, access_of(settings))
-    where = f"{to.repository}#{to.number}"
-    change = trigger.from_pull_request(repository, pull, where, to.repository)
-    privileged_events.refuse_checkout(change, THREAD_EVENT if to.thread else EVENT)
-    return change
 
 
 def _place(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> ReplyPlace:
@@ -210,19 +216,19 @@ def again(
     return parse(str(told.get("body") or "")), require_writer(way, name, user)
 
 
-def require_model(settings: Settings, what: str = "review") -> None:
-    """Raise ConfigError if ``settings``, those of the base, have no model for ``what``."""
-    if what == "review" and settings.review.enabled == "off":
+def require_model(reviewer: ReviewerOptions, what: str = "review") -> None:
+    """Raise ConfigError if the settings of the base have no model for ``what``."""
+    if what == "review" and reviewer.enabled == "off":
         raise _no_model(what, "the settings switch it off: review.enabled")
-    if what == "review" and settings.review.model == "off":
+    if what == "review" and not reviewer.takes_model:
         raise _no_model(what, "the settings allow no model: review.model")
-    if not settings.model:
+    if not reviewer.model:
         raise _no_model(what, "no model is named")
-    _require_endpoint(settings, what)
+    _require_endpoint(reviewer, what)
 
 
-def _require_endpoint(settings: Settings, what: str = "review") -> None:
-    if lack := endpoint_of(settings).lack:
+def _require_endpoint(reviewer: ReviewerOptions, what: str = "review") -> None:
+    if lack := reviewer.lack():
         raise _no_model(what, lack)
 
 

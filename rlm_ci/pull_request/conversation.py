@@ -8,7 +8,6 @@ from rlm_ci import errors
 from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
 from rlm_ci.github.posting.comment_text import read_marker
-from rlm_ci.judge.options import output_of, posting_of
 from rlm_ci.pull_request import fix_request, replies, reply_texts
 from rlm_ci.pull_request.reply_texts import ExplainedFinding
 from rlm_ci.pull_request.slash_grammar import EXPLAIN, FIX, HELP
@@ -16,10 +15,11 @@ from rlm_ci.report import rule_texts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from rlm_ci.config.settings import Settings
+    from rlm_ci.console.output import Output
+    from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.pull_request.comment_commands import CommentCommand
 
 #: The fingerprint of a finding, or its beginning; a place of one.
@@ -30,9 +30,14 @@ _RULE = re.compile(r"`([a-z][a-z0-9-]*/[a-z0-9-]+)`")
 _MOST = 3
 
 
-def answer(settings: Settings, asked: CommentCommand) -> int:
-    """Carry a command out, and reply; the exit code. Raises RlmCiError, once the reply says why."""
-    posting, output = posting_of(settings), output_of(settings)
+def answer(
+    posting: PostingOptions, output: Output, environ: Mapping[str, str], asked: CommentCommand
+) -> int:
+    """Carry a command out, and reply; the exit code.
+
+    ``environ`` are the variables of a question's settings. Raises RlmCiError, once the reply says
+    why.
+    """
     with replies.refusals(posting, asked.way, asked.to):
         command, code = asked.command, errors.OK
         if command.name == FIX:
@@ -43,18 +48,17 @@ def answer(settings: Settings, asked: CommentCommand) -> int:
         elif command.name == EXPLAIN:
             text = reply_texts.explained(_explained(asked))
         else:
-            text, code = _answered(settings, asked)
+            text, code = _answered(environ, output.server_url, asked)
     replies.deliver(posting, output, asked.way, asked.to, text)
     return code
 
 
-def _answered(settings: Settings, asked: CommentCommand) -> tuple[str, int]:
+def _answered(environ: Mapping[str, str], server: str, asked: CommentCommand) -> tuple[str, int]:
     from rlm_ci.pull_request import question
 
     if asked.change is None:
         raise AssertionError("a question is about a change")
-    report = question.answer(settings, asked.change, _question(asked), asked.to.repository)
-    server = settings.github.server_url or "https://github.com"
+    report = question.answer(environ, asked.change, _question(asked), asked.to.repository)
     return reply_texts.answered(asked.command.text, report, server), report.exit_code()
 
 

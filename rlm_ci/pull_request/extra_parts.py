@@ -1,20 +1,12 @@
-"""What ``pr`` adds to the checks: a fix loop, a review of the change, and stale wiki pages."""
+"""What ``pr`` adds to the checks: a review of the change, and stale wiki pages."""
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from functools import partial
 
-from rlm_ci.change import privileged_events
 from rlm_ci.console.failures import failure
-from rlm_ci.console.progress import Progress
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
-from rlm_ci.github.session import GitHubSession
-from rlm_ci.judge.options import posting_of
 from rlm_ci.overview import attach
-from rlm_ci.pipelines import stored_runs
-from rlm_ci.pipelines.runner import live
 from rlm_ci.report.findings import (
     CLEAN,
     INCOMPLETE,
@@ -26,27 +18,27 @@ from rlm_ci.report.findings import (
     Severity,
     Usage,
 )
-from rlm_ci.runs.run import Run
-from rlm_ci.runs.store import RunStore
-from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.config.settings import Settings
     from rlm_ci.github.posting.outcome import Destination, PostingOptions
-    from rlm_ci.judge.judge import Judgement
+    from rlm_ci.github.session import GitHubSession
+    from rlm_ci.judge.options import ReviewerOptions
     from rlm_ci.report.findings import Report
+
+    #: Reviews a change: the report, and state for the next review. Raises RlmCiError.
+    Review = Callable[[ChangeSet], tuple[Report, str]]
 
 REVIEW, WIKI = "review", "wiki"
 _AUTO, _ON, _OFF = "auto", "on", "off"
 _STATE_LIMIT = 64 << 20
 #: Places of a stale page that are shown.
 _PLACES = 10
-#: Limits in a job of GitHub Actions.
-_IN_ACTIONS = (("loop.max_minutes", 50.0), ("max_calls", 300))
 
 
 class PostingTarget(Value):
@@ -58,106 +50,79 @@ class PostingTarget(Value):
     is_asked: bool = False
 
 
+class ExtraParts(Value):
+    """The parts that the settings ask for.
+
+    ``event`` is the one of a job that may write, None for another; ``review`` makes a review.
+    ``wiki`` is ``auto``, ``on`` or ``off``; ``folder`` is that of the pages, with its source.
+    ``place`` is the folder of the run, which has the traceback of a bug, if there is one.
+    """
+
+    reviewer: ReviewerOptions
+    event: str | None
+    review: Review
+    wiki: str
+    folder: tuple[str, str]
+    environ: Mapping[str, str]
+    place: str | None
+
+
 def add(
-    judgement: Judgement, report: Report, held: Run | None, wish: PostingTarget
+    wanted: ExtraParts, report: Report, changes: Sequence[ChangeSet], wish: PostingTarget
 ) -> tuple[Report, str]:
     """``report`` with the parts that the settings ask for, and state for the next review.
 
     Never raises.
     """
     kept = ""
-    changes = judgement.changes
     is_group = bool(changes) and changes[0].trigger == "merge_group"
     for change in changes if is_group else changes[:1]:
         if report.overview is None:
-            report = attach.overview(report, change, judgement.settings.environ)
-        report, kept = _with_review(judgement, report, change, held, wish)
-        part = _stale(judgement.settings, change)
+            report = attach.overview(report, change, wanted.environ)
+        report, kept = _with_review(wanted, report, change, wish)
+        part = _stale(wanted, change)
         if part is not None:
             report = report.replace(parts=(*report.parts, part))
     return report, kept
-
-
-# ── the fix loop ──
-
-
-def fixed(judgement: Judgement, held: Run) -> Report:
-    """The report of a judgement, with the result of a fix loop: a patch in the run's folder."""
-    from rlm_ci.pull_request import fix_request
-    from rlm_ci.solve import foreground, pipeline
-
-    settings = judgement.settings
-    change = judgement.changes[0] if judgement.changes else None
-    settings.values["loop.apply"] = False
-    if settings.sources["loop.allow_no_change"] == "default":
-        settings.values["loop.allow_no_change"] = True  # most changes are green as they are
-    settings.values["mode"], settings.sources["mode"] = pipeline.ITERATIVE, "rlm-ci pr"
-    for key, value in _IN_ACTIONS if settings.github.actions else ():
-        if settings.sources[key] == "default":
-            settings.values[key] = value
-    report = judgement.report
-    with Progress(settings.environ, quiet=settings.quiet) as progress:
-        try:
-            runs = stored_runs.StoredRuns(settings)
-            work = pipeline.make(settings, judgement.repository, runs, progress)
-            posting = posting_of(settings)
-            way = GitHubSession(posting.access)
-            goal = fix_request.goal(settings.fix, posting, change, way)
-            work(held, held.redactor.text(goal))
-        except RlmCiError as error:
-            return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, error)))
-        foreground.tell_cost(work, progress)
-        foreground.tell_places(work, held, progress.say)
-    if work.report is None:
-        raise AssertionError("a fix loop ends with a report or an error")
-    first, *others = work.report.parts
-    patch = foreground.patch_of(work.report, held)
-    if patch:
-        first = first.replace(summary=f"{first.summary}; its patch is `{patch}`")
-    parts = (*report.parts, first, *others)
-    return report.replace(parts=parts, usage=work.report.usage)
 
 
 # ── the review ──
 
 
 def _with_review(
-    judgement: Judgement,
-    report: Report,
-    change: ChangeSet,
-    held: Run | None,
-    wish: PostingTarget,
+    wanted: ExtraParts, report: Report, change: ChangeSet, wish: PostingTarget
 ) -> tuple[Report, str]:
-    settings = judgement.settings
-    wanted = _ON if wish.is_asked else settings.review.enabled
-    if wanted == _OFF or change.head is None:
+    reviewer, event = wanted.reviewer, wanted.event
+    enabled = _ON if wish.is_asked else reviewer.enabled
+    if enabled == _OFF or change.head is None:
         return report, ""
     from rlm_ci.review.run import not_looked_at
 
     def extended(*parts: Part) -> tuple[Report, str]:
         return report.replace(parts=(*report.parts, *parts)), ""
 
-    github = settings.github
-    event = privileged_events.event_of(github.event_name) if github.actions else None
+    def unseen(why: str) -> Part:
+        return not_looked_at(why, change, has_auto=reviewer.auto_analyzers)
+
     try:
         if event is not None and not wish.is_asked:
-            if wanted == _AUTO:
-                awaited = not _lacks_reviewer(settings, change)
+            if enabled == _AUTO:
+                awaited = not _lacks_reviewer(reviewer, change)
                 return extended(*_of_last_review(wish, awaited=awaited))
             raise ConfigError(
                 f"a review is refused under {event}: it writes the pull request's files to the "
                 "disk, in a job that has secrets and a token that may write",
-                where=settings.sources["review.enabled"],
+                where=reviewer.source,
                 hint="run it on pull_request, or ask for it in a comment",
             )
-        if wanted == _AUTO and (lack := _lacks_reviewer(settings, change)):
-            return extended(not_looked_at(lack, settings, change))
-        told, kept = _review(judgement, change, held, wish)
+        if enabled == _AUTO and (lack := _lacks_reviewer(reviewer, change)):
+            return extended(unseen(lack))
+        told, kept = wanted.review(change)
     except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
-        return extended(Part.from_error(REVIEW, failure(error, held.path if held else None)))
+        return extended(Part.from_error(REVIEW, failure(error, wanted.place)))
     (part,) = told.parts
-    if wanted == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
-        part = not_looked_at(part.summary, settings, change)
+    if enabled == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
+        part = unseen(part.summary)
     known, words = report.overview or told.overview, told.overview
     report = report.replace(
         parts=(*report.parts, part),
@@ -197,94 +162,45 @@ def _unreviewed(told: str, metrics: dict[str, bool]) -> Part:
     return Part(REVIEW, f"{told} (/rlm-ci review repeats it)", metrics, state=INCOMPLETE)
 
 
-def _lacks_reviewer(settings: Settings, change: ChangeSet) -> str:
+def _lacks_reviewer(reviewer: ReviewerOptions, change: ChangeSet) -> str:
     """Why no model or analyzer can look at the change, "" if one can."""
-    from rlm_ci.judge.options import endpoint_of
     from rlm_ci.report.review_advice import unread
     from rlm_ci.review.analyzers import ruff
     from rlm_ci.review.analyzers.programs import locate
     from rlm_ci.review.run import files_of
 
-    has_model = bool(settings.model) and not endpoint_of(settings).lack
-    if settings.review.analyzers or (has_model and settings.review.model != _OFF):
+    has_model = bool(reviewer.model) and not reviewer.lack()
+    if reviewer.analyzers or (has_model and reviewer.takes_model):
         return ""
     paths, endings = files_of(change), tuple(one.removeprefix("*") for one in ruff.FILES)
     if not paths:
         return "the change leaves no file to review"
     why = "no analyzer for it is set up and installed"
     if any(path.endswith(endings) for path in paths):
-        if settings.review.ruff == _OFF:
+        if reviewer.ruff == _OFF:
             why = "ruff is off (review.ruff)"
-        elif settings.review.ruff == _ON or locate(ruff.NAME) is not None:
+        elif reviewer.ruff == _ON or locate(ruff.NAME) is not None:
             return ""
         else:
             why = "ruff is not installed"
     return unread(paths, why)
 
 
-def _review(
-    judgement: Judgement, change: ChangeSet, held: Run | None, wish: PostingTarget
-) -> tuple[Report, str]:
-    """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
-    from rlm_ci.github.posting.outcome import NONE
-    from rlm_ci.pipelines.job import without_runs
-    from rlm_ci.pull_request import answers
-    from rlm_ci.review.change.previous_review import PreviousReviews
-    from rlm_ci.review.run import ChangeReviewJob
-
-    settings = judgement.settings
-    runs = stored_runs.StoredRuns(settings)
-    with (
-        files.scratch("rlm-ci-review-") as scratch,
-        Progress(settings.environ, quiet=settings.quiet or not settings.model) as progress,
-        Run.create(
-            RunStore(held.path_of(REVIEW), held.shown(REVIEW))
-            if held
-            else RunStore(scratch, REVIEW),
-            held.task_id if held else "rlm-pr",
-            pipeline_id=REVIEW,
-            redactor=runs.redactor,
-            out=os.path.join(scratch, "out"),
-            parent_run_id=held.id if held else None,
-        ) as run,
-    ):
-        skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
-        work = ChangeReviewJob(settings, judgement.repository, progress, skipped=skipped)
-        work.change, work.subject = change, judgement.report.subject
-        posting = wish.posting
-        is_summed_up = wish.to and not wish.to.is_group and posting.comment != NONE
-        to = wish.to if is_summed_up else None
-        work.before = PreviousReviews(lambda: posting.config, to, wish.way, is_asked=wish.is_asked)
-        work.settled = lambda: answers.read(posting, to, wish.way)[0]
-        try:
-            live(run, partial(work, run, None))
-        except RlmCiError:
-            if work.report is None:
-                raise
-        finally:
-            if held:
-                held.add_child(run.manifest)
-    if work.report is None:
-        raise AssertionError("a review ends with a report or an error")
-    return work.report, work.kept
-
-
 # ── the wiki ──
 
 
-def _stale(settings: Settings, change: ChangeSet) -> Part | None:
+def _stale(wanted: ExtraParts, change: ChangeSet) -> Part | None:
     """The pages that the change makes stale; None if there is no wiki, and none is asked for."""
-    wanted = settings.wiki.enabled
-    if wanted == _OFF or change.merge_base is None:
+    if wanted.wiki == _OFF or change.merge_base is None:
         return None
     try:
         from rlm_ci.wiki import deliver
 
-        folder = deliver.checked_folder(settings.wiki.folder, settings.sources["wiki.folder"])
+        folder = deliver.checked_folder(*wanted.folder)
         path = f"{folder}/wiki.json"
         data = change.read(path, _STATE_LIMIT, old=True)
         if data is None:
-            if wanted == _AUTO:
+            if wanted.wiki == _AUTO:
                 return None
             raise ConfigError(
                 "the repository has no wiki",

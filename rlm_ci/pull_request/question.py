@@ -15,6 +15,7 @@ from rlm_ci.environments.symbolic.planner.planner import BadPlanError
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import subject_of
+from rlm_ci.judge.options import reviewer_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.job import Mode, without_runs
 from rlm_ci.pipelines.runner import live
@@ -26,6 +27,8 @@ from rlm_ci.system import files, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.models.record.record import Record
     from rlm_ci.report.findings import Report
@@ -64,14 +67,14 @@ class _QuestionJob(VerbJob):
         return asked
 
 
-def answer(settings: Settings, change: ChangeSet, question: str, repository: str) -> Report:
+def answer(environ: Mapping[str, str], change: ChangeSet, question: str, repository: str) -> Report:
     """The report with the answer to ``question``, by the model of the base's configuration.
 
     Raises ConfigError without a model, and what a run raises.
     """
-    settings = Settings(PROGRAM, {}, settings.environ)
+    settings = Settings(PROGRAM, {}, environ)
     config_file.apply(settings, change)
-    comment_commands.require_model(settings, "question")
+    comment_commands.require_model(reviewer_of(settings), "question")
     for key, value in _DEFAULTS:
         if settings.sources[key] == "default":
             settings.values[key] = value

@@ -266,7 +266,7 @@ class ReviewJob(RepositoryJob):
         if change is None:
             return scope.with_closed(part, done.corpus)
         if done.result is None and part.state is None:  # the change leaves no file
-            return not_looked_at(part.summary, self.settings, change)
+            return not_looked_at(part.summary, change, has_auto=self._has_auto)
         changed = frozenset(change.names())
         left = [
             path
@@ -288,6 +288,10 @@ class ReviewJob(RepositoryJob):
                 run.set_sandbox(available(self.settings.sandbox))
         return options
 
+    @property
+    def _has_auto(self) -> bool:
+        return bool(self.settings.review.analyzers == AUTO)
+
     def _with_reach(self, part: Part, done: RecursionResult, unseen: frozenset[str]) -> Part:
         """``part`` with how much was looked at, if no model takes part."""
         agreed, result = done.agreed, done.result
@@ -297,7 +301,7 @@ class ReviewJob(RepositoryJob):
         paths = [file.path for file in done.corpus.files]
         seen = frozenset(paths) - unseen - {path for path, _ in result.uncovered}
         paths = paths if change is None else files_of(change)
-        reach = _reach(paths, seen, is_change=change is not None, settings=self.settings)
+        reach = _reach(paths, seen, is_change=change is not None, has_auto=self._has_auto)
         return part.replace(metrics={**part.metrics, "reach": reach})
 
     def wants_model(self) -> bool:
@@ -471,10 +475,13 @@ def _programs(options: Mapping[str, Any]) -> list[str]:
     return [row["name"] for row in options["analyzers"] if not row["rules"]]
 
 
-def not_looked_at(summary: str, settings: Settings, change: ChangeSet) -> Part:
-    """The part of a review that looked at no file of ``change``, and does not fail."""
+def not_looked_at(summary: str, change: ChangeSet, *, has_auto: bool) -> Part:
+    """The part of a review that looked at no file of ``change``, and does not fail.
+
+    ``has_auto``: the analyzers that are installed may run.
+    """
     paths = files_of(change)
-    reach = _reach(paths, (), is_change=True, settings=settings)
+    reach = _reach(paths, (), is_change=True, has_auto=has_auto)
     metrics = {"enabled": False, "files": len(paths), "looked": 0, "model": None, "reach": reach}
     return Part(results_report.PART, summary, metrics, enabled=False)
 
@@ -487,7 +494,7 @@ def files_of(change: ChangeSet) -> list[str]:
 
 
 def _reach(
-    paths: Sequence[str], seen: Container[str], *, is_change: bool, settings: Settings
+    paths: Sequence[str], seen: Container[str], *, is_change: bool, has_auto: bool
 ) -> dict[str, Any]:
     """How many of ``paths`` were ``seen``, and the others by language, the most frequent first."""
     others = Counter(language(path) for path in paths if path not in seen)
@@ -496,7 +503,7 @@ def _reach(
         "files": len(paths),
         "looked": len(paths) - others.total(),
         "others": dict(sorted(others.items(), key=lambda pair: (-pair[1], pair[0]))),
-        "auto": settings.review.analyzers == AUTO,
+        "auto": has_auto,
     }
 
 

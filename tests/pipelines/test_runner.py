@@ -264,3 +264,17 @@ def test_a_run_that_pauses_can_go_on(place: Place) -> None:
         assert runner.conduct(again, "rlm", setting(place, actions={"rlm": go_on})) == 0
     ended = manifests.read(run.path)
     assert (ended.status, ended.status_detail) == ("succeeded", None)
+
+
+@pytest.mark.parametrize(("is_resumable", "detail"), [(True, "interrupted"), (False, "stopped")])
+def test_after_a_signal_only_a_run_that_can_go_on_says_so(
+    place: Place, is_resumable: bool, detail: str
+) -> None:
+    def work() -> tuple[int, str]:
+        raise KeyboardInterrupt
+
+    with place.create() as run, pytest.raises(KeyboardInterrupt):
+        runner.live(run, work, is_resumable=is_resumable)
+    ended = manifests.read(run.path)
+    assert (ended.status, ended.status_detail) == ("cancelled", detail)
+    assert ended.is_resumable is is_resumable

@@ -24,13 +24,16 @@ from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
 from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import say
+from rlm_ci.console.progress import Progress
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, open_repository, read_templates
-from rlm_ci.judge.options import change_choice, output_of, posting_of, rests_on
+from rlm_ci.judge.options import change_choice, output_of, posting_of, rests_on, reviewer_of
 from rlm_ci.judge.run_name import artifact_name, run_name
+from rlm_ci.pipelines.runner import live
 from rlm_ci.pull_request import (
     answers,
     comment_commands,
+    extra_parts,
     merge_group,
     overrides,
     posting,
@@ -40,8 +43,8 @@ from rlm_ci.pull_request.slash_grammar import CHECK, REPLIED
 from rlm_ci.pull_request.slash_grammar import REVIEW as REVIEWS
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report import render
-from rlm_ci.report.findings import CLEAN
-from rlm_ci.runs import FAILED, SUCCEEDED, derived_task_id, is_task_id
+from rlm_ci.report.findings import CLEAN, Part
+from rlm_ci.runs import derived_task_id, is_task_id
 from rlm_ci.runs.run import Run
 from rlm_ci.runs.store import RunStore
 from rlm_ci.system import files
@@ -51,9 +54,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.judge.judge import Judgement
     from rlm_ci.pull_request.comment_commands import CommentCommand
+    from rlm_ci.pull_request.extra_parts import ExtraParts, PostingTarget
     from rlm_ci.pull_request.merge_group import MergeGroup
     from rlm_ci.report.findings import Report
 
@@ -67,6 +72,9 @@ EXITS = errors.REPORT_EXITS
 #: Characters of a template that an event can hold, and bytes of a report.
 _TEMPLATE = 16_000
 _LIMIT = 512 << 20
+_REVIEW = "review"
+#: Limits of a fix in a job of GitHub Actions.
+_IN_ACTIONS = (("loop.max_minutes", 50.0), ("max_calls", 300))
 _ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR)
 _MORE = (*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RECURSION, *_ADDED)
 #: Sections whose options another command describes.
@@ -80,44 +88,40 @@ ROWS = (
 def run(arguments: Arguments) -> int:
     asked = None
     settings = Settings(PROGRAM, arguments.flags)
-    comment = comment_commands.payload_of(settings)
+    choice, opened = change_choice(settings), partial(open_repository, settings)
+    comment = comment_commands.payload_of(choice)
     if comment is not None:
-        asked = comment_commands.asked(settings, comment)
-        if asked is None:
+        if not comment_commands.is_heard(comment):
             return errors.OK
-    output_of(settings).require_place()
+        wishes = posting_of(settings), reviewer_of(settings)
+        asked = comment_commands.asked(comment, *wishes, opened)
+    shown = output_of(settings)
+    shown.require_place()
+    publishing = posting_of(settings)
     if asked and asked.command.name in REPLIED:
         from rlm_ci.pull_request import conversation
 
-        return conversation.answer(settings, asked)
-    publishing = posting_of(settings)
+        return conversation.answer(publishing, shown, settings.environ, asked)
     way = GitHubSession(publishing.access, asked.way if asked else None)
-    opened = partial(open_repository, settings)
-    choice = change_choice(settings)
     group = None if asked else merge_group.of_event(choice, publishing, way, opened)
     judgement = _judge(arguments, asked, group)
     if asked and asked.command.name == REVIEWS:
         with replies.refusals(publishing, asked.way, asked.to):
-            comment_commands.require_model(judgement.settings)
+            comment_commands.require_model(reviewer_of(judgement.settings))
     held = _hold(judgement)
     if held is None:
         return _report(judgement, asked, None, way, group).exit_code()
-    with held:
-        held.begin()
+
+    def work() -> tuple[int, str]:
         try:
             report = _report(judgement, asked, held, way, group)
         except Exception as error:  # noqa: BLE001 - the run keeps the traceback of a bug
-            found = failure(error, held.path)
-            held.stop(found)
-            raise found from None
-        except BaseException:  # a judgement is not resumed, but made again
-            held.cancel()
-            raise
-        code = report.exit_code()
-        status = SUCCEEDED if code == errors.OK else FAILED
-        summary = f"{report.verdict().replace('_', ' ')}: {count(len(report.findings), 'finding')}"
-        held.finish(status, exit_code=code, summary=summary)
-        return code
+            raise failure(error, held.path) from None
+        findings = count(len(report.findings), "finding")
+        return report.exit_code(), f"{report.verdict().replace('_', ' ')}: {findings}"
+
+    with held:  # a judgement is not resumed, but made again
+        return live(held, work, is_resumable=False)
 
 
 def _report(
@@ -134,14 +138,13 @@ def _report(
     report = report.replace(name="" if asked else run_name(settings))
     folder = _folder(judgement, held)
     publishing = posting_of(settings)
-    from rlm_ci.pull_request import extra_parts
-
     if settings.fix and held:
-        report = extra_parts.fixed(judgement, held)
+        report = _fixed(judgement, held)
     to = posting.destination(publishing, report, judgement.changes, way if asked else None)
     is_asked = asked is not None and asked.command.name == REVIEWS
     target = extra_parts.PostingTarget(to, way, publishing, is_asked)
-    report, kept = extra_parts.add(judgement, report, held, target)
+    extra = _extra(judgement, held, target)
+    report, kept = extra_parts.add(extra, report, judgement.changes, target)
     way.go_on()
     report = report.replace(run_id=run_id, name=to.name if to else report.name)
     in_actions = bool(settings.github.actions)
@@ -184,6 +187,105 @@ def _report(
         say(f"report: {files.near(paths['report.html'])}")
     overrides.require_kept(asked, publication)
     return report
+
+
+def _extra(judgement: Judgement, held: Run | None, target: PostingTarget) -> ExtraParts:
+    settings = judgement.settings
+    github, wiki = settings.github, settings.wiki
+    return extra_parts.ExtraParts(
+        reviewer_of(settings),
+        privileged_events.event_of(github.event_name) if github.actions else None,
+        partial(_review, judgement, held, target),
+        wiki.enabled,
+        (wiki.folder, settings.sources["wiki.folder"]),
+        settings.environ,
+        held.path if held else None,
+    )
+
+
+def _fixed(judgement: Judgement, held: Run) -> Report:
+    """The report of a judgement, with the result of a fix loop: a patch in the run's folder."""
+    from rlm_ci.pipelines import stored_runs
+    from rlm_ci.pull_request import fix_request
+    from rlm_ci.solve import foreground, pipeline
+
+    settings = judgement.settings
+    change = judgement.changes[0] if judgement.changes else None
+    settings.values["loop.apply"] = False
+    if settings.sources["loop.allow_no_change"] == "default":
+        settings.values["loop.allow_no_change"] = True  # most changes are green as they are
+    settings.values["mode"], settings.sources["mode"] = pipeline.ITERATIVE, "rlm-ci pr"
+    for key, value in _IN_ACTIONS if settings.github.actions else ():
+        if settings.sources[key] == "default":
+            settings.values[key] = value
+    report = judgement.report
+    with Progress(settings.environ, quiet=settings.quiet) as progress:
+        try:
+            runs = stored_runs.StoredRuns(settings)
+            work = pipeline.make(settings, judgement.repository, runs, progress)
+            posting = posting_of(settings)
+            way = GitHubSession(posting.access)
+            goal = fix_request.goal(settings.fix, posting, change, way)
+            work(held, held.redactor.text(goal))
+        except errors.RlmCiError as error:
+            return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, error)))
+        foreground.tell_cost(work, progress)
+        foreground.tell_places(work, held, progress.say)
+    if work.report is None:
+        raise AssertionError("a fix loop ends with a report or an error")
+    first, *others = work.report.parts
+    patch = foreground.patch_of(work.report, held)
+    if patch:
+        first = first.replace(summary=f"{first.summary}; its patch is `{patch}`")
+    parts = (*report.parts, first, *others)
+    return report.replace(parts=parts, usage=work.report.usage)
+
+
+def _review(
+    judgement: Judgement, held: Run | None, wish: PostingTarget, change: ChangeSet
+) -> tuple[Report, str]:
+    """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
+    from rlm_ci.github.posting.outcome import NONE
+    from rlm_ci.pipelines import stored_runs
+    from rlm_ci.pipelines.job import without_runs
+    from rlm_ci.review.change.previous_review import PreviousReviews
+    from rlm_ci.review.run import ChangeReviewJob
+
+    settings = judgement.settings
+    runs = stored_runs.StoredRuns(settings)
+    with (
+        files.scratch("rlm-ci-review-") as scratch,
+        Progress(settings.environ, quiet=settings.quiet or not settings.model) as progress,
+        Run.create(
+            RunStore(held.path_of(_REVIEW), held.shown(_REVIEW))
+            if held
+            else RunStore(scratch, _REVIEW),
+            held.task_id if held else "rlm-pr",
+            pipeline_id=_REVIEW,
+            redactor=runs.redactor,
+            out=os.path.join(scratch, "out"),
+            parent_run_id=held.id if held else None,
+        ) as run,
+    ):
+        skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
+        work = ChangeReviewJob(settings, judgement.repository, progress, skipped=skipped)
+        work.change, work.subject = change, judgement.report.subject
+        posting = wish.posting
+        is_summed_up = wish.to and not wish.to.is_group and posting.comment != NONE
+        to = wish.to if is_summed_up else None
+        work.before = PreviousReviews(lambda: posting.config, to, wish.way, is_asked=wish.is_asked)
+        work.settled = lambda: answers.read(posting, to, wish.way)[0]
+        try:
+            live(run, partial(work, run, None))
+        except errors.RlmCiError:
+            if work.report is None:
+                raise
+        finally:
+            if held:
+                held.add_child(run.manifest)
+    if work.report is None:
+        raise AssertionError("a review ends with a report or an error")
+    return work.report, work.kept
 
 
 def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
