@@ -266,7 +266,7 @@ def test_a_run_that_pauses_can_go_on(place: Place) -> None:
     assert (ended.status, ended.status_detail) == ("succeeded", None)
 
 
-@pytest.mark.parametrize(("is_resumable", "detail"), [(True, "interrupted"), (False, "stopped")])
+@pytest.mark.parametrize(("is_resumable", "detail"), [(True, "interrupted"), (False, "cancelled")])
 def test_after_a_signal_only_a_run_that_can_go_on_says_so(
     place: Place, is_resumable: bool, detail: str
 ) -> None:
