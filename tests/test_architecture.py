@@ -43,14 +43,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("change", "runs", "context", "github"),
     ("models", "validators", "workspace"),
     ("canary",),
-    ("guard",),
+    ("guard", "overview"),
     ("receipts",),
     ("checks",),
     ("recursion",),
     ("environments",),
     ("agents", "judge"),
     ("pipelines",),
-    ("fix", "ask", "review", "wiki", "overview", "lab", "archive"),
+    ("fix", "ask", "review", "wiki", "lab", "archive"),
     ("solve", "evaluation"),
     ("pull_request", "viewer", "delegation", "agent_hooks"),
     ("cli",),
@@ -451,7 +451,7 @@ def test_a_receipt_takes_no_network(repo: GitRepo, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", [(), ("--staged",), ("--base", "main"), ("--commit", "HEAD")])
-@pytest.mark.parametrize("check", sorted({*checks.names()} - {"delegation-guard"}))
+@pytest.mark.parametrize("check", sorted({*checks.names()} - {"delegation-guard", "description"}))
 def test_the_other_checks_load_nothing_heavy(
     repo: GitRepo, check: str, how: tuple[str, ...]
 ) -> None:
@@ -461,6 +461,15 @@ def test_the_other_checks_load_nothing_heavy(
     modules = loaded(repo, "check", check, *how)
     assert modules & set(HEAVY) == set()
     assert not {"rlm_ci.git.patches", "rlm_ci.git.errors", "rlm_ci.resources.loader"} & modules
+
+
+def test_a_hook_loads_no_reader_of_descriptions(repo: GitRepo) -> None:
+    """All checks are asked which are on: only the declaration of this one is read for that."""
+    small_change(repo)
+    modules = loaded(repo, "check", "--hook", "pre-commit")
+    assert "rlm_ci.checks.description" in modules
+    assert not {one for one in modules if "_description" in one or "overview" in one}
+    assert modules & set(HEAVY) == set()
 
 
 def test_a_hook_of_a_large_change_loads_no_more(repo: GitRepo) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.change.agent_authors import CommitAuthors
+    from rlm_ci.change.commit_messages import CommitMessage
     from rlm_ci.git.patches import Hunk, PatchDiff
     from rlm_ci.git.repository import Repository
 
@@ -166,8 +167,17 @@ class ChangeSet(Value):
 
         if self.worktree or self.head is None:
             return agent_authors.CommitAuthors()
+        return agent_authors.of_messages(self.repository, self.messages)
+
+    @cached_property
+    def messages(self) -> tuple[CommitMessage, ...]:
+        """Its commits with their messages, newest first; none of one that is not committed."""
+        from rlm_ci.change import commit_messages
+
+        if self.worktree or self.head is None:
+            return ()
         known = {one for one in (self.base, self.merge_base, *self.also) if one}
-        return agent_authors.of_commits(self.repository, self.head, known)
+        return commit_messages.of_range(self.repository, self.head, known)
 
     def _new(self, paths: Sequence[str]) -> list[FileChange]:
         """The untracked files of a work tree, each as it would be once added."""

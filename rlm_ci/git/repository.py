@@ -403,13 +403,20 @@ class Repository:
             return pending.finish()
 
     def start_diff(
-        self, *asked: str, attributes: str | None = None, within: Sequence[str] = ()
+        self,
+        *asked: str,
+        attributes: str | None = None,
+        within: Sequence[str] = (),
+        limit: int | None = None,
     ) -> RunningGit:
-        """``git diff`` of two trees, ``within`` pathspecs, by the attribute files of a folder."""
+        """``git diff`` of two trees, ``within`` pathspecs, by the attribute files of a folder.
+
+        After ``limit`` bytes git is stopped, and these are its output.
+        """
         where = self._detached(attributes)
         where["env"]["GIT_LITERAL_PATHSPECS"] = "0"
         # Without the dashes, a file that is named like a commit would be taken for neither.
-        return self.start("diff", *DIFF_OPTIONS, *asked, "--", *within, **where)
+        return self.start("diff", *DIFF_OPTIONS, *asked, "--", *within, **where, limit=limit)
 
     def diff_worktree(self, *options: str, env: Mapping[str, str] | None = None) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""

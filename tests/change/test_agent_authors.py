@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rlm_ci.change import agent_authors, change_set
+from rlm_ci.change import agent_authors, change_set, commit_messages
 from rlm_ci.change.agent_authors import AGENTS, CommitAuthors
 from rlm_ci.git.repository import Repository, discover
 from testing.repositories.git_repo import GitRepo
@@ -162,7 +162,9 @@ def test_a_shallow_clone_that_ends_inside_the_change_says_so(repo: GitRepo, tmp_
     clone = repo.clone(tmp_path / "clone", depth=3)
     assert not authors(clone, "HEAD~2").is_cut
     opened = Repository(*discover(os.fspath(clone)), os.environ)
-    assert agent_authors.of_commits(opened, clone.sha(), ()).is_cut
+    assert agent_authors.of_messages(
+        opened, commit_messages.of_range(opened, clone.sha(), ())
+    ).is_cut
 
 
 def trace(path: str, **changed: Any) -> str:

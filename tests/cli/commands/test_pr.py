@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rlm_ci import checks
+from rlm_ci.report.wording import join
 from rlm_ci.resources import loader
 from testing.repositories.changes import hostile_names, numbered
 from testing.repositories.events import (
@@ -180,7 +182,7 @@ def test_a_config_file_that_cannot_be_obeyed_is_reported(
     assert ended.stderr.startswith("error: ")
     assert ended.stderr.count("hint: ") == 1
     assert f"rlm-ci.toml at {base[:12]}" in ended.stderr
-    stopped = "delegation-guard%2C diff-budget%2C doc-archive and test-guard did not run"
+    stopped = f"{join(list(checks.names())).replace(',', '%2C')} did not run"
     assert ended.stdout.count("::error title=") == ended.stdout.count(f"{stopped}::") == 1
     assert "! Not checked: no check ran\n" in ended.stdout  # the other two have the cause
     report = json.loads((out / "report.json").read_text())

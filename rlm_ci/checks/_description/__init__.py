@@ -1,0 +1,1 @@
+"""What a description claims, and what of it is in the change."""

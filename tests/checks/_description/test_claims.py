@@ -1,0 +1,62 @@
+"""The claims of descriptions: which texts claim what."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm_ci.checks._description import claims
+from rlm_ci.checks._description.claims import is_placeholder
+
+
+@pytest.mark.parametrize(
+    ("title", "kind", "names"),
+    [
+        ("Add `shop.total`", claims.ADDS, ("shop.total",)),
+        ("feat: adds the option `--dry-run`", claims.ADDS, ("--dry-run",)),
+        ("Drop `total_of`", claims.REMOVES, ("total_of",)),
+        ("Rename `total` to `sum_of`", claims.RENAMES, ("total", "sum_of")),
+        ("Fix shop/cart.py", claims.NAMED, ("shop/cart.py",)),
+        ("Adds tests for carts", claims.TESTS, ()),
+        ("No functional change", claims.SAME_INTERFACE, ()),
+        ("Documentation only", claims.TEXTS_ONLY, ()),
+        ("docs: say more", claims.LITTLE, ()),
+        ("Fix a few typos", claims.LITTLE, ()),
+        ("Closes #12", claims.UNCHECKED, ()),
+    ],
+)
+def test_a_claim_of_a_known_form(title: str, kind: str, names: tuple[str, ...]) -> None:
+    assert (kind, names) in [(one.kind, one.names) for one in claims.claims(title, "")]
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "The `total` of a cart was wrong",
+        "Fix total of carts",
+        "Add a test job to CI",
+        "Fix https://example.com/some_page/a.html",
+        "Fix crash with `raise ValueError('x')`",
+        "Additional words",
+    ],
+)
+def test_no_claim_of_a_known_form(title: str) -> None:
+    assert claims.claims(title, "") == []
+
+
+@pytest.mark.parametrize(
+    ("title", "body", "is_empty"),
+    [
+        ("", "", True),
+        ("wip", "", True),
+        ("Update", "Please describe your changes here", True),
+        ("Describe your changes", "", True),
+        ("<!-- title -->", "", True),
+        ("Fix bug", "<!-- what was wrong? -->", True),
+        ("Fix #12", "", False),
+        ("Fix total", "", False),
+        ("Update README.md", "", False),
+        ("Update", "It counts carts twice.", False),
+    ],
+)
+def test_what_says_nothing(title: str, body: str, *, is_empty: bool) -> None:
+    assert is_placeholder(title, body) is is_empty
