@@ -41,8 +41,11 @@ PROVIDERS = [
     name for name in _ROW.findall((ROOT / "docs/models.md").read_text()) if name != "github"
 ]
 LOCAL = {"lmstudio", "ollama", "vllm"}  # no key
-#: Rules about the history that a provider or what people run there has.
-RULES = {"gemini": "gemini", "mistral": "mistral", "lmstudio": "llamacpp", "openrouter": "deepseek"}
+#: Makers whose models are reached through a provider or an address by hand.
+MAKERS = {
+    "deepseek": "openrouter", "deepseek without a thought": "openrouter", "kimi": "together",
+    "glm": "openrouter", "minimax": "openrouter", "qwen": "vllm", "a gateway to gemini": "openai",
+}  # fmt: skip
 MEND_STEPS = (call("read", path="calc.py"), MEND, done("Summary: a sum is a sum."))
 CODE = (repl("print(len(context))"), repl("FINAL('It is a log.')"))
 
@@ -114,8 +117,7 @@ def end_of(stage: Asking, name: str, verb: str) -> Ended:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_it_does_what_is_asked(stage: Asking, name: str, verb: str) -> None:
-    if rule := RULES.get(name):
-        stage.llm.history = HISTORIES[rule]
+    stage.llm.history = HISTORIES[name]
     stage.llm.stream_form = FORMS.get(name, FORMS["openai"])
     stage.llm.script(Provider(name, verb))
     ended = end_of(stage, name, verb)
@@ -125,6 +127,17 @@ def test_it_does_what_is_asked(stage: Asking, name: str, verb: str) -> None:
     elif verb != "review":
         assert "It is a log." in ended.stdout, ended
     assert "tokens, price unknown" in ended.stderr, ended
+
+
+@pytest.mark.parametrize(("maker", "name"), MAKERS.items(), ids=MAKERS)
+def test_a_fix_gives_back_what_a_maker_wants(stage: Asking, maker: str, name: str) -> None:
+    stage.llm.history = HISTORIES[maker]
+    stage.llm.stream_form = FORMS.get(maker, FORMS["openai"])
+    stage.llm.script(Provider(maker, "fix"))
+    ended = end_of(stage, name, "fix")
+    assert ended.code == 0, ended
+    assert stage.source() == MENDED
+    assert [asked.status for asked in stage.llm.completions] == [200] * 3, "nothing was refused"
 
 
 @pytest.mark.parametrize("verb", VERBS)

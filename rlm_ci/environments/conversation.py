@@ -11,6 +11,7 @@ import json
 import re
 
 from rlm_ci.environments.quoting import quoted
+from rlm_ci.models import text_of
 from rlm_ci.text.printable import clip, count, encodable, printable
 
 TYPE_CHECKING = False
@@ -96,15 +97,18 @@ class Conversation(Memory):
         self, text: str, calls: Sequence[ToolCall] = (), extra: Mapping[str, Any] | None = None
     ) -> None:
         content = encodable(text) or (None if calls else _EMPTY)
-        message: dict[str, Any] = {**(extra or {}), "role": "assistant", "content": content}
+        message: dict[str, Any] = {"role": "assistant", "content": content}
+        message = {**message, **(extra or {}), "role": "assistant"}
         if calls:
             message["tool_calls"] = [
-                {
-                    **call.extra,
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": _name(call.name), "arguments": _sound(call.arguments)},
-                }
+                with_members(
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": _name(call.name), "arguments": _sound(call.arguments)},
+                    },
+                    call.extra,
+                )
                 for call in calls
             ]
         self._groups.append([message])
@@ -212,6 +216,12 @@ def size_of(messages: Sequence[dict[str, Any]]) -> int:
     return len(json.dumps(messages, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 
+def with_members(call: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """A call in OpenAI's format, with the ``extra`` members that its endpoint wants back."""
+    function = {**extra.get("function", {}), **call["function"]}
+    return {**extra, **call, "function": function}
+
+
 def _is_exchange(group: Group) -> bool:
     return bool(group[0]["role"] == "assistant")
 
@@ -220,8 +230,9 @@ def _note(group: Group, room: int) -> str:
     """What was done in an exchange and what came back, in about ``room`` bytes."""
     answer, *results = group
     calls = answer.get("tool_calls", ())
-    room //= bool(answer["content"]) + len(calls) + len(results)
-    lines = [f"you said: {_shortened(answer['content'], room)}"] if answer["content"] else []
+    text = text_of(answer["content"])
+    room //= bool(text) + len(calls) + len(results)
+    lines = [f"you said: {_shortened(text, room)}"] if text else []
     texts = {one.get("tool_call_id"): one["content"] for one in results}
     for call in calls:
         result = _shortened(texts.get(call["id"], ""), room)
@@ -268,7 +279,10 @@ def _visible(text: str) -> str:
 
 def _shorter(message: dict[str, Any], end: int = _END) -> dict[str, Any]:
     """Without the middle of its long texts, those in its calls too."""
-    shorter = {**message, "content": _middle_out(message.get("content"), end)}
+    content = message.get("content")
+    if isinstance(content, list) and _middle_out(content, end) is not content:
+        content = text_of(content) or None  # an endpoint's own parts go back whole, or not at all
+    shorter = {**message, "content": content if content is None else _middle_out(content, end)}
     if "tool_calls" in message:
         shorter["tool_calls"] = [
             {**call, "function": {**call["function"], "arguments": _shorter_arguments(call, end)}}
@@ -303,7 +317,8 @@ def _size(group: Group) -> int:
 def _bytes(message: dict[str, Any]) -> int:
     functions = (call["function"] for call in message.get("tool_calls", ()))
     called = (function["name"] + function["arguments"] for function in functions)
-    texts: Iterable[str] = (message["content"] or "", *called)
+    content = message["content"] or ""
+    texts: Iterable[str] = (content if isinstance(content, str) else json.dumps(content), *called)
     return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
 

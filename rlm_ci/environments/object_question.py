@@ -62,7 +62,10 @@ class _Shortened(Conversation):
     def answer(
         self, text: str, calls: Sequence[ToolCall] = (), extra: Mapping[str, Any] | None = None
     ) -> None:
-        super().answer(clip(text, self._answer) or "(nothing)", calls, extra)
+        shown = clip(text, self._answer)
+        if shown != text:  # its parts have the whole
+            extra = {name: value for name, value in (extra or {}).items() if name != "content"}
+        super().answer(shown or "(nothing)", calls, extra)
 
 
 def completing(ask: Ask, form: Message | None = None) -> Complete:

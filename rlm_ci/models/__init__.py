@@ -80,10 +80,12 @@ class Completion(Value):
     of which it had.
 
     ``thoughts`` is reasoning that stood in the text. ``extra`` are the members of the message that
-    only its endpoint knows, and wants back with it; so is ``extra`` of a call.
+    only its endpoint knows, and wants back with it; its ``content`` are the parts of a text that
+    are not all plain. ``extra`` of a call is the same; its ``function`` are those inside that.
+    ``left_out`` names what was too large to keep.
     """
 
-    _optional = ("uncached_cost", "thoughts", "extra")
+    _optional = ("uncached_cost", "thoughts", "extra", "left_out")
 
     text: str
     tool_calls: tuple[dict[str, Any], ...]
@@ -94,6 +96,16 @@ class Completion(Value):
     uncached_cost: Decimal | None = None
     thoughts: str = ""
     extra: Mapping[str, Any] = {}
+    left_out: str = ""
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content; some endpoints send it in parts."""
+    if isinstance(content, list):
+        texts = (part.get("text") for part in content if isinstance(part, dict))
+        values = (text.get("value") if isinstance(text, dict) else text for text in texts)
+        return "".join(text for text in values if isinstance(text, str))
+    return content if isinstance(content, str) else ""
 
 
 class Model(Protocol):

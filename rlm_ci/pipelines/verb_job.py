@@ -7,7 +7,6 @@ from abc import abstractmethod
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.job import PipelineJob
 from rlm_ci.system import files
-from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ class VerbJob(PipelineJob):
         with self.recording(run) as record:
             attempt = self.attempt(run, run.redactor.text(goal or ""), record)
         self.report = attempt.report
-        if record.repeated:
-            calls = count(record.repeated, "call")
-            message = f"asked again, because their answers were lost: {calls}"
+        for message in record.losses():
             run.event("progress", {"summary": message})
             self.progress.say(message)
         for name, pieces in output_of(self.settings).rendered(attempt.report):

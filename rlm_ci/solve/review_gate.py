@@ -147,5 +147,10 @@ class _GateModel(GatewayAsk):
         response_format: Message | None = None,
         tools: Sequence[Message] = (),
     ) -> Completion:
-        clean = [{**one, "content": self._redact(one["content"])} for one in messages]
+        clean = [
+            {**one, "content": self._redact(one["content"])}
+            if isinstance(one["content"], str)  # an endpoint's own parts were redacted as recorded
+            else one
+            for one in messages
+        ]
         return super().__call__(place, clean, response_format=response_format, tools=tools)

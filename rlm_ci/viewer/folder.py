@@ -227,6 +227,7 @@ def call_step(one: RecordedCall, title: str) -> ViewedStep:
         step.tell("state", "it was under way at the end of the record")
     step.tell("error", text_in(one.error, "what"))
     step.tell("hint", text_in(one.error, "hint"))
+    step.tell("left out", text_in(one.value, "left_out"))
     step.show("Thoughts", text_in(one.value, "thoughts") or _reasoning(one.value))
     step.show("Answer", text_in(one.value, "text"))
     calls = mappings_in(one.value, "tool_calls")
@@ -238,7 +239,17 @@ def call_step(one: RecordedCall, title: str) -> ViewedStep:
 
 def _reasoning(value: Mapping[str, Any]) -> str:
     """What the endpoint gave beside an answer as its reasoning."""
-    return text_in(mapping_in(value, "extra"), "reasoning_content")
+    extra = mapping_in(value, "extra")
+    parts = (*mappings_in(extra, "content"), *mappings_in(extra, "reasoning_details"))
+    texts = (
+        text_in(inner, name)
+        for part in parts
+        if text_in(part, "type") != "text"
+        for inner in (part, *mappings_in(part, "thinking"))
+        for name in ("text", "summary")
+    )
+    named = (text_in(extra, name) for name in ("reasoning_content", "reasoning"))
+    return next(filter(None, (*named, "".join(texts))), "")
 
 
 def command_step(one: RecordedCall, kind: str, title: str) -> ViewedStep:

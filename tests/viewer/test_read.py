@@ -330,10 +330,21 @@ def test_an_episode_and_a_benchmark(repo: GitRepo, cli: Cli, llm: ModelServer) -
 
 
 @pytest.mark.parametrize(
-    "value", [{"thoughts": "I greet."}, {"extra": {"reasoning_content": "I greet."}}]
-)
-def test_thoughts_stand_beside_their_answer(value: dict[str, Any]) -> None:
-    answer = {"text": "Hello.", **value}
+    "extra",
+    [
+        {"reasoning_content": "I greet."},
+        {"reasoning": "I greet.", "reasoning_details": [{"type": "reasoning.text", "text": "I"}]},
+        {"reasoning_details": [{"text": "I "}, {"summary": "greet."}, {"data": "b3BhcXVl"}]},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "I greet."}]},
+                     {"type": "text", "text": "Hello."}]},
+        None,
+    ],
+)  # fmt: skip
+def test_thoughts_stand_beside_their_answer(extra: dict[str, Any] | None) -> None:
+    value = {"thoughts": "I greet."} if extra is None else {"extra": extra}
+    answer = {"text": "Hello.", **value, "left_out": "huge (2,000,000 bytes)"}
     call = RecordedCall(1, "completion", "turn-1", DONE, answer, {}, {}, False, None, None)
-    texts = {text.label: text.text for text in call_step(call, "a call").texts}
+    step = call_step(call, "a call")
+    texts = {text.label: text.text for text in step.texts}
     assert texts == {"Thoughts": "I greet.", "Answer": "Hello."}
+    assert ("left out", "huge (2,000,000 bytes)") in step.facts

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from rlm_ci.environments.answer_formats import JsonCalls, NativeCalls
-from rlm_ci.environments.conversation import Memory, shortened
+from rlm_ci.environments.conversation import Memory, shortened, with_members
 from rlm_ci.environments.tool_calls import ToolCall
 from rlm_ci.environments.turn_loop import LoopEnd, LoopWatcher, TurnLoop
 from rlm_ci.text.printable import encodable, printable
@@ -126,7 +126,7 @@ class FrameworkEpisode:
         extras = [self._extras.get(call["id"], ({}, {})) for call in calls]
         if not any(map(any, extras)):
             return message
-        whole = [{**call, **extra} for call, (_, extra) in zip(calls, extras, strict=True)]
+        whole = [with_members(call, extra) for call, (_, extra) in zip(calls, extras, strict=True)]
         return {**message, **extras[0][0], "tool_calls": whole}
 
     def call(self, name: str, arguments: Mapping[str, Any], ident: str = "") -> str:

@@ -11,11 +11,11 @@ import re
 from hashlib import sha256
 from http import HTTPStatus
 
-from rlm_ci.models import context_length, is_wish
+from rlm_ci.models import context_length, is_wish, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Final
 
     from rlm_ci.models import Message, ModelRequest
@@ -60,9 +60,10 @@ _FORM: Final = re.compile(
 _STREAM_OPTIONS: Final = re.compile(r"stream_options|include_usage")
 #: How an endpoint answers a request that it does not take.
 _UNTAKEN: Final = frozenset((400, 403, 404, 405, 406, 415, 422, 501))
-#: Members of a message, and of a call in it, that are of the format.
+#: Members of a message, and of calls and parts in it, that are of the format.
 _FORMAT: Final = frozenset((
-    "role", "content", "name", "tool_calls", "tool_call_id", "id", "type", "function",
+    "role", "content", "name", "tool_calls", "tool_call_id", "id", "type", "function", "arguments",
+    "text",
 ))  # fmt: skip
 
 
@@ -174,7 +175,8 @@ class AcceptedRequests:
             return True, most
         if self._learned_form(text, refused.status, request):
             return True, most
-        unwanted = {name for name in _extras(request.messages) if name.casefold() in text}
+        words = set(re.findall(r"\w+", text))
+        unwanted = {name for name in _extras(request.messages) if name.casefold() in words}
         if unwanted - self._unwanted and _UNWANTED.search(text):
             self._unwanted |= unwanted
             return True, most
@@ -213,21 +215,35 @@ def _rooms(text: str, size: int) -> Iterator[int]:
 
 
 def _extras(messages: Iterable[Message]) -> set[str]:
-    """The members of messages and calls that only an endpoint has, which it gave us itself."""
+    """The members of messages and calls, and kinds of parts, that only an endpoint has and gave."""
     names: set[str] = set()
     for message in messages:
         names.update(message)
         for call in message.get("tool_calls", ()):
-            names.update(call)
+            names.update(call, call["function"])
+        for part in _own_parts(message):
+            names.update(part, filter(None, [part.get("type")]))
     return names - _FORMAT
 
 
+def _own_parts(message: Message) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
 def _without(message: Message, unwanted: set[str]) -> Message:
-    kept = {name: value for name, value in message.items() if name not in unwanted}
+    def wanted(value: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: item for name, item in value.items() if name not in unwanted}
+
+    kept = wanted(message)
     if calls := message.get("tool_calls"):
         kept["tool_calls"] = [
-            {name: value for name, value in call.items() if name not in unwanted} for call in calls
+            {**wanted(call), "function": wanted(call["function"])} for call in calls
         ]
+    if parts := _own_parts(message):
+        parts = [wanted(part) for part in parts if part.get("type") not in unwanted]
+        is_plain = all(part.keys() <= {"type", "text"} for part in parts)
+        kept["content"] = (text_of(parts) or None) if is_plain else parts
     return kept
 
 
@@ -248,10 +264,21 @@ def _alternating(messages: Iterable[Message]) -> list[Message]:
             or (role == "user" and last["role"] == "tool")
         )
         if last is not None and is_plain and follows:
-            joined[-1] = {**last, "content": f"{last['content']}\n\n{message['content']}"}
+            joined[-1] = {**last, "content": _together(last["content"], message["content"])}
         else:
             joined.append({**message, "role": role})
     return joined
+
+
+def _together(first: Any, second: Any) -> Any:
+    """Two contents as one: as text, or as parts where one of them has some."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [
+        part
+        for content in (first, second)
+        for part in (content if isinstance(content, list) else [{"type": "text", "text": content}])
+    ]
 
 
 def _calls(message: Message) -> bool:

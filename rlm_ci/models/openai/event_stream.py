@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _BEGINNINGS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 #: Members that an event may repeat; other texts go on where the last one ended.
 _WHOLE: Final = frozenset(("role", "type", "id", "index", "format"))
+#: Kinds of parts of a text that come in pieces without a number.
+_PARTS: Final = frozenset(("text", "thinking"))
 
 
 def is_stream(data: bytes) -> bool:
@@ -156,13 +158,15 @@ def _grow(value: dict[str, Any], pieces: dict[str, Any]) -> None:
             if not isinstance(existing, list):
                 value[name] = _Text([piece])
             elif not isinstance(existing, _Text):
-                existing.append({"type": "text", "text": piece})
+                _add_item(existing, {"type": "text", "text": piece})
             elif name != "name" or [piece] != existing:
                 existing.append(piece)
         elif isinstance(piece, list):
             items = existing if isinstance(existing, list) else []
             if isinstance(existing, _Text):
-                items = [{"type": "text", "text": "".join(existing)}] if any(existing) else []
+                items = []
+                if any(existing):
+                    _add_item(items, {"type": "text", "text": "".join(existing)})
             value[name] = items
             for item in piece:
                 _add_item(items, item)
@@ -176,19 +180,26 @@ def _grow(value: dict[str, Any], pieces: dict[str, Any]) -> None:
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """Add an item of a list, or the pieces of one whose number the list has."""
-    if isinstance(item, dict) and item.get("index") is not None:
-        marks = (item["index"], item.get("type"))
-        same = [
-            other
-            for other in items
-            if isinstance(other, dict) and (other.get("index"), other.get("type")) == marks
-        ]
-        if not same:
-            items.append({})
-        _grow((same or items)[-1], item)
-    else:
+    """Add an item of a list, or the pieces of one whose number the list has.
+
+    Parts of a text have no number: Mistral's thinking and its answer go on while the kind is the
+    same.
+    """
+    if not isinstance(item, dict):
         items.append(item)
+        return
+    marks = (item.get("index"), item.get("type"))
+    goes_on = marks[0] is not None or marks[1] in _PARTS
+    others = items if marks[0] is not None else items[-1:]
+    same = [
+        other
+        for other in others
+        if isinstance(other, dict) and (other.get("index"), other.get("type")) == marks
+    ]
+    if not (same and goes_on):
+        items.append({})
+        same = items
+    _grow(same[-1], item)
 
 
 def _joined(value: Any) -> Any:

@@ -10,7 +10,15 @@ import json
 from hashlib import sha256
 
 from rlm_ci.errors import RemoteError
-from rlm_ci.models import PROMPT_CUT, SHORTER, Completion, SpentError, TokenUsage, thoughts
+from rlm_ci.models import (
+    PROMPT_CUT,
+    SHORTER,
+    Completion,
+    SpentError,
+    TokenUsage,
+    text_of,
+    thoughts,
+)
 from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
@@ -33,7 +41,14 @@ _EMPTY: Final = "the answer is empty"
 #: endpoint, such as Gemini's ``thought_signature`` and DeepSeek's ``reasoning_content``.
 _MESSAGE: Final = frozenset(("role", "content", "refusal", "tool_calls", "function_call"))
 _CALL: Final = frozenset(("id", "type", "index", "function"))
+_FUNCTION: Final = frozenset(("name", "arguments"))
+#: What a part of a text has that is nothing but text.
+_PLAIN: Final = frozenset(("type", "text"))
+#: Bytes of what is kept for the endpoint, of a message and of each call.
 _MOST_EXTRA: Final = 1 << 20
+#: Levels of it, and what stands for the size of what is never sent.
+_LEVELS: Final = 64
+_UNSIZED: Final = 1 << 40
 #: Other words than OpenAI's for why an answer ended.
 _REASONS: Final = {
     "max_tokens": "length", "max_output_tokens": "length", "model_length": "length",
@@ -102,8 +117,9 @@ def require_whole_prompt(value: dict[str, Any], usage: TokenUsage | None, size: 
 def _completion(
     message: dict[str, Any], reason: object, name: object, usage: TokenUsage | None, model: str
 ) -> Completion:
-    written, calls = _text(message.get("content")), _calls(message, usage)
-    thought, text = thoughts.split(written)
+    bag = _Bag()
+    calls = _calls(message, usage, bag)
+    thought, text = thoughts.split(text_of(message.get("content")))
     reason = _reason(reason)
     if reason == "content_filter":
         what = "the endpoint's content filter blocked the answer"
@@ -122,8 +138,11 @@ def _completion(
         raise _lost("the answer is nothing but reasoning" if thought else _EMPTY, usage)
     reason = reason or ("tool_calls" if calls else "stop")
     named = name if isinstance(name, str) and name else model
-    extra = _extra(message, _MESSAGE)
-    return Completion(text, calls, reason, named, usage, thoughts=thought, extra=extra)
+    extra = bag.members(message, _MESSAGE, content=_own_parts(message.get("content")))
+    left_out = ", ".join(bag.left_out)
+    return Completion(
+        text, calls, reason, named, usage, thoughts=thought, extra=extra, left_out=left_out
+    )
 
 
 def _reason(reason: object) -> str:
@@ -132,16 +151,23 @@ def _reason(reason: object) -> str:
     return _REASONS.get(known, known)
 
 
-def _text(content: object) -> str:
-    """A message's text; some endpoints send it in parts."""
-    if isinstance(content, list):
-        texts = (part.get("text") for part in content if isinstance(part, dict))
-        values = (text.get("value") if isinstance(text, dict) else text for text in texts)
-        return "".join(text for text in values if isinstance(text, str))
-    return content if isinstance(content, str) else ""
+def _own_parts(content: object) -> list[Any] | None:
+    """The parts of a text that only their endpoint knows, all in their order; None for plain ones.
+
+    Mistral's reasoning comes so, and is wanted back in its place.
+    """
+    if not isinstance(content, list):
+        return None
+    parts = [part for part in content if isinstance(part, dict)]
+    is_plain = all(
+        part.keys() <= _PLAIN and isinstance(part.get("text", ""), str | dict) for part in parts
+    )
+    return None if is_plain else parts
 
 
-def _calls(message: dict[str, Any], usage: TokenUsage | None) -> tuple[dict[str, Any], ...]:
+def _calls(
+    message: dict[str, Any], usage: TokenUsage | None, bag: _Bag
+) -> tuple[dict[str, Any], ...]:
     value = message.get("tool_calls")
     if not value and isinstance(message.get("function_call"), dict):  # as before tools
         value = [{"function": message["function_call"]}]
@@ -159,7 +185,7 @@ def _calls(message: dict[str, Any], usage: TokenUsage | None) -> tuple[dict[str,
         if not isinstance(identity, str) or any(identity == known["id"] for known in calls):
             identity = ""
         row = {"id": identity or _identity(index, name, arguments), "name": name}
-        extra = _extra(call, _CALL)
+        extra = bag.members(call, _CALL, function=bag.members(function, _FUNCTION) or None)
         calls.append({**row, "arguments": arguments, **({"extra": extra} if extra else {})})
     return tuple(calls)
 
@@ -170,14 +196,44 @@ def _identity(index: int, name: str, arguments: str) -> str:
     return sha256(text).hexdigest()[:9]
 
 
-def _extra(value: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
-    """The members beyond those of the format; without those that are empty or no Unicode."""
-    extra = {name: item for name, item in value.items() if name not in known and item}
+class _Bag:
+    """Keeps what an endpoint wants back; ``left_out`` says what it could not."""
+
+    def __init__(self) -> None:
+        self.left_out: list[str] = []
+
+    def members(
+        self, value: dict[str, Any], known: frozenset[str], **more: object
+    ) -> dict[str, Any]:
+        """The members beyond those of the format, and ``more``.
+
+        Null says that there is none. All else is kept, empty or not: DeepSeek wants its reasoning
+        back also where it is "". Where there is no room for all, the smallest stay.
+        """
+        extra = {name: item for name, item in value.items() if name not in known} | more
+        sizes = {name: _size(item) for name, item in extra.items() if item is not None}
+        room = _MOST_EXTRA
+        for name, size in sorted(sizes.items(), key=lambda row: row[1]):
+            room -= size
+            if room < 0:
+                del extra[name]
+                why = f"{size:,} bytes" if size < _UNSIZED else "no Unicode, or nested too deeply"
+                self.left_out.append(f"{printable(name[:60])} ({why})")
+        return {name: item for name, item in extra.items() if item is not None}
+
+
+def _size(item: object) -> int:
+    """The bytes of a member as JSON; ``_UNSIZED`` for what no request can have."""
     try:
-        size = len(json.dumps(extra, ensure_ascii=False).encode())
-    except UnicodeEncodeError:
-        return {}
-    return extra if size <= _MOST_EXTRA else {}
+        size = len(json.dumps(item, ensure_ascii=False).encode())
+    except (UnicodeEncodeError, RecursionError):
+        return _UNSIZED
+    return size if _is_flat(item, _LEVELS) else _UNSIZED
+
+
+def _is_flat(item: object, levels: int) -> bool:
+    inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+    return levels > 0 and all(_is_flat(below, levels - 1) for below in inner)
 
 
 def usage_of(value: object) -> TokenUsage | None:

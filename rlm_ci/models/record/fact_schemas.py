@@ -248,6 +248,7 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         "uncached_cost?": _money,
         "thoughts?": str,
         "extra?": dict,
+        "left_out?": str,
     },
     "context": {
         "object_id": _maybe(str),

@@ -67,6 +67,7 @@ class Record(Closing):
         self.calls = 0
         self.replayed = 0
         self.repeated = 0
+        self._left_out: set[str] = set()
         self.active = ActiveAnswers()
         self._facts = facts
         self._replay_only = replay_only
@@ -108,6 +109,16 @@ class Record(Closing):
         own, *others = opened
         more = tuple(others)
         return cls(own, redact, replay_only=replay_only, cache=more, on_answer=on_answer)
+
+    def losses(self) -> list[str]:
+        """What was lost on the way to the answers of now, in words for the end of a run."""
+        with self._lock:
+            repeated, left_out = self.repeated, sorted(self._left_out)
+        losses = [f"too large to give back to the endpoint: {names}" for names in left_out]
+        if repeated:
+            calls = count(repeated, "call")
+            losses.insert(0, f"asked again, because their answers were lost: {calls}")
+        return losses
 
     @property
     def spent(self) -> BudgetUse:
@@ -324,6 +335,7 @@ class Record(Closing):
         if kind == COMPLETION:
             with self._lock:
                 self.calls += 1
+                self._left_out.update(filter(None, [value.get("left_out")]))
         kept: dict[str, Any] = _told(dict(value), self._redact)
         self._keep(kind, identity, kept, times)
         return kept

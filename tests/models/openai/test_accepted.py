@@ -243,7 +243,7 @@ def test_what_came_with_a_call_can_be_sent_back(client: Client, llm: ModelServer
     }  # fmt: skip
     llm.script([Raw(200, {"choices": [{"message": message, "finish_reason": "tool_calls"}]})])
     completion = client(llm).complete(question())
-    assert completion.extra == {"reasoning_content": "hm"}
+    assert completion.extra == {"reasoning_content": "hm", "annotations": []}
     assert completion.tool_calls[0]["extra"] == {"extra_content": signature}
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from testing.loopback_model.replies import Raw, refusal
 
+Refuses = Callable[[Sequence[Mapping[str, Any]]], Raw | None]
+
 _SIGNATURE = {"google": {"thought_signature": "c2lnbmF0dXJl"}}
 
 
@@ -32,14 +34,58 @@ def _signed(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
     return None
 
 
-def _reasoned(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
-    """DeepSeek while it thinks: each answer with calls has the reasoning that came with it."""
-    calling = (message for message in messages if message.get("tool_calls"))
-    if all(message.get("reasoning_content") for message in calling):
+def _reasoned(text: str) -> Refuses:
+    """DeepSeek and Kimi while they think: each answer with calls has its reasoning, also of ""."""
+
+    def refuses(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
+        for number, message in enumerate(messages):
+            if message.get("tool_calls") and not isinstance(message.get("reasoning_content"), str):
+                return refusal(400, text.format(number))
         return None
-    return refusal(
-        400, "The `reasoning_content` in the thinking mode must be passed back to the API."
+
+    return refuses
+
+
+def _detailed(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
+    """OpenRouter for models that sign their reasoning: its blocks come back as they were."""
+    for message in messages:
+        if message.get("tool_calls") and message.get("reasoning_details") != _DETAILS:
+            return refusal(400, "Provider returned error: thinking blocks cannot be modified")
+    return None
+
+
+def _no_prefill(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
+    """Anthropic's newer models write no answer on."""
+    if messages[-1]["role"] != "assistant":
+        return None
+    text = (
+        "This model does not support assistant message prefill. The conversation must end with a "
+        "user message."
     )
+    return refusal(400, text, kind="invalid_request_error")
+
+
+def _unsaid(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
+    """Groq: some of its models give reasoning, and do not take it."""
+    for number, message in enumerate(messages):
+        if "reasoning" in message:
+            text = (
+                f"'messages.{number}' : for 'role:assistant' the following must be satisfied"
+                f"[('messages.{number}' : property 'reasoning' is unsupported)]"
+            )
+            return refusal(400, text, kind="invalid_request_error")
+    return None
+
+
+def _mistral(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
+    """Ids, and the role at the end; the reasoning stands in its parts of the text."""
+    if messages[-1]["role"] == "assistant" and not messages[-1].get("prefix"):
+        text = (
+            "Expected last role User or Tool (or Assistant with prefix True) for serving but got "
+            "assistant"
+        )
+        return Raw(400, {"object": "error", "message": text, "code": "3230"})
+    return _nine(messages)
 
 
 def _nine(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
@@ -76,19 +122,73 @@ class History:
     ``call_id`` is the id of all its calls, None for one of its own.
     """
 
-    refuses: Callable[[Sequence[Mapping[str, Any]]], Raw | None]
+    refuses: Refuses
     of_message: Mapping[str, Any] = field(default_factory=dict)
     of_call: Mapping[str, Any] = field(default_factory=dict)
+    of_function: Mapping[str, Any] = field(default_factory=dict)
     call_id: str | None = None
+    #: Whether a client need not learn anything from refusals.
+    is_kind: bool = True
 
     @property
     def members(self) -> frozenset[str]:
-        return frozenset((*self.of_message, *self.of_call))
+        return frozenset((*self.of_message, *self.of_call, *self.of_function, "prefix"))
+
+    def message(self, text: str | None) -> dict[str, Any]:
+        """The members of an answer; parts of a text get it in place of their own."""
+        members = dict(self.of_message)
+        if "content" in members and text is not None:
+            members["content"] = [
+                {**part, "text": text} if part.get("text") == TEXT else part
+                for part in members["content"]
+            ]
+        return members
 
 
+def _any(_messages: Sequence[Mapping[str, Any]]) -> None:
+    return None
+
+
+#: What stands for the text of an answer among the parts that an endpoint gives.
+TEXT = "(the answer)"
+_WORDS = "I look at it first."
+_DETAILS = [
+    {"type": "reasoning.text", "text": _WORDS, "format": "anthropic-claude-v1", "index": 0,
+     "signature": "c2lnbmF0dXJl"},
+    {"type": "reasoning.encrypted", "data": "b3BhcXVl", "id": "rs_1", "index": 1},
+]  # fmt: skip
+_REASONED = {"reasoning_content": _WORDS}
+_DEEPSEEK = _reasoned(
+    "The `reasoning_content` in the thinking mode must be passed back to the API."
+)
+_KIMI = _reasoned(
+    "thinking is enabled but reasoning_content is missing in assistant tool call message at "
+    "index {}"
+)
+#: By provider of docs/models.md, and by maker of models that people reach through them.
 HISTORIES = {
+    "openai": History(_any, {"annotations": []}),
+    "anthropic": History(_no_prefill),
+    "azure": History(_any, {"annotations": []}),
     "gemini": History(_signed, of_call={"extra_content": _SIGNATURE}),
-    "deepseek": History(_reasoned, of_message={"reasoning_content": "I look at it first."}),
-    "mistral": History(_nine, call_id=""),
-    "llamacpp": History(_alternating),
-}
+    "groq": History(_unsaid, {"reasoning": _WORDS}, is_kind=False),
+    "mistral": History(
+        _mistral,
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": _WORDS}]},
+                     {"type": "text", "text": TEXT}]},
+        call_id="",
+    ),
+    "openrouter": History(_detailed, {"reasoning": _WORDS, "reasoning_details": _DETAILS}),
+    "together": History(_any, {"reasoning": ""}),
+    "lmstudio": History(_alternating, _REASONED),
+    "ollama": History(_any, {"reasoning": _WORDS}),
+    "vllm": History(_any, {"reasoning_content": None, "annotations": None, "audio": None}),
+    "llamacpp": History(_alternating, _REASONED),
+    "deepseek": History(_DEEPSEEK, _REASONED),
+    "deepseek without a thought": History(_DEEPSEEK, {"reasoning_content": ""}),
+    "kimi": History(_KIMI, _REASONED),
+    "glm": History(_any, _REASONED),
+    "minimax": History(_any, {"reasoning_details": [{**_DETAILS[0], "signature": ""}]}),
+    "qwen": History(_any, _REASONED),
+    "a gateway to gemini": History(_any, of_function={"thought_signature": "c2lnbmF0dXJl"}),
+}  # fmt: skip

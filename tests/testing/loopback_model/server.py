@@ -240,13 +240,17 @@ class ModelServer:
             {
                 "id": call.id or (f"call_{len(self.asked)}_{index}" if own is None else own),
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
+                "function": {
+                    "name": call.name,
+                    "arguments": call.arguments,
+                    **(self.history.of_function if self.history else {}),
+                },
                 **(self.history.of_call if self.history else {}),
             }
             for index, call in enumerate(answer.calls)
         ]
         message: dict[str, Any] = {"role": "assistant", "content": answer.text, "refusal": None}
-        message |= self.history.of_message if self.history else {}
+        message |= self.history.message(answer.text) if self.history else {}
         if calls:
             message["tool_calls"] = calls
         counted = (

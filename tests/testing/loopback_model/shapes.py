@@ -142,9 +142,14 @@ def _plain(message: Any, members: frozenset[str]) -> Any:
     """A message, with its calls, without an endpoint's own members."""
     if not isinstance(message, dict):
         return message
-    plain = {name: value for name, value in message.items() if name not in members}
+    kept = {"content", "name", "arguments"}  # a member of these names has another meaning
+    plain = {name: one for name, one in message.items() if name in kept or name not in members}
+    if "content" in members and isinstance(plain.get("content"), list):
+        plain["content"] = "parts"
     if isinstance(calls := plain.get("tool_calls"), list):
         plain["tool_calls"] = [_plain(call, members) for call in calls]
+    if isinstance(function := plain.get("function"), dict):
+        plain["function"] = _plain(function, members)
     return plain
 
 

@@ -37,7 +37,8 @@ class SmallContext:
         """The tokens of a prompt: of its texts, its calls, and its tools as a template has them."""
         texts = [json.dumps(body["tools"])] if body.get("tools") else []
         for message in body["messages"]:
-            texts.append(message["content"] or "")
+            content = message["content"] or ""
+            texts.append(content if isinstance(content, str) else json.dumps(content))
             calls = (call["function"] for call in message.get("tool_calls", ()))
             texts += [f"{call['name']}{call['arguments']}" for call in calls]
         size = sum(len(text.encode()) for text in texts)

@@ -36,6 +36,8 @@ class StreamForm:
     head: Mapping[str, Any] = field(default_factory=dict)
     #: Whether a call comes as one event.
     has_whole_calls: bool = False
+    #: Whether parts of a text come in pieces: lists of thinking, then the answer as texts.
+    has_pieces: bool = False
     #: The error that is sent after so many events, instead of the others.
     error: tuple[int, Mapping[str, Any]] | None = None
     #: The connection ends after so many events.
@@ -53,7 +55,7 @@ FORMS = {
     "deepseek": StreamForm(comment=b": keep-alive", usage="each"),
     "gemini": StreamForm(usage="each", has_whole_calls=True, number=0),
     "anthropic": StreamForm(usage="both", newline=b"\r\n"),
-    "mistral": StreamForm(usage="each", has_whole_calls=True),
+    "mistral": StreamForm(usage="each", has_whole_calls=True, has_pieces=True),
     "ollama": StreamForm(has_whole_calls=True, has_numbers=False),
     "llamacpp": StreamForm(has_done=False),
     "vllm": StreamForm(usage="each"),
@@ -117,8 +119,10 @@ def _chunks(body: Mapping[str, Any], form: StreamForm) -> Iterator[dict[str, Any
     members = {key: value for key, value in message.items() if key not in ("role", "tool_calls")}
     for name, value in sorted(members.items(), key=lambda pair: pair[0] == "content"):
         if isinstance(value, str):
-            for start in range(0, len(value), _CHUNK):
+            for start in range(0, len(value) or 1, _CHUNK):
                 yield chunk({name: value[start : start + _CHUNK]})
+        elif form.has_pieces and name == "content" and value:
+            yield from (chunk({name: piece}) for part in value for piece in _pieces(part))
         elif value is not None:
             yield chunk({name: value})
     for index, call in enumerate(message.get("tool_calls", ())):
@@ -132,6 +136,19 @@ def _chunks(body: Mapping[str, Any], form: StreamForm) -> Iterator[dict[str, Any
             part = {"function": {"arguments": written[start : start + _CHUNK]}}
             yield chunk({"tool_calls": [{**number, **part}]})
     yield chunk({}, choice["finish_reason"] if form.has_reason else None)
+
+
+def _pieces(part: Mapping[str, Any]) -> Iterator[str | list[dict[str, Any]]]:
+    """What an event has of a part of a text."""
+    if part["type"] == "thinking":
+        written = part["thinking"][0]["text"]
+        for start in range(0, len(written), _CHUNK):
+            inner = {"type": "text", "text": written[start : start + _CHUNK]}
+            yield [{"type": "thinking", "thinking": [inner]}]
+    elif part.keys() == {"type", "text"}:
+        yield part["text"]
+    else:
+        yield [dict(part)]
 
 
 def _numbered(parts: Iterator[dict[str, Any]], form: StreamForm) -> Iterator[dict[str, Any]]:
