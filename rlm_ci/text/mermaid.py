@@ -48,7 +48,7 @@ def flowchart(boxes: Sequence[DiagramBox], arrows: Iterable[tuple[str, str]]) ->
     groups: dict[str, list[DiagramBox]] = {}
     for box in boxes:
         groups.setdefault(box.group, []).append(box)
-    lines = ["```mermaid", "flowchart LR"]
+    lines = ["```mermaid", "flowchart TD"]
     for number, (name, inner) in enumerate(groups.items()):
         indent = "    " if name else "  "
         rows = [f'{indent}n{numbers[box.key]}["{label(box.label)}"]' for box in inner]

@@ -23,6 +23,7 @@ from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.pages.citations import claim_of
+from rlm_ci.wiki.pages.facts_page import FACTS
 from rlm_ci.wiki.run import HISTORY, WikiJob
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.page_changes import COMMIT, GONE, OTHER, PageChange, page_changes
@@ -124,11 +125,11 @@ class WikiCheck(WikiJob):
         return state
 
     def _chronicle(self, state: WikiState | None, commit: str | None) -> GitHistory | None:
-        """The history that the first page told of: new commits alone make no page stale."""
+        """The history that the page of facts told of: new commits alone make no page stale."""
         if commit is None:
             return None
-        index = state.pages.get(INDEX) if state is not None else None
-        at = index.commit if index is not None and index.commit else commit
+        page = state.pages.get(FACTS) if state is not None else None
+        at = page.commit if page is not None and page.commit else commit
         return GitHistory.of(self.repository, at, HISTORY)
 
     def _compared_part(

@@ -19,6 +19,7 @@ from rlm_ci.system import files, installation, lock, process
 from rlm_ci.text.neutralise import GAP, code
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.build import INDEX
+from rlm_ci.wiki.pages.facts_page import FACTS
 from rlm_ci.wiki.pages.flow_page import NAME as FLOWS
 from rlm_ci.wiki.update.state import NAME as STATE
 from rlm_ci.wiki.update.state import WikiState, place_of
@@ -204,9 +205,9 @@ def _placed(link: re.Match[str]) -> str:
 
 
 def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
-    tops = [name for name in (INDEX, FLOWS) if name in texts]
+    tops = [name for name in (INDEX, FLOWS, FACTS) if name in texts]
     headings = sorted((_heading(texts[name]), name) for name in texts if name not in tops)
-    titles = {INDEX: "Overview", FLOWS: "How a call flows"}
+    titles = {INDEX: "Overview", FLOWS: "How a call flows", FACTS: "Facts"}
     nav: list[dict[str, object]] = [{titles[name]: name} for name in tops]
     if headings:
         nav.append({"Modules": _sections(headings)})

@@ -33,7 +33,7 @@ def test_files_that_import_a_touched_one_but_no_tests(repo: GitRepo) -> None:
         ("shop/b.py", "shop/a.py", 1), (f"{EVIL}.py", "shop/a.py", 1),
     ]  # fmt: skip
     drawn = diagram(found).splitlines()
-    assert drawn[:2] == ["```mermaid", "flowchart LR"]
+    assert drawn[:2] == ["```mermaid", "flowchart TD"]
     assert '  subgraph g1["this change"]' in drawn
     assert "javascript:" not in "".join(drawn)
 

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 #: How to run it, what a call does, where to add something, what configures it, how it fails.
 KINDS = ("run", "call", "add", "configure", "fail")
-_KEYS = {"kind", "ask", "from", "page", "answer"}
+_KEYS = {"kind", "ask", "from", "answer"}
 _LINK = re.compile(r"\[((?:[^\]\\]|\\.)*)\]\([^)]*\)")
 _MARKS = re.compile(r"[`\\]")
+_OF_CALLS = ("index.md", "flows.md")
 _DIAGRAM = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and the phrases that a passage of ``page`` must all have."""
+    """What is asked, and the phrases that a passage must all have."""
 
     kind: str
     ask: str
-    page: str
     answer: tuple[str, ...]
 
 
@@ -45,28 +45,25 @@ def read_questions(path: Path) -> Questions:
     for row in table["question"]:
         if row.keys() != _KEYS or row["kind"] not in KINDS or not row["answer"]:
             raise ValueError(f"{path.name}: a question has another form: {row}")
-        found.append(Question(row["kind"], row["ask"], row["page"], tuple(row["answer"])))
+        found.append(Question(row["kind"], row["ask"], tuple(row["answer"])))
     return Questions(table["repository"], table["commit"], tuple(found))
 
 
-def answering(question: Question, pages: Mapping[str, str]) -> str:
-    """The passage of its page that has all phrases of the answer; "" without one.
+def answering(question: Question, pages: Mapping[str, str]) -> list[str]:
+    """The pages with a passage that has all phrases of the answer; the first page first.
 
     A passage is a paragraph, a list item or the row of a table. The steps of a call stand in
     several: there, it is what stands below one heading. ``pages`` are texts of Markdown by name.
     """
-    return next(_having(question, pages.get(question.page, "")), "")
+    names = sorted(pages, key=lambda name: (name != "index.md", name))
+    if question.kind == "call":  # elsewhere, what stands below a heading are no steps
+        names = [name for name in names if name in _OF_CALLS]
+    return [name for name in names if passage(question, pages[name])]
 
 
-def elsewhere(question: Question, pages: Mapping[str, str]) -> list[str]:
-    """The other pages that would answer the question; only steps answer what a call does."""
-    if question.kind == "call":
-        return []
-    return [
-        name
-        for name in sorted(pages)
-        if name != question.page and next(_having(question, pages[name]), "")
-    ]
+def passage(question: Question, page: str) -> str:
+    """The first passage of a page that has all phrases of the answer; "" without one."""
+    return next(_having(question, page), "")
 
 
 def _having(question: Question, page: str) -> Iterator[str]:

@@ -91,12 +91,18 @@ def wiki(
     return pages, pages.write(str(out)), len(todo.todo.files)
 
 
-def first_page(repo: GitRepo, work: Path, files: dict[str, str]) -> str:
-    """The first page about these files, judged; of its links only the names are left."""
+def first_page(repo: GitRepo, work: Path, files: dict[str, str], name: str = "index.md") -> str:
+    """A page of the wiki of these files, judged; of its links only the names are left."""
     corpus = corpus_of(repo, commit_all(repo, files))
     pages, _, _ = wiki(corpus, work / "wiki", work)
     judge(pages, corpus, work / "wiki", opened(repo))
-    return re.sub(r"\(https://[^)]*\)", "", pages.pages[0].text)
+    text = next(page.text for page in pages.pages if page.name == name)
+    return re.sub(r"\(https://[^)]*\)", "", text)
+
+
+def facts_page(repo: GitRepo, work: Path, files: dict[str, str]) -> str:
+    """The page of facts about these files, as ``first_page`` has it."""
+    return first_page(repo, work, files, "facts.md")
 
 
 def rows(page: str, heading: str) -> list[str]:
@@ -147,7 +153,12 @@ def judge_page(name: str, text: str, out: Path, lines: dict[str, int]) -> None:
         href = element.attributes["href"] or ""
         place = re.search(r"^(.*?)(?:\?plain=1)?#L(\d+)(?:-L(\d+))?$", href)
         if place is None:
-            assert (folder / href).is_file(), (name, href)
+            file, _, anchor = href.partition("#")
+            assert (folder / file).is_file(), (name, href)
+            titles = re.findall(r"(?m)^## (.*)$", (folder / file).read_text(encoding="utf-8"))
+            assert not anchor or anchor in {
+                re.sub(r"[^a-z -]", "", one.lower()).replace(" ", "-") for one in titles
+            }, (name, href)
             continue
         path = unquote(place[1].partition("/blob/")[2].partition("/")[2], errors="surrogateescape")
         if "/blob/" not in href:

@@ -106,8 +106,8 @@ def test_pages_that_fit_pass_and_nothing_is_written(stage: Stage) -> None:
     before = files(stage.repo.path)
     ended = stage.cli("wiki", "--check")
     assert ended.code == 0, ended
-    assert "3 pages, none stale in docs/wiki" in " ".join(ended.stdout.split())
-    assert "Up to date: 3 pages" in ended.stdout
+    assert "4 pages, none stale in docs/wiki" in " ".join(ended.stdout.split())
+    assert "Up to date: 4 pages" in ended.stdout
     assert "Written" not in ended.stdout
     assert files(stage.repo.path) == before
     out = stage.cli("wiki", "--check", "--out", "docs/wiki", "--quiet")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.wiki_questions import KINDS, Question, answering, elsewhere, read_questions
+from testing.wiki_questions import KINDS, Question, answering, passage, read_questions
 from testing.wiki_stage import CASES
 
 TABLES = sorted((Path(__file__).parent / "questions").glob("*.toml"))
@@ -74,7 +74,8 @@ def test_the_pages_of_the_shop_answer(one: Question) -> None:
 def test_an_answer_stands_in_one_passage(
     kind: str, answer: tuple[str, ...], *, is_answered: bool
 ) -> None:
-    asked = Question(kind, "?", "index.md", answer)
-    assert bool(answering(asked, {"index.md": PAGE})) == is_answered
-    assert answering(asked, {"flows.md": PAGE}) == ""
-    assert bool(elsewhere(asked, {"flows.md": PAGE})) == (is_answered and kind != "call")
+    asked = Question(kind, "?", answer)
+    assert answering(asked, {"flows.md": PAGE}) == ["flows.md"] * is_answered
+    is_anywhere = is_answered and kind != "call"
+    assert answering(asked, {"modules/a.md": PAGE}) == ["modules/a.md"] * is_anywhere
+    assert bool(passage(asked, PAGE)) == is_answered

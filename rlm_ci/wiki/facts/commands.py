@@ -50,7 +50,8 @@ def commands(read: Outline, content: bytes) -> tuple[ProjectCommand, ...]:
     """The commands of a file that says how to work on its project; () for any other."""
     name = read.path.rpartition("/")[2]
     is_told = name in _READERS or name in _USUAL or read.language == "Makefile"
-    if not (is_told or is_workflow(read.path)) or len(content) > _MAX_BYTES or b"\0" in content:
+    is_told = is_told or is_workflow(read.path) or is_document(read.path)
+    if not is_told or len(content) > _MAX_BYTES or b"\0" in content:
         return ()
     lines = [row.rstrip("\r") for row in content.decode("utf-8", "replace").split("\n")]
     found: dict[str, ProjectCommand] = {}
@@ -58,6 +59,23 @@ def commands(read: Outline, content: bytes) -> tuple[ProjectCommand, ...]:
         if len(one.text) <= _LONGEST and one.text.isprintable():
             found.setdefault(one.text, one)
     return tuple(islice(found.values(), _MOST))
+
+
+#: Documents for people who work on a project; a README also says how others get it.
+_GUIDES = ("contributing", "hacking", "development", "developing", "developers")
+_TEXTS = ("md", "markdown", "rst", "txt", "adoc")
+
+
+def is_document(path: str) -> bool:
+    """Whether it is a guide for who works on the project, or its README."""
+    folder, _, name = path.lower().rpartition("/")
+    stem, _, suffix = name.rpartition(".")
+    is_text = suffix in _TEXTS or not stem
+    return (
+        folder in ("", ".github", "docs", "doc")
+        and is_text
+        and (stem or suffix) in (*_GUIDES, "readme")
+    )
 
 
 def is_workflow(path: str) -> bool:
@@ -68,6 +86,9 @@ def is_workflow(path: str) -> bool:
 def _written(read: Outline, name: str, lines: list[str]) -> Iterator[ProjectCommand]:
     if is_workflow(read.path):
         yield from _workflow(lines)
+        return
+    if is_document(read.path):
+        yield from _documented(lines, is_guide="readme" not in name.lower())
         return
     scripts = [one for one in read.entries if one.kind == "script" and _NAME.fullmatch(one.name)]
     for one in scripts:
@@ -134,9 +155,9 @@ def _tox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
 
 
 def _commands_of(lines: Sequence[str]) -> str:
-    """The first command of an environment of tox, whose lines these are; of lists, the last one.
+    """What tests of the commands of an environment of tox, whose lines these are, else the first.
 
-    What stands before that prepares the environment.
+    Of lists, the last one: what stands before that prepares the environment.
     """
     inside = False
     found: list[str] = []
@@ -146,10 +167,11 @@ def _commands_of(lines: Sequence[str]) -> str:
         key = None if found else re.match(r"commands\s*=(.*)", row)
         inside = bool(key) or (inside and row[:1] in (" ", "\t", "]"))
         text = (key[1] if key else row).strip() if inside else ""
-        if text and not found and text[0] not in "#[":
-            return text.rstrip("\\ ")
         found += [text] if text else []
-    return _last_of(found)
+    if found and found[0][0] in "#[":
+        return _last_of(found)
+    rows = [row.rstrip("\\ ") for row in found]
+    return next((row for row in rows if by_command(row) == TEST), rows[0] if rows else "")
 
 
 def _last_of(rows: Sequence[str]) -> str:
@@ -224,6 +246,32 @@ _READERS: Mapping[str, Callable[[Sequence[str]], Iterator[ProjectCommand]] | Non
     "tox.ini": _tox, "tox.toml": _tox, "setup.cfg": _tox, "noxfile.py": _nox, "package.json": None,
     "justfile": _just, "Justfile": _just, "pyproject.toml": _pyproject, "Cargo.toml": None,
 }  # fmt: skip
+
+
+# ── documents ──
+
+_FENCE, _SPAN = re.compile(r"\s*(?:```|~~~)"), re.compile(r"(?<!`)`{1,2}([^`]+)`{1,2}(?!`)")
+#: What a reader is to put in, or to see.
+_BLANKS = re.compile(r"<[A-Za-z]|\.\.\.|…|\[|\{|https?:")
+#: What a README says to who works on the project; how others get it is no part of that.
+_OF_README = (BUILD, TEST, CHECK)
+
+
+def _documented(lines: Sequence[str], *, is_guide: bool) -> Iterator[ProjectCommand]:
+    """The commands in blocks of code, and in the text, of a document."""
+    inside = False
+    for number, row in enumerate(lines, 1):
+        if _FENCE.match(row):
+            inside = not inside
+            continue
+        is_block = inside or row.startswith(("    ", "\t"))
+        texts = [row] if is_block else [found[1] for found in _SPAN.finditer(row)]
+        for text in texts:
+            shown = re.sub(r"\s+#\s.*", "", text.strip()).removeprefix("$ ").strip()
+            purpose = by_command(shown) if is_block or " " in shown else ""
+            is_wanted = purpose and (is_guide or purpose in _OF_README)
+            if is_wanted and not _NO_COMMAND.match(shown) and not _BLANKS.search(shown):
+                yield ProjectCommand(purpose, shown, number)
 
 
 # ── workflows ──
@@ -312,6 +360,9 @@ def _usual(name: str, lines: Sequence[str]) -> Iterator[ProjectCommand]:
         number = next((n for n, row in enumerate(lines, 1) if pattern.match(row)), 0)
         if number:
             line, runs = _chosen(lines, number) if text == _TESTED else (number, "")
+            if name == "tox.ini" and "[testenv]" in lines:
+                line = lines.index("[testenv]") + 1
+                runs = _commands_of(lines[line:])
             yield ProjectCommand(purpose, text, line, runs[:_LONGEST], is_usual=True)
 
 

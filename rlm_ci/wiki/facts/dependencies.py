@@ -130,5 +130,6 @@ def project(read: Outline, content: bytes) -> str:
         name = found[1].decode("utf-8", "replace")
     elif read.path in _BEGINS:
         name = next((one.name for one in read.symbols if one.kind == "module"), "")
-    name = name.rpartition("/")[2] if read.path == "go.mod" else name
+    if read.path == "go.mod":  # a major version is no name
+        name = re.sub(r"/v\d+$", "", name).rpartition("/")[2]
     return name if _PROJECT.fullmatch(name) else ""

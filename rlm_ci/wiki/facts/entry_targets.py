@@ -67,7 +67,7 @@ def entry_starts(
             if path in texts:
                 at = _scripted(path, entry, texts[path], inside, resolver, files)
             else:
-                at = _around(files[path], entry)
+                at = definition_around(files[path], entry)
             if at is not None:
                 row = (entry.kind, entry.name, path, entry.line_start, entry.line_end, at)
                 found.append(FlowStart.of((*row, 0, 0)))
@@ -172,7 +172,7 @@ def _of_package(path: str, entry: EntryPoint, text: str, program: Sequence[str])
     return next((one for one in every if one in known), None)
 
 
-def _around(one: FileFacts, entry: EntryPoint) -> Definition | None:
+def definition_around(one: FileFacts, entry: EntryPoint) -> Definition | None:
     """The function that an entry point is, or the code at the top of its file."""
     for symbol in one.outline.symbols:
         is_callable = symbol.kind in ("function", "method")

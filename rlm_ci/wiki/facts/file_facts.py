@@ -12,12 +12,12 @@ from rlm_ci.source import PARSED, Outline
 from rlm_ci.source.definitions import shell
 from rlm_ci.source.outline import outline
 from rlm_ci.values import Row
-from rlm_ci.wiki.facts.commands import ProjectCommand, commands
+from rlm_ci.wiki.facts.commands import ProjectCommand, commands, is_document
 from rlm_ci.wiki.facts.dependencies import declared, project
 from rlm_ci.wiki.facts.note import CodeNote, Statement, bounded
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
-from rlm_ci.wiki.facts.readme import heading, introduction, is_readme
+from rlm_ci.wiki.facts.readme import chapters, heading, introduction, is_readme
 from rlm_ci.wiki.pages.paths import is_test
 from rlm_ci.wiki.surface.other_failures import other_failures
 from rlm_ci.wiki.surface.settings import other_settings
@@ -37,7 +37,7 @@ class FileFacts(Row):
 
     ``about`` is how a README introduces the project, ``declared`` what a manifest needs,
     ``project`` the name that either gives. ``is_generated``: its comments say that. ``commands``
-    are those by which one works on the project.
+    are those by which one works on the project, ``chapters`` the headings of a guide to that.
     """
 
     outline: Outline
@@ -48,6 +48,7 @@ class FileFacts(Row):
     project: str = ""
     is_generated: bool = False
     commands: tuple[ProjectCommand, ...] = ()
+    chapters: tuple[Statement, ...] = ()
 
     @property
     def path(self) -> str:
@@ -71,12 +72,13 @@ class FileFacts(Row):
                 (mask(name), place.replace(text=mask(place.text))) for name, place in self.declared
             ),
             commands=_altered(self.commands, mask, "text", "runs"),
+            chapters=_altered(self.chapters, mask, "text"),
         )
 
     @classmethod
     def of_json(cls, record: Sequence[Any]) -> FileFacts:
         """One from the list that JSON makes of it."""
-        outline, heads, notes, about, needed, project, is_generated, told = record
+        outline, heads, notes, about, needed, project, is_generated, told, chapters = record
         return cls(
             Outline.of_json(outline),
             tuple((start, end) for start, end in heads),
@@ -86,6 +88,7 @@ class FileFacts(Row):
             project,
             is_generated,
             tuple(map(ProjectCommand.of, told)),
+            tuple(map(Statement.of, chapters)),
         )
 
 
@@ -145,7 +148,8 @@ def _facts(path: str, content: bytes) -> FileFacts:
     last = _last_line(content)
     told = tuple(one for one in commands(found[0], content) if one.line <= last)
     needed = declared(path, content)
-    return FileFacts(*found, about, needed, named, _is_generated(content), told)
+    guide = chapters(content, path) if is_document(path) and not is_readme(path) else ()
+    return FileFacts(*found, about, needed, named, _is_generated(content), told, guide)
 
 
 #: Where a file says how it was made, in which lines.
@@ -200,9 +204,9 @@ def _last_line(content: bytes) -> int:
 
 #: Symbols that code does not stand within.
 _VALUES = ("constant", "variable")
-#: Copyright and licence, which do not say what a file is.
+#: Copyright, licence and words for a linter, which do not say what a file is.
 _LEGAL = re.compile(
-    r"(?i)copyright\s*(?:\(c\)|©|\d)|\b(?:mit|bsd|apache) licen[cs]e|spdx-licen[cs]e"
+    r"(?i)^shellcheck |copyright\s*(?:\(c\)|©|\d)|\b(?:mit|bsd|apache) licen[cs]e|spdx-licen[cs]e"
 )
 _RULE = re.compile(rb"\s*([=~^*+#-])\1{2,}\s*")
 #: What begins and ends a documentation in Python, and ends one elsewhere.

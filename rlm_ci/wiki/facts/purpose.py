@@ -90,7 +90,7 @@ def by_name(name: str) -> str:
 def by_command(text: str) -> str:
     """What the first telling part of a shell's line is for; "" for nothing."""
     for part in re.split(r"&&|\|\||[;|]", text[:1000]):
-        found = _by_head(_bare(part.split()))
+        found = _by_head(bare(part.split()))
         if found:
             return found
     return ""
@@ -98,16 +98,23 @@ def by_command(text: str) -> str:
 
 def _by_head(head: str) -> str:
     found = _ENVIRONMENT.match(head)
+    if found and "--devenv" in head:
+        return SETUP
     if found:
         return by_name(found[1] or "") or TEST
     for purpose, pattern in _HEADS:
         if pattern.match(head):
             return purpose
+    return by_name(task_of(head))
+
+
+def task_of(head: str) -> str:
+    """The named task that a command without its variables runs; "" for none."""
     task = _TASK.match(head)
-    return by_name(task[1]) if task else ""
+    return task[1] if task else ""
 
 
-def _bare(words: list[str]) -> str:
+def bare(words: list[str]) -> str:
     """A command without variables, and without the programs that only start it."""
     while words:
         first = words[0].rpartition("/")[2].lstrip("@")

@@ -46,10 +46,25 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]"
 _FAR, _WIDE, _LONGEST = 120, 1 << 14, 700
 #: Characters of a heading that is a name.
 _NAMED = 60
+#: Characters of a heading of a guide, and headings of one.
+_CHAPTER, _CHAPTERS = 90, 60
 
 
 def is_readme(path: str) -> bool:
     return bool(_NAME.fullmatch(path.rpartition("/")[2]))
+
+
+def chapters(content: bytes, path: str) -> tuple[Statement, ...]:
+    """The headings of a document below its title, in order."""
+    tokens = _parsed(content, path, whole=True)
+    found = []
+    for number, token in enumerate(tokens):
+        if token.type == "heading_open" and token.tag in ("h2", "h3"):
+            text = _shown(tokens[number + 1], path)
+            start, _ = token.map or (0, 0)
+            if text and len(text) <= _CHAPTER:
+                found.append(Statement(text, start + 1, start + 1))
+    return tuple(found[:_CHAPTERS])
 
 
 def introduction(content: bytes, path: str = "") -> Statement | None:
@@ -63,7 +78,12 @@ def introduction(content: bytes, path: str = "") -> Statement | None:
             is_quoted = token.level == 2 and tokens[number - 2].type == "blockquote_open"
             if token.level == 1 or (is_quoted and "](" not in token.content):
                 text = "" if _is_bar(token) else _shown(token, path)
-        if _words(text) >= 4 and not (len(text.split()) < 20 and _TERMS.search(text)):
+        is_struck = text.startswith("~~") and text.endswith("~~")
+        if (
+            _words(text) >= 4
+            and not is_struck
+            and not (len(text.split()) < 20 and _TERMS.search(text))
+        ):
             start, end = token.map or (0, 0)
             return Statement(clip(text, _LONGEST), start + 1, end)
     return None
@@ -91,9 +111,14 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table")
 
 
-def _parsed(content: bytes, path: str) -> Sequence[Token]:
-    """The head of a README, read as Markdown: without front matter, with what links refer to."""
-    lines = content[:_WIDE].decode("utf-8", "surrogateescape").split("\n")[:_FAR]
+def _parsed(content: bytes, path: str, *, whole: bool = False) -> Sequence[Token]:
+    """The head of a README, read as Markdown: without front matter, with what links refer to.
+
+    ``whole``: so many more bytes of it.
+    """
+    size = _WIDE << 4 if whole else _WIDE
+    lines = content[:size].decode("utf-8", "surrogateescape").split("\n")
+    lines = lines if whole else lines[:_FAR]
     lines = [_EMOJI.sub("", _ROLE.sub(_role, row.rstrip("\r"))) for row in lines]
     if lines[0] == "---" and "---" in lines[1:]:
         end = lines.index("---", 1) + 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rlm_ci.text.neutralise import clip, code, prose
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.note import CONFIG_FILE, OPTION, SETTINGS
 
 TYPE_CHECKING = False
@@ -21,6 +23,56 @@ _MOST, _COMPUTED = 40, 6
 _LONGEST = 110
 #: Options of the command line, and tables of settings and files, that are listed.
 _OPTIONS, _SETTINGS = 60, 24
+#: Variables and files of the first page; the page with all of them.
+_BRIEF, _FILES, _FACTS = 6, 2, "facts.md"
+#: Variables of the system, which many programs read.
+_COMMON = frozenset((
+    "APPDATA", "CI", "COLUMNS", "EDITOR", "HOME", "LANG", "LC_ALL", "LINES", "LOCALAPPDATA",
+    "PAGER", "PATH", "PWD", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "USER", "USERPROFILE",
+    "VISUAL", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "NODE_ENV", "SYSTEMROOT",
+))  # fmt: skip
+
+
+def brief(world: PageSources) -> list[str]:
+    """Ten lines of what configures the program, its own variables first."""
+    named: dict[str, list[Reading]] = {}
+    for one, note in _noted(world, "environment"):
+        if note.detail:
+            named.setdefault(note.detail, []).append((one, note))
+    prefixes = Counter(name.lstrip("_").partition("_")[0] for name in named if "_" in name)
+
+    def rank(name: str) -> tuple[bool, int, str]:
+        return name in _COMMON, -prefixes[name.lstrip("_").partition("_")[0]], name
+
+    names = sorted(named, key=rank)
+    rows = [f"variable {_brief(name, named[name], world)}" for name in names[:_BRIEF]]
+    rows += _more(len(names) - _BRIEF, "variable", "environment-variables")
+    files: dict[str, list[Reading]] = {}
+    for reading in _noted(world, CONFIG_FILE):
+        files.setdefault(reading[1].text, []).append(reading)
+    first = sorted(files, key=lambda name: (not name.startswith("."), -len(files[name]), name))
+    rows += [f"file {_brief(name, files[name], world)}" for name in first[:_FILES]]
+    options = _noted(world, OPTION)
+    if options:
+        places = Counter(one.path for one, _ in options)
+        path, number = min(places.items(), key=lambda pair: (-pair[1], pair[0]))
+        note = next(note for one, note in options if one.path == path)
+        where = world.register.link(path, note.line_start, note.line_end)
+        what = count(len(options), "option")
+        rows.append(f"[{what} of the command line]({_FACTS}#options-of-the-command-line), "
+                    f"{number} of them from {where} on")  # fmt: skip
+    return rows
+
+
+def _brief(name: str, found: list[Reading], world: PageSources) -> str:
+    one, note = found[0]
+    within = f" in {code(printable(note.within))}" if note.within else ""
+    link = world.register.link(one.path, note.line_start, note.line_end)
+    return f"{code(printable(name))}{within} {link}"
+
+
+def _more(number: int, what: str, anchor: str) -> list[str]:
+    return [f"[{count(number, f'more {what}')}]({_FACTS}#{anchor})"] if number > 0 else []
 
 
 def environment(world: PageSources) -> dict[str, Any]:

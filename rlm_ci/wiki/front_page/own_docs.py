@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.text.neutralise import prose
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.wiki.pages.module_page import PageSources
@@ -15,7 +17,13 @@ _KNOWN = ("readme", "contributing", "hacking", "development", "architecture", "d
 _TEXTS = ("md", "markdown", "rst", "txt", "adoc")
 #: Where longer documentation begins.
 _BEGINS = re.compile(r"(?:docs?|documentation)/(?:source/|src/|content/)?(?:index|readme|intro\w*)")
-_MOST = 12
+_MOST, _CHAPTERS = 6, 5
+_ADDS = re.compile(r"(?i)\b(?:add|new|creat|writ|implement|extend)")
+#: Headings of chapters on how to do something.
+_TEACHES = re.compile(
+    r"(?i)\b(?:add|adding|new|creat|writ|implement|extend|support|tests?|testing|set ?up"
+    r"|setting|build|building|develop|debug|release|releasing|architecture|structure|layout|organi[sz])"
+)
 
 
 def own_docs(world: PageSources) -> list[str]:
@@ -31,4 +39,16 @@ def own_docs(world: PageSources) -> list[str]:
             found.append((_KNOWN.index(stem), path))
         elif _BEGINS.fullmatch(path.lower().rpartition(".")[0]):
             found.append((1, path))
-    return [world.register.file(path) for _, path in sorted(found)[:_MOST]]
+    return [_linked(path, world) for _, path in sorted(found)[:_MOST]]
+
+
+def _linked(path: str, world: PageSources) -> str:
+    """A document, and the chapters of a guide that say how something is added or run."""
+    link = world.register.file(path)
+    chapters = [one for one in world.files[path].chapters if _TEACHES.search(one.text)]
+    chapters.sort(key=lambda one: not _ADDS.search(one.text))
+    shown = [
+        world.register.named(prose(one.text), path, one.line_start, one.line_end)
+        for one in chapters[:_CHAPTERS]
+    ]
+    return f"{link}: {', '.join(shown)}" if shown else link

@@ -1,27 +1,28 @@
-"""The parts of a program of many modules, the heaviest first, and how they work together."""
+"""The parts of a program, the heaviest first, and what each is for."""
 
 from __future__ import annotations
 
-from rlm_ci.text.neutralise import prose
+from collections import Counter
+
+from rlm_ci.text.neutralise import code, prose
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
-from rlm_ci.wiki.pages.layout import api
-from rlm_ci.wiki.pages.module_page import documenting, main_names, summary
-from rlm_ci.wiki.pages.paths import title_of
-from rlm_ci.wiki.pages.wording import listed
+from rlm_ci.wiki.pages.module_page import documenting, main_definition, summary
+from rlm_ci.wiki.pages.paths import folder_of, title_of
+from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rlm_ci.wiki.facts.file_facts import FileFacts
-    from rlm_ci.wiki.pages.citations import CitedPlace
     from rlm_ci.wiki.pages.layout import Module
     from rlm_ci.wiki.pages.module_page import PageSources
 
 #: The parts that are shown: more modules than this are put together by folder.
 MOST = 9
-#: Parts that one is said to use, and those that are only named.
-_USED, _NAMED = 3, 24
+#: Parts that are only named; files from which on a pattern is one, and names that show it.
+_NAMED, _FILES, _SHOWN = 12, 3, 3
 
 
 class ProgramPart(Value):
@@ -71,69 +72,26 @@ def _lines(module: Module) -> int:
     return sum(one.outline.lines for one in module.files)
 
 
-class PartTable(Value):
-    """The rows of the parts, the names of those without a row, and the part of each module.
-
-    ``shown`` are the keys of parts that a diagram has.
-    """
-
-    rows: list[dict[str, str]]
-    smaller: str
-    owner: Mapping[str, str]
-    shown: tuple[str, ...]
-
-
-def part_table(world: PageSources) -> PartTable:
-    """The parts of many modules; of a few, each is one, and needs no row besides its own."""
-    modules = world.layout.modules
-    if len(modules) <= MOST:
-        keys = [module.key for module in modules]
-        return PartTable([], "", dict(zip(keys, keys, strict=True)), tuple(keys))
-    parts = parts_of(modules)
+def drawn_parts(modules: Sequence[Module]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """The part of each module, by their keys, and the parts that a diagram has."""
+    parts = _shown_parts(modules)
     owner = {module.key: part.key for part in parts for module in part.modules}
-    pages = {part.key: _page(part, world) for part in parts}
-    used = _used(owner, pages, world)
-    rows = [
-        {
-            "title": pages[part.key],
-            "doc": _doc(part, world),
-            "modules": f"{len(part.modules):,}",
-            "lines": f"{part.lines:,}",
-            "uses": used.get(part.key, ""),
-        }
-        for part in parts[:MOST]
-    ]
-    smaller = listed([pages[part.key] for part in parts[MOST:]], _NAMED)
-    return PartTable(rows, smaller, owner, tuple(part.key for part in parts[:MOST]))
+    return owner, tuple(part.key for part in parts[:MOST])
 
 
-def _used(owner: Mapping[str, str], pages: Mapping[str, str], world: PageSources) -> dict[str, str]:
-    """From which others each part with a row imports, with the first import."""
-    weights: dict[tuple[str, str], int] = {}
-    first: dict[tuple[str, str], CitedPlace] = {}
-    for (source, target), weight in world.around.weights.items():
-        pair = owner[source], owner[target]
-        if pair[0] != pair[1]:
-            weights[pair] = weights.get(pair, 0) + weight
-            place = world.around.out[source][target]
-            first[pair] = min(place, first.get(pair, place), key=tuple)
-    found: dict[str, list[tuple[str, str]]] = {}
-    shown = list(pages)[:MOST]
-    # What has a row says more than what everything imports.
-    for pair in sorted(weights, key=lambda pair: (pair[1] not in shown, -weights[pair], pair)):
-        found.setdefault(pair[0], []).append(pair)
-    return {
-        key: listed(
-            [
-                f"{pages[pair[1]]} ({world.register.named('import', *first[pair])})"
-                for pair in pairs[:_USED]
-            ],
-            _USED,
-            len(pairs),
-        )
-        for key, pairs in found.items()
-        if key in shown
-    }
+def part_rows(world: PageSources) -> tuple[list[dict[str, str]], str]:
+    """A row for each of the largest parts, and the names of the others."""
+    parts = _shown_parts(world.layout.modules)
+    rows = [{"title": _page(part, world), "doc": _doc(part, world)} for part in parts[:MOST]]
+    return rows, listed([_page(part, world) for part in parts[MOST:]], _NAMED)
+
+
+def _shown_parts(modules: Sequence[Module]) -> list[ProgramPart]:
+    """The parts of many modules; of a few, each is one."""
+    if len(modules) > MOST:
+        return parts_of(modules)
+    parts = [ProgramPart(module.key, (module,)) for module in modules]
+    return sorted(parts, key=lambda part: (-part.lines, part.key))
 
 
 def _page(part: ProgramPart, world: PageSources) -> str:
@@ -146,12 +104,69 @@ def _page(part: ProgramPart, world: PageSources) -> str:
 def _doc(part: ProgramPart, world: PageSources) -> str:
     files = [one for module in part.modules if module.folder == part.key for one in module.files]
     files = files or [one for module in part.modules for one in module.files]
-    one = documenting(files, part.key)
+    return purpose_of_files(files, part.key, world)
+
+
+def purpose_of_files(files: Sequence[FileFacts], folder: str, world: PageSources) -> str:
+    """What files are for, with the place that says it: a sentence, a pattern, or a definition.
+
+    "" where nothing of that is found.
+    """
+    one = documenting(files, folder)
     if one is not None:
         return summary(one, world)
-    return main_names(_named(part.modules, world), world)
+    readmes = (
+        path
+        for path, known in world.files.items()
+        if folder and known.about is not None and folder_of(path) == folder
+    )
+    readme = min(readmes, default="")
+    about = world.files[readme].about if readme else None
+    if about is not None:
+        link = world.register.link(readme, about.line_start, about.line_end, cell=True)
+        return f"{sentence(about.text, cell=True)} {link}"
+    return _pattern(files, world) or main_definition(files, world)
 
 
-def _named(modules: Iterable[Module], world: PageSources) -> list[FileFacts]:
-    given = world.layout.given
-    return [one for module in modules for one in module.files if api(one, module.folder, given)]
+def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
+    """What most of the files define alike, or each by its own name; "" where they do not."""
+    tops = {
+        one.path: [
+            symbol.name
+            for symbol in one.outline.symbols
+            if "." not in symbol.name and symbol.kind in ("function", "class", "struct")
+        ]
+        for one in files
+    }
+    full = [one for one in files if tops[one.path]]
+    enough = max(_FILES, len(full) // 2 + 1)
+    counts = Counter(name for one in full for name in set(tops[one.path]) - {"main"})
+    shared = [name for name, number in counts.most_common() if number >= enough]
+    own = [one for one in full if _stem(one) in tops[one.path] and not _is_rule(one)]
+    if shared:
+        names = sorted(shared, key=lambda name: (-counts[name], name))
+        first = next(one for one in full if names[0] in tops[one.path])
+        others = [code(printable(name), cell=True) for name in names[1:_SHOWN]]
+        shown = [_defined(first, names[0], world), *others]
+        said = f"{counts[names[0]]} of {len(full)} files define"
+        return f"{said} {listed(shown, len(shown), len(names))}"
+    if len(own) >= enough:
+        shown = [_defined(one, _stem(one), world) for one in own[:_SHOWN]]
+        said = f"{len(own)} of {len(full)} files define what they are named after:"
+        return f"{said} {listed(shown, len(shown), len(own))}"
+    return ""
+
+
+def _defined(one: FileFacts, name: str, world: PageSources) -> str:
+    number = next(at for at, known in enumerate(one.outline.symbols) if known.name == name)
+    text = code(printable(name), cell=True)
+    return world.register.named(text, one.path, *one.heads[number])
+
+
+def _is_rule(one: FileFacts) -> bool:
+    """Whether its language wants a file to be called like what it defines."""
+    return one.outline.language in ("Java", "C#", "PHP")
+
+
+def _stem(one: FileFacts) -> str:
+    return one.path.rpartition("/")[2].partition(".")[0]

@@ -6,7 +6,7 @@ from rlm_ci.text.neutralise import clip, code
 from rlm_ci.text.printable import printable
 from rlm_ci.validators.detect import LOCKS
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts.commands import ProjectCommand, is_workflow
+from rlm_ci.wiki.facts.commands import ProjectCommand, is_document, is_workflow
 from rlm_ci.wiki.facts.purpose import BUILD, CHECK, DOCS, OTHER, RUN, SETUP, TEST
 from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test
 
@@ -47,14 +47,15 @@ class PlacedCommand(Value):
 
     @property
     def rank(self) -> tuple[bool, bool, str, int]:
-        """What a person types first: no step of CI, what is spelled out."""
-        return self.is_of_ci, self.command.is_usual, self.path, self.command.line
+        """What a person types first: no step of CI, what is spelled out, not in a text."""
+        is_late = self.command.is_usual or is_document(self.path)
+        return self.is_of_ci, is_late, self.path, self.command.line
 
 
 def project_commands(world: PageSources) -> list[PlacedCommand]:
     """The commands of the project as a whole, the best of each purpose first, each text once."""
     found: dict[str, PlacedCommand] = {}
-    for one in sorted(_every(world), key=lambda one: one.rank):
+    for one in sorted(every_command(world), key=lambda one: one.rank):
         found.setdefault(one.command.text, one)
     return list(found.values())
 
@@ -79,7 +80,8 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
     found: dict[str, list[PlacedCommand]] = {}
     for path, one in world.files.items():
         folder = folder_of(path)
-        if folder != top and not (is_workflow(path) or is_beside(path) or is_test(path)):
+        is_other = is_workflow(path) or is_document(path) or is_beside(path) or is_test(path)
+        if folder != top and not is_other:
             found.setdefault(folder, []).extend(
                 PlacedCommand(path, _for_manager(command, path, locks)) for command in one.commands
             )
@@ -130,10 +132,11 @@ def _other(one: PlacedCommand, world: PageSources) -> dict[str, str]:
     }
 
 
-def _every(world: PageSources) -> Iterator[PlacedCommand]:
+def every_command(world: PageSources) -> Iterator[PlacedCommand]:
+    """Each command of the project as a whole, in each place that says it."""
     top, locks = _top(world)
     for path, one in world.files.items():
-        if folder_of(path) == top or is_workflow(path):
+        if folder_of(path) == top or is_workflow(path) or (is_document(path) and not top):
             for command in one.commands:
                 yield PlacedCommand(path, _for_manager(command, path, locks))
     for module in world.layout.modules:
@@ -167,12 +170,18 @@ def _started(one: FileFacts) -> Iterator[PlacedCommand]:
         parts = folder.removeprefix("src/").removeprefix("lib/").split("/")
         text = f"python -m {'.'.join(parts)}" if all(map(str.isidentifier, parts)) else ""
     elif entry is not None and one.outline.language == "Go" and _is_plain(folder):
-        text = f"go run ./{folder}" if folder else "go run ."
+        text = f"go run {go_folder(one.path)}"
     elif entry is not None and one.path == "src/main.rs":
         text = "cargo run"
     if text:
         line = entry.line_start if entry is not None else 1
         yield PlacedCommand(one.path, ProjectCommand(RUN, text, line, is_usual=True))
+
+
+def go_folder(path: str) -> str:
+    """The package of a file, as the command ``go`` wants it."""
+    folder = folder_of(path)
+    return f"./{folder}" if folder else "."
 
 
 def _is_plain(folder: str) -> bool:

@@ -18,11 +18,12 @@ from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.readme import is_readme
+from rlm_ci.wiki.front_page.overview import overview
 from rlm_ci.wiki.pages.citations import COMMIT, CitationRegister, LinkDestination, claim_of, opened
 from rlm_ci.wiki.pages.dependencies_map import surroundings
+from rlm_ci.wiki.pages.facts_page import FACTS, inventory
 from rlm_ci.wiki.pages.flow_page import NAME as FLOWS
 from rlm_ci.wiki.pages.flow_page import flow_page
-from rlm_ci.wiki.pages.index_page import overview
 from rlm_ci.wiki.pages.module_page import LARGE, PageSources, chapter
 from rlm_ci.wiki.update.kept_prose import Sentences
 from rlm_ci.wiki.update.state import NAME, PageState, WikiState, hashed, is_apart, place_of
@@ -228,8 +229,8 @@ def _placed(
 
 def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageDraft]:
     """All pages, the commit not yet filled in."""
-    index, flows, module_page = (
-        load_template(f"wiki/{name}.md.j2") for name in ("index", "flows", "module")
+    index, facts, flows, module_page = (
+        load_template(f"wiki/{name}.md.j2") for name in ("index", "facts", "flows", "module")
     )
 
     def draft(
@@ -243,6 +244,8 @@ def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageD
 
     title = _title(world, options)
     yield draft(INDEX, index, world, lambda: {**overview(world), "title": title})
+    page = world.replace(register=CitationRegister(options.target, deep=False))
+    yield draft(FACTS, facts, page, partial(inventory, page))
     if world.flows:
         page = world.replace(register=CitationRegister(options.target, deep=False))
         yield draft(FLOWS, flows, page, partial(_flows, page))

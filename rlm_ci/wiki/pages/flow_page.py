@@ -42,7 +42,7 @@ _ENTRIES, _FUNCTIONS = 8, 6
 #: Files, and bytes of them, in which calls of public functions are counted.
 _COUNTED, _BYTES = 120, 512 << 10
 #: What a call may mean, definitions that are named; flows that the first page names.
-_MEANT, _NAMED = 3, 6
+_MEANT, _NAMED = 3, 4
 #: Errors of a step in the diagram.
 _DRAWN = 2
 #: How starts are called.

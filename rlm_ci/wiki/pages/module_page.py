@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _NOTES, _EXPORTS, _NEIGHBOURS = 12, 12, 8
 _WORD = re.compile(r"\w+")
 #: What is to do about something does not say what it is.
-_MARKED = re.compile(r"\s*(?:TODO|FIXME|XXX|HACK)\b.*", re.DOTALL)
+_MARKED = re.compile(r"\s*(?:(?:TODO|FIXME|XXX|HACK)\b|[Ss]ee https?:).*", re.DOTALL)
 #: Kinds of what is not known by its size.
 _VALUES = ("constant", "variable")
 #: Doors in a row that pass a name on.
@@ -148,6 +148,11 @@ def _origin(one: ProseSentence, held: str) -> str:
     return f"Sentences by {model}{commit}. {told}:"
 
 
+def is_door(path: str) -> bool:
+    """Whether a file represents its folder."""
+    return path.rpartition("/")[2] in _DOORS
+
+
 def documenting(files: Sequence[FileFacts], folder: str) -> FileFacts | None:
     """The file whose documentation is the module's: its door, or the only one."""
     inside = {
@@ -186,41 +191,59 @@ def _file(one: FileFacts, module: Module, world: PageSources) -> dict[str, str]:
     shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
     unlisted = "stub" if one.path.endswith(".pyi") else "inner"
     name, outline = code(printable(shown), cell=True), one.outline
-    described = sentence(outline.doc, cell=True) if outline.doc else main_names([one], world)
+    described = sentence(outline.doc, cell=True) if outline.doc else main_definition([one], world)
     if outline.doc:
         name = world.register.named(name, one.path, outline.doc_start, outline.doc_end)
     return {
         "name": name,
         "lines": f"{one.outline.lines:,}",
         "names": str(len(names)) if names is not None else unlisted,
-        "doc": described or _otherwise(one, world),
+        "doc": described or _without_names(one),
     }
 
 
-def main_names(files: Sequence[FileFacts], world: PageSources) -> str:
-    """What files define, instead of a missing documentation: the largest with what it is."""
+def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
+    """What others extend, else the largest definition, instead of a missing documentation.
+
+    "" where the files define nothing that is public.
+    """
     every = [(one, *pair) for one in files for pair in _tops(one)]
     tops = [one for one in every if one[2].kind not in _VALUES] or every
-    heads = (one[2].signature.partition(one[2].name)[2] for one in tops)
+    if not tops:
+        return ""
+    holders = (symbol for _, _, symbol in tops if symbol.kind in CONTAINERS)
+    heads = (symbol.signature.partition(symbol.name)[2] for symbol in holders)
     derived = Counter(word for head in heads for word in set(_WORD.findall(head)))
 
-    def rank(found: tuple[FileFacts, int, Symbol]) -> tuple[bool, int, int]:
-        """First what others extend, then what is large."""
-        _, _, symbol = found
-        is_container = symbol.kind in CONTAINERS
-        size = symbol.line_end - symbol.line_start
-        extended = derived[symbol.name.rpartition(".")[2]] if is_container else 0
-        return not is_container, -extended, -size
+    def rank(found: tuple[FileFacts, int, Symbol]) -> tuple[int, int]:
+        one, _, symbol = found
+        return -_extended(symbol, derived), -_size(one, symbol)
 
-    tops.sort(key=rank)
-    names = dict.fromkeys(told(one, symbol.name) for one, _, symbol in tops)
-    shown = [code(printable(name), cell=True) for name in names]
-    if tops and (doc := sentence(_MARKED.sub("", tops[0][2].doc or ""), cell=True)):
-        one, number, _ = tops[0]
-        shown[0] = f"{world.register.named(shown[0], one.path, *one.heads[number])}: {doc}"
-        end = "" if doc.endswith((".", "!", "?", "…")) else "."
-        return f"{shown[0]}{end} Also {listed(shown[1:], 3)}" if shown[1:] else shown[0]
-    return listed(shown, 4)
+    one, number, symbol = min(tops, key=rank)
+    name = code(printable(told(one, symbol.name)), cell=True)
+    link = world.register.named(name, one.path, *one.heads[number])
+    doc = sentence(_MARKED.sub("", symbol.doc or ""), cell=True)
+    if doc:
+        return f"{link}: {doc}"
+    is_base = _extended(symbol, derived) > 0
+    return f"what others extend: {link}" if is_base else f"largest definition: {link}"
+
+
+def _extended(symbol: Symbol, derived: Mapping[str, int]) -> int:
+    """How many definitions name a class in their heads, if that is more than one."""
+    number = derived[symbol.name.rpartition(".")[2]] if symbol.kind in CONTAINERS else 0
+    return number if number > 1 else 0
+
+
+def _size(one: FileFacts, symbol: Symbol) -> int:
+    """The lines of a definition and of its members, which may stand elsewhere in the file."""
+    first, last = symbol.line_start, symbol.line_end
+    members = (
+        other.line_end - other.line_start
+        for other in one.outline.symbols
+        if other.name.startswith(f"{symbol.name}.") and not first <= other.line_start <= last
+    )
+    return last - first + sum(members)
 
 
 def _tops(one: FileFacts) -> list[tuple[int, Symbol]]:
@@ -229,26 +252,12 @@ def _tops(one: FileFacts) -> list[tuple[int, Symbol]]:
     return [pair for pair in symbols if pair[1].name.rpartition(".")[0] not in names]
 
 
-def _otherwise(one: FileFacts, world: PageSources) -> str:
-    """What a file without documentation and public names exports, has, or imports."""
-    outline = one.outline
-    tops = [symbol for symbol in outline.symbols if "." not in symbol.name]
-    shared = [symbol for symbol in tops if symbol.is_public or symbol.name.startswith("__")]
-    is_door = one.path.rpartition("/")[2] == "__init__.py"
-    passed = outline.exported or (sorted(_given(one, world, _PASSED_ON)) if is_door else ())
-    own = {symbol.name for symbol in shared}
-    for words, names in (
-        ("passes on", [name for name in passed if name not in own and name != "*"]),
-        ("names:", [symbol.name for symbol in shared]),
-        ("inner names:", [symbol.name for symbol in tops]),
-        ("imports", [f"{'.' * found.level}{found.module}" for found in outline.imports]),
-    ):
-        if names:
-            shown = [code(printable(name), cell=True) for name in dict.fromkeys(names)]
-            return f"{words} {listed(shown, 4)}"
-    if not outline.lines:
+def _without_names(one: FileFacts) -> str:
+    if not one.outline.lines:
         return "empty"
-    return "not parsed" if outline.state == UNPARSED else "no names"
+    if one.outline.exported or (is_door(one.path) and one.outline.imports):
+        return "passes on names of other files"
+    return "not parsed" if one.outline.state == UNPARSED else "no public names"
 
 
 def _others(

@@ -13,8 +13,8 @@ from hashlib import sha256
 from rlm_ci.report.findings import Location
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.file_facts import facts_of
-from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.pages.citations import QUOTED, LineRuns, lines_in, quote_hash
+from rlm_ci.wiki.pages.facts_page import FACTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def _shown_otherwise(
             known = citing.get(one.path, {})
             has_more = bool(known) and (number >= _MOST or _has_more(change, one.path))
             pages = {name for name, is_same in known.items() if has_more or not is_same}
-        if INDEX in state.pages and (one.status != "M" or one.added != one.deleted):
-            pages.add(INDEX)  # it has the numbers of files and lines
+        if FACTS in state.pages and (one.status != "M" or one.added != one.deleted):
+            pages.add(FACTS)  # it has the numbers of files and lines
         for name in pages:
             found.setdefault(name, []).append(one.path)
     return found

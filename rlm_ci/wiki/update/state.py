@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "wiki.json"
 _SCHEMA = "schemas/wiki.schema.json"
-_PAGE = re.compile(r"index\.md|flows\.md|modules/[A-Za-z0-9_][A-Za-z0-9._-]*\.md")
+_PAGE = re.compile(r"(?:index|flows|facts)\.md|modules/[A-Za-z0-9_][A-Za-z0-9._-]*\.md")
 #: In the folder that is kept between runs: a hash of the last state that was made here.
 _MADE = "made.txt"
 _LIMIT = 256 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from testing.wiki_stage import first_page, rows
+from testing.wiki_stage import facts_page, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def add(parser):
 
 
 def test_settings_files_and_options_are_listed(repo: GitRepo, tmp_path: Path) -> None:
-    page = first_page(repo, tmp_path, {"shop/cli.py": CLI})
+    page = facts_page(repo, tmp_path, {"shop/cli.py": CLI})
     assert rows(page, "Settings and configuration files") == [
         "`DEFAULTS` | defaults of `RATE`, `OPEN`, `HOST` |  | [`shop/cli.py#L3`]",
         "`.shoprc` | a file | `add` | [`shop/cli.py#L9`]",

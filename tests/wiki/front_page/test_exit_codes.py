@@ -48,7 +48,8 @@ def test_errors_have_exit_codes_and_messages(repo: GitRepo, tmp_path: Path) -> N
     corpus = corpus_of(repo, commit_all(repo, {"shop/cli.py": CLI, "shop/run.sh": "exit 4\n"}))
     pages, _, _ = wiki(corpus, tmp_path / "wiki", tmp_path)
     judge(pages, corpus, tmp_path / "wiki", opened(repo))
-    first, module = pages.pages[0].text, pages.pages[1].text
+    texts = {page.name: page.text for page in pages.pages}
+    first, module = texts["facts.md"], texts["modules/shop.md"]
     ends = {row.split(" | ")[0]: row.split(" | ")[-1] for row in rows(first, "Errors")}
     assert ends["`Full`"].startswith("code 3, by `Refused.exit_code` [`shop/cli.py#L9`]")
     assert ends["`Refused`"] == ends["`Full`"]

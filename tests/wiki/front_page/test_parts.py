@@ -30,19 +30,40 @@ def program(folders: int) -> dict[str, str]:
 
 
 def test_many_modules_are_shown_in_nine_parts(repo: GitRepo, tmp_path: Path) -> None:
-    index = pages_of(repo, tmp_path, program(14))["index.md"]
-    table = [re.sub(r"\]\([^)]*\)", "]", row) for row in rows(index, "Architecture")]
+    made = pages_of(repo, tmp_path, program(14))
+    index, facts = made["index.md"], made["facts.md"]
+    table = [re.sub(r"\]\([^)]*\)", "]", row) for row in rows(index, "The parts")]
     assert len(table) == 9
-    assert table[0].startswith("[shop/p00] | Part 0. [`shop/p00/__init__.py#L1`] | 2 | ")
-    assert table[0].endswith(" | [shop/p01] ([import]), [shop] ([import])")
-    assert "Smaller parts: [shop/p09]" in index
-    assert re.findall(r'n\d+\["([^"]*)"\]', index) == [f"p{number:02}" for number in range(9)]
-    assert "6 parts with fewer imports, or none" in index
-    assert "<summary>All 29 modules</summary>" in index
+    assert table[0] == "[shop/p00] | Part 0. [`shop/p00/__init__.py#L1`]"
+    assert "Smaller: [shop/p09]" in index
+    assert re.findall(r'n\d+\["([^"]*)"\]', facts) == [f"p{number:02}" for number in range(9)]
+    assert "6 other parts with fewer imports, or none" in facts
+    assert "<summary>All 29 modules</summary>" in facts
 
 
 def test_a_few_modules_are_parts_themselves(repo: GitRepo, tmp_path: Path) -> None:
-    index = pages_of(repo, tmp_path, program(4))["index.md"]
-    assert "| part |" not in index
-    assert "<details>" not in index
-    assert len(rows(index, "Modules")) == 9
+    made = pages_of(repo, tmp_path, program(4))
+    assert len(rows(made["index.md"], "The parts")) == 9
+    assert "Smaller" not in made["index.md"]
+    assert "<details>" not in made["facts.md"]
+    assert len(rows(made["facts.md"], "Modules")) == 9
+
+
+def test_a_part_without_a_text_says_what_its_files_have_in_common(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    hook = "def install():\n    return 1\n\n\ndef {0}(lines):\n    return lines\n"
+    files = {**README, "shop/__init__.py": ""}
+    for name in ("go", "node", "ruby"):
+        files[f"shop/languages/{name}.py"] = hook.format(f"of_{name}")
+        files[f"shop/commands/{name}.py"] = f"def {name}(lines):\n    return lines\n" * 2
+        files[f"shop/things/{name}.py"] = f"def a_{name}():\n    return 1\n" * 2
+    files["shop/things/ruby.py"] += "class Thing:\n    def a(self): ...\n    def b(self): ...\n"
+    index = pages_of(repo, tmp_path, files)["index.md"]
+    table = [re.sub(r"\]\([^)]*\)", "]", row) for row in rows(index, "The parts")]
+    named = "3 of 3 files define what they are named after: [`go`], [`node`], [`ruby`]"
+    assert table == [
+        "[shop/languages] | 3 of 3 files define [`install`]",
+        "[shop/things] | largest definition: [`Thing`]",
+        f"[shop] | {named}",
+    ]

@@ -129,7 +129,7 @@ def test_a_sequence_is_made_of_nothing_but_our_own_lines(names: list[str]) -> No
 
 
 LINE = re.compile(
-    r'flowchart LR| +subgraph g\d+\["[\w ./#;-]+"\]| +n\d+\["[\w ./#;-]+"\]|  end|  n\d+ --> n\d+',
+    r'flowchart TD| +subgraph g\d+\["[\w ./#;-]+"\]| +n\d+\["[\w ./#;-]+"\]|  end|  n\d+ --> n\d+',
     re.ASCII,
 )
 

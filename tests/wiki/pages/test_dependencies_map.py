@@ -28,7 +28,7 @@ def test_the_files_of_a_package_of_go_are_one_box(repo: GitRepo, tmp_path: Path)
         "render/render.go": "package render\nfunc B() {}\nfunc C() {}\nfunc D() {}\nfunc E() {}\n",
         "cmd/main.go": 'package main\nimport "x.org/web"\nfunc main() {}\nvar G, H, I = 1, 2, 3\n',
     })  # fmt: skip
-    index = pages["index.md"]
+    index = pages["facts.md"]
     assert re.findall(r'n\d+\["([^"]*)"\]', index) == ["top level", "cmd", "render"]
     assert re.findall(r"(n\d) --> (n\d)", index) == [("n0", "n2"), ("n1", "n0")]
     used = {row[1]: row[6].strip() for row in (
@@ -52,7 +52,7 @@ def test_what_a_doc_folder_of_go_gives_is_of_the_program(repo: GitRepo, tmp_path
         "doc/man.go": manual,
         "docs/tool/gen.go": "package main\nfunc Own() {}\nfunc main() {}\n",
         "docs/tool/more.go": "package main\nfunc More() {}\n",
-    })["index.md"]  # fmt: skip
+    })["facts.md"]  # fmt: skip
     assert "[doc](modules/doc.md)" in index
     assert "| `gopkg.in/yaml.v3` | 1 | yes |" in index
     assert "| `docs/tool/` | 2 |" in index.partition("## Beside the program")[2]
@@ -98,7 +98,7 @@ def test_doors_stand_before_tasks(repo: GitRepo, tmp_path: Path) -> None:
         "package.json": json.dumps(root, indent=1),
         "packages/cart/package.json": json.dumps(inner, indent=1),
         "packages/cart/cart.js": "exports.a = function () {}\nexports.b = function () {}\n",
-    })["index.md"]  # fmt: skip
+    })["facts.md"]  # fmt: skip
     found = re.findall(r"^- (package|task) `([^`]*)`", index, re.MULTILINE)
     assert found == [("package", "@all/cart"), ("task", "test")]
     assert "| `npm run lint` |" in index
@@ -114,7 +114,7 @@ def test_what_an_example_needs_is_not_declared_by_the_program(
         "requirements/extras/redis.txt": "redis\n",
         "requirements/test.txt": "right\n",
         "p/cli.py": "import django, kombu, redis, left\ndef a(): ...\ndef b(): ...\ndef c(): ...\n",
-    })["index.md"]  # fmt: skip
+    })["facts.md"]  # fmt: skip
     rows = dict(re.findall(r"^\| `(\w+)` \| 1 \| (\w*) ?\|", index, re.MULTILINE))
     assert rows == {"django": "", "kombu": "yes", "left": "", "redis": "yes"}
     assert "`idle`" in index

@@ -205,7 +205,7 @@ def test_a_command_of_python_is_followed_through_imports_classes_and_bases(
         "  p4->>p4: wide#40;#41;",
     ]
     front = (tmp_path / "wiki" / "index.md").read_text(encoding="utf-8")
-    assert "[Step by step](flows.md), with diagrams: `kept`, `grid`." in front
+    assert "[Step by step](flows.md), with conditions and diagrams: `kept`, `grid`." in front
 
 
 @pytest.mark.parametrize(

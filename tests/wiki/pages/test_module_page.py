@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def named(repo: GitRepo, tmp_path: Path, source: str) -> list[str]:
     """The names in the row of the only file on the first page, in their order."""
     pages = pages_of(repo, tmp_path, {"shapes.py": source})
-    row = re.search(r"^\| \[.*", pages["index.md"], re.MULTILINE)
+    row = re.search(r"^\| \[.*", pages["facts.md"], re.MULTILINE)
     assert row
     return re.findall(r"`(\w+)`", row[0])
 
 
-def test_what_is_extended_most_is_named_first_and_then_what_is_large(
+def test_what_is_extended_most_is_named_and_else_what_is_large(
     repo: GitRepo, tmp_path: Path
 ) -> None:
     """A name within a longer one extends nothing; one that is said twice is extended once."""
@@ -32,7 +32,9 @@ def test_what_is_extended_most_is_named_first_and_then_what_is_large(
         "class Base: ...\nclass BaseCase: ...\n"
         "class First(lib.Base): ...\nclass Next(Base, BaseCase, Generic[BaseCase, BaseCase]): ...\n"
     )
-    assert named(repo, tmp_path, source)[:3] == ["Base", "BaseCase", "Large"]
+    assert named(repo, tmp_path, source) == ["Base"]
+    (repo.path / "shapes.py").unlink()
+    assert named(repo, tmp_path / "large", "class Small: ...\n" + source[:30]) == ["Large"]
 
 
 @pytest.mark.full

@@ -77,8 +77,9 @@ def test_a_member_keeps_its_owner_however_deep(repo: GitRepo, tmp_path: Path, pa
     texts = pages_of(repo, tmp_path, {"README.md": "It is for us, far away.\n", path: source})
     page = texts["modules/net.md"]
     assert "\n".join(line for line in unlinked(page) if line.lstrip().startswith("- `")) == rows
-    assert f"| `{path.rpartition('/')[2]}` | {told} |" in page
-    assert f"| [net](modules/net.md) | {told.partition(' |')[0]} |" in texts["index.md"]
+    assert f"| `{path.rpartition('/')[2]}` | largest definition: {told} |" in unlinked(page)
+    main = told.partition(" |")[0]
+    assert f"| [net](modules/net.md) | largest definition: {main} |" in unlinked(texts["index.md"])
 
 
 def unlinked(page: str) -> list[str]:
@@ -156,7 +157,7 @@ def test_no_two_boxes_of_a_map_look_alike(repo: GitRepo, tmp_path: Path) -> None
         files[f"{folder}/index.js"] = (
             f"import '{up}deep/one/src/a.js';\nexport class More {{ all() {{}} own() {{}} }}\n"
         )
-    index = pages_of(repo, tmp_path, files)["index.md"]
+    index = pages_of(repo, tmp_path, files)["facts.md"]
     assert re.findall(r'n\d+\["([^"]*)"\]', index) == [
         "deep/one/src", f"#8230;/{'/'.join('abcdefghij' * 2)}", "net", "packages/a/src",
         "packages/b/src",
@@ -232,7 +233,7 @@ def test_what_is_called_by_its_name_alone_is_where_one_begins(
 
 
 def test_a_wiki_does_not_tell_of_itself_what_was_left_out() -> None:
-    from rlm_ci.wiki.pages.index_page import _omitted
+    from rlm_ci.wiki.pages.facts_page import _omitted
 
     own = ["docs/wiki/index.md", "docs/wiki/wiki.json", "docs/wiki/modules/a.md"]
     others = ["docs/modules/a.md", "docs/more.md"]

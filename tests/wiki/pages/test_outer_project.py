@@ -67,7 +67,7 @@ def test_the_repositorys_own_names_are_no_packages(
     repo: GitRepo, tmp_path: Path, on_disk: bool
 ) -> None:
     found = pages(repo, tmp_path, "shop/safe", on_disk=on_disk)
-    index = found["index.md"]
+    index = found["facts.md"]
     assert "| `requests` | 1 | yes |" in index
     assert "| `left_pad` | 1 |  |" in index
     assert "`shop`" not in index
@@ -77,16 +77,17 @@ def test_the_repositorys_own_names_are_no_packages(
 
 
 def test_who_uses_it_is_not_stated_where_nobody_looked(repo: GitRepo, tmp_path: Path) -> None:
-    index = pages(repo, tmp_path, "shop/safe")["index.md"]
+    made = pages(repo, tmp_path, "shop/safe")
+    index = made["facts.md"]
     assert "| used by |" not in index
-    assert "Only this folder was read" in index
+    assert "Only this folder was read" in made["index.md"]
     assert "rich" not in index  # somebody else may import it
 
 
 def test_a_package_of_the_same_repository_is_none_of_others(repo: GitRepo, tmp_path: Path) -> None:
     found = pages(repo, tmp_path, "web/packages/a")
-    assert "| `left` | 1 | yes |" in found["index.md"]
-    assert "@shop/b" not in found["index.md"]
+    assert "| `left` | 1 | yes |" in found["facts.md"]
+    assert "@shop/b" not in found["facts.md"]
     page = found["modules/web.packages.a.md"]
     assert "From elsewhere in the repository: `web/packages/b/lib/b.js` [" in page
 

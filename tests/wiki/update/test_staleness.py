@@ -121,7 +121,7 @@ def test_a_removed_file_makes_its_pages_stale(repo: GitRepo, tmp_path: Path, fir
     repo.run("rm", "-q", "src/shop/oven/control.py")
     head = repo.commit("cold")
     pages = found(repo, tmp_path, first, head)
-    every = {"flows.md", "index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
+    every = {"facts.md", "flows.md", "index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
     assert set(pages) == every - (
         {"modules/src.shop.md"} if "modules/src.shop.md" not in pages else set()
     )
@@ -160,7 +160,7 @@ def test_a_change_that_brings_the_pages_makes_none_of_them_stale(
     repo.run("rm", "-q", "src/shop/oven/control.py")
     repo.commit("cold")
     head = with_pages(repo, tmp_path, source)  # made before the oven went
-    every = {"flows.md", "index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
+    every = {"facts.md", "flows.md", "index.md", "modules/src.shop.md", "modules/src.shop.oven.md"}
     assert left(repo, base, head) == (every, every)
     assert left(repo, base, with_pages(repo, tmp_path, head)) == (every, set())
 

@@ -1,4 +1,4 @@
-"""The first page, as its template sees it."""
+"""The page "Facts": all that can be listed of a repository, as its template sees it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,13 @@ from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.front_page.configuration import environment, settings
 from rlm_ci.wiki.front_page.error_list import error_list
 from rlm_ci.wiki.front_page.exit_codes import exit_codes
-from rlm_ci.wiki.front_page.own_docs import own_docs
-from rlm_ci.wiki.front_page.parts import part_table
+from rlm_ci.wiki.front_page.parts import drawn_parts, purpose_of_files
 from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
-from rlm_ci.wiki.front_page.start_here import start_here
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
-from rlm_ci.wiki.pages.flow_page import flow_names
-from rlm_ci.wiki.pages.layout import api, api_size
-from rlm_ci.wiki.pages.module_page import (
-    documenting,
-    entries,
-    exports,
-    main_names,
-    said,
-    starts,
-    summary,
-)
+from rlm_ci.wiki.pages.layout import api_size
+from rlm_ci.wiki.pages.module_page import documenting, entries, starts, summary
 from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, title_of
 from rlm_ci.wiki.pages.wording import listed, sentence
-from rlm_ci.wiki.update.state import WHOLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.layout import Module, PageLayout
     from rlm_ci.wiki.pages.module_page import PageSources
 
-#: What a model said of its sentences about the whole.
-_HELD = "they follow from its sentences about the linked lines"
+FACTS = "facts.md"
 #: Commits from which on a file is a hot spot.
 _OFTEN = 2
 #: Modules from which on their list is folded, and folders from which on those above are listed.
@@ -51,10 +38,10 @@ _LONG = 24
 _ENTRIES, _HOT, _OMITTED, _PAGES = 40, 12, 40, 12
 
 
-def overview(world: PageSources) -> dict[str, Any]:
+def inventory(world: PageSources) -> dict[str, Any]:
     files, layout = world.files, world.layout
-    table = part_table(world)
-    drawn = architecture(layout, world.around, table.owner, table.shown)
+    owner, shown = drawn_parts(layout.modules)
+    drawn = architecture(layout, world.around, owner, shown)
     begins = [
         (one, entry)
         for one, entry in starts(_begins_of(files, layout))
@@ -63,33 +50,23 @@ def overview(world: PageSources) -> dict[str, Any]:
     program = [one for module in layout.modules for one in module.files]
     commands, others, left = command_table(world)
     folders, folders_more = folder_commands(world)
-    parts, parts_more = start_here(world)
     return {
-        "about": _about(files, world),
         "head": f"{count(len(files), 'file')} with {count(_lines(files.values()), 'line')}",
-        "said": said(world.prose.get(WHOLE, ()), world, _HELD),
         "commands": commands,
         "other_commands": others,
         "commands_left": left and count(left, "other command"),
         "folders": folders,
         "folders_more": folders_more and count(folders_more, "other folder"),
-        "docs": own_docs(world),
-        "parts": parts,
-        "parts_more": parts_more and count(parts_more, "part"),
         **environment(world),
         **settings(world),
         **error_list(world),
         **exit_codes(world),
         "diagram": drawn.diagram,
-        "boxes_left": drawn.boxes_left
-        and count(drawn.boxes_left, "part" if table.rows else "module"),
-        "part_rows": table.rows,
-        "parts_smaller": table.smaller,
-        "is_long": len(layout.modules) > _LONG,
+        "boxes_left": drawn.boxes_left and count(drawn.boxes_left, "other part"),
         "arrows_left": drawn.arrows_left and count(drawn.arrows_left, "arrow"),
+        "is_long": len(layout.modules) > _LONG,
         "modules": [_module(module, world) for module in layout.modules],
         "entries": entries(begins[:_ENTRIES], world),
-        "flows": flow_names(world.flows),
         "entries_more": max(0, len(begins) - _ENTRIES),
         "packages": _packages(world),
         "declared": _declared(world),
@@ -106,38 +83,12 @@ def overview(world: PageSources) -> dict[str, Any]:
     }
 
 
-def _about(files: Mapping[str, FileFacts], world: PageSources) -> dict[str, str] | None:
-    found = [
-        (not path.lower().endswith(".md"), path, one.about)
-        for path, one in files.items()
-        if one.about is not None and "/" not in path
-    ]
-    if not found:
-        return None
-    _, path, about = min(found)
-    return {
-        "text": prose(about.text),
-        "link": world.register.link(path, about.line_start, about.line_end),
-    }
-
-
 def _module(module: Module, world: PageSources) -> dict[str, str]:
-    one = documenting(module.files, module.folder)
-    given = world.layout.given
-    if one is not None:
-        doc = summary(one, world)
-    else:
-        named = [one for one in module.files if api(one, module.folder, given)]
-        doc = main_names(named, world)
-        names = sorted(exports(module, world)) or list(
-            dict.fromkeys(one.path.rpartition("/")[2] for one in module.files if one.outline.lines)
-        )
-        doc = doc or listed([code(printable(name), cell=True) for name in names], 4)
-    size = sum(api_size(one, module.folder, given) for one in module.files)
+    size = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
     return {
         "title": prose(title_of(module.key), cell=True),
         "page": f"modules/{module.name}.md",
-        "doc": doc,
+        "doc": purpose_of_files(module.files, module.folder, world),
         "files": f"{len(module.files):,}",
         "lines": f"{_lines(module.files):,}",
         "names": f"{size:,}",

@@ -1,4 +1,4 @@
-"""Where a change begins, what configures the program, and how it fails, on the first page."""
+"""Where a change begins, what configures the program, and how it fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.wiki.facts.file_facts import facts_of
-from testing.wiki_stage import first_page, rows
+from testing.wiki_stage import facts_page, first_page, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,19 +51,21 @@ FILES = {
 
 def test_the_first_page_says_where_to_start(repo: GitRepo, tmp_path: Path) -> None:
     page = first_page(repo, tmp_path, FILES)
-    title = "[src/shop/{}](modules/src.shop.md)"
-    assert rows(page, "To change something, start here") == [
+    assert rows(page, "To change something") == [
         (
-            f"{title.format('errors.py')} | [`src/shop/errors.py#L1-L2`] | "
-            "`Full`, `Odd`, `Plain` | [`tests/test_all.py`] | "
+            "`Full`: Nothing fits in. | [`src/shop/errors.py#L1-L2`] | [`tests/test_all.py`] | "
             "`python -m pytest tests/test_all.py`"
         ),
         (
-            f"{title.format('core.py')} | [`src/shop/core.py#L8-L9`] | `Basket`, `price` | "
-            "[`tests/test_core.py`], [`tests/test_all.py`] | "
-            "`python -m pytest tests/test_core.py tests/test_all.py`"
+            "The core. | [`src/shop/core.py#L1`] | [`tests/test_core.py`] and 1 more | "
+            "`python -m pytest tests/test_core.py`"
         ),
     ]
+    assert "- variable `SHOP_CLOSED` in `Basket.add` [`src/shop/core.py#L12`]\n" in page
+
+
+def test_what_configures_and_fails_is_on_the_page_of_facts(repo: GitRepo, tmp_path: Path) -> None:
+    page = facts_page(repo, tmp_path, FILES)
     assert rows(page, "Environment variables") == [
         (
             '`SHOP_CLOSED` | `os.environ.get("SHOP_CLOSED", "no")` | `Basket.add` | '
@@ -80,15 +82,44 @@ def test_the_first_page_says_where_to_start(repo: GitRepo, tmp_path: Path) -> No
     assert "`Plain` |  |" not in page
 
 
-def test_each_module_has_a_part_that_is_shown(repo: GitRepo, tmp_path: Path) -> None:
-    go = "package {}\n\nfunc {}() {{}}\n\nfunc Two{}() {{}}\n"
-    files = {f"file{n:02}.go": go.format("shop", f"F{n}", n) for n in range(14)}
-    files["doc/print.go"] = "// Package doc prints.\npackage doc\n\nfunc Print() {}\n" + "\n" * 50
-    page = first_page(repo, tmp_path, {"go.mod": "module example.org/shop\n", **files})
-    shown = rows(page, "To change something, start here")
-    assert len(shown) == 12
-    assert [row for row in shown if "doc/print.go" in row] == [shown[-1]]
-    assert "\n3 parts more" in page
+CLICK = """\
+import click
+
+
+@click.command()
+@click.option("--rate")
+@click.option("--open")
+def sell(rate, open):
+    return rate
+
+
+@click.command()
+def buy():
+    return 1
+"""
+
+
+def test_commands_and_options_are_tasks(repo: GitRepo, tmp_path: Path) -> None:
+    files = {"pyproject.toml": '[project]\nname = "shop"\n', "shop/cli.py": CLICK,
+             "tests/test_cli.py": "import shop.cli\n"}  # fmt: skip
+    tests = "[`tests/test_cli.py`] | "
+    assert rows(first_page(repo, tmp_path, files), "To change something") == [
+        f"the command `sell` | [`shop/cli.py#L7`] | {tests}",
+        f"the command `buy` | [`shop/cli.py#L12`] | {tests}",
+        f"an option of the command line (2 are made there) | [`shop/cli.py#L5`] | {tests}",
+    ]
+
+
+def test_the_tests_of_a_go_file_are_run_where_they_are(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "go.mod": "module example.org/shop\n\ngo 1.22\n",
+        "commands/run.go": "// Package commands runs.\npackage commands\n\nfunc Run() {}\n",
+        "run_test.go": 'package shop\n\nimport "example.org/shop/commands"\n\n'
+        "func TestRun(t *testing.T) { commands.Run() }\n",
+    }
+    assert rows(first_page(repo, tmp_path, files), "To change something") == [
+        "Package commands runs. | [`commands/run.go#L1`] | [`run_test.go`] | `go test .`"
+    ]
 
 
 def test_a_program_without_any_of_it_has_no_such_parts(repo: GitRepo, tmp_path: Path) -> None:
@@ -96,7 +127,7 @@ def test_a_program_without_any_of_it_has_no_such_parts(repo: GitRepo, tmp_path: 
         repo, tmp_path, {"a/x.py": '"""Adds."""\n\n\ndef add(a, b):\n    return a + b\n'}
     )
     assert "none found" in page
-    for heading in ("Build, run and test", "Environment variables", "Errors", "The project's own"):
+    for heading in ("Run and test", "What configures it", "What `"):
         assert f"\n## {heading}" not in page
 
 

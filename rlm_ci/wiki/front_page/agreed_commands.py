@@ -1,0 +1,164 @@
+"""The one command for each purpose on which guide, manifests and CI agree; and one single test."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.text.neutralise import clip, code
+from rlm_ci.text.printable import printable
+from rlm_ci.wiki.facts.commands import is_document
+from rlm_ci.wiki.facts.purpose import BUILD, CHECK, RUN, SETUP, TEST, bare, task_of
+from rlm_ci.wiki.front_page.project_commands import every_command, go_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.front_page.project_commands import PlacedCommand
+    from rlm_ci.wiki.pages.module_page import PageSources
+
+_PURPOSES = {SETUP: "set up", BUILD: "build", RUN: "run", TEST: "test", CHECK: "check"}
+#: Characters of what a command runs.
+_RUNS = 100
+#: Who says a command, the first of which is shown as it stands: a guide for people, a file in which
+#: it is written, a file with which it usually goes, CI.
+_GUIDE, _WRITTEN, _USUAL, _CI = range(4)
+#: Programs that are known by two words.
+_TWO_WORDS = frozenset((
+    "cargo", "go", "npm", "pnpm", "yarn", "bun", "pip", "pip3", "uv", "poetry", "pdm", "hatch",
+    "bundle", "composer", "dotnet", "deno", "mvn", "mvnw", "gradle", "gradlew", "pre-commit",
+))  # fmt: skip
+_SAME = {
+    "npm ci": "npm install",
+    "npm i": "npm install",
+    "tox run": "tox",
+    "pip3 install": "pip install",
+}
+#: What runs one test, or the tests of one file.
+_SINGLE = re.compile(
+    r"\s-k\b|::|\s-(?:test\.)?run[ =]|\s--test[ =]|\s-t\s|\s--tests?\s|-Dtest=|\s-n\s*/"
+    r"|\b(?:tests?|spec|src|__tests__)/\S*\.(?:py|[cm]?[jt]sx?|rb|php)\b"
+)
+_OF_NODE = {"vitest": "vitest run", "jest": "jest", "mocha": "mocha", "ava": "ava"}
+_SCRIPTS = frozenset(("JavaScript", "TypeScript", "TSX"))
+_TEST_NAME = re.compile(r"test_\w+|Test[A-Z]\w*")
+
+
+def agreed_commands(world: PageSources, tests: Sequence[FileFacts]) -> list[dict[str, str]]:
+    """A row for each purpose that has a command; that of a test is there in any case.
+
+    ``tests`` are files of tests, the first of which is the example of a single one.
+    """
+    every = list(every_command(world))
+    names = {one.project.lower() for one in world.files.values() if one.project}
+    rows = []
+    for purpose, heading in _PURPOSES.items():
+        found = [one for one in every if one.command.purpose == purpose]
+        if purpose == TEST:
+            single = [one for one in found if _SINGLE.search(one.command.text)]
+            found = [one for one in found if one not in single] or found
+            rows += [{"to": heading, **_agreed(found, names, world)}]
+            rows += [{"to": "one test", **_single(single, found, tests, world)}] if found else []
+        elif found:
+            rows.append({"to": heading, **_agreed(found, names, world)})
+    return rows if every else []
+
+
+def _agreed(found: Sequence[PlacedCommand], names: set[str], world: PageSources) -> dict[str, str]:
+    """The command that most kinds of files say, and a link to one of each kind."""
+    groups: dict[str, list[PlacedCommand]] = {}
+    for one in found:
+        groups.setdefault(_meaning(one.command.text), []).append(one)
+    if not groups:
+        return {"text": "not found", "where": ""}
+
+    def rank(group: list[PlacedCommand]) -> tuple[bool, int, int, tuple[bool, bool, str, int]]:
+        kinds = {_kind(one) for one in group}
+        is_own = any(one.command.text.lower() in names for one in group)
+        return not is_own, -len(kinds), min(kinds), min(one.rank for one in group)
+
+    group = min(groups.values(), key=rank)
+    best: dict[int, PlacedCommand] = {}
+    for one in sorted(group, key=lambda one: (len(one.command.text), one.rank)):
+        best.setdefault(_kind(one), one)
+    first = best[min(best)]
+    text = code(printable(first.command.text), cell=True)
+    runs = next((one.command.runs for _, one in sorted(best.items()) if one.command.runs), "")
+    said = [f"runs {code(printable(clip(runs, _RUNS)), cell=True)}"] if runs.strip() else []
+    said += ["usual for such a file"] if set(best) <= {_USUAL} else []
+    links = [_link(one, world) for _, one in sorted(best.items())]
+    return {"text": f"{text} ({'; '.join(said)})" if said else text, "where": ", ".join(links)}
+
+
+def _link(one: PlacedCommand, world: PageSources) -> str:
+    line = one.command.line
+    return world.register.link(one.path, line, line, cell=True)
+
+
+def _kind(one: PlacedCommand) -> int:
+    if one.is_of_ci:
+        return _CI
+    if is_document(one.path):
+        return _GUIDE
+    return _USUAL if one.command.is_usual else _WRITTEN
+
+
+def _meaning(text: str) -> str:
+    """What two spellings of a command have in common: the program, and its task."""
+    words = bare(text.split()).split()
+    task = task_of(" ".join(words))
+    if task:
+        return f"task {task}"
+    head = " ".join(words[: 1 + (words[:1] != [] and words[0] in _TWO_WORDS)])
+    return _SAME.get(head, head)
+
+
+def _single(
+    single: Sequence[PlacedCommand], every: Sequence[PlacedCommand], tests: Sequence[FileFacts],
+    world: PageSources,
+) -> dict[str, str]:  # fmt: skip
+    """How one test is run: as a guide says it, else as its runner usually has it."""
+    said = [one for one in single if not one.is_of_ci]
+    if said:
+        best = min(said, key=lambda one: (_kind(one), len(one.command.text), one.rank))
+        text = code(printable(best.command.text), cell=True)
+        return {"text": text, "where": _link(best, world)}
+    texts = runners(every)
+    for test in tests:
+        usual = of_file(test, texts, is_single=True)
+        if usual:
+            link = world.register.file(test.path, cell=True)
+            return {"text": f"{code(printable(usual), cell=True)} (usual)", "where": link}
+    cargo = next((one for one in every if one.command.text.startswith("cargo test")), None)
+    if cargo is not None:  # its tests stand beside the code
+        return {"text": "`cargo test NAME` (usual)", "where": _link(cargo, world)}
+    return {"text": "not found", "where": ""}
+
+
+def runners(every: Sequence[PlacedCommand]) -> list[str]:
+    """What the commands of tests run, without what only starts that."""
+    texts = [bare(one.command.text.split()) for one in every if one.command.purpose == TEST]
+    return texts + [bare(one.command.runs.split()) for one in every if one.command.purpose == TEST]
+
+
+def of_file(test: FileFacts, texts: Sequence[str], *, is_single: bool = False) -> str:
+    """How the runner that ``texts`` name runs a file, or one test of it; "" for none of these."""
+    path, language = test.path, test.outline.language
+    if not re.fullmatch(r"[\w./-]+", path, re.ASCII):
+        return ""
+    named = (symbol.name.rpartition(".")[2] for symbol in test.outline.symbols)
+    name = next((name for name in named if _TEST_NAME.fullmatch(name)), "")
+    if language == "Python" and any(text.startswith(("pytest", "py.test")) for text in texts):
+        only = f" -k {name}" if name and is_single else ""
+        return f"python -m pytest {path}{only}"
+    if language == "Go" and any(text.startswith("go test") for text in texts):
+        only = f" -run {name}" if name and is_single else ""
+        return f"go test {go_folder(path)}{only}"
+    folder, _, file = path.rpartition("/")
+    if language == "Rust" and folder == "tests" and any(one.startswith("cargo") for one in texts):
+        return f"cargo test --test {file.removesuffix('.rs')}"
+    for runner, words in _OF_NODE.items():
+        if language in _SCRIPTS and any(re.search(rf"\b{runner}\b", text) for text in texts):
+            return f"npx {words} {path}"
+    return ""

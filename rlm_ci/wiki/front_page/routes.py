@@ -1,0 +1,206 @@
+"""Where a change begins: for each task the file, its tests, and the command for these."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rlm_ci.source.test_files import subject_of
+from rlm_ci.text.neutralise import code
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+from rlm_ci.wiki.facts.entry_targets import definition_around
+from rlm_ci.wiki.facts.note import EXIT, OPTION
+from rlm_ci.wiki.facts.purpose import TEST
+from rlm_ci.wiki.front_page.agreed_commands import of_file, runners
+from rlm_ci.wiki.front_page.project_commands import project_commands
+from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
+from rlm_ci.wiki.pages.module_page import is_door
+from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.pages.wording import listed, sentence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rlm_ci.source import Symbol
+    from rlm_ci.source.uses.references import Definition
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.facts.note import CodeNote
+    from rlm_ci.wiki.pages.module_page import PageSources
+
+#: Rows of the table, of these commands, and where files that say nothing fill it up; tests of a
+#: row; notes of a kind that make a file the one to change.
+_ROWS, _COMMANDS, _FEW, _TESTS, _SEVERAL = 12, 4, 8, 1, 2
+
+
+class _Task(Value):
+    """What can be changed, in ``words``; the lines of the file are where to begin."""
+
+    words: str
+    one: FileFacts
+    line_start: int
+    line_end: int
+    is_told: bool = True
+
+
+def routes(world: PageSources) -> list[dict[str, str]]:
+    """A row for each task: commands, options, configuration, failure, then what most import.
+
+    A file whose text does not say what it is for comes only where there are few others.
+    """
+    tests = TestFiles(world)
+    tasks = list(_of_commands(world))
+    tasks += _of_notes(world, OPTION, "an option of the command line ({} are made there)")
+    tasks += _of_notes(world, "environment", "an environment variable ({} are read there)")
+    tasks += _of_notes(world, EXIT, "with which code it ends ({} codes are named there)")
+    known = {task.one.path for task in tasks}
+    order = sorted(_program(world), key=lambda one: (-_weight(one, world), one.path))
+    others = (one for one in order if one.path not in known and not is_door(one.path))
+    every = [task for one in others if (task := _of_file(one, world)) is not None]
+    tasks += [task for task in every if task.is_told][: max(0, _ROWS - len(tasks))]
+    tasks += [task for task in every if not task.is_told][: max(0, _FEW - len(tasks))]
+    return [_row(task, world, tests) for task in tasks]
+
+
+def example_tests(world: PageSources) -> list[FileFacts]:
+    """Files of tests, those of what most others import first."""
+    tests = TestFiles(world)
+    order = sorted(_program(world), key=lambda one: (-_weight(one, world), one.path))
+    return list(dict.fromkeys(test for one in order for test in tests.of(one)[:_TESTS]))
+
+
+def _program(world: PageSources) -> Iterator[FileFacts]:
+    for module in world.layout.modules:
+        yield from module.files
+
+
+def _of_commands(world: PageSources) -> Iterator[_Task]:
+    """The commands whose function is known, those with the longest first."""
+    found: list[tuple[int, _Task]] = []
+    for one in _program(world):
+        for entry in one.outline.entries:
+            at = definition_around(one, entry) if entry.kind == "command" else None
+            if at is not None:
+                lines = _head(one, at)
+                task = _Task(f"the command {code(printable(entry.name), cell=True)}", one, *lines)
+                found.append((at.symbol.line_start - at.symbol.line_end, task))
+    found.sort(key=lambda pair: (pair[0], pair[1].one.path, pair[1].line_start))
+    yield from (task for _, task in found[:_COMMANDS])
+
+
+def _head(one: FileFacts, at: Definition) -> tuple[int, int]:
+    heads = zip(one.outline.symbols, one.heads, strict=True)
+    first = at.symbol.line_start
+    return next((lines for symbol, lines in heads if symbol == at.symbol), (first, first))
+
+
+def _of_notes(world: PageSources, kind: str, words: str) -> Iterator[_Task]:
+    """The file of the program with the most notes of a kind, if these are several."""
+    best: tuple[int, FileFacts] | None = None
+    for one in _program(world):
+        if one.outline.language == "Shell" and kind == EXIT:
+            continue  # it helps to build or install, as a rule
+        names = {_named(note) for note in one.notes if note.kind == kind} - {""}
+        if len(names) >= _SEVERAL and (best is None or len(names) > best[0]):
+            best = len(names), one
+    if best is not None:
+        number, one = best
+        note = next(note for note in one.notes if note.kind == kind and _named(note))
+        yield _Task(words.format(number), one, note.line_start, note.line_end)
+
+
+def _named(note: CodeNote) -> str:
+    """What a note names; "" where its text leaves that open."""
+    return note.text if note.kind == OPTION else note.detail
+
+
+def _of_file(one: FileFacts, world: PageSources) -> _Task | None:
+    """What a file says that it is, else its largest definition does; None where neither does."""
+    if one.outline.doc:
+        outline = one.outline
+        return _Task(sentence(outline.doc, cell=True), one, outline.doc_start, outline.doc_end)
+    module = world.layout.owner[one.path]
+    found = api(one, module.folder, world.layout.given) or []
+    tops = [pair for pair in found if "." not in pair[1].name] or found
+    tops = [pair for pair in tops if pair[1].kind not in ("constant", "variable")]
+    if not tops:
+        return None
+    number, symbol = min(tops, key=_rank)
+    name = code(printable(told(one, symbol.name)), cell=True)
+    doc = sentence(symbol.doc, cell=True) if symbol.doc else ""
+    words = f"{name}: {doc}" if doc else f"what {name} does"
+    return _Task(words, one, *one.heads[number], is_told=bool(doc))
+
+
+def _rank(pair: tuple[int, Symbol]) -> tuple[bool, int, int]:
+    symbol = pair[1]
+    is_class = symbol.kind in CONTAINERS
+    return not is_class, symbol.line_start - symbol.line_end, symbol.line_start
+
+
+def _weight(one: FileFacts, world: PageSources) -> int:
+    """How many files of the program import this one; then its lines."""
+    users = {
+        edge.target
+        for edge in world.graph.importers(one.path)
+        if edge.target in world.layout.owner and edge.target != one.path
+    }
+    return 10_000 * len(users) + min(9_999, one.outline.lines)
+
+
+def _row(task: _Task, world: PageSources, tests: TestFiles) -> dict[str, str]:
+    found = tests.of(task.one)
+    shown = [one for one in found if one.outline.lines][:_TESTS]
+    links = [world.register.file(one.path, cell=True) for one in shown]
+    command = tests.command(shown[0]) if shown else ""
+    return {
+        "task": task.words,
+        "file": world.register.link(task.one.path, task.line_start, task.line_end, cell=True),
+        "tests": listed(links, len(links), len(found)) if links else "none found",
+        "command": code(printable(command), cell=True) if command else "",
+    }
+
+
+class TestFiles:
+    """The test files of a repository, by what they are named after and what they import."""
+
+    __test__ = False  # no class of tests
+
+    def __init__(self, world: PageSources) -> None:
+        every = (one for inner in world.layout.tests.values() for one in inner)
+        self._files = [one for one in every if not one.path.endswith("conftest.py")]
+        self._targets = {
+            one.path: {edge.target for edge in world.graph.internal.get(one.path, ())}
+            for one in self._files
+        }
+        self._subjects = {one.path: subject_of(one.path) or "" for one in self._files}
+        stems = Counter(map(_stem, world.layout.owner))
+        self._unique = {stem for stem, number in stems.items() if number == 1}
+        commands = [one for one in project_commands(world) if one.command.purpose == TEST]
+        self._runners = runners(commands)
+        self._every = commands[0].command.text if commands else ""
+
+    def of(self, file: FileFacts) -> list[FileFacts]:
+        """The tests of a file: first those that are named after it."""
+        stem, folder = _stem(file.path), folder_of(file.path)
+        ranked = []
+        for one in self._files:
+            subject = self._subjects[one.path]
+            imports = file.path in self._targets[one.path]
+            is_beside = one.outline.language == "Go" and folder_of(one.path) == folder
+            is_alike = subject == stem and (imports or is_beside or subject in self._unique)
+            if is_alike or imports or is_beside:
+                near = folder_of(one.path).rpartition("/")[2] != folder.rpartition("/")[2]
+                few = len(self._targets[one.path])
+                ranked.append((not is_alike, near, few, one.path, one))
+        return [row[-1] for row in sorted(ranked, key=lambda row: row[:4])]
+
+    def command(self, test: FileFacts) -> str:
+        """How this test is run; "" where the repository does not say how it is tested."""
+        return of_file(test, self._runners) or self._every
+
+
+def _stem(path: str) -> str:
+    """What a test of this file would be named after."""
+    name = path.rpartition("/")[2].partition(".")[0].lower().strip("_")
+    return folder_of(path).rpartition("/")[2].lower() if name in ("init", "index", "mod") else name

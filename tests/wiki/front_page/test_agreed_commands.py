@@ -1,0 +1,96 @@
+"""The commands on which guide, manifests and CI agree, and how one test is run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.wiki_stage import first_page, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
+
+GUIDE = """\
+# Contributing
+
+## Tests
+
+Run all tests with `tox -e py` or:
+
+    $ make test   # slow
+
+One of them: `pytest tests -k NAME`. Never `pytest <path>`.
+
+```sh
+tox --devenv venv
+```
+"""
+TOX = "[testenv]\ncommands =\n    coverage erase\n    coverage run -m pytest {posargs:tests}\n"
+CI = "steps:\n  - run: tox run\n  - run: make lint\n"
+PROGRAM = {"shop/__init__.py": "", "shop/till.py": '"""Counts."""\n\n\ndef count(): ...\n'}
+
+
+def test_what_most_kinds_of_files_say_is_shown_with_a_link_to_each(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    files = {
+        **PROGRAM, "CONTRIBUTING.md": GUIDE, "tox.ini": TOX, ".github/workflows/ci.yml": CI,
+        "Makefile": "test:\n\tpytest\nlint:\n\truff check\n",
+    }  # fmt: skip
+    assert rows(first_page(repo, tmp_path, files), "Run and test") == [
+        "set up | `tox --devenv venv` | [`CONTRIBUTING.md#L12`]",
+        (
+            "test | `tox -e py` (runs `coverage run -m pytest {posargs:tests}`) | "
+            "[`CONTRIBUTING.md#L5`], [`tox.ini#L1`], [`.github/workflows/ci.yml#L2`]"
+        ),
+        "one test | `pytest tests -k NAME` | [`CONTRIBUTING.md#L9`]",
+        (
+            "check | `make lint` (runs `ruff check`) | "
+            "[`Makefile#L3`], [`.github/workflows/ci.yml#L3`]"
+        ),
+    ]
+
+
+PYTEST = "def test_count():\n    import shop.till\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {"pyproject.toml": "[tool.pytest.ini_options]\n", "tests/test_till.py": PYTEST},
+            "`python -m pytest tests/test_till.py -k test_count` (usual) | [`tests/test_till.py`]",
+        ),
+        (
+            {"go.mod": "module x.org/a\n", "a.go": "package a\n\nfunc A() {}\n",
+             "a_test.go": "package a\n\nfunc TestA(t *testing.T) {}\n"},
+            "`go test . -run TestA` (usual) | [`a_test.go`]",
+        ),
+        (
+            {"Cargo.toml": "[package]\nname = 'a'\n", "src/lib.rs": "pub fn a() {}\n"},
+            "`cargo test NAME` (usual) | [`Cargo.toml#L1`]",
+        ),
+        (
+            {"package.json": '{"scripts": {\n"test": "vitest"}}\n',
+             "src/a.ts": "export function a() {}\n",
+             "test/a.test.ts": "import { a } from '../src/a'\n"},
+            "`npx vitest run test/a.test.ts` (usual) | [`test/a.test.ts`]",
+        ),
+        ({"Makefile": "test:\n\t./all\n"}, "not found | "),
+    ],
+)  # fmt: skip
+def test_one_test_is_run_as_its_runner_usually_does(
+    repo: GitRepo, tmp_path: Path, files: dict[str, str], expected: str
+) -> None:
+    table = rows(first_page(repo, tmp_path, PROGRAM | files), "Run and test")
+    assert [row for row in table if row.startswith("one test")] == [f"one test | {expected}"]
+
+
+def test_a_project_that_does_not_say_how_it_is_tested_says_so(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    table = rows(first_page(repo, tmp_path, PROGRAM | {"setup.py": "setup(\n"}), "Run and test")
+    assert table[-1] == "test | not found | "
