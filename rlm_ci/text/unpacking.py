@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _BLOCK: Final = 1 << 20
 #: Bytes that all compressed texts of one source may have together.
 UNPACKED: Final = 1 << 30
+#: How many texts beyond that leave their room to others: each costs as much work.
+SPARED: Final = 4
 #: Bytes that a decompressor may need.
 _MEMORY: Final = 128 << 20
 #: Why a text cannot be read, in a word.
@@ -64,6 +66,7 @@ class UnpackLimit:
 
     def __init__(self, size: int = UNPACKED) -> None:
         self.size = self.left = size
+        self._spared = SPARED
 
     def spend(self, size: int) -> None:
         """Raises UnreadableTextError if there are fewer."""
@@ -71,6 +74,12 @@ class UnpackLimit:
         if self.left < 0:
             what = f"it has more than {self.size:,} bytes when it is unpacked"
             raise UnreadableTextError(LARGE, what, "unpack it, and name the file or the folder")
+
+    def give_back(self, left: int) -> None:
+        """Let others have what a text that is too large has taken since there was ``left``."""
+        if self.left < 0 and self._spared:
+            self._spared -= 1
+            self.left = left
 
 
 class DecodedText:

@@ -333,7 +333,7 @@ class _Joined:
         return start, read_as, digest.hexdigest() if read_as else None
 
     def _write(self, stream: BinaryIO) -> tuple[int, str] | str:
-        before, last = self._target.size, self._last
+        before, last, left = self._target.size, self._last, self._limit.left
         try:
             text = DecodedText(stream, self._limit, self._encoding)
             start = before
@@ -345,6 +345,7 @@ class _Joined:
                 self._last = block[-1:]
         except UnreadableTextError as error:
             self._target.rewind(before)
+            self._limit.give_back(left)
             self._last = last
             return error.reason
         return start, text.read_as

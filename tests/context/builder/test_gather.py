@@ -263,6 +263,24 @@ def test_no_half_of_a_text_stays(top: Path, out: str, monkeypatch: pytest.Monkey
         context.verify()
 
 
+def test_what_is_left_out_leaves_its_room_to_others(
+    top: Path, out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As often as a folder of bombs may cost; then all that is packed is left out."""
+    packed = gzip.compress(bytes(range(32, 127)) * (1 << 16))
+    for number in range(6):
+        (top / f"{number}.gz").write_bytes(packed if number in (0, 2) else gzip.compress(b"beta\n"))
+    monkeypatch.setattr(unpacking.UnpackLimit.__init__, "__defaults__", (5 << 20,))
+    with built(top, out) as context:
+        assert context.omitted == {"large": 2}
+        assert names(context) == ["1.gz", "3.gz", "4.gz", "5.gz"]
+        context.verify()
+    for number in range(unpacking.SPARED):
+        (top / f"0{number}.gz").write_bytes(packed)
+    with built(top, f"{out}2") as context:
+        assert context.omitted == {"large": unpacking.SPARED + 6}
+
+
 def test_a_named_source_that_is_no_text_is_refused(
     top: Path, out: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
