@@ -195,6 +195,14 @@ class ChangeSet(Value):
         """The changed paths, without untracked ones."""
         return list(self.kinds)
 
+    def all_names(self) -> list[str]:
+        """The same, with the untracked ones of a work tree: a file may have moved there."""
+        names = self.names()
+        if self.trigger == "worktree":
+            known = set(names)
+            names += [path for path in self.untracked.paths if path not in known]
+        return names
+
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The same, each with git's letter: A, D, M or T."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from rlm_ci.text import dates
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rlm_ci.change.change_set import PullRequest
+    from rlm_ci.report.findings import Finding
 
 
 class OverrideWords(Value):
@@ -60,3 +64,19 @@ def stated(
             flaw = "the pull request's body gives no reason"
     flaw = flaw or dates.flaw_of_end(reason, today) or ""
     return StatedOverride(flaw=flaw, hint=hint) if flaw else StatedOverride(reason)
+
+
+def accept(
+    findings: Sequence[Finding], override: StatedOverride, incomplete: Finding
+) -> tuple[list[Finding], str]:
+    """``findings`` under an override, and what a summary says of it.
+
+    They are suppressed by one that holds; ``incomplete`` is added for one that is not valid.
+    """
+    if override.flaw:
+        message = f"the override is not valid: {override.flaw}"
+        return [*findings, incomplete.replace(message=message, hint=override.hint)], ""
+    if not override.reason:
+        return list(findings), ""
+    accepted = [finding.replace(suppression=override.reason) for finding in findings]
+    return accepted, f"; overridden: {printable(override.reason)}"

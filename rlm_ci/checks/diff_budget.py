@@ -11,7 +11,7 @@ import os
 from contextlib import contextmanager
 
 from rlm_ci.change.change_set import NOTHING
-from rlm_ci.checks._override import OverrideWords, stated
+from rlm_ci.checks._override import OverrideWords, accept, stated
 from rlm_ci.config.settings import Setting
 from rlm_ci.errors import ConfigError
 from rlm_ci.report.findings import Finding, Part, Severity
@@ -142,12 +142,8 @@ def run(
         findings = [one.replace(message=f"{label}{one.message}") for one in findings]
     if findings:
         override = stated(_OVERRIDE, budget.override_reason, changes.pull_request, today())
-        if override.flaw:
-            message = f"the override is not valid: {override.flaw}"
-            findings.append(_finding("override-incomplete", message, override.hint))
-        elif override.reason:
-            findings = [finding.replace(suppression=override.reason) for finding in findings]
-            summary += f"; overridden: {printable(override.reason)}"
+        findings, told = accept(findings, override, _finding("override-incomplete", "", ""))
+        summary += told
     return Part(ID, summary, metrics, tuple(findings))
 
 

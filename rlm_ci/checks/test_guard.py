@@ -6,14 +6,10 @@ of bots and coding agents, of the authors that a setting names, or where a setti
 
 from __future__ import annotations
 
-import os
-
 from rlm_ci.change.change_set import NOTHING
-from rlm_ci.checks._override import OverrideWords, stated
+from rlm_ci.checks._override import OverrideWords, accept, stated
 from rlm_ci.config.settings import Setting
 from rlm_ci.report.findings import Evidence, Finding, Location, Part, Severity
-from rlm_ci.report.wording import by_agents, join
-from rlm_ci.system import files
 from rlm_ci.text import dates
 from rlm_ci.text.printable import count, printable
 
@@ -58,7 +54,6 @@ LABEL = "test-guard-override"
 _OVERRIDE = OverrideWords("TEST_GUARD_OVERRIDE_REASON", LABEL, "Test guard override")
 #: Bytes of a file that is read.
 _LIMIT = 2 << 20
-_TRACES_LIMIT = 32 << 20
 #: Findings of one rule that are told one by one; the rest is one more.
 _MOST = 50
 #: Paths that one finding points to, and names of a kind that a message says.
@@ -101,7 +96,7 @@ def run(
     from rlm_ci.checks._unchanged_files import UnchangedFiles
     from rlm_ci.guard import weaker
 
-    paths = _paths(changes)
+    paths = changes.all_names()
     sides = _Sides(changes, [path for path in paths if weaker.kind_of(path)])
     result = weaker.compared(
         sides.changes,
@@ -111,7 +106,14 @@ def run(
     if result.weakenings:
         result = _without_reverts(result, changes, sides)
     unread = (*result.not_read, *sides.unread)
-    is_strict, authorship = _strictness(changes, options) if result.weakenings else (False, "")
+    is_strict, authorship = False, ""
+    if result.weakenings:
+        from rlm_ci.checks._authorship import authorship_of
+
+        is_strict = options.test_guard.fail
+        if not is_strict:
+            wrote = authorship_of(changes, options.environ, options.test_guard.strict_authors)
+            is_strict, authorship = wrote.is_by_agent, wrote.told
     if not (is_strict or authorship):
         result = _without_doubtful(result)
     findings = _findings(result, sides, is_strict=is_strict)
@@ -121,15 +123,9 @@ def run(
     if findings:
         reason = options.test_guard.override_reason
         override = stated(_OVERRIDE, reason, changes.pull_request, today())
-        if override.flaw:
-            message = f"the override is not valid: {override.flaw}"
-            severity = findings[0].severity
-            findings.append(
-                Finding(f"{ID}/override-incomplete", severity, message, hint=override.hint)
-            )
-        elif override.reason:
-            findings = [one.replace(suppression=override.reason) for one in findings]
-            summary += f"; overridden: {printable(override.reason)}"
+        incomplete = Finding(f"{ID}/override-incomplete", findings[0].severity, "")
+        findings, accepted = accept(findings, override, incomplete)
+        summary += accepted
     if told := [one for one in result.notes if one.rule in _TOLD]:
         findings.append(_told(told, sides))
     if unread:
@@ -176,74 +172,7 @@ def _without_doubtful(result: ComparedTests) -> ComparedTests:
     return result.replace(weakenings=left, notes=(*result.notes, *notes))
 
 
-def _strictness(changes: ChangeSet, options: Settings) -> tuple[bool, str]:
-    """Whether weakened tests fail, and why if an agent wrote the change, or that nobody knows."""
-    pull, authors = changes.pull_request, options.test_guard.strict_authors
-    if options.test_guard.fail:
-        return True, ""
-    if pull and (pull.by_bot or pull.author.lower() in [one.lower() for one in authors if one]):
-        return True, f"strict: {printable(pull.author) or 'a bot'} opened the pull request"
-    from rlm_ci.change import agent_authors
-
-    wrote = changes.authors
-    if wrote.agents:
-        return True, f"strict: {by_agents(len(wrote.commits), wrote.counted())}"
-    if wrote.bots and wrote.bots == wrote.commits:
-        return True, "strict: all commits by bots"
-    if pull and (names := _signed(pull.body)):
-        return True, f"strict: the pull request says that {join(sorted(names))} wrote it"
-    if names := _traced(changes):
-        return True, f"strict: Agent Trace names {join(sorted(names))}"
-    if pull is None and (name := agent_authors.running(options.environ)):
-        return True, f"strict: {name} runs this"
-    return False, "who wrote it is not known: shallow clone" if wrote.is_cut else ""
-
-
-def _signed(body: str) -> set[str]:
-    """The agents that a pull request says wrote it, but for those that its template explains."""
-    from rlm_ci.change.agent_authors import signed
-    from rlm_ci.checks._shown_markdown import shown_lines
-
-    return signed("\n".join(line for _, line in shown_lines(body)))
-
-
-def _traced(changes: ChangeSet) -> set[str]:
-    """The agents that records of Agent Trace name for changed files.
-
-    Those count that the change adds to a tracked file, and in one of the work tree those of its
-    commits and of where it begins.
-    """
-    from rlm_ci.change.agent_authors import TRACES, traced
-
-    paths = _paths(changes)
-    if TRACES in changes.names():
-        old, new = (_lines(changes.read(TRACES, _TRACES_LIMIT, old=old)) for old in (True, False))
-        known = set(old)
-        return traced((line for line in new if line not in known), paths, None)
-    if changes.pull_request is not None:
-        return set()
-    try:
-        data = files.read(os.path.join(changes.repository.root, TRACES), _TRACES_LIMIT)
-    except files.UnreadableError:
-        return set()
-    starts = {changes.merge_base or "", changes.head or "", *changes.authors.commits}
-    return traced(_lines(data), paths, starts)
-
-
-def _lines(data: bytes | None) -> list[str]:
-    return (data or b"").decode("utf-8", "replace").split("\n")
-
-
 # ── what changed ──
-
-
-def _paths(changes: ChangeSet) -> list[str]:
-    """The changed paths, with untracked ones of a work tree: a test may have moved there."""
-    paths = changes.names()
-    if changes.trigger == "worktree":
-        known = set(paths)
-        paths += [path for path in changes.untracked.paths if path not in known]
-    return paths
 
 
 class _Sides:
