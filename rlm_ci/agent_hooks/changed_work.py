@@ -104,12 +104,13 @@ class WorkSite(Value):
     ) -> Report:
         """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
         from rlm_ci.agent_hooks import tasks  # most stops change nothing
+        from rlm_ci.change.agent_authors import as_agent
         from rlm_ci.judge.judge import judge
 
         flags = {
             **self.flags, "repo": self.repository.root, "quiet": True, "test_guard.fail": True,
         }  # fmt: skip
-        environ = sessions.environment(session, self.environ)
+        environ = as_agent(sessions.environment(session, self.environ))
         if not any(environ.get(name) for name in _TASK.variables):
             flags.setdefault("task", tasks.of_session(self.event, self.repository, None) or None)
         judgement = judge(flags, checks, lambda _: change, known=(change,), environ=environ)

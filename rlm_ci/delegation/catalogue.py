@@ -69,7 +69,8 @@ TOOLS: tuple[Tool, ...] = (
     Tool(
         "check",
         "Run all checks on the change as it is in the work tree, or against base: the diff budget, "
-        "test-guard, the archive of docs, the delegation guard. Reads only. Look before you stop.",
+        "test-guard, the archive of docs, the delegation guard, scope. Reads only. Look before you "
+        "stop; and before you begin, ask scope whether you may touch paths: checks [scope], paths.",
         STATUS_ONLY,
         repository_tools.check,
         blocking=True,

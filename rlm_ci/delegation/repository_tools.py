@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import time
 
+from rlm_ci import checks
 from rlm_ci.change import change_set
+from rlm_ci.change.agent_authors import as_agent
+from rlm_ci.config.settings import environment
 from rlm_ci.delegation.resuming import carry_on, reap
 from rlm_ci.delegation.status import found, named, record
 from rlm_ci.delegation.tool import ToolError
@@ -48,11 +51,21 @@ _FINDINGS = 100
 
 
 def check(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Run all checks on the work tree, or on the change since ``base``; nothing is written."""
+    """Run checks on the work tree, or on the change since ``base``; nothing is written.
+
+    Who calls a tool is an agent, and is judged as one. Paths limit ``doc-archive``, and ``scope``
+    says of them whether they may be touched.
+    """
     root = call.server.runs(arguments.get("repo")).root
-    flags = {"repo": root, **({"base": arguments["base"]} if "base" in arguments else {})}
+    flags: dict[str, Any] = {"repo": root}
+    flags |= {name: arguments[name] for name in ("base",) if name in arguments}
+    if "paths" in arguments:
+        flags["paths"] = tuple(os.path.join(root, path) for path in arguments["paths"])
     report = judge(
-        flags, (), lambda repository: change_set.from_local(repository, "worktree")
+        flags,
+        checks.require(arguments.get("checks", ()), "checks", usage=True),
+        lambda repository: change_set.from_local(repository, "worktree"),
+        environ=as_agent(environment()),
     ).report
     findings = [
         {

@@ -73,6 +73,14 @@ def test_advice_after_an_edit_is_no_judgement(repo: GitRepo, cli: Cli) -> None:
     assert session.stop()["decision"] == "block"
 
 
+def test_a_path_that_is_a_persons_holds(repo: GitRepo, cli: Cli) -> None:
+    repo.write("rlm-ci.toml", "[[scope]]\ngroups = ['ci']\n").commit()
+    session = begun(repo, cli)
+    repo.write(".github/workflows/ci.yml", "on: push\n").write("rlm-ci.toml", "")
+    reason = session.stop()["reason"]
+    assert "2 paths of [[scope]] .github/ may not change without a person" in reason
+
+
 def test_tests_that_no_parser_reads_are_to_be_made_valid(repo: GitRepo, cli: Cli) -> None:
     session = begun(repo, cli)
     repo.write(TEST, TESTS + "<<<<<<< main\n")

@@ -146,3 +146,18 @@ def test_an_agent_can_look_before_it_stops(repo: GitRepo) -> None:
     assert "nowhere" in lost["problems"][0]
     assert refused(server, "check", base="--output=x") == "invalid_arguments"
     assert refused(server, "check", repo="/etc") == "path_not_permitted"
+
+
+def test_an_agent_asks_before_it_touches_a_path(repo: GitRepo) -> None:
+    repo.write("rlm-ci.toml", "[[scope]]\ngroups = ['ci']\n").write("a.py", "").commit()
+    server = served(repo.path)
+    workflow = ".github/workflows/ci.yml"
+    told = called(server, "check", checks=["scope"], paths=[workflow, "a.py"])
+    assert told["summaries"].keys() == {"scope"}
+    assert [(one["rule"], one["path"]) for one in told["findings"]] == [("scope/person", workflow)]
+    assert called(server, "check", checks=["scope"], paths=["a.py"])["exit_code"] == 0
+    repo.write(workflow, "on: push\n")
+    assert [one["rule"] for one in called(server, "check")["findings"]] == ["scope/person"]
+    assert refused(server, "check", paths=["/etc/passwd"]) == "invalid_arguments"
+    for wrong in ({"paths": ["../x"]}, {"checks": ["no-such"]}):
+        assert refused(server, "check", **wrong)
