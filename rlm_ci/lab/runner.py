@@ -17,7 +17,7 @@ from rlm_ci.config.settings import Setting, convert
 from rlm_ci.console.progress import Progress
 from rlm_ci.environments.names import supported_environments
 from rlm_ci.environments.rewards import RLMRewardProfile
-from rlm_ci.errors import RlmCiError, UsageError
+from rlm_ci.errors import ConfigError, RlmCiError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import endpoint_of
 from rlm_ci.lab import chat, readiness, reference_log, trajectories
@@ -99,6 +99,8 @@ class RLMRunner:
     ) -> None:
         self.llm_connector = llm_connector
         self.execution_engine = execution_engine
+        for name, path in (("workdir", workdir), ("run_dir", run_dir)):
+            _require(isinstance(path, str | Path | None), name, "a path", path)
         self.workdir = Path(workdir) if workdir is not None else Path.cwd()
         self.event_bus = RLMEventBus() if event_bus is None else event_bus
         self.observability = observability
@@ -109,8 +111,15 @@ class RLMRunner:
             reward_profile = RLMRewardProfile.from_mapping(reward_profile)
         self.reward_profile = reward_profile
         paths: Any = benchmark_pack_paths or []
-        self.benchmark_pack_paths = [paths] if isinstance(paths, str | Path) else list(paths)
-        self.max_parallelism: int = _checked("episode", parallelism=max_parallelism)["parallelism"]
+        paths = [paths] if isinstance(paths, str | Path) else paths
+        are_paths = isinstance(paths, list | tuple) and all(
+            isinstance(one, str | Path) for one in paths
+        )
+        _require(are_paths, "benchmark_pack_paths", "a list of paths", paths)
+        self.benchmark_pack_paths = list(paths)
+        self.max_parallelism: int = _converted(
+            "episode.parallelism", "max_parallelism", max_parallelism
+        )
         self.environments = Environments(self.run_task, self.doctor)
         self._run_dir = run_dir
 
@@ -467,12 +476,23 @@ def _context_of(context: str | Path, held: Run) -> str:
 
 def _checked(section: str, **values: Any) -> dict[str, Any]:
     """Those values of settings that are given. Raises ConfigError for a wrong one."""
-    rows = {row.key: row for row in PROGRAM}
     return {
-        name: convert(rows[f"{section}.{name}"].replace(key=name), str(value), WHERE)
+        name: _converted(f"{section}.{name}", name, value)
         for name, value in values.items()
         if value is not None
     }
+
+
+def _converted(key: str, name: str, value: Any) -> Any:
+    """The value of the setting ``key`` that is called ``name`` here. Raises ConfigError."""
+    row = next(row for row in PROGRAM if row.key == key)
+    return convert(row.replace(key=name), str(value), WHERE)
+
+
+def _require(is_sound: bool, name: str, kind: str, value: object) -> None:  # noqa: FBT001
+    """Raises ConfigError for a parameter that is not of its kind."""
+    if not is_sound:
+        raise ConfigError(f"{name} must be {kind}, not {value!r}", where=WHERE, hint=f"give {kind}")
 
 
 def _flags(section: str, **values: Any) -> dict[str, str]:

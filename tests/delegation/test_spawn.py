@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs in the background")
 LONG = {"id": "long", "stages": [{"command": "sleep 70"}]}
 QUICK = {"id": "quick", "stages": [{"command": "echo done"}]}
+LOUD = {
+    "id": "loud", "stages": [{"command": "yes LOUD | head -c 3000000 | tee /dev/stderr"}],
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -43,6 +46,21 @@ def server(stage: Stage, **env: str) -> McpClient:
 
 def status(client: McpClient, run: dict[str, Any]) -> dict[str, Any]:
     return client.call("delegate.status", manifest_path=run["manifest_path"])
+
+
+@pytest.mark.full
+def test_what_a_run_prints_is_in_its_log_and_nowhere_else(stage: Stage) -> None:
+    """The client reads each line of the server, and wants its answer in the next."""
+    stage.pipelines([LOUD])
+    with server(stage) as client:
+        done = client.call("delegate.spawn", pipeline="loud", task_id="t-loud")
+        assert (done["status"], done["exit_code"]) == ("succeeded", 0)
+        assert done.pop("summary") == "LOUD", "its last line"
+        assert "LOUD" not in json.dumps(done)
+        assert client.close() == 0
+        assert client.read() == {}
+    logs = Path(done["manifest_path"]).parent.glob("commands/*.log")
+    assert any("LOUD" in one.read_text() for one in logs)
 
 
 @pytest.mark.full

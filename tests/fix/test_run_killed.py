@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rlm_ci.resources import loader
 from testing.fix_stage import MENDED, QUICK, TWO_TURNS, Child, Outcome, Stage, alike, alive
 from testing.leftovers import eventually, is_running
 from testing.loopback_model.replies import refusal
@@ -81,6 +82,8 @@ def killed_at(stage: Stage, calm: dict[str, dict[str, str]], number: int) -> Non
     run = stage.runs()[-1]
     if was_under_way and code == -signal.SIGKILL:
         assert run.manifest["status"] in ("in_progress", "queued", "succeeded")
+        if (run.folder / "rlm/state.json").exists():
+            assert not loader.misfit(run.state, "state.schema.json")
     goes_on(stage, run, expected)
 
 

@@ -350,8 +350,11 @@ def test_a_wrong_parameter_is_named_with_what_is_known(
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"max_parallelism": 0}, "a whole number of at least 1, not '0'"),
-        ({"max_parallelism": "x"}, "a whole number of at least 1, not 'x'"),
+        ({"max_parallelism": 0}, "max_parallelism must be a whole number of at least 1, not '0'"),
+        ({"max_parallelism": "x"}, "max_parallelism must be a whole number of at least 1, not 'x'"),
+        ({"benchmark_pack_paths": 5}, "benchmark_pack_paths must be a list of paths, not 5"),
+        ({"benchmark_pack_paths": [5]}, "benchmark_pack_paths must be a list of paths, not [5]"),
+        ({"run_dir": 5}, "run_dir must be a path, not 5"),
         ({"event_bus": 5}, "int has no method emit (RLMRunner): give it emit()"),
         ({"event_bus": 0}, "int has no method emit"),
         ({"observability": 5}, "int has no method on_event"),

@@ -57,7 +57,19 @@ def test_a_root(case: Path, tmp_path: Path) -> None:
 
 
 def test_the_table_of_the_spec_is_covered() -> None:
-    assert len(CASES) >= 40
+    records = [json.loads(case.read_text(encoding="utf-8")) for case in CASES]
+    chosen = {one["candidates"][0][0] for one in records if len(one["candidates"]) == 1}
+    assert chosen >= {
+        "pnpm test", "yarn test", "npm test", "bun test", "go test ./...", "cargo test", "pytest",
+        "python -m pytest",
+    }  # fmt: skip
+    files = {name for one in records if one["candidates"] for name in one["files"]}
+    assert files >= {
+        "package.json", "pnpm-lock.yaml", "yarn.lock", "package-lock.json", "bun.lockb",
+        "pyproject.toml", "pytest.ini", "requirements.txt", "go.mod", "Cargo.toml",
+    }  # fmt: skip
+    assert any(len(one["candidates"]) > 1 for one in records)
+    assert any(not one["candidates"] for one in records)
 
 
 # -- hostile roots ------------------------------------------------------------------------------
