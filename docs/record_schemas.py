@@ -15,6 +15,8 @@ from typing import Any
 from rlm_ci import decoding
 from rlm_ci.receipts.receipt import Receipt
 from rlm_ci.runs.manifest import Manifest
+from rlm_ci.runs.request import RunRequest
+from rlm_ci.runs.task_summary import TaskMetrics
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _FIELD = re.compile(r"(?P<comments>(?:    #: .*\n)*)    (?P<name>\w+): ")
@@ -32,6 +34,20 @@ _SCHEMAS: dict[str, tuple[type[Any], str, str, str, dict[str, Any]]] = {
         "What a run is and how far it is: manifest.json, version 1.",
         "version",
         _END,
+    ),
+    "metrics": (
+        TaskMetrics,
+        "rlm-ci task metrics",
+        "All runs of a task that have ended: metrics.json, version 1.",
+        "version",
+        {},
+    ),
+    "request": (
+        RunRequest,
+        "rlm-ci run request",
+        "What a run was asked for: request.json, version 1.",
+        "version",
+        {},
     ),
     "receipt": (
         Receipt,
@@ -103,7 +119,10 @@ def _schema(annotation: str, names: dict[str, Any]) -> dict[str, Any]:
         return {"type": "null"}
     if bracket and name == "tuple" and inner.endswith(", ...]"):
         return {"type": "array", "items": _schema(inner.removesuffix(", ...]"), names)}
+    if bracket and name in ("dict", "Mapping"):
+        values = inner.removesuffix("]").removeprefix("str, ")
+        return {"type": "object", "additionalProperties": _schema(values, names)}
     if annotation in _TYPES:
         return {"type": _TYPES[annotation]}
-    kind = names.get(annotation) or decoding._KINDS[annotation]
+    kind = decoding.kind_of(annotation, names)
     return dict(kind.schema) if isinstance(kind, decoding.Kind) else _record(kind)

@@ -147,6 +147,15 @@ def number(minimum: int, maximum: int) -> Kind:
     )
 
 
+def amount(limit: float = _LARGEST, minimum: float = 0) -> Kind:
+    """A number from ``minimum`` on, below ``limit``."""
+    return Kind(
+        lambda value: type(value) in (int, float) and minimum <= value < limit,
+        f"a number from {minimum:,} on, below {limit:,}",
+        {"type": "number", "minimum": minimum, "exclusiveMaximum": limit},
+    )
+
+
 def hex_digits(*lengths: int) -> Kind:
     """Lower-case hexadecimal digits, in one of these numbers."""
     forms = "|".join(f"[0-9a-f]{{{length}}}" for length in lengths)
@@ -267,8 +276,8 @@ def decoder(cls: Any) -> Reader:
     """
     if "_decoder" not in cls.__dict__:
         cls._decoder = staticmethod(_record_reader(cls))
-    reader: Reader = cls._decoder
-    return reader
+    read: Reader = cls._decoder
+    return read
 
 
 def readers_of(cls: Any) -> dict[str, Reader]:
@@ -281,7 +290,7 @@ def readers_of(cls: Any) -> dict[str, Reader]:
     for name in cls._optional or ():  # it is left out, and not null
         text, names = annotations[name]
         annotations[name] = text.removesuffix(" | None"), names
-    readers = {name: _reader(*annotations[name]) for name in cls._fields}
+    readers = {name: reader(*annotations[name]) for name in cls._fields}
     return readers | {name: _counted(readers[name], *limits) for name, *limits in cls._items}
 
 
@@ -300,15 +309,16 @@ def _record_reader(cls: Any) -> Reader:
     needed = cls._required if optional is None else frozenset(readers).difference(optional)
     needed = needed.difference(cls._recent)
     required = [name for name in readers if name in needed]
-    read = _object_reader(readers, required, cls._of_fields, ignores=cls._ignores)
+    if cls._is_row:
+        read = _row_reader(readers, len(required), cls._of_fields)
+    else:
+        read = object_reader(readers, required, cls._of_fields, ignores=cls._ignores)
     if hasattr(cls, "_require"):
         read = _requiring(read, cls._require)
-    if cls._is_row:
-        read = _row_reader(read, [*readers], len(required))
     return _upgrading(read, cls._upgraded) if cls._upgraded else read
 
 
-def _object_reader(
+def object_reader(
     readers: dict[str, Reader], required: list[str], make: Reader, *, ignores: bool
 ) -> Reader:
     plain = {name: _PLAIN.get(read, ()) for name, read in readers.items()}
@@ -336,11 +346,20 @@ def _object_reader(
     return read
 
 
-def _row_reader(read: Reader, names: list[str], needed: int) -> Reader:
+def _row_reader(readers: dict[str, Reader], needed: int, make: Reader) -> Reader:
+    plain = [(name, read, _PLAIN.get(read, ())) for name, read in readers.items()]
+
     def read_row(row: Any) -> Any:
-        if not needed <= len(_array(row)) <= len(names):
-            raise mismatch(f"a list of {len(names)} values", row)
-        return read(dict(zip(names, row)))  # noqa: B905 - defaults stand for the rest
+        if not needed <= len(_array(row)) <= len(plain):
+            raise mismatch(f"a list of {len(plain)} values", row)
+        values = {}
+        name = ""
+        try:
+            for (name, read, types), value in zip(plain, row):  # noqa: B905 - defaults are the rest
+                values[name] = value if type(value) in types else read(value)
+        except DecodeError as error:
+            raise error.at(name) from None
+        return make(values)
 
     return read_row
 
@@ -364,18 +383,18 @@ def _upgrading(read: Reader, upgrade: Reader) -> Reader:
     return lambda value: read(hooked(value))
 
 
-def _reader(annotation: str, names: Mapping[str, Any]) -> Reader:
+def reader(annotation: str, names: Mapping[str, Any]) -> Reader:
     """The reader for ``annotation``, in which ``names`` stand for classes and kinds."""
     parts = [*_split(annotation, "|")]
     if len(parts) > 1:
-        readers = [_reader(part, names) for part in parts if part != "None"]
+        readers = [reader(part, names) for part in parts if part != "None"]
         return _either(readers, may_be_null="None" in parts)
     name, bracket, inner = annotation.partition("[")
     if bracket:
         return _container(name, [*_split(inner[:-1], ",")], names)
     if name in _SIMPLE:
         return _SIMPLE[name]
-    kind: Any = names.get(name) or _KINDS.get(name)
+    kind: Any = kind_of(name, names)
     if isinstance(kind, Kind):
         return kind.from_json
     if hasattr(kind, "from_json"):
@@ -385,6 +404,12 @@ def _reader(annotation: str, names: Mapping[str, Any]) -> Reader:
         read: Reader = kind.from_dict if is_special else decoder(kind)
         return read
     raise TypeError(f"no JSON is known to be a {annotation}")
+
+
+def kind_of(name: str, names: Mapping[str, Any]) -> Any:
+    """The class or the kind that an annotation names, maybe as one of a module; None for none."""
+    module, _, member = name.partition(".")
+    return getattr(names.get(module), member, None) if member else names.get(name, _KINDS.get(name))
 
 
 def _hooked(read: Reader) -> Reader:
@@ -426,7 +451,7 @@ def _either(readers: list[Reader], *, may_be_null: bool) -> Reader:
 
 
 def _container(name: str, inner: list[str], names: Mapping[str, Any]) -> Reader:
-    readers = [_reader(part, names) for part in inner if part != "..."]
+    readers = [reader(part, names) for part in inner if part != "..."]
     if name in ("dict", "Mapping"):
         return _object if readers[1] is _as_it_is else _mapping(readers[1])
     if name == "Sequence" and readers[0] is _as_it_is:

@@ -6,8 +6,8 @@ import json
 import os
 
 from rlm_ci.config.options import PROGRAM
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import DamagedError
-from rlm_ci.resources import loader
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
@@ -15,7 +15,9 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Mapping
+
+    from rlm_ci.decoding import Sha256, Text
 
 #: Settings of one command line alone, which a run does not keep.
 OF_A_COMMAND = frozenset((
@@ -33,14 +35,19 @@ class RunRequest(Value):
     ``definition`` is the digest of the pipeline's definition, which a resume must find again.
     """
 
-    pipeline_id: str
+    _optional = ()
+
+    pipeline_id: Text
     goal: str | None
-    flags: dict[str, Any]
-    definition: str
+    #: Settings that the command line gave, by key.
+    flags: Mapping[str, str | bool]
+    #: SHA-256 of the pipeline, as it was defined then.
+    definition: Sha256
+    version: manifests.ManifestVersion = VERSION
 
     def write(self, folder: str) -> None:
         """Keep it in the folder of the run. Raises StorageError."""
-        text = json.dumps({"version": VERSION, **self.to_dict()}, indent=2)
+        text = json.dumps({"version": self.version, **self.to_dict()}, indent=2)
         files.write(os.path.join(folder, NAME), f"{text}\n".encode(), 0o600)
 
     @classmethod
@@ -49,16 +56,17 @@ class RunRequest(Value):
         path = os.path.join(folder, NAME)
         record = manifests.read_json(path, "the request of the run", _HINT)
         manifests.require_version(record, VERSION, "the request", path)
-        wrong = loader.misfit(record, "request.schema.json")
-        if wrong:
-            raise _damaged(f"is not valid: {wrong}", path)
-        if record["pipeline_id"] != pipeline_id:
-            named = printable(record["pipeline_id"])[:80]
+        try:
+            request = cls.from_dict(record)
+        except DecodeError as error:
+            raise _damaged(f"is not valid: {error}", path) from None
+        if request.pipeline_id != pipeline_id:
+            named = printable(request.pipeline_id)[:80]
             raise _damaged(f"names the pipeline {named!r}, its manifest does not", path)
-        for key in record["flags"]:
+        for key in request.flags:
             if key not in _possible():
                 raise _damaged(f"has the flag {printable(key)[:80]!r}, which none is", path)
-        return cls(**{name: record[name] for name in cls._fields})
+        return request
 
 
 def is_kept(folder: str) -> bool:

@@ -10,41 +10,74 @@ import json
 import os
 from contextlib import suppress
 
+from rlm_ci import decoding
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import DamagedError
 from rlm_ci.runs import FAILED, SUCCEEDED
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.system import files
 from rlm_ci.system.lock import Lock
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from rlm_ci.decoding import Count, ExitCode, Text, Words
     from rlm_ci.runs.manifest import Manifest
+
+    Seconds = float
 
 VERSION = 1
 METRICS = "metrics.json"
 STATE = "state.json"
 _IGNORE = ".gitignore"
-_TEXTS = ("run_id", "pipeline_id", "status", "manifest")
-_PERHAPS = ("parent_run_id", "status_detail")
-_TIMES = ("started_at", "completed_at", "recorded_at")
-_NUMBERS = ("exit_code", "commands_passed", "commands_failed")
-_KEYS = {*_TEXTS, *_PERHAPS, *_TIMES, *_NUMBERS, "duration_seconds"}
-#: Numbers of a row are smaller.
-_MOST = 1 << 53
 _LOCK = ".lock"
 _LIMIT = 256 << 20
 #: Seconds to wait for another run of the task.
 _PATIENCE = 30.0
+if not TYPE_CHECKING:
+    Seconds = decoding.amount(1 << 53)
+
+
+class EndedRun(Value):
+    """One run that has ended."""
+
+    _optional = ()
+
+    run_id: Text
+    pipeline_id: Text
+    parent_run_id: Text | None
+    status: manifests.RunStatus
+    status_detail: Words | None
+    #: Of rlm-ci's table.
+    exit_code: ExitCode | None
+    started_at: manifests.Timestamp
+    completed_at: manifests.Timestamp
+    duration_seconds: Seconds
+    commands_passed: Count
+    commands_failed: Count
+    recorded_at: manifests.Timestamp
+    manifest: Text
+
+
+class TaskMetrics(Value):
+    """All runs of a task that have ended."""
+
+    _optional = ()
+
+    version: manifests.ManifestVersion
+    task_id: Text
+    updated_at: manifests.Timestamp
+    #: In the order of their ids.
+    runs: tuple[EndedRun, ...]
 
 
 def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> None:
     """Add the run ``ended`` to the metrics and the state of its task, or replace it there.
 
-    Raises StorageError, LockedError, and DamagedError where a newer rlm-ci wrote them or they
-    cannot be added up.
+    Raises StorageError, LockedError, and DamagedError where a newer rlm-ci wrote them.
     """
     path = os.path.join(task_folder, METRICS)
     try:
@@ -55,49 +88,26 @@ def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> No
             rows[ended.run_id] = _row(ended, now)
             ordered = [rows[run_id] for run_id in sorted(rows)]
             at = manifests.timestamp(now)
-            head = {"version": VERSION, "task_id": ended.task_id, "updated_at": at}
-            _write(path, {**head, "runs": ordered})
+            metrics = TaskMetrics(VERSION, ended.task_id, at, tuple(ordered)).to_dict()
+            _write(path, metrics)
+            head = {name: value for name, value in metrics.items() if name != "runs"}
             _make_out(out_folder)
             _write(os.path.join(out_folder, STATE), {**head, **_state(ordered)})
     except OSError as error:
         raise files.storage_error(error, path) from None
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise DamagedError(
-            f"the metrics cannot be added up: {type(error).__name__}: {error}",
-            where=path,
-            hint="remove them: rlm-ci makes them again from the runs",
-        ) from None
 
 
-def _read(path: str) -> dict[str, dict[str, Any]] | None:
+def _read(path: str) -> dict[str, EndedRun] | None:
     """The rows by run id; None where there are none that can be used."""
     try:
         data = json.loads(files.read(path, _LIMIT))
     except (files.UnreadableError, ValueError, RecursionError):
         return None
-    if not isinstance(data, dict) or not isinstance(data.get("version"), int):
-        return None
     manifests.require_version(data, VERSION, "the metrics", path)
-    rows = data.get("runs")
-    if not isinstance(rows, list) or not all(map(_is_row, rows)):
+    try:
+        return {one.run_id: one for one in TaskMetrics.from_dict(data).runs}
+    except DecodeError:
         return None
-    return {row["run_id"]: row for row in rows}
-
-
-def _is_row(row: object) -> bool:
-    """Whether a row has the names and types of ours."""
-    if not isinstance(row, dict) or not row.keys() >= _KEYS:
-        return False
-    seconds, numbers = row["duration_seconds"], [row[name] for name in _NUMBERS]
-    return (
-        all(isinstance(row[name], str) for name in _TEXTS)
-        and all(row[name] is None or isinstance(row[name], str) for name in _PERHAPS)
-        and all(manifests.is_time(row[name]) for name in _TIMES)
-        and all(type(one) is int and abs(one) < _MOST for one in numbers if one is not None)
-        and type(seconds) in (int, float)
-        and 0 <= seconds < _MOST
-        and row["status"] in manifests.ENDED
-    )
 
 
 def _ended(task_folder: str) -> Iterator[Manifest]:
@@ -112,35 +122,35 @@ def _ended(task_folder: str) -> Iterator[Manifest]:
             yield found
 
 
-def _row(run: Manifest, now: float) -> dict[str, Any]:
+def _row(run: Manifest, now: float) -> EndedRun:
     completed = run.completed_at or run.updated_at
     seconds = manifests.moment(completed) - manifests.moment(run.started_at)
     statuses = [command.status for command in run.commands]
-    return {
-        "run_id": run.run_id,
-        "pipeline_id": run.pipeline_id,
-        "parent_run_id": run.parent_run_id,
-        "status": run.status,
-        "status_detail": run.status_detail,
-        "exit_code": run.exit_code,
-        "started_at": run.started_at,
-        "completed_at": completed,
-        "duration_seconds": round(max(0.0, seconds), 3),
-        "commands_passed": statuses.count(SUCCEEDED),
-        "commands_failed": statuses.count(FAILED),
-        "recorded_at": manifests.timestamp(now),
-        "manifest": f"{run.artifact_root}/{manifests.NAME}",
-    }
+    return EndedRun(
+        run_id=run.run_id,
+        pipeline_id=run.pipeline_id,
+        parent_run_id=run.parent_run_id,
+        status=run.status,
+        status_detail=run.status_detail,
+        exit_code=run.exit_code,
+        started_at=run.started_at,
+        completed_at=completed,
+        duration_seconds=round(max(0.0, seconds), 3),
+        commands_passed=statuses.count(SUCCEEDED),
+        commands_failed=statuses.count(FAILED),
+        recorded_at=manifests.timestamp(now),
+        manifest=f"{run.artifact_root}/{manifests.NAME}",
+    )
 
 
-def _state(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    statuses = [row["status"] for row in rows]
-    last = max(rows, key=lambda row: manifests.moment(row["completed_at"]))
+def _state(rows: list[EndedRun]) -> dict[str, Any]:
+    statuses = [row.status for row in rows]
+    last = max(rows, key=lambda row: manifests.moment(row.completed_at))
     named = ("run_id", "pipeline_id", "status", "exit_code", "completed_at", "manifest")
     return {
         "runs": {"total": len(rows)} | {name: statuses.count(name) for name in manifests.ENDED},
-        "duration_seconds": round(sum(row["duration_seconds"] for row in rows), 3),
-        "last_run": {name: last[name] for name in named},
+        "duration_seconds": round(sum(row.duration_seconds for row in rows), 3),
+        "last_run": {name: getattr(last, name) for name in named},
     }
 
 

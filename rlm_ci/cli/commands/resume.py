@@ -143,7 +143,7 @@ def _require_repeated(begun: Manifest, asked: RunRequest, settings: Settings, ro
     if "none" in (asked.flags.get("sandbox"), begun.sandbox) and settings.sandbox != "none":
         missing.append("--sandbox none")
     missing += [
-        f"{settings.rows[key].flag} {shlex.quote(asked.flags[key])}"
+        f"{settings.rows[key].flag} {shlex.quote(str(asked.flags[key]))}"
         for key in _PROGRAMS
         if key in asked.flags and not settings.values[key]
     ]

@@ -11,6 +11,8 @@ import os
 import threading
 import time
 
+from rlm_ci import decoding
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import LimitError, RlmCiError, UsageError
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.inbox import ACTOR, USER, Inbox
@@ -21,8 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.decoding import Words
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs.inbox import Post
+
+    Urgency = str
+    Fallback = str
+    Wait = int
 
 QUEUED, ANSWERED, EXPIRED, DISMISSED = STATES = ("queued", "answered", "expired", "dismissed")
 URGENCIES = ("low", "med", "high")
@@ -33,26 +40,44 @@ PROMPT, ANSWER = 8_000, 16_000
 MOST_OPEN, MOST_OF_ONE, MOST = 100, 1_000, 10_000
 #: Milliseconds until a question expires at the latest, if it does: 30 days.
 LONGEST = 30 * 86_400_000
+if not TYPE_CHECKING:
+    Urgency = decoding.one_of(*URGENCIES)
+    Fallback = decoding.one_of(*FALLBACKS)
+    Wait = decoding.number(1, LONGEST)
 _ADDED, _ANSWERED, _CLOSED = "question_queued", "question_answered", "question_closed"
 
 
 class RunQuestion(Value):
     """A question, and its answer."""
 
-    question_id: str
-    parent_run_id: str
-    from_run_id: str
-    from_manifest_path: str
-    prompt: str
-    urgency: str
-    queued_at: str
-    expires_at: str | None
-    expires_in_ms: int | None
+    question_id: Words
+    parent_run_id: Words
+    from_run_id: Words
+    from_manifest_path: Words
+    prompt: Words
+    urgency: Urgency
+    queued_at: manifests.Timestamp
+    expires_at: manifests.Timestamp | None
+    expires_in_ms: Wait | None
     auto_pause: bool
-    expiry_fallback: str
+    expiry_fallback: Fallback
     status: str = QUEUED
     answer: str | None = None
     closed_at: str | None = None
+
+    def asked(self) -> dict[str, Any]:
+        """What it is made of when it is asked."""
+        told = self.to_dict()
+        return {name: told[name] for name in told if name in self._required}
+
+    @classmethod
+    def of_asked(cls, payload: Mapping[str, Any]) -> RunQuestion | None:
+        """The question that was asked by ``payload``; None for none of ours."""
+        told = {name: payload[name] for name in payload if name in cls._required}
+        try:
+            return cls.from_dict(told)
+        except DecodeError:
+            return None
 
     @property
     def is_open(self) -> bool:
@@ -159,8 +184,7 @@ class QuestionQueue:
                 auto_pause,
                 fallback,
             )
-            told = asked.to_dict()
-            post(_ADDED, {name: told[name] for name in _FIELDS}, ACTOR)
+            post(_ADDED, asked.asked(), ACTOR)
             return self._questions[question_id]
 
     def paused(self, question_id: str) -> RunQuestion:
@@ -245,10 +269,10 @@ class QuestionQueue:
                 self._end(payload, (ANSWERED,) if event == _ANSWERED else (EXPIRED, DISMISSED))
 
     def _add(self, payload: Mapping[str, Any]) -> None:
-        if not all(judge(payload.get(name)) for name, judge in _FIELDS.items()):
-            return  # no question of ours
-        asked = RunQuestion(**{name: payload[name] for name in _FIELDS})
-        if asked.question_id in self._questions or asked.parent_run_id != self._run_id:
+        asked = RunQuestion.of_asked(payload)
+        if asked is None or asked.parent_run_id != self._run_id:
+            return
+        if asked.question_id in self._questions:
             return
         self._keep(asked)
         self._asked.setdefault(asked.from_run_id, []).append(asked.question_id)
@@ -275,27 +299,3 @@ class QuestionQueue:
         self._questions[question.question_id] = question
         if question.auto_pause:
             self._pausing.setdefault(question.from_run_id, {})[question.question_id] = question
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= 2 * PROMPT
-
-
-def _is_span(value: object) -> bool:
-    return value is None or (type(value) is int and 0 < value <= LONGEST)
-
-
-#: What a question is made of when it is asked, and what each part must be.
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "question_id": _is_text,
-    "parent_run_id": _is_text,
-    "from_run_id": _is_text,
-    "from_manifest_path": _is_text,
-    "prompt": _is_text,
-    "urgency": lambda value: value in URGENCIES,
-    "queued_at": manifests.is_time,
-    "expires_at": lambda value: value is None or manifests.is_time(value),
-    "expires_in_ms": _is_span,
-    "auto_pause": lambda value: type(value) is bool,
-    "expiry_fallback": lambda value: value in FALLBACKS,
-}

@@ -7,6 +7,7 @@ import os
 import re
 
 from rlm_ci.config.settings import nearest
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import ConfigError
 from rlm_ci.runs.cancel import MARK
 from rlm_ci.system import files
@@ -36,6 +37,24 @@ _INHERITED = (
     "USER",
     MARK,
 )
+
+
+class ServerEntry(Value):
+    """What the file says of a server."""
+
+    _ignores = True
+
+    command: str
+    args: tuple[str, ...] | None = None
+    env: Mapping[str, str] | None = None
+    cwd: str | None = None
+
+    def _require(self) -> None:
+        texts = (self.command, self.cwd or "", *(self.args or ()), *(self.env or {}).values())
+        if any("\0" in text for text in texts):
+            raise ValueError("a text has a NUL")
+        if self.cwd is not None and not os.path.isabs(self.cwd):
+            raise ValueError("cwd is no absolute path")
 
 
 class McpProgram(Value):
@@ -86,30 +105,21 @@ def _program(path: str, name: str, given: Any, environ: Mapping[str, str]) -> Mc
         told = f"{printable(name)[:80]!r} is no name: letters, digits, - and _, 32 at most"
         raise _wrong(path, told)
     where = f"{path}: {name}"
-    if not isinstance(given, dict):
-        raise _wrong(where, "it is no table")
-    command, args, env = (given.get(key) for key in ("command", "args", "env"))
-    if not _is_text(command) or not command:
+    if isinstance(given, dict) and not given.get("command"):
         raise _wrong(where, "it has no command; servers at an address are not connected")
-    words, own = args or [], env or {}
-    if not isinstance(words, list) or not all(map(_is_text, words)):
-        raise _wrong(where, "args is no list of texts")
-    if not isinstance(own, dict) or not all(map(_is_text, own.values())):
-        raise _wrong(where, "env is no table of texts")
-    cwd = given.get("cwd")
-    if cwd is not None and not (_is_text(cwd) and os.path.isabs(cwd)):
-        raise _wrong(where, "cwd is no absolute path")
+    try:
+        entry = ServerEntry.from_dict(given)
+    except DecodeError as error:
+        raise _wrong(where, f"it is not valid: {error}") from None
+    own = entry.env or {}
     variables = {key: environ[key] for key in _INHERITED if key in environ}
     for key, value in own.items():
         named = _VARIABLE.fullmatch(value)
         if named and named[1] not in environ:
             raise _wrong(where, f"the variable {named[1]} is not set", f"set {named[1]}")
         variables[key] = environ[named[1]] if named else value
-    return McpProgram(name, (command, *words), variables, cwd, {key: variables[key] for key in own})
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and "\0" not in value
+    argv = (entry.command, *(entry.args or ()))
+    return McpProgram(name, argv, variables, entry.cwd, {key: variables[key] for key in own})
 
 
 def _wrong(where: str, why: str, hint: str = _FORM) -> ConfigError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from decimal import Decimal
 
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import DamagedError
 from rlm_ci.models.budget import BudgetUse, Charge
 from rlm_ci.models.record import errors, fact_schemas
@@ -144,9 +145,10 @@ class FactIndex:
                 self._count(record)
             else:
                 raise KeyError(kind)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            why = f": {error}" if isinstance(error, DecodeError) else ""
             raise DamagedError(
-                f"record {record.get('seq')} is not one of a run's calls",
+                f"record {record.get('seq')} is not one of a run's calls{why}",
                 where=self.path,
                 hint="it was not written by rlm-ci; move it away",
             ) from None

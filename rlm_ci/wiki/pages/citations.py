@@ -17,6 +17,7 @@ from rlm_ci.values import Row, Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
 
@@ -42,6 +43,15 @@ class CitedPlace(Row):
 
 class HashedPlace(Row):
     """A place, and a hash of its lines."""
+
+    @classmethod
+    def from_json(cls, row: Any) -> HashedPlace:
+        """From path, lines and hash: by hand, as the pages of a wiki have a hundred thousand."""
+        path, start, end, quote = row
+        is_sound = type(path) is type(quote) is str and type(start) is type(end) is int
+        if not (is_sound and 1 <= start <= end):
+            raise ValueError(f"a path, two lines and a hash are not {row}")
+        return cls.of((CitedPlace.of((path, start, end)), quote))
 
     place: CitedPlace
     quote: str

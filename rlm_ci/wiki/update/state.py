@@ -9,21 +9,28 @@ import sys
 from functools import cache
 from hashlib import sha256
 
-from rlm_ci import __version__
+from rlm_ci import __version__, decoding
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import DamagedError
 from rlm_ci.source.grammars import LANGUAGES, is_known
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki import FACTS, VERSION
-from rlm_ci.wiki.pages.citations import CitedPlace, HashedPlace, claim_of
+from rlm_ci.wiki.pages.citations import HashedPlace, claim_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.decoding import ObjectId
     from rlm_ci.report.findings import Location
+
+    LineNumber = int
+    MaybeCommit = str
+else:
+    LineNumber, MaybeCommit = decoding.number(1, 1 << 53), decoding.hex_digits(0, 40, 64)
 
 NAME = "wiki.json"
 _SCHEMA = "schemas/wiki.schema.json"
@@ -53,21 +60,37 @@ def is_page(name: str) -> bool:
     return bool(_PAGE.fullmatch(name))
 
 
+def _upgraded(row: Any, model: str) -> Any:
+    """A sentence, also of before version 4, which had one quote, and was of the one ``model``."""
+    if type(row) is list and len(row) > 1 and type(row[1]) is str:
+        text, *quote = row
+        return [text, [quote], [], model]
+    return row
+
+
 class QuotedLines(Row):
     """Lines that a sentence quotes, and a hash of them.
 
     ``within`` is the definition around them, if the lines occur more than once.
     """
 
+    _is_row = True
+
     path: str
-    line_start: int
-    line_end: int
+    line_start: LineNumber
+    line_end: LineNumber
     quote: str
     within: str = ""
+
+    def _require(self) -> None:
+        if self.line_start > self.line_end:
+            raise ValueError(f"{self.line_start} to {self.line_end} are not lines")
 
 
 class NamedDefinition(Row):
     """A function that a sentence names, and a hash of its lines."""
+
+    _is_row = True
 
     path: str
     name: str
@@ -81,11 +104,14 @@ class ProseSentence(Row):
     second question had the answer that the quotes support it.
     """
 
+    _is_row = True
+    _items = (("quotes", 1, 1 << 20),)
+
     text: str
     quotes: tuple[QuotedLines, ...]
     named: tuple[NamedDefinition, ...] = ()
     model: str = ""
-    commit: str = ""
+    commit: MaybeCommit = ""
     is_supported: bool = False
 
     @property
@@ -111,24 +137,9 @@ class ProseSentence(Row):
         return [self.text, quotes, named, self.model, self.commit, self.is_supported]
 
     @classmethod
-    def from_list(cls, row: Sequence[Any], model: str = "") -> ProseSentence:
-        """Raises TypeError, ValueError for what is none; ``model`` said what names no other."""
-        if len(row) > 1 and isinstance(row[1], str):  # before version 4
-            text, *quote = row
-            return cls(_text(text), (_quoted(quote),), model=model)
-        text, quotes, named, model, commit, is_supported = row
-        if not quotes:
-            raise ValueError("a sentence quotes nothing")
-        if not isinstance(is_supported, bool):
-            raise TypeError(f"{str(is_supported)[:80]} is neither true nor false")
-        return cls(
-            _text(text),
-            tuple(map(_quoted, quotes)),
-            tuple(NamedDefinition(*map(_text, one)) for one in named),
-            _text(model),
-            _commit(commit or None) or "",
-            is_supported,
-        )
+    def from_list(cls, row: Sequence[Any]) -> ProseSentence:
+        """Raises DecodeError for what is none."""
+        return cls.from_dict(row)
 
 
 class Prose(Value):
@@ -148,16 +159,21 @@ class Prose(Value):
         told["said"] = [row.to_list() for row in self.said]
         return {**told, "shown": list(self.shown)} if self.shown else told
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Prose:
-        """Raises KeyError, TypeError, ValueError for what is none."""
-        model = _text(record["model"])
-        return cls(
-            _text(record["digest"]),
-            model,
-            tuple(ProseSentence.from_list(row, model) for row in record["said"]),
-            tuple(map(_text, record.get("shown", ()))),
-        )
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        said = [_upgraded(row, record["model"]) for row in record["said"]]
+        return {**record, "said": said}
+
+
+class StoredPage(Value):
+    """A page as the file has it."""
+
+    _ignores = True
+
+    digest: str
+    sha256: str
+    commit: ObjectId | None
+    claims: tuple[HashedPlace, ...]
 
 
 class PageState(Value):
@@ -167,6 +183,12 @@ class PageState(Value):
     sha256: str
     commit: str | None
     cited: tuple[HashedPlace, ...] | tuple[Location, ...]
+
+    @classmethod
+    def from_dict(cls, record: Any) -> PageState:
+        """Raises DecodeError for what is none."""
+        page = StoredPage.from_dict(record)
+        return cls(page.digest, page.sha256, page.commit, page.claims)
 
     @property
     def claims(self) -> Iterator[HashedPlace]:
@@ -189,12 +211,20 @@ class PageState(Value):
 class WikiState(Value):
     """``tree`` is the corpus' digest, ``options`` a hash of all else that the pages depend on."""
 
+    _ignores = True
+    _optional = ()
+
     tree: str = ""
     options: str = ""
-    commit: str | None = None
+    commit: ObjectId | None = None
     pages: Mapping[str, PageState] = {}
     blobs: Mapping[str, str] = {}
     prose: Mapping[str, Prose] = {}
+
+    def _require(self) -> None:
+        for name in self.pages:
+            if not is_page(name):
+                raise ValueError(f"pages: {printable(name[:80])} is not a page")
 
     @classmethod
     def read(cls, folder: str) -> WikiState | None:
@@ -219,8 +249,8 @@ class WikiState(Value):
             raise _damaged(where, "it is not JSON") from None
         is_other = isinstance(record, dict) and record.get("version") not in (VERSION, None)
         try:  # a schema takes seconds for what a large repository's pages claim
-            return _state(record)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return cls.from_dict(record)
+        except DecodeError as error:
             if is_other:
                 return None
             raise _damaged(where, f"it does not follow {_SCHEMA} ({error})") from None
@@ -292,57 +322,6 @@ def hashed(pieces: Iterable[bytes]) -> str:
     for piece in pieces:
         found.update(piece)
     return found.hexdigest()
-
-
-def _state(record: Mapping[str, Any]) -> WikiState:
-    """What ``schemas/wiki.schema.json`` describes; raises for anything else."""
-    for name in record["pages"]:
-        if not is_page(name):
-            raise ValueError(f"{printable(name[:80])} is not a page")
-    return WikiState(
-        _text(record["tree"]),
-        _text(record["options"]),
-        _commit(record["commit"]),
-        {name: _kept(page) for name, page in record["pages"].items()},
-        {path: _text(blob) for path, blob in record["blobs"].items()},
-        {key: Prose.from_dict(one) for key, one in record["prose"].items()},
-    )
-
-
-def _kept(record: Mapping[str, Any]) -> PageState:
-    return PageState(
-        _text(record["digest"]),
-        _text(record["sha256"]),
-        _commit(record["commit"]),
-        tuple(
-            HashedPlace.of((CitedPlace.of((_text(path), *_range(start, end))), _text(quote)))
-            for path, start, end, quote in record["claims"]
-        ),
-    )
-
-
-def _quoted(row: Sequence[Any]) -> QuotedLines:
-    path, start, end, quote, *within = row
-    (name,) = map(_text, within or ("",))
-    return QuotedLines(_text(path), *_range(start, end), _text(quote), name)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{str(value)[:80]} is not a text")
-    return value
-
-
-def _commit(value: object) -> str | None:
-    if value is not None and not re.fullmatch(r"[0-9a-f]{40}(?:[0-9a-f]{24})?", _text(value)):
-        raise ValueError(f"{printable(str(value)[:80])} is not a commit")
-    return None if value is None else _text(value)
-
-
-def _range(start: object, end: object) -> tuple[int, int]:
-    if type(start) is not int or type(end) is not int or not 1 <= start <= end:
-        raise ValueError(f"{start} to {end} are not lines")
-    return start, end
 
 
 def _object(

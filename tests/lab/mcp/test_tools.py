@@ -133,9 +133,12 @@ def test_what_is_wrong_in_the_file_is_said(tmp_path: Path) -> None:
         ("[]", "names no servers"),
         ({"a b": {"command": "x"}}, "is no name"),
         ({"a": {"url": "http://x"}}, "has no command"),
-        ({"a": {"command": "x", "args": "y"}}, "args is no list"),
+        ({"a": {"command": "x", "args": "y"}}, "it is not valid: args: expected a list"),
+        ({"a": {"command": "x", "args": ["y", "a\0b"]}}, r"a text has a NUL"),
+        ({"a": {"command": "x", "env": {"A": 3}}}, r"env\.A: expected a string"),
+        ({"a": []}, "expected an object, got a list"),
         ({"a": {"command": "x", "env": {"A": "${NO_SUCH}"}}}, "NO_SUCH is not set"),
-        ({"a": {"command": "x", "cwd": "y"}}, "no absolute path"),
+        ({"a": {"command": "x", "cwd": "y"}}, "cwd is no absolute path"),
         ({"b": {"command": "x"}}, "there is no server 'a'"),
     ):
         text = given if isinstance(given, str) else json.dumps({"mcpServers": given})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rlm_ci.decoding import DecodeError
 from rlm_ci.errors import DamagedError
 from rlm_ci.models.record import fact_schemas
 from rlm_ci.models.record.record import Record
@@ -35,9 +36,9 @@ def test_a_plain_answer_is_one() -> None:
 
 @pytest.mark.parametrize("cost", ["1e999999", "Infinity", "NaN", "-1", "9" * 40, "x", 0.5])
 def test_a_price_beyond_all_numbers_is_none(cost: object) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(DecodeError):
         fact_schemas.require("completion", {**ANSWER, "cost": cost})
-    with pytest.raises(TypeError):
+    with pytest.raises(DecodeError):
         fact_schemas.require("charge", {"usage": USAGE, "cost": cost})
 
 
@@ -49,13 +50,13 @@ def test_what_a_lost_answer_cost_is_looked_at_too(tmp_path: Path) -> None:
             "v": 1, "type": "failed", "kind": "completion", "place": "a", "key": "b",
             "error": error, "charge": {"usage": USAGE, "cost": "NaN"},
         })  # fmt: skip
-    with pytest.raises(DamagedError):
+    with pytest.raises(DamagedError, match=r"of a run's calls: cost: expected"):
         Record.open(path, redact=str)
 
 
 @pytest.mark.parametrize("count", [10**400, -1, 1.5, True])
 def test_a_count_beyond_all_numbers_is_none(count: object) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(DecodeError):
         fact_schemas.require("completion", {**ANSWER, "usage": {**USAGE, "prompt_tokens": count}})
 
 
@@ -82,5 +83,5 @@ def test_a_fact_of_an_analysis_has_all_its_members(kind: str, value: dict[str, A
             wrong += [{**inner, member: [[]]} for member in inner]
         for one in wrong:
             if type(one) is not type(inner) or isinstance(inner, dict):
-                with pytest.raises(TypeError):
+                with pytest.raises(DecodeError):
                     fact_schemas.require(kind, {**value, name: one})
