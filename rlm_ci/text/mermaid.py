@@ -8,7 +8,7 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ./-_")
 _LONGEST = 48
@@ -22,10 +22,19 @@ class DiagramBox(Value):
     group: str = ""
 
 
+class DiagramFrame(Value):
+    """Around messages: ``alt``, ``opt`` or ``loop``. Frames with one ``key`` exclude each other."""
+
+    kind: str
+    key: str
+    text: str
+
+
 class Message(Value):
     """A call between two participants, by their names; the source "" is who calls from outside.
 
-    ``is_sure`` draws a whole line, else a dotted one; ``note`` stands beside the target.
+    ``is_sure`` draws a whole line, else a dotted one; ``note`` stands beside the target;
+    ``frames`` are around it, the outermost first.
     """
 
     source: str
@@ -33,6 +42,7 @@ class Message(Value):
     text: str
     is_sure: bool = True
     note: str = ""
+    frames: tuple[DiagramFrame, ...] = ()
 
 
 def label(text: str) -> str:
@@ -63,10 +73,44 @@ def sequence(messages: Sequence[Message]) -> str:
     numbers = {name: number for number, name in enumerate(names)}
     lines = ["```mermaid", "sequenceDiagram", "  autonumber"]
     lines += [f"  participant p{numbers[name]} as {label(name or 'caller')}" for name in names]
+    arms: dict[str, set[str]] = {}
+    for frame in (frame for one in messages for frame in one.frames):
+        arms.setdefault(frame.key, set()).add(frame.text)
+    before: tuple[DiagramFrame, ...] = ()
     for one in messages:
+        lines += _frames(before, one.frames, arms)
+        before = one.frames
         arrow = "->>" if one.is_sure else "-->>"
         source, target = numbers[one.source], numbers[one.target]
-        lines.append(f"  p{source}{arrow}p{target}: {label(one.text)}")
+        indent = "  " * (len(one.frames) + 1)
+        lines.append(f"{indent}p{source}{arrow}p{target}: {label(one.text)}")
         if one.note:
-            lines.append(f"  Note over p{target}: {label(one.note)}")
-    return "\n".join([*lines, "```"])
+            lines.append(f"{indent}Note over p{target}: {label(one.note)}")
+    return "\n".join([*lines, *_frames(before, (), arms), "```"])
+
+
+def _frames(
+    before: Sequence[DiagramFrame],
+    after: Sequence[DiagramFrame],
+    arms: Mapping[str, Collection[str]],
+) -> Iterator[str]:
+    """The lines that end the frames of one message, and begin those of the next.
+
+    One of ``arms`` that stands alone is drawn as what may be skipped.
+    """
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    is_other_arm = (
+        same < min(len(before), len(after))
+        and before[same].key == after[same].key
+        and after[same].kind == "alt"
+    )
+    yield from (
+        "  " * (at + 1) + "end" for at in range(len(before) - 1, same - 1 + is_other_arm, -1)
+    )
+    for at in range(same, len(after)):
+        frame, indent = after[at], "  " * (at + 1)
+        word = "opt" if frame.kind == "alt" and len(arms[frame.key]) == 1 else frame.kind
+        word = "else" if is_other_arm and at == same else word
+        yield f"{indent}{word} {label(frame.text)}"

@@ -5,23 +5,34 @@ All flows go down level by level together, so that a level's files are read at o
 
 from __future__ import annotations
 
+import re
+
+from rlm_ci.source.uses.branches import ALT, around, branches
 from rlm_ci.source.uses.call_sites import EXPRESSION, FileCalls, file_calls
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki.facts.entry_targets import TOP
+from rlm_ci.wiki.facts.entry_targets import TOP, FlowStart
 from rlm_ci.wiki.facts.file_facts import without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from rlm_ci.source.uses.branches import Branch
     from rlm_ci.source.uses.call_sites import CallSite, RaiseSite
     from rlm_ci.source.uses.call_targets import CallResolver
     from rlm_ci.source.uses.references import Definition
-    from rlm_ci.wiki.facts.entry_targets import FlowStart, Read
+    from rlm_ci.wiki.facts.entry_targets import Read
     from rlm_ci.wiki.facts.file_facts import FileFacts
 
 #: Levels below the start, steps of a flow, and calls and raises of a step that are shown.
 DEEPEST, STEPS, CALLS, RAISES = 4, 16, 12, 4
+
+
+#: Commands from which on a statement chooses between them, and a condition that names one.
+_SEVERAL = 3
+_CHOSEN = re.compile(
+    r"[\w.()\[\]'\"-]+\s*(?:===?|is)\s*(?:['\"]([\w:.-]+)['\"].*|(?:\w+(?:::|\.))+(\w+)\W?.*|([a-z][\w-]*))"
+)
 
 
 class FlowCall(Value):
@@ -29,6 +40,7 @@ class FlowCall(Value):
 
     The name is as it is written, with the class of a variable if that is known.
     ``is_sure``: names and imports lead there; ``step`` is the number of its step, 0 for none.
+    ``branches`` are around all its calls in the step, the outermost first.
     """
 
     line: int
@@ -36,6 +48,7 @@ class FlowCall(Value):
     found: tuple[Definition, ...]
     is_sure: bool
     step: int = 0
+    branches: tuple[Branch, ...] = ()
 
 
 class FlowStep(Value):
@@ -81,6 +94,7 @@ class _Node:
         self.calls: list[FlowCall] = []
         self.raises: tuple[RaiseSite, ...] = ()
         self.number = 0
+        self.parted = 0
 
 
 class _Growing:
@@ -102,6 +116,8 @@ class CallFlows:
         self._resolver = resolver
         self._read = read
         self._calls: dict[str, FileCalls] = {}
+        self._branches: dict[str, tuple[Branch, ...]] = {}
+        self._apart: set[tuple[_Place, _Place]] = set()
         self._bodies: dict[_Place, tuple[list[FlowCall], tuple[RaiseSite, ...]]] = {}
 
     def of(self, starts: Sequence[FlowStart]) -> list[CallFlow]:
@@ -124,10 +140,39 @@ class CallFlows:
         ]
         return sorted(found, key=lambda flow: bool(flow.starts[0].uses) and len(flow.steps) == 2)
 
+    def dispatched(self, starts: Iterable[FlowStart]) -> list[FlowStart]:
+        """A start for each command that the function at a start chooses between, or one it calls.
+
+        From then on, flows do not follow these from there: each has a flow of its own.
+        """
+        found: list[FlowStart] = []
+        for start in starts:
+            called = [one.found[0] for one in self._read_body(start.at) if len(one.found) == 1]
+            self._load({at.path for at in called})
+            for at in (start.at, *called):
+                arms = _arms(self._read_body(at))
+                if len(arms) < _SEVERAL:
+                    continue
+                for name, call in arms.items():
+                    target = call.found[0]
+                    self._apart.add((_place(at), _place(target)))
+                    title = f"{start.name} {name}" if start.kind == "script" else name
+                    row = ("command", title, at.path, call.line, call.line, target, 0, 0)
+                    found.append(FlowStart.of(row))
+                break
+        known = {one.at: one for one in reversed(found)}
+        return sorted(known.values(), key=lambda one: (-_length(one.at), one.name))
+
+    def _read_body(self, at: Definition) -> list[FlowCall]:
+        self._load([at.path])
+        return self._body(at)[0]
+
     def _load(self, paths: Iterable[str]) -> None:
         wanted = sorted(path for path in paths if path not in self._calls)
         for path, content in self._read(wanted).items():
-            self._calls[path] = file_calls(path, without_secrets(content))
+            bare = without_secrets(content)
+            self._calls[path] = file_calls(path, bare)
+            self._branches[path] = branches(path, bare)
 
     def _grow(self, flow: _Growing, *, is_last: bool) -> None:
         front, flow.front = flow.front, []
@@ -135,7 +180,11 @@ class CallFlows:
         for node in front:
             node.calls, node.raises = self._body(node.at)
             for call in node.calls:
-                if len(call.found) == 1 and (place := _place(call.found[0])) not in flow.known:
+                if len(call.found) != 1 or (place := _place(call.found[0])) in flow.known:
+                    continue
+                if (_place(node.at), place) in self._apart:
+                    node.parted += 1  # which has a flow of its own
+                else:
                     found.setdefault(place, (node, call))
         chosen = set() if is_last else self._weighty(found, STEPS - len(flow.known))
         for place, (node, call) in found.items():
@@ -170,7 +219,7 @@ class CallFlows:
         place = _place(at)
         if place not in self._bodies:
             calls, raises = self._inside(at)
-            self._bodies[place] = list(self._resolved(at, calls)), raises
+            self._bodies[place] = self._resolved(at, calls), raises
         return self._bodies[place]
 
     def _inside(self, at: Definition) -> tuple[list[CallSite], tuple[RaiseSite, ...]]:
@@ -193,18 +242,25 @@ class CallFlows:
         calls = [one for one in found.calls if is_own(one.line)]
         return calls, tuple(one for one in found.raises if is_own(one.line))
 
-    def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> Iterator[FlowCall]:
+    def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> list[FlowCall]:
         """The first call of each definition of the program, in order."""
-        seen: set[tuple[_Place, ...]] = set()
+        seen: dict[tuple[_Place, ...], FlowCall] = {}
+        inside = [one for one in self._branches.get(at.path, ()) if _holds(at, one)]
         for site in calls:
             targets = self._resolver.targets(at, site)
             key = tuple(map(_place, targets.found))
-            if not key or key in seen or key == (_place(at),):
+            if not key or key == (_place(at),):
                 continue
-            seen.add(key)
+            there = around(inside, site.line)
+            if key in seen:  # what is around one of them alone is no condition of all
+                known = seen[key]
+                shared = tuple(one for one in known.branches if one in there)
+                seen[key] = known.replace(branches=shared)
+                continue
             base = "…" if site.base == EXPRESSION else site.base
             name = f"{base}.{site.name}" if base else site.name
-            yield FlowCall(site.line, name, targets.found, targets.is_sure)
+            seen[key] = FlowCall(site.line, name, targets.found, targets.is_sure, 0, there)
+        return list(seen.values())
 
 
 def _place(at: Definition) -> _Place:
@@ -213,6 +269,35 @@ def _place(at: Definition) -> _Place:
 
 def _length(one: Definition) -> int:
     return one.symbol.line_end - one.symbol.line_start
+
+
+def _arms(calls: Sequence[FlowCall]) -> dict[str, FlowCall]:
+    """The longest call in each arm of the statement that chooses between most commands, by name."""
+    groups: dict[int, dict[str, FlowCall]] = {}
+    for call in calls:
+        branch = next((one for one in call.branches if one.kind == ALT), None)
+        name = _chosen_name(branch.text) if branch is not None else ""
+        if branch is None or not name or len(call.found) != 1:
+            continue
+        arms = groups.setdefault(branch.group, {})
+        if name not in arms or _length(arms[name].found[0]) < _length(call.found[0]):
+            arms[name] = call
+    best = max(groups.values(), key=len, default={})
+    targets = {_place(one.found[0]) for one in best.values()}
+    return best if len(targets) == len(best) else {}
+
+
+def _chosen_name(text: str) -> str:
+    """The text or the member of an enumeration that a condition compares with; "" for neither."""
+    found = _CHOSEN.fullmatch(text)
+    return (found[1] or found[2] or found[3] or "") if found else ""
+
+
+def _holds(at: Definition, one: Branch) -> bool:
+    """Whether a branch is in the lines of a definition, and not around them."""
+    symbol = at.symbol
+    first = symbol.line_start + (symbol.kind == TOP)  # a main guard is no condition
+    return first <= one.group and one.line_end <= symbol.line_end
 
 
 def _leads_on(flow: _Growing, heads: set[_Place]) -> bool:
@@ -240,7 +325,8 @@ def _step(node: _Node, flow: _Growing) -> FlowStep:
         known = flow.known.get(_place(call.found[0])) if len(call.found) == 1 else None
         calls.append(call.replace(step=known.number) if known is not None else call)
     # What has a step of its own is never left out, and else what is longest.
-    ranked = sorted(calls, key=lambda one: (not one.step, -_length(one.found[0])))[:CALLS]
+    ranked = sorted(calls, key=lambda one: (not one.step, -_length(one.found[0])))
+    ranked = ranked[: max(CALLS, len(node.below) + node.parted)]
     shown = [one for one in calls if any(one is chosen for chosen in ranked)]
     return FlowStep(
         node.number,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from rlm_ci.text.neutralise import code
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.facts.entry_targets import FUNCTION, TOP
+from rlm_ci.wiki.pages.flow_page import when
 from rlm_ci.wiki.pages.layout import told
-from rlm_ci.wiki.pages.wording import sentence
+from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,36 +17,80 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.facts.call_flows import CallFlow
     from rlm_ci.wiki.pages.module_page import PageSources
 
-#: Lines of the list; steps from which on a flow of an entry point says something.
-_LINES, _ENOUGH = 7, 3
+#: Lines of the list; steps from which on a flow of an entry point says something; commands that
+#: are named.
+_LINES, _ENOUGH, _NAMED = 7, 3, 8
 
 
 def main_flow(world: PageSources) -> dict[str, Any]:
-    """The flow's name, its lines, and how many steps stand on the page of flows alone."""
+    """The flow's name, its lines, and how many steps stand on the page of flows alone.
+
+    Where it chooses between commands, the lines go on with the longest of these.
+    """
     flow = _main(world)
     if flow is None:
         return {"life": [], "life_of": "", "life_more": 0}
-    depths: dict[int, int] = {0: -1}
-    for step in flow.steps:
-        depths[step.number] = depths[step.caller] + 1
-    ranked = sorted(flow.steps, key=lambda step: (depths[step.number], step.number))[:_LINES]
-    chosen = {step.number for step in ranked}
-    shown = {step.number: _name(step.at, world) for step in flow.steps}
-    lines = []
-    for step in flow.steps:
-        if step.number in chosen:
-            by = f", called by {shown[step.caller]}" if step.caller else ""
-            doc = f" — {sentence(step.at.symbol.doc)}" if step.at.symbol.doc else ""
-            raises = ", ".join(code(printable(one.name)) for one in step.raises[:2])
-            ends = f" Raises {raises}." if raises else ""
-            lines.append(f"{shown[step.number]}{by} {_link(step.at, world)}{doc}{ends}")
     first = flow.starts[0]
+    commands = _commands(flow, world)
+    lines = _lines(flow, 1 if commands else _LINES, world)
+    shown, every = len(lines), len(flow.steps)
+    if commands:
+        in_order = sorted(commands, key=lambda one: one.starts[0].line_start)
+        links = [_command(one, world) for one in in_order[:_NAMED]]
+        lines.append(f"chooses a command: {listed(links, len(links), len(commands))}")
+        longest = commands[0]
+        name = code(printable(longest.starts[0].name))
+        inner = _lines(longest, _LINES - len(lines), world)
+        lines += [f"{name}: {inner[0]}", *inner[1:]]
+        shown, every = shown + len(inner), every + len(longest.steps)
     is_named = first.kind != FUNCTION
     return {
         "life": lines,
-        "life_of": code(printable(first.name)) if is_named else shown[1],
-        "life_more": len(flow.steps) - len(lines),
+        "life_of": code(printable(first.name)) if is_named else _name(flow.steps[0].at, world),
+        "life_more": every - shown,
     }
+
+
+def _commands(flow: CallFlow, world: PageSources) -> list[CallFlow]:
+    """The flows of commands between which a step of this one chooses, the longest first."""
+    places = {(step.at.path, call.line) for step in flow.steps for call in step.calls}
+    return [
+        one
+        for one in world.flows
+        if one.starts[0].kind == "command"
+        and (one.starts[0].path, one.starts[0].line_start) in places
+    ]
+
+
+def _command(flow: CallFlow, world: PageSources) -> str:
+    start = flow.starts[0]
+    name = code(printable(start.name.rpartition(" ")[2]))
+    return world.register.named(name, start.path, start.line_start, start.line_end)
+
+
+def _lines(flow: CallFlow, most: int, world: PageSources) -> list[str]:
+    """The steps nearest to the beginning, in the order in which they are called."""
+    depths: dict[int, int] = {0: -1}
+    for step in flow.steps:
+        depths[step.number] = depths[step.caller] + 1
+    ranked = sorted(flow.steps, key=lambda step: (depths[step.number], step.number))[:most]
+    chosen = {step.number for step in ranked}
+    shown = {step.number: _name(step.at, world) for step in flow.steps}
+    calls = {call.step: (step.at.path, call) for step in flow.steps for call in step.calls}
+    lines = []
+    for step in flow.steps:
+        if step.number not in chosen:
+            continue
+        by, condition = "", ""
+        if step.caller:
+            by = f", called by {shown[step.caller]}"
+            path, call = calls.get(step.number, ("", None))
+            condition = when(call.branches[-1:], path, world) if call is not None else ""
+        doc = f" — {sentence(step.at.symbol.doc)}" if step.at.symbol.doc else ""
+        raises = ", ".join(dict.fromkeys(code(printable(one.name)) for one in step.raises[:2]))
+        ends = f" Raises {raises}." if raises else ""
+        lines.append(f"{condition}{shown[step.number]}{by} {_link(step.at, world)}{doc}{ends}")
+    return lines
 
 
 def _main(world: PageSources) -> CallFlow | None:

@@ -76,16 +76,20 @@ def _program(world: PageSources) -> Iterator[FileFacts]:
 
 def _of_commands(world: PageSources) -> Iterator[_Task]:
     """The commands whose function is known, those with the longest first."""
-    found: list[tuple[int, _Task]] = []
-    for one in _program(world):
-        for entry in one.outline.entries:
-            at = definition_around(one, entry) if entry.kind == "command" else None
-            if at is not None:
-                lines = _head(one, at)
-                task = _Task(f"the command {code(printable(entry.name), cell=True)}", one, *lines)
-                found.append((at.symbol.line_start - at.symbol.line_end, task))
-    found.sort(key=lambda pair: (pair[0], pair[1].one.path, pair[1].line_start))
-    yield from (task for _, task in found[:_COMMANDS])
+    places = [
+        (entry.name, definition_around(one, entry))
+        for one in _program(world)
+        for entry in one.outline.entries
+        if entry.kind == "command"
+    ]
+    starts = [flow.starts[0] for flow in world.flows]
+    places += [(start.name, start.at) for start in starts if start.kind == "command"]
+    found = {at: name for name, at in reversed(places) if at is not None}
+    order = sorted(found, key=lambda at: (at.symbol.line_start - at.symbol.line_end, at.path))
+    for at in order[:_COMMANDS]:
+        one = world.files[at.path]
+        words = f"the command {code(printable(found[at]), cell=True)}"
+        yield _Task(words, one, *_head(one, at))
 
 
 def _head(one: FileFacts, at: Definition) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rlm_ci.source.uses.branches import LOOP
 from rlm_ci.source.uses.call_targets import CallResolver
-from rlm_ci.text.mermaid import Message, sequence
+from rlm_ci.text.mermaid import DiagramFrame, Message, sequence
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.call_flows import CallFlows
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.source import Symbol
     from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.source.uses.branches import Branch
     from rlm_ci.source.uses.call_sites import RaiseSite
     from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.call_flows import CallFlow, FlowCall, FlowStep
@@ -37,14 +39,14 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.module_page import PageSources
 
 NAME = "flows.md"
-#: Flows of entry points, and of public functions, that the page has.
-_ENTRIES, _FUNCTIONS = 8, 6
+#: Flows of entry points, of commands that one of them chooses between, and of public functions.
+_ENTRIES, _COMMANDS, _FUNCTIONS = 8, 8, 6
 #: Files, and bytes of them, in which calls of public functions are counted.
 _COUNTED, _BYTES = 120, 512 << 10
 #: What a call may mean, definitions that are named; flows that the first page names.
 _MEANT, _NAMED = 3, 4
-#: Errors of a step in the diagram.
-_DRAWN = 2
+#: Errors of a step in the diagram; participants and steps of one; branches around a call.
+_DRAWN, _PARTICIPANTS, _STEPS, _AROUND = 2, 6, 12, 2
 #: How starts are called.
 _WORDS = {"script": "command", "main": "start of", "command": "subcommand", "route": "route",
           FUNCTION: "function"}  # fmt: skip
@@ -63,7 +65,9 @@ def call_flows(
 
     resolver = CallResolver({path: one.outline for path, one in program.items()}, graph)
     walks = CallFlows(files, resolver, read)
-    found = walks.of(entry_starts(files, program, resolver, read)[: 2 * _ENTRIES])[:_ENTRIES]
+    starts = entry_starts(files, program, resolver, read)[: 2 * _ENTRIES]
+    commands = walks.dispatched(starts)[:_COMMANDS]
+    found = [*walks.of(starts)[:_ENTRIES], *walks.of(commands)]
     public = public_functions(
         (one.path, symbol)
         for module in layout.modules
@@ -113,11 +117,13 @@ def flow_page(world: PageSources) -> list[dict[str, Any]]:
 def _flow(flow: CallFlow, world: PageSources) -> dict[str, Any]:
     first = flow.starts[0]
     name = _shown(flow.steps[0].at, world) if first.kind == FUNCTION else first.name
+    diagram, undrawn = _diagram(flow, world)
     return {
         "title": f"{_WORDS[first.kind]} {code(printable(name))}",
         "starts": [_start(one, world) for one in flow.starts],
         "said": said(world.prose.get(flow_key(flow), ()), world),
-        "diagram": _diagram(flow, world),
+        "diagram": diagram,
+        "undrawn": count(undrawn, "step") if undrawn else "",
         "steps": [_step(step, world) for step in flow.steps],
         "left": count(flow.left, "definition") if flow.left else "",
     }
@@ -154,7 +160,7 @@ def _raise(one: RaiseSite, path: str, world: PageSources) -> str:
 
 def _call(call: FlowCall, path: str, world: PageSources) -> str:
     link = world.register.link(path, call.line, call.line)
-    text = f"calls {code(printable(call.name))}"
+    text = f"{when(call.branches, path, world)}calls {code(printable(call.name))}"
     if len(call.found) == 1:
         if call.step:
             return f"{text} (step {call.step}) {link}"
@@ -165,6 +171,16 @@ def _call(call: FlowCall, path: str, world: PageSources) -> str:
     ]
     every = listed(named, _MEANT, len(call.found))
     return f"{text} {link}, which may be one of {len(call.found)}: {every}"
+
+
+def when(branches: Sequence[Branch], path: str, world: PageSources) -> str:
+    """The conditions and loops around a call, each as a link to its line."""
+    shown = []
+    for one in branches[-_AROUND:]:
+        is_word = one.kind == LOOP or one.text.startswith(("else", "on "))
+        text = world.register.named(code(printable(one.text)), path, one.line, one.line)
+        shown.append(text if is_word else f"if {text}")
+    return f"{', '.join(shown)}: " if shown else ""
 
 
 def _link(at: Definition, world: PageSources) -> str:
@@ -190,26 +206,40 @@ def _shown(at: Definition, world: PageSources) -> str:
     return told(world.files[at.path], at.symbol.name)
 
 
-def _diagram(flow: CallFlow, world: PageSources) -> str:
-    """Who calls whom: a participant for each class, or file of functions."""
-    keys = {step.number: _participant(step.at, world) for step in flow.steps}
-    messages = [Message("", keys[1], _message(flow.steps[0], world))]
-    for step in flow.steps[1:]:
-        row = keys[step.caller], keys[step.number], _message(step, world), step.is_sure
-        messages.append(Message(*row))
-    notes = {
-        step.number: [one.name for one in step.raises[:_DRAWN]]
-        for step in flow.steps
-        if step.raises
-    }
-    return sequence(
-        [
-            message.replace(note=f"raises {', '.join(notes[number])}")
-            if number in notes
-            else message
-            for number, message in enumerate(messages, start=1)
-        ]
-    )
+def _diagram(flow: CallFlow, world: PageSources) -> tuple[str, int]:
+    """Who calls whom, within what branches, and how many steps have no room in the diagram.
+
+    A participant is a class, or a file of functions.
+    """
+    calls = {call.step: call for step in flow.steps for call in step.calls if call.step}
+    frames: dict[int, tuple[DiagramFrame, ...]] = {}
+    drawn: dict[int, str] = {0: ""}
+    messages: list[Message] = []
+    for step in flow.steps:
+        name = _participant(step.at, world)
+        names = {*drawn.values(), name}
+        if step.caller not in drawn or len(names) > _PARTICIPANTS or len(messages) == _STEPS:
+            continue
+        own = calls[step.number].branches if step.caller and step.number in calls else ()
+        around = frames.get(step.caller, ())
+        frames[step.number] = around + tuple(_frame(one, step.caller) for one in own)
+        errors = ", ".join(one.name for one in step.raises[:_DRAWN])
+        messages.append(
+            Message(
+                drawn[step.caller],
+                name,
+                _message(step, world),
+                step.is_sure,
+                f"raises {errors}" if errors else "",
+                frames[step.number],
+            )
+        )
+        drawn[step.number] = name
+    return sequence(messages), len(flow.steps) - len(messages)
+
+
+def _frame(one: Branch, caller: int) -> DiagramFrame:
+    return DiagramFrame(one.kind, f"{caller}:{one.group}", one.text)
 
 
 def _message(step: FlowStep, world: PageSources) -> str:
