@@ -52,8 +52,13 @@ _UNSIZED: Final = 1 << 40
 #: Other words than OpenAI's for why an answer ended.
 _REASONS: Final = {
     "max_tokens": "length", "max_output_tokens": "length", "model_length": "length",
-    "end_turn": "stop", "eos": "stop", "eos_token": "stop", "tool_use": "tool_calls",
-    "function_call": "tool_calls", "safety": "content_filter", "refusal": "content_filter",
+    "model_context_window_exceeded": "length",
+    "end_turn": "stop", "eos": "stop", "eos_token": "stop", "stop_sequence": "stop",
+    "tool_use": "tool_calls", "function_call": "tool_calls",
+    "safety": "content_filter", "refusal": "content_filter", "sensitive": "content_filter",
+    "recitation": "content_filter", "prohibited_content": "content_filter",
+    "abort": "error", "aborted": "error", "cancelled": "error", "network_error": "error",
+    "insufficient_system_resource": "error", "malformed_function_call": "error",
 }  # fmt: skip
 _URL_HINT: Final = "check the base URL: that of an OpenAI-compatible API mostly ends in /v1"
 

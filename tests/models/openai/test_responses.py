@@ -29,6 +29,14 @@ SPENT: list[tuple[str, Reply, str, bool]] = [
     ("length", Answer(None, finish_reason="length"), "used up its tokens", False),
     ("null", Answer(None), "empty", True),
     ("filter", Answer("part", finish_reason="content_filter"), "content filter", False),
+    *(
+        (reason, Answer("part", finish_reason=reason), "broke off the answer", True)
+        for reason in ("error", "abort", "network_error", "insufficient_system_resource")
+    ),
+    *(
+        (reason, Answer("part", finish_reason=reason), "content filter", False)
+        for reason in ("SAFETY", "RECITATION", "sensitive", "refusal")
+    ),
     (
         "refusal",
         Answer("", more={"choices": [{"message": {"content": None, "refusal": "I won't"}}]}),
@@ -47,6 +55,21 @@ SPENT: list[tuple[str, Reply, str, bool]] = [
     ("dropped", Raw(drop=True), "broke before", True),
     ("endless", Raw(200, b"[1, " * 4096, endless=True), "larger than 100,000 bytes", False),
 ]
+
+
+@pytest.mark.parametrize(
+    ("reason", "known"),
+    [
+        ("max_tokens", "length"), ("MAX_TOKENS", "length"), ("max_output_tokens", "length"),
+        ("model_context_window_exceeded", "length"), ("end_turn", "stop"), ("STOP", "stop"),
+        ("stop_sequence", "stop"), (None, "stop"), (7, "stop"),
+    ],
+)  # fmt: skip
+def test_other_words_for_the_end_of_an_answer_are_known(
+    client: Client, llm: ModelServer, reason: Any, known: str
+) -> None:
+    llm.script([Answer("hi", finish_reason=reason)])
+    assert client(llm).complete(question()).finish_reason == known
 
 
 @pytest.mark.parametrize(
