@@ -6,6 +6,7 @@ from rlm_ci.change import evidence
 from rlm_ci.models.strict_json import read_object
 from rlm_ci.report.findings import Location
 from rlm_ci.resources import loader
+from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     #: The content of a file of the context, and the id of its blob.
     Open = Callable[[str], tuple[bytes | None, str]]
 
+#: The text in the example of the prompt, which small models copy.
+_EXAMPLES = ("must know, in a few sentences",)
 _SCHEMA = "rlms-answer.schema.json"
 #: Findings, and citations of all findings, that are looked at; characters of texts.
 _FINDINGS, _CITATIONS = 80, 120
@@ -55,8 +58,8 @@ def check(text: str, paths: Iterable[str], opened: Open, *, must_cite: bool) -> 
     """
     told = read_object(text)
     wrong = loader.misfit(told, _SCHEMA)
-    if wrong:
-        raise ValueError(wrong)
+    if wrong or repeats(told["summary"], _EXAMPLES):
+        raise ValueError(wrong or "the summary repeats the example of the prompt")
     checker = _Citations({encodable(path): path for path in paths}, opened, must_cite=must_cite)
     given = told["findings"][:_FINDINGS]
     findings = tuple(filter(None, map(checker.finding, given)))

@@ -12,6 +12,7 @@ from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
 from rlm_ci.review.model.finder import source_of
 from rlm_ci.text.line_references import marked
+from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 DOMAIN = "architecture"
 _TEMPLATE = "prompts/review-architecture.md.j2"
+#: The text in the example of the prompt, which small models copy.
+_EXAMPLES = ("what they show, and what it leads to",)
 _SCHEMA = "review-architecture.schema.json"
 _MESSAGE = 1_000
 #: Places that a claim keeps of each of its findings, and in all.
@@ -102,7 +105,7 @@ def _opened(
         known = [found[one - 1] for one in numbers if 1 <= one <= len(found)]
         offered += len(numbers)
         rejected += len(numbers) - len(known)
-        if len(known) < 2:
+        if len(known) < 2 or repeats(claim["message"], _EXAMPLES):
             continue
         places = [place for one in known for place in one.finding.evidence[:_EACH]]
         severity = min(

@@ -11,6 +11,7 @@ from rlm_ci.report.findings import Location
 from rlm_ci.report.overview.changes import ModelWords, Overview, SaidLines, SaidSentence
 from rlm_ci.resources import loader
 from rlm_ci.text.neutralise import clip
+from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 #: The name of the words in the data of a result.
 WORDS = "words"
 _TEMPLATE = "prompts/review-describe.md.j2"
+#: The text in the example of the prompt, which small models copy.
+_EXAMPLES = ("one sentence in plain English, names of code in `backticks`", "one sentence")
 _SCHEMA, _SENTENCE = "review-description.schema.json", "review-description-sentence.schema.json"
 #: Sentences on the whole, and on groups of files; files of a group; lines of a quote.
 _ABOUT, _GROUPS, _FILES, _LINES = 2, 6, 8, 12
@@ -135,7 +138,7 @@ class _Opener:
 
     def _sentence(self, claim: Mapping[str, Any]) -> SaidSentence | None:
         """A sentence, if each of its quotes stands."""
-        if loader.misfit(claim, _SENTENCE):
+        if loader.misfit(claim, _SENTENCE) or repeats(claim["text"], _EXAMPLES):
             return None
         places = [self._place(one) for one in claim["quotes"]]
         lines = tuple(dict.fromkeys(one for one in places if one is not None))

@@ -15,6 +15,7 @@ from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
 from rlm_ci.review.exploration.explorer import NodeQuestions
+from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import clip, count, encodable
 from rlm_ci.values import Value
 
@@ -49,7 +50,9 @@ DROPPED = {
 }
 #: What the example in the templates has, which small models copy.
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "rule": ("short-name-of-the-kind-of-fault",),
     "message": ("what breaks, in one line, then why", "what is wrong, and what it leads to"),
+    "path": ("as in the listing",),
     "quote": ("these lines, copied exactly, without",),
     "suggested_fix": ("the lines that replace these, to the letter",),
 }
@@ -242,8 +245,7 @@ def source_of(model: str) -> str:
 
 def _repeats(claim: Mapping[str, Any], *members: str) -> bool:
     """Whether one of ``members`` is what the prompt's example has there."""
-    texts = {name: " ".join(str(claim.get(name)).casefold().split()) for name in members}
-    return any(example in text for name, text in texts.items() for example in EXAMPLES[name])
+    return any(repeats(str(claim.get(name)), EXAMPLES[name]) for name in members)
 
 
 class _Opener:
@@ -291,7 +293,7 @@ class _Opener:
                 self._outcomes[REJECTED] += 1
                 self._unchecked.append(self._named(claim))
                 continue
-            if _repeats(claim, "message", "quote"):
+            if _repeats(claim, "rule", "message", "path", "quote"):
                 self._examples += 1
                 self._outcomes[REJECTED] += 1
                 continue

@@ -9,6 +9,7 @@ from rlm_ci.environments.quoting import said_of
 from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.resources import loader
+from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import encodable
 from rlm_ci.wiki.update.kept_prose import (
     LINES,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.update.state import NamedDefinition
 
 SENTENCE = "wiki-sentence.schema.json"
+#: The text in the example of the prompt, which small models copy.
+_EXAMPLES = ("one sentence in plain English, names of code in `backticks`",)
 #: How a sentence names a function: in backticks, by a call, or by a name that no word is.
 _NAMES = re.compile(r"`([\w.:]{1,120})(?:\([^`]*\))?`|\b([A-Za-z_][\w.]*)\(\)|\b(\w+_\w+)\b")
 #: Characters, and the number of a line, that are named of what does not stand.
@@ -109,6 +112,8 @@ class QuotedClaims:
 
     def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence | None, str]:
         """The sentence, if each of its quotes is where it says, or elsewhere in that file."""
+        if repeats(claim["text"], _EXAMPLES):
+            return None, REJECTED
         quotes: list[QuotedLines] = []
         texts: dict[str, str] = {}
         outcomes = set()

@@ -86,3 +86,10 @@ def test_only_so_much_of_an_answer_is_looked_at() -> None:
 def test_what_is_no_answer_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         check(text, FILES, lambda path: (FILES[path], ""), must_cite=True)
+
+
+def test_a_summary_that_is_the_example_of_the_prompt_is_none() -> None:
+    summary = "What the planner must know, in a few sentences."
+    text = json.dumps({"summary": summary, "findings": []})
+    with pytest.raises(ValueError, match="repeats the example"):
+        check(text, FILES, lambda path: (FILES[path], ""), must_cite=False)

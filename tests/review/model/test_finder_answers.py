@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,12 @@ def test_an_answer_of_such_claims_alone_could_not_be_read(llm: ModelServer) -> N
         ({**TOTAL, "path": "as in the listing"}, {**TOTAL, "quote": "z = 'never'"}),
         ({**TOTAL, "message": "What breaks, in one line, then why."},) * 2,
         ({**TOTAL, "quote": "never"}, {**TOTAL, "quote": ""}),
+        # The example, with something else in place of one or two of its members.
+        ({**TOTAL, "rule": "short-name-of-the-kind-of-fault"},) * 2,
+        ({**TOTAL, "rule": "Short name of the kind of fault!", "message": "It is wrong."},) * 2,
+        ({**TOTAL, "message": "`total`: what breaks in one line... then why"},) * 2,
+        ({**TOTAL, "path": "a.py, as in the listing"},) * 2,
+        ({**TOTAL, "message": "WHAT IS WRONG and what it leads to", "severity": "low"},) * 2,
     ],
 )
 def test_an_answer_of_which_nothing_holds_is_no_reading(
@@ -128,6 +135,31 @@ def test_the_example_of_a_prompt_is_no_suggestion(llm: ModelServer) -> None:
     ]
     for examples in EXAMPLES.values():
         assert all(any(example in prompt for example in examples) for prompt in prompts)
+    assert EXAMPLES.keys() == {"rule", "message", "path", "quote", "suggested_fix"}
+
+
+@pytest.mark.parametrize(
+    ("template", "module"),
+    [
+        ("review-describe", "review.model.describe"),
+        ("review-architecture", "review.model.architecture"),
+        ("wiki-module", "wiki.prose.quoted_claims"),
+        ("analysis", "fix.rlms.answer"),
+    ],
+)
+def test_the_text_of_each_example_stands_in_its_prompt(template: str, module: str) -> None:
+    prompt = (TEMPLATES / f"{template}.md.j2").read_text("utf-8")
+    examples = import_module(f"rlm_ci.{module}")._EXAMPLES
+    assert all(one in prompt for one in examples)
+
+
+def test_a_claim_that_names_the_same_things_as_the_example_is_none_of_it(llm: ModelServer) -> None:
+    said = (
+        "What breaks is one line: then `total` returns 1. Nobody knows why, and what it leads to."
+    )
+    llm.script([answering({**TOTAL, "message": said, "rule": "kind-of-fault"})])
+    (found,) = by_model(reviewed(TEXTS, Asking(llm), ruff="off"))
+    assert found.message.startswith("What breaks is one line")
 
 
 def test_a_place_that_the_model_was_not_shown_is_marked_in_its_message(llm: ModelServer) -> None:

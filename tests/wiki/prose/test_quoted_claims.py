@@ -70,3 +70,10 @@ def test_the_functions_that_a_sentence_names_are_known(
 ) -> None:
     [said] = QuotedClaims([OVEN, CHECK, TWO]).kept([{"text": words, "quotes": [CALL]}])
     assert [(one.path, one.name) for one in said.named] == named
+
+
+def test_the_example_of_the_prompt_is_no_sentence() -> None:
+    claims = QuotedClaims([OVEN, CHECK])
+    text = "One sentence in plain English: names of code in backticks."
+    assert claims.kept([{"text": text, "quotes": [CALL]}]) == []
+    assert claims.counts().rejected == 1
