@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.context_length import is_too_long
 from rlm_ci.models.strict_json import objects_in, read_object
@@ -9,10 +11,11 @@ from rlm_ci.resources import loader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol, TypeVar
 
     from rlm_ci.models import Completion, Message
+    from rlm_ci.models.strict_json import Misfit
 
     class Ask(Protocol):
         """Asks a model by the ledger and the journal of the run.
@@ -43,13 +46,14 @@ if TYPE_CHECKING:
             """How many more calls the budgets allow; None where nothing limits them."""
 
     Answer = TypeVar("Answer")
-    #: What is wrong with an object, in words for the model; "" when nothing is.
-    Misfit = Callable[[Mapping[str, Any]], str]
 
 #: Keywords of a schema that endpoints know; they refuse others, or the whole.
 _KEYWORDS = frozenset(("type", "required", "enum", "const"))
 #: Bytes that a second question needs besides the first, and the share of a small prompt.
 REPAIR, _REPAIR = 6_000, 10
+_WORD = re.compile(r"[^\W_]+")
+#: Words that follow each other, and the share of those of an example that shows it.
+_RUN, _SHARE = 3, 0.6
 
 
 def repair_bytes(max_bytes: int) -> int:
@@ -105,9 +109,33 @@ def read_answer(said: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None
     if said.finish_reason == "length":
         return None, "the answer was cut off: write less: only the most severe"
     try:
-        found = read_object(said.text)
-    except ValueError as error:
+        found = read_object(said.text, misfit)
+    except ValueError as error:  # or it is the only one that fits in a list
         fitting = [value for value in objects_in(said.text) if not misfit(value)]
         return (fitting[0], "") if len(fitting) == 1 else (None, str(error))
     wrong = misfit(found)
     return (None, wrong) if wrong else (found, "")
+
+
+def repeats(text: str, examples: Iterable[str]) -> bool:
+    """Whether ``text`` has the words of a prompt's ``examples``, in any case and punctuation.
+
+    A long one may lack some words, and have others around it; a short one stands alone.
+    """
+    words = _words(text)
+    return any(_repeats(words, _words(one)) for one in examples)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def _repeats(words: list[str], example: list[str]) -> bool:
+    if len(example) <= _RUN:
+        return words == example
+    runs = _runs(example)
+    return len(runs & _runs(words)) >= _SHARE * len(runs)
+
+
+def _runs(words: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(words[at : at + _RUN]) for at in range(len(words) - _RUN + 1)}

@@ -11,7 +11,11 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from typing import Any, Final, NoReturn
+
+    #: What is wrong with an object, in words for the model; "" when nothing is.
+    Misfit = Callable[[Mapping[str, Any]], str]
 
 #: The largest answer in bytes.
 LIMIT: Final = 1 << 20
@@ -19,6 +23,8 @@ LIMIT: Final = 1 << 20
 _MOST: Final = 64
 #: A string, or a comma that an end follows.
 _STRING_OR_END: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?P<end>\s*[}\]])', re.DOTALL)
+#: How an object begins; any other brace belongs to prose or code.
+_BEGINNING: Final = re.compile(r"\{\s*[\"'}]")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Digits of a whole number.
 _DIGITS: Final = 300
@@ -28,13 +34,14 @@ _NAMES: Final = {
 }  # fmt: skip
 
 
-def read_object(text: str) -> dict[str, Any]:
+def read_object(text: str, misfit: Misfit | None = None) -> dict[str, Any]:
     """The JSON object in ``text``, perhaps behind reasoning, in a fence, or with prose around it.
 
     Where there is exactly one, a comma before an end, a line break in a string and a backslash
-    before no escape are overlooked: to ask for a comma costs a call. Raises ValueError, in words
-    for the model, for anything else: two objects, a broken one, NaN, a repeated key, half of a
-    surrogate pair, too many bytes or levels.
+    before no escape are overlooked: to ask for a comma costs a call. Of several objects, exactly
+    one that ``misfit`` finds nothing wrong with is taken. Raises ValueError, in words for the
+    model, for anything else: two objects, a broken one, NaN, a repeated key, half of a surrogate
+    pair, too many bytes or levels.
     """
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > LIMIT:
@@ -51,6 +58,8 @@ def read_object(text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         values, are_all = _objects(body)
         if len(values) != 1 or not are_all or body[0] == "[":
+            values = _fitting(values, misfit)
+        if len(values) != 1:
             raise ValueError(
                 f"the answer is not one JSON object and nothing else: {error}"
             ) from None
@@ -66,13 +75,17 @@ def read_object(text: str) -> dict[str, Any]:
     return value
 
 
+def _fitting(values: list[dict[str, Any]], misfit: Misfit | None) -> list[dict[str, Any]]:
+    return [value for value in values if misfit is not None and not misfit(value)]
+
+
 def objects_in(text: str) -> list[dict[str, Any]]:
     """The JSON objects in ``text``, none of them inside another; reasoning is left out."""
     return _objects(thoughts.split(text[:LIMIT])[1])[0]
 
 
 def _objects(text: str) -> tuple[list[dict[str, Any]], bool]:
-    """The objects in ``text``, as they are or else mended, and whether each brace began one."""
+    """The objects in ``text``, as they are or else mended, and whether none of them is broken."""
     values, are_all = _scanned(text)
     if are_all:
         return values, True
@@ -90,11 +103,11 @@ def _scanned(text: str) -> tuple[list[dict[str, Any]], bool]:
         try:
             value, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
-            end, are_all = at + 1, False
+            end, are_all = at + 1, are_all and not _BEGINNING.match(text, at)
         else:
             values.append(value)
         at = text.find("{", end)
-    return values, are_all and at < 0
+    return [value for value in values if value] or values[:1], are_all and at < 0
 
 
 def _mended(match: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from rlm_ci.models import is_wish
-from rlm_ci.models.json_question import answer_form, list_form
+from rlm_ci.models.json_question import answer_form, list_form, repeats
 from rlm_ci.resources import loader
 
 if TYPE_CHECKING:
@@ -62,3 +62,37 @@ def test_what_fits_the_shipped_schema_fits_the_simple_one() -> None:
     test = {"kind": "test", "breaks": "b", "path": "t.py", "content": "c", "expects": "e"}
     schema = answer_form("review-reproduction.schema.json")["json_schema"]["schema"]
     assert test.keys() <= schema["properties"].keys(), "a grammar writes no other members"
+
+
+# -- the example of a prompt, and other words --
+
+FORM = "what breaks, in one line, then why"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FORM,
+        "What breaks: in one line; then why!",
+        "The function: what breaks in one line, then why it does",
+        "what breaks, in one line",
+        "what-breaks-in-one-line-then-why",
+    ],
+)
+def test_a_form_is_recognized(text: str) -> None:
+    assert repeats(text, ["something else", FORM])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "what breaks", "The sum breaks in one line of ten.", "then why in one line?", "…"]
+)
+def test_other_words_are_none_of_it(text: str) -> None:
+    assert not repeats(text, [FORM])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_it"),
+    [("One sentence.", True), ("`one sentence`", True), ("One sentence more.", False), ("", False)],
+)
+def test_a_short_form_stands_alone(text: str, *, is_it: bool) -> None:
+    assert repeats(text, ["one sentence"]) is is_it

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rlm_ci.change import evidence
+from rlm_ci.models.json_question import repeats
 from rlm_ci.models.strict_json import read_object
 from rlm_ci.report.findings import Location
 from rlm_ci.resources import loader
-from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
@@ -56,7 +56,7 @@ def check(text: str, paths: Iterable[str], opened: Open, *, must_cite: bool) -> 
     Raises ValueError, in words for the model, for what is no answer, and for one without a citation
     that holds if it ``must_cite``.
     """
-    told = read_object(text)
+    told = read_object(text, lambda found: loader.misfit(found, _SCHEMA))
     wrong = loader.misfit(told, _SCHEMA)
     if wrong or repeats(told["summary"], _EXAMPLES):
         raise ValueError(wrong or "the summary repeats the example of the prompt")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import answer_form, shortened
+from rlm_ci.models.json_question import answer_form, repeats, shortened
 from rlm_ci.recursion.nodes import TracedFinding
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Severity
@@ -12,7 +12,6 @@ from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
 from rlm_ci.review.model.finder import source_of
 from rlm_ci.text.line_references import marked
-from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 

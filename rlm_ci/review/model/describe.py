@@ -5,13 +5,12 @@ from __future__ import annotations
 from rlm_ci.change.evidence import REJECTED, anchor
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import list_form, read_answer
+from rlm_ci.models.json_question import list_form, read_answer, repeats
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Location
 from rlm_ci.report.overview.changes import ModelWords, Overview, SaidLines, SaidSentence
 from rlm_ci.resources import loader
 from rlm_ci.text.neutralise import clip
-from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import encodable, printable
 
 TYPE_CHECKING = False

@@ -8,14 +8,13 @@ from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models.context_length import is_too_long
-from rlm_ci.models.json_question import list_form
+from rlm_ci.models.json_question import list_form, repeats
 from rlm_ci.recursion.coverage import REMOTE
 from rlm_ci.recursion.prompt_windows import LEAST, WindowCutter, fence, name
 from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.report.rules import kebab
 from rlm_ci.resources import loader
 from rlm_ci.review.exploration.explorer import NodeQuestions
-from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import clip, count, encodable
 from rlm_ci.values import Value
 

@@ -6,10 +6,10 @@ import re
 
 from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
 from rlm_ci.environments.quoting import said_of
+from rlm_ci.models.json_question import repeats
 from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.resources import loader
-from rlm_ci.text.placeholders import repeats
 from rlm_ci.text.printable import encodable
 from rlm_ci.wiki.update.kept_prose import (
     LINES,

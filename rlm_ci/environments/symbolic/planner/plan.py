@@ -212,7 +212,7 @@ class PlanReader:
     def read(self, text: str) -> ParsedPlan:
         """The plan in ``text``: one JSON object, or one in a single fence. Raises PlanError."""
         try:
-            raw = strict_json.read_object(text)
+            raw = strict_json.read_object(text, lambda found: loader.misfit(found, SCHEMA))
         except ValueError as error:
             raise PlanError(PARSE_ERROR, str(error)) from None
         # Cut first: the schema then checks only what we take.

@@ -393,7 +393,6 @@ def test_a_long_reason_is_shortened() -> None:
 
 DEEP = 100_000
 HOSTILE = {
-    "braces beside it": f"The plan {{a}}: {plan_of()}",
     "two objects": plan_of() + plan_of("fail"),
     "two fences": f"```json\n{plan_of()}\n```\n```json\n{plan_of()}\n```",
     "an array": f"[{plan_of()}]",
