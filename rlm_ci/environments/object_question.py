@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rlm_ci.environments.tool_calls import ToolCall
     from rlm_ci.environments.turn_loop import Complete
     from rlm_ci.models import Completion, Message, ModelRequest
-    from rlm_ci.models.json_question import Ask, Misfit
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.models.strict_json import Misfit
 
 #: The shares of the bytes of a repair: of the answer, cut down, and of what was wrong.
 _ANSWER, _WRONG = 2 / 3, 1 / 4

@@ -23,6 +23,22 @@ REASONING = {
     "end alone at the end of a line": f"hm</think>\n{ANSWER}",
     "harmony": "<|channel|>analysis<|message|>hm<|end|><|start|>assistant"
     f"<|channel|>final<|message|>{ANSWER}<|return|>",
+    "capitals": f"<THINK>hm</THINK>\n{ANSWER}",
+    "capitals of a name": f"<Thinking>\nhm\n</thinking>{ANSWER}",
+    "attributes": f'<think time="3s" level=2>hm</think>\n{ANSWER}',
+    "reasoning": f"<reasoning>hm</reasoning>\n{ANSWER}",
+    "claude": f"<antThinking>hm</antThinking>\n{ANSWER}",
+    "mark of the order of bytes": f"\ufeff<think>hm</think>\n{ANSWER}",
+    "blanks": f" \xa0\u200b\n <think>hm</think>\n{ANSWER}",
+    "end alone in capitals": f"hm</THINK>{ANSWER}",
+    "inside itself": f"<think>h<think>m</think></think>\n{ANSWER}",
+    "a mark inside that never ends": f"<think>\nhm<think></think>\n{ANSWER}",
+    "end left over": f"<think>hm</think>\n{ANSWER}\n</think>",
+    "harmony without messages": f"<|channel|>analysis hm\n<|channel|>final {ANSWER}",
+    "harmony without a final": f"<|channel|>analysis<|message|>hm<|end|>{ANSWER}",
+    "harmony begun by the prompt": "analysis<|message|>hm<|end|><|start|>assistant<|channel|>final"
+    f"<|message|>{ANSWER}",
+    "harmony without marks": f"analysishm\n\nassistantfinal{ANSWER}",
     "harmony without an end": "<|channel|>analysis<|message|>hm<|start|>assistant"
     f"<|channel|>final<|message|>{ANSWER}",
 }
@@ -41,6 +57,16 @@ def test_reasoning_is_parted_from_the_answer(text: str) -> None:
         (f"<think>a</think><think>\n{DRAFT}\n</think>\n\n{BLOCK}", BLOCK),
         (f"{BLOCK}\n<think>\n{DRAFT}\n</think>", BLOCK),
         (f"<think>\n{DRAFT}", ""),
+        (f"<THINK>\n{DRAFT}", ""),
+        (
+            f"<think time='1'>\n{DRAFT}\n<think>\n{DRAFT}\n</think>\n{DRAFT}\n</think>\n{BLOCK}",
+            BLOCK,
+        ),
+        (f"<think>a</think>\n{DRAFT}\n</think>\n{BLOCK}", BLOCK),
+        (f"<think>a</think>\nSo. <think>\n{DRAFT}\n</think>\n{BLOCK}", f"So. \n{BLOCK}"),
+        (f"[THINK]\n{DRAFT}\n[/THINK]{BLOCK}", BLOCK),
+        (f"<|channel|>analysis\n{DRAFT}\n<|channel|>final\n{BLOCK}", BLOCK),
+        (f"analysisI could\n{DRAFT}\nassistantfinal{BLOCK}", BLOCK),
         (f"{BLOCK}\n<think>\n{DRAFT}", BLOCK),
         ("<think>all of it</think>", ""),
         (f"I could\n{DRAFT}\nno.</think>Let me look.\n{BLOCK}", f"Let me look.\n{BLOCK}"),
@@ -62,12 +88,29 @@ def test_a_draft_in_it_is_no_answer(text: str, answer: str) -> None:
         "Write <think> first.",
         '```python\nMARK = """\n</think>\n"""\n```\nThat is all.',
         "```python\n<think>\n```",
+        "~~~xml\n<think time='1'>\nhm\n</think>\n~~~\nThat is how it looks.",
+        "```text\n<|channel|>analysis<|message|>hm<|end|>\n```\nThat is harmony.",
+        '{"quote": "<|channel|>analysis<|message|>hm"}',
+        '{"quote": "\n<think>\nhm\n</think>\n", "of": [1]}',
+        'Found:\n{"quote": "\n</think>\n"}',
+        "[Think](https://example.org) is a tool.",
+        "analysis of it: the assistant final word",
         "  an answer, with its blanks \n",
         "",
     ],
 )
 def test_an_answer_about_the_marks_stays(text: str) -> None:
     assert thoughts.split(text) == ("", text)
+
+
+def test_data_behind_reasoning_stays() -> None:
+    data = '{"quote": "\n<think>\nhm\n</think>\n"}'
+    assert thoughts.split(f"<think>hm</think>\n{data}") == ("hm", data)
+
+
+def test_many_marks_take_no_time_to_speak_of() -> None:
+    many = "```\n" + "<think>\n" * 20_000 + "{" * 20_000 + "\n```\nfine"
+    assert thoughts.split(many) == ("", many)
 
 
 def test_a_call_in_harmony_is_neither() -> None:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.environments.tool_calls import ToolCall
     from rlm_ci.models import Message
-    from rlm_ci.models.json_question import Ask, Misfit
+    from rlm_ci.models.json_question import Ask
+    from rlm_ci.models.strict_json import Misfit
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.review.exploration.tools import ReviewTools
     from rlm_ci.runs import Fact
