@@ -82,10 +82,13 @@ class Completion(Value):
     ``thoughts`` is reasoning that stood in the text. ``extra`` are the members of the message that
     only its endpoint knows, and wants back with it; its ``content`` are the parts of a text that
     are not all plain. ``extra`` of a call is the same; its ``function`` are those inside that.
-    ``left_out`` names what was too large to keep.
+    ``left_out`` names what was too large to keep. ``resumed_tokens``, about, came before the answer
+    broke off, and it goes on from them; ``lost_tokens`` came and are paid for again.
     """
 
-    _optional = ("uncached_cost", "thoughts", "extra", "left_out")
+    _optional = (
+        "uncached_cost", "thoughts", "extra", "left_out", "resumed_tokens", "lost_tokens",
+    )  # fmt: skip
 
     text: str
     tool_calls: tuple[dict[str, Any], ...]
@@ -97,6 +100,8 @@ class Completion(Value):
     thoughts: str = ""
     extra: Mapping[str, Any] = {}
     left_out: str = ""
+    resumed_tokens: int = 0
+    lost_tokens: int = 0
 
 
 def text_of(content: object) -> str:
@@ -136,7 +141,8 @@ class SpentError(RemoteError):
     """An answer was lost or is of no use, and may cost all the same.
 
     ``usage`` is the endpoint's count, if it gave one; ``size`` the bytes of what had come, None
-    where that is not known; ``again``: asking once more may help.
+    where that is not known; ``tokens`` about how many had come; ``part`` the text of them, if an
+    answer can go on from it; ``again``: asking once more may help.
     """
 
     def __init__(
@@ -151,4 +157,6 @@ class SpentError(RemoteError):
         super().__init__(what, where=where, hint=hint)
         self.usage = usage
         self.size: int | None = None
+        self.tokens = 0
+        self.part = ""
         self.again = again

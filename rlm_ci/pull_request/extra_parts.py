@@ -266,4 +266,9 @@ def _added(one: Usage, other: Usage) -> Usage:
     cost = sum(costs) if costs else None
     more = (each.uncached_cost_usd or each.cost_usd or 0 for each in (one, other))
     uncached = sum(more) if cached and cost is not None else None
-    return Usage(*sums).replace(cost_usd=cost, cached_tokens=cached, uncached_cost_usd=uncached)
+    return Usage(*sums).replace(
+        cost_usd=cost,
+        cached_tokens=cached,
+        uncached_cost_usd=uncached,
+        lost_tokens=one.lost_tokens + other.lost_tokens,
+    )

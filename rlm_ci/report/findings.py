@@ -313,7 +313,8 @@ class Usage(Value):
     """What the models cost. ``unknown`` names the numbers that nobody told us, which are 0 here.
 
     ``cached_tokens`` of the prompts' were cached by the endpoint, which may not say so; without
-    that they had cost ``uncached_cost_usd``.
+    that they had cost ``uncached_cost_usd``. About ``lost_tokens`` of answers that broke off were
+    paid for again; they are in the other numbers.
     """
 
     calls: int = 0
@@ -324,6 +325,7 @@ class Usage(Value):
     unknown: tuple[str, ...] = ()
     cached_tokens: int = 0
     uncached_cost_usd: float | None = None
+    lost_tokens: int = 0
 
     @staticmethod
     def _upgraded(record: Any) -> Any:
@@ -334,7 +336,7 @@ class Usage(Value):
     def to_dict(self) -> dict[str, Any]:
         told = {**super().to_dict(), **dict.fromkeys(self.unknown)}
         del told["unknown"]
-        for name in ("cached_tokens", "uncached_cost_usd"):
+        for name in ("cached_tokens", "uncached_cost_usd", "lost_tokens"):
             if not told[name]:
                 del told[name]
         return told

@@ -11,7 +11,7 @@ from rlm_ci.models.record.record import FILE
 from rlm_ci.runs.checksums import EVENTS
 from rlm_ci.runs.journal.reader import JournalReader
 from rlm_ci.system import files
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Row
 from rlm_ci.viewer.steps import DONE, FAILED, RUNNING, ViewedStep
 
@@ -228,6 +228,10 @@ def call_step(one: RecordedCall, title: str) -> ViewedStep:
     step.tell("error", text_in(one.error, "what"))
     step.tell("hint", text_in(one.error, "hint"))
     step.tell("left out", text_in(one.value, "left_out"))
+    if resumed := whole_in(one.value, "resumed_tokens"):
+        step.tell("broke off", f"after about {count(resumed, 'token')}, and goes on from them")
+    if lost := whole_in(one.value, "lost_tokens"):
+        step.tell("broke off", f"about {count(lost, 'token')} were lost, and are paid for again")
     step.show("Thoughts", text_in(one.value, "thoughts") or _reasoning(one.value))
     step.show("Answer", text_in(one.value, "text"))
     calls = mappings_in(one.value, "tool_calls")

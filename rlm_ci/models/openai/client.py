@@ -241,7 +241,9 @@ class OpenAIModel(Closing):
             if stream.tokens and isinstance(error, SpentError):
                 error.what += f", after about {count(stream.tokens, 'token')}"
                 error.usage = error.usage or responses.usage_of(stream.usage)
-                error.size = stream.size
+                error.size, error.tokens = stream.size, stream.tokens
+                has_form = request.tools or "response_format" in body
+                error.part = "" if has_form else responses.resumable(stream.part)
             error.where = error.where or self._where(request)
             error.what = self._redact(error.what)[:_MESSAGE]
             error.args = (error.what,)

@@ -64,6 +64,15 @@ class EventStream:
         return {**self._answer, "choices": [{"message": message, "finish_reason": self.reason}]}
 
     @property
+    def part(self) -> str:
+        """What came of an answer that is nothing but text; "" for any other."""
+        members = {name for name, value in self._message.items() if name != "role" and value}
+        text = self._message.get("content")
+        if not isinstance(text, _Text) or members != {"content"} or self._calls:
+            return ""
+        return "".join(text)
+
+    @property
     def size(self) -> int:
         return self._written + len(self._line)
 

@@ -97,6 +97,11 @@ def unreadable(error: ValueError | RecursionError) -> SpentError:
     return _lost("the answer is incomplete JSON, or not JSON")
 
 
+def resumable(part: str) -> str:
+    """The text of a broken answer from which the endpoint can go on; "" within its reasoning."""
+    return "" if thoughts.split(part)[0] else part.rstrip()
+
+
 def whole(value: dict[str, Any], model: str) -> Completion:
     """The completion in an answer. Raises SpentError."""
     _no_error(value)

@@ -242,6 +242,8 @@ _TABLE: Final[Mapping[str, Any]] = {
         "thoughts?": "str",
         "extra?": "dict",
         "left_out?": "str",
+        "resumed_tokens?": "Count",
+        "lost_tokens?": "Count",
     },
     "context": {
         "object_id": "str | None",

@@ -35,6 +35,8 @@ class FactIndex:
         self.spent = BudgetUse()
         #: USD that the endpoints' caches have saved.
         self.saved = Decimal(0)
+        #: Tokens of answers that broke off, and were paid for again.
+        self.lost_tokens = 0
         self.priced = False
         self._numbers: dict[Identity, int] = {}
         self._anywhere: dict[str, Identity] | None = None
@@ -155,5 +157,6 @@ class FactIndex:
 
     def _count(self, record: Mapping[str, Any]) -> None:
         is_paid = record["kind"] == COMPLETION and not record["cached"]
+        self.lost_tokens += record["value"].get("lost_tokens", 0) if is_paid else 0
         if is_paid and record["value"]["usage"] is not None:
             self.charge(Charge.from_dict(record["value"]))

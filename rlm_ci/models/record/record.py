@@ -16,9 +16,10 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 
 from rlm_ci.console.active_answers import ActiveAnswers
-from rlm_ci.errors import ConfigError, DamagedError, RemoteError, StorageError
+from rlm_ci.errors import ConfigError, DamagedError, LimitError, RemoteError, StorageError
 from rlm_ci.models import Completion, SpentError
 from rlm_ci.models.record import errors
+from rlm_ci.models.record.broken_answer import BrokenAnswer
 from rlm_ci.models.record.index import COMPLETION, VERSION, FactIndex
 from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, encodable, printable
@@ -68,6 +69,9 @@ class Record(Closing):
         self.replayed = 0
         self.repeated = 0
         self._left_out: set[str] = set()
+        self._broke_off = 0  # answers of now, and their tokens
+        self._lost_tokens = 0
+        self._unresumed: set[str] = set()  # models that do not go on from a part of an answer
         self.active = ActiveAnswers()
         self._facts = facts
         self._replay_only = replay_only
@@ -114,7 +118,11 @@ class Record(Closing):
         """What was lost on the way to the answers of now, in words for the end of a run."""
         with self._lock:
             repeated, left_out = self.repeated, sorted(self._left_out)
+            broke_off, lost = count(self._broke_off, "answer"), self._lost_tokens
         losses = [f"too large to give back to the endpoint: {names}" for names in left_out]
+        if lost:
+            lost_tokens = f"{count(lost, 'token')} of {broke_off} that broke off"
+            losses.insert(0, f"asked again, and paid for again: about {lost_tokens}")
         if repeated:
             calls = count(repeated, "call")
             losses.insert(0, f"asked again, because their answers were lost: {calls}")
@@ -129,10 +137,11 @@ class Record(Closing):
         """The ``usage`` of report.json."""
         with self._lock:
             spent, priced, saved = self._facts.spent, self._facts.priced, self._facts.saved
-        cached: dict[str, float] = {}
+            lost = self._facts.lost_tokens
+        cached: dict[str, float] = {"lost_tokens": lost} if lost else {}
         if spent.cached_tokens:
             cached["cached_tokens"] = spent.cached_tokens
-        if cached and priced:
+        if spent.cached_tokens and priced:
             cached["uncached_cost_usd"] = float(spent.usd + saved)
         return {
             "calls": spent.calls,
@@ -202,35 +211,47 @@ class Record(Closing):
         """The answer of ``model``: found, or reserved in ``ledger``, asked for, and charged.
 
         A lost answer is charged, as if it were whole where that is not known, and asked for once
-        more. Both take ``seconds``, without those in which tokens come, and what is left of the
-        ledger's minutes, at most. Raises RemoteError, LimitError, ConfigError, StorageError.
+        more; if it can, it goes on from the text that came. All take ``seconds``, without those in
+        which tokens come, and what is left of the ledger's minutes, at most. Raises RemoteError,
+        LimitError, ConfigError, StorageError.
         """
         identity = (place, completion_key(model.name, request))
-        patience = _Patience(seconds)
+        patience, broken = _Patience(seconds), BrokenAnswer(request)
 
         def produce(begin: Callable[[], None]) -> Mapping[str, Any]:
-            reservation = ledger.reserve(request)
+            reservation = ledger.reserve(broken.question())
             active = self.active.begin(ledger.seconds_left())
             call = _OpenCall(identity, ledger, reservation, active)
             with self._lock:
                 self._open.add(call)
             try:
                 with patience.running(active):
-                    return _ask(model, call, patience, begin, self._end).to_dict()
+                    said = _ask(model, call, patience, begin, self._end)
+                return broken.joined(said).to_dict()
             finally:
                 self.active.end(active)
 
-        for tries_left in reversed(range(_TRIES)):
+        tries_left = _TRIES
+        while True:
+            tries_left -= 1
             try:
                 value = self._fact(COMPLETION, identity, produce)
                 if self._on_answer is not None:
                     self._on_answer(request, place)
                 with self._facts.shaping(place):
                     return Completion.from_dict(value)
-            except _LostError as lost:
-                if not (lost.again and tries_left and patience.left != 0):
-                    raise lost.error from None
-        raise AssertionError("the last try returns or raises")
+            except (_LostError, RemoteError, LimitError) as error:
+                if not isinstance(error, _LostError) or not error.tokens:
+                    if broken.part:  # the endpoint does not go on from it, or says nothing more
+                        self._unresumed.add(request.model)
+                        broken.part, tries_left = "", 1
+                        continue
+                    if not isinstance(error, _LostError):
+                        raise
+                if not (error.again and tries_left and patience.left != 0):
+                    raise error.error from None
+                resumes = request.model not in self._unresumed
+                broken.take(error.tokens, error.part if resumes else "")
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -336,6 +357,8 @@ class Record(Closing):
             with self._lock:
                 self.calls += 1
                 self._left_out.update(filter(None, [value.get("left_out")]))
+                self._broke_off += bool(value.get("lost_tokens"))
+                self._lost_tokens += value.get("lost_tokens", 0)
         kept: dict[str, Any] = _told(dict(value), self._redact)
         self._keep(kind, identity, kept, times)
         return kept
@@ -440,11 +463,15 @@ class _Told(dict[str, object]):
 class _LostError(Exception):
     """A call was charged without an answer; ``again``: asking once more may help."""
 
-    def __init__(self, error: RlmCiError, charge: Charge, *, again: bool) -> None:
+    def __init__(
+        self, error: RlmCiError, charge: Charge, *, again: bool, tokens: int, part: str
+    ) -> None:
         super().__init__(str(error))
         self.error = error
         self.charge = charge
         self.again = again
+        self.tokens = tokens
+        self.part = part
 
 
 class _Patience:
@@ -500,7 +527,8 @@ def _ask(
         charge = ledger.commit(reservation, error.usage, size=error.size)
         over = ledger.out_of_time()
         again = error.again and over is None
-        raise _LostError(over or error, charge, again=again) from None
+        tokens, part = error.tokens, error.part
+        raise _LostError(over or error, charge, again=again, tokens=tokens, part=part) from None
     except RemoteError:
         end(call)
         ledger.release(reservation)

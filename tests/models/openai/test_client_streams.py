@@ -143,7 +143,8 @@ def test_an_error_of_another_kind_is_not_about_streams(client: Client, llm: Mode
 
 # -- streams that break off ----------------------------------------------------------------------
 
-LONG = Answer("word " * 40, usage=(17, 42))
+TEXT = "word " * 40
+LONG = Answer(TEXT, usage=(17, 42))
 
 
 @pytest.mark.parametrize(
@@ -217,6 +218,110 @@ def test_what_came_before_a_break_is_charged_once_and_asked_for_again(
         assert record.spent == ledger.spent
 
 
+def broken(
+    llm: ModelServer, reply: Callable[[Asked], Any], first: Answer = LONG
+) -> Callable[[Asked], Any]:
+    """A script whose first answer breaks off after six pieces; ``reply`` says the others."""
+
+    def answer(asked: Asked) -> Any:
+        asked_before = len(llm.completions) > 1
+        llm.stream_form = StreamForm() if asked_before else StreamForm(cut=7, usage="none")
+        return reply(asked) if asked_before else first
+
+    return answer
+
+
+PART = TEXT[:72].rstrip()
+
+
+def goes_on(asked: Asked) -> Answer:
+    """As an endpoint that writes an answer on."""
+    last = asked.messages[-1]
+    is_part = last["role"] == "assistant"
+    return Answer(TEXT[len(last["content"]) :] if is_part else TEXT, usage=(90, 30))
+
+
+def test_an_answer_goes_on_from_what_came_before_it_broke_off(
+    path: Path, client: Client, llm: ModelServer
+) -> None:
+    llm.script(broken(llm, goes_on))
+    ledger = Ledger()
+    with opened(path) as record:
+        said = record.complete(client(llm), ledger, question(max_tokens=4096), "p")
+        assert (said.text, said.resumed_tokens, said.lost_tokens) == (LONG.text, 6, 0)
+        assert record.losses() == []
+        assert "lost_tokens" not in record.usage()
+    first, second = llm.completions
+    assert second.messages == [*first.messages, {"role": "assistant", "content": PART}]
+    assert (first.cap, second.cap) == (4096, 4090)
+    assert ledger.spent == BudgetUse(2, question().prompt_bytes() + 90, 72 + 30)
+    with opened(path, replay_only=True) as record:
+        again = record.complete(client(llm), Ledger(), question(max_tokens=4096), "p")
+    assert again == said
+    assert len(llm.completions) == 2
+
+
+NO_PREFILL = refusal(400, "This model does not support assistant message prefill. The conversation "
+                     "must end with a user message.")  # fmt: skip
+ANEW: dict[str, tuple[Any, Answer, int]] = {
+    "with tools": ({"tools": (TOOL,)}, LONG, 2),
+    "with a schema": ({"response_format": SCHEMA}, LONG, 2),
+    "refused": ({}, LONG, 3),
+    "begun anew": ({}, LONG, 2),
+    "nothing more": ({}, LONG, 3),
+    "within its reasoning": ({}, Answer("<think>" + "word " * 40), 2),
+    "hardly begun": ({}, Answer("word", (Call("read"), Call("read"), Call("read"))), 2),
+}
+
+
+@pytest.mark.parametrize("case", ANEW)
+def test_what_cannot_go_on_is_asked_for_again_and_said(
+    path: Path, client: Client, llm: ModelServer, case: str
+) -> None:
+    more, first, asked_times = ANEW[case]
+
+    def reply(asked: Asked) -> Any:
+        if asked.messages[-1]["role"] != "assistant" or case == "begun anew":
+            return LONG
+        return NO_PREFILL if case == "refused" else Answer(None)
+
+    llm.script(broken(llm, reply, first))
+    ledger = Ledger()
+    with opened(path) as record:
+        said = record.complete(client(llm), ledger, question(max_tokens=4096, **more), "p")
+        assert (said.text, said.resumed_tokens) == (LONG.text, 0)
+        (told,) = record.losses()
+        lost = f"{said.lost_tokens} tokens of 1 answer that broke off"
+        assert told == f"asked again, and paid for again: about {lost}"
+        assert record.usage()["lost_tokens"] == said.lost_tokens > 0
+        usage = record.usage()
+    assert len(llm.completions) == asked_times
+    assert ledger.spent.calls == sum(asked.status == 200 for asked in llm.completions)
+    with opened(path, replay_only=True) as record:
+        assert (
+            record.complete(client(llm), Ledger(), question(max_tokens=4096, **more), "p") == said
+        )
+        assert record.usage() == {**usage, "replayed": 1}
+
+
+def test_a_model_that_does_not_go_on_is_not_asked_to_twice(
+    tmp_path: Path, client: Client, llm: ModelServer
+) -> None:
+    def reply(asked: Asked) -> Any:
+        is_first = asked.messages[-1]["content"] in ("one", "two")
+        cut = is_first and sum(one.messages == asked.messages for one in llm.completions) == 1
+        llm.stream_form = StreamForm(cut=7, usage="none") if cut else StreamForm()
+        return LONG if asked.messages[-1]["role"] == "user" else NO_PREFILL
+
+    llm.script(reply)
+    with opened(tmp_path / "calls.jsonl") as record:
+        model = client(llm)
+        for text in ("one", "two"):
+            assert record.complete(model, Ledger(), question(text), text).text == LONG.text
+        assert "12 tokens of 2 answers" in record.losses()[0]
+    assert [one.messages[-1]["role"][0] for one in llm.completions] == ["u", "a", "u", "u", "u"]
+
+
 def test_under_a_budget_an_answer_that_broke_off_is_charged_whole(
     path: Path, client: Client, llm: ModelServer
 ) -> None:
@@ -226,7 +331,7 @@ def test_under_a_budget_an_answer_that_broke_off_is_charged_whole(
     ledger = Ledger(max_tokens=100_000)
     with opened(path) as record, pytest.raises(SpentError):
         record.complete(client(llm), ledger, question(max_tokens=4096), "p")
-    assert ledger.spent.completion_tokens == 2 * 4096
+    assert ledger.spent.completion_tokens == 4096 + 4090, "the second may have fewer"
 
 
 def test_a_stream_may_end_without_the_end_of_its_connection(
