@@ -16,7 +16,9 @@ from rlm_ci.values import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Filled = TypeVar("Filled", bound=Value)
 
 CONFIG_FILES = ("rlm-ci.toml", "pyproject.toml")
 _TRUE = ("1", "true", "yes", "on")
@@ -119,6 +121,16 @@ class Settings:
         if any(key.startswith(f"{name}.") for key in self.rows):
             return Section(self, f"{name}.")
         raise AttributeError(name)
+
+    def filled(self, cls: type[Filled], *sections: str, **own: Any) -> Filled:
+        """A record of ``cls``: what it needs besides its ``own`` has the name of a setting.
+
+        ``sections`` are those of the settings, in the order in which a name is looked up.
+        """
+        for name in cls._required.difference(own):
+            keys = (f"{section}.{name}" for section in sections)
+            own[name] = self.values[next(key for key in keys if key in self.values)]
+        return cls(**own)
 
     def apply(self, record: Mapping[str, Any], source: str, known: Iterable[Setting]) -> None:
         """Take a config file's values where nothing stronger is set; ``known`` are all rows."""

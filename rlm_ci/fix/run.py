@@ -67,11 +67,6 @@ if TYPE_CHECKING:
 _STOPS = (UnavailableError, RemoteError, StorageError)
 #: Edits of tests, which are no part of the result.
 TESTS = "tests.patch"
-#: Options that are settings of the section ``loop``, as they are.
-_OF_LOOP = (
-    "max_iterations", "max_minutes", "validator_minutes", "canary_minutes", "setup", "roles",
-    "subagents", "allow_test_edits", "allow_no_change", "trust_exit_code",
-)  # fmt: skip
 #: Tests that a summary names, and characters of each.
 _NAMED, _NAME = 3, 200
 
@@ -152,8 +147,10 @@ class FixRun(Attempt):
             selection = choose_validator.select(
                 loop.validator, self._all.repository.root, self._all.settings.environ, self._all.ask
             )
-            options = FixOptions(
-                **{name: getattr(loop, name) for name in _OF_LOOP},
+            options = self._all.settings.filled(
+                FixOptions,
+                "loop",
+                "models",
                 goal=self._goal,
                 validator=selection.command.text if selection.command else None,
                 reason=selection.reason,
@@ -161,12 +158,13 @@ class FixRun(Attempt):
                 agent=self._agent_name(),
                 model=self._all.settings.model,
                 agent_minutes=loop.agent_minutes,
+                canary_minutes=loop.canary_minutes,
+                allow_no_change=loop.allow_no_change,
                 forms=True,
                 provider=provider_of(models_of(self._all.settings)),
                 command_seconds=loop.command_seconds
                 if place.isolated or loop.run_without_sandbox
                 else 0,
-                max_completion_tokens=self._all.settings.models.max_completion_tokens,
                 allow=allow,
                 allow_edit=tuple(_inside(root, one) for one in loop.allow_edit),
                 sandbox=place.name,

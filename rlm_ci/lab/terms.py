@@ -88,20 +88,16 @@ class EpisodeTerms:
             sandbox, isolated = self._place(kind)
             model = settings.model or (caller.model.model if caller.model else "")
             seconds = told.time_budget_seconds
-            return EpisodeOptions(
+            options = settings.filled(
+                EpisodeOptions,
+                "episode",
                 task=task,
-                environment=told.environment,
                 model=model,
                 provider=caller.model.name if caller.model else provider_of(models_of(settings)),
                 # None outside of git and before the first commit.
                 head=repository.head_commit() if repository.git_dir else None,
-                max_steps=told.max_steps,
-                exec_timeout=told.exec_timeout,
-                branch_width=told.branch_width,
                 framework=framework,
-                max_depth=told.max_depth,
                 max_children=told.max_children_per_step,
-                parallelism=told.parallelism,
                 max_minutes=None if seconds is None else seconds / 60,
                 **agreed_context(self._work, model, caller.model).terms(),
                 sandbox=sandbox,
@@ -113,7 +109,8 @@ class EpisodeTerms:
                 mark=secrets.token_hex(8),
                 session=self._session_so_far(),
                 mcp=self._mcp_tools(kind),
-            ).to_dict()
+            )
+            return options.to_dict()
 
         return self._record.shaped(
             "terms", "start", {}, produce, lambda told: EpisodeOptions(**told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlm_ci.console.failures import failure
 from rlm_ci.overview.areas import areas
 from rlm_ci.overview.callers import with_callers
 from rlm_ci.overview.dependents import dependents
@@ -9,18 +10,37 @@ from rlm_ci.overview.names import NameComparison
 from rlm_ci.overview.packages.dependencies import dependencies
 from rlm_ci.overview.sides import ChangeSides
 from rlm_ci.overview.workflows import migrations, permissions
+from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.overview.changes import ADDED, CHANGED, MOVED, REMOVED, NameChange, Overview
 from rlm_ci.source.signatures import clipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rlm_ci.change.change_set import ChangeSet
+    from rlm_ci.report.findings import Report
 
 #: The most names that a report has.
 MOST_NAMES = 300
 #: Characters of a name.
 _LONGEST = 300
 _ORDER = (REMOVED, CHANGED, MOVED, ADDED)
+
+
+def attached(report: Report, change: ChangeSet, environ: Mapping[str, str]) -> Report:
+    """``report`` with the overview of ``change``, without a secret, if that has two trees.
+
+    Never raises.
+    """
+    if change.merge_base is None or change.head is None or change.worktree:
+        return report
+    try:
+        made = overview(change)
+    except Exception as error:  # noqa: BLE001 - no verdict rests on it
+        made = Overview(limits=(f"the overview could not be made: {failure(error)}",))
+    clean = Redactor(environ).json(made.to_dict())
+    return report.replace(overview=Overview.from_dict(clean))
 
 
 def overview(change: ChangeSet) -> Overview:

@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from rlm_ci.console.failures import failure
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
-from rlm_ci.overview import attach
 from rlm_ci.report.findings import (
     CLEAN,
     INCOMPLETE,
@@ -78,7 +77,9 @@ def add(
     is_group = bool(changes) and changes[0].trigger == "merge_group"
     for change in changes if is_group else changes[:1]:
         if report.overview is None:
-            report = attach.overview(report, change, wanted.environ)
+            from rlm_ci.overview.overview import attached
+
+            report = attached(report, change, wanted.environ)
         report, kept = _with_review(wanted, report, change, wish)
         part = _stale(wanted, change)
         if part is not None:

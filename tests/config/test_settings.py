@@ -12,6 +12,7 @@ from rlm_ci.config.core_options import COMMON, CORE
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Setting, Settings, convert, nearest, parse_config
 from rlm_ci.errors import ConfigError
+from rlm_ci.values import Value
 
 ROWS = (
     Setting("plain", "a text"),
@@ -325,3 +326,15 @@ def test_texts_with_many_dots_are_read() -> None:
     text = f'[a.b."c.d"]\ne = "{words}"\nf = "{"." * 5000}"\ng = """\n{words}"""\n'
     found = parse_config(text.encode(), "it", None)
     assert found["a"]["b"]["c.d"]["e"] == words
+
+
+def test_a_record_takes_what_it_lacks_from_the_settings_of_its_names() -> None:
+    class Limits(Value):
+        max_iterations: int
+        max_calls: int
+        goal: str
+        max_minutes: int = 5
+
+    settings = Settings(PROGRAM, {"loop.max_iterations": "3"}, {})
+    made = settings.filled(Limits, "loop", goal="go", max_calls=7)
+    assert made == Limits(3, 7, "go", 5), "what has a default is no setting's"

@@ -58,9 +58,9 @@ def run(arguments: Arguments) -> int:
     )
     settings, report = judgement.settings, judgement.report
     if settings.format in _WITH_OVERVIEW and not settings.hook and judgement.changes:
-        from rlm_ci.overview import attach
+        from rlm_ci.overview.overview import attached
 
-        report = attach.overview(report, judgement.changes[0], settings.environ)
+        report = attached(report, judgement.changes[0], settings.environ)
     templates = None if settings.format in ("text", "json") else read_templates(judgement)
     output_of(settings).show(report, templates)
     output.explain_parts(report)

@@ -247,7 +247,7 @@ _TABLE: Final[Mapping[str, Any]] = {
     },
     "context": {
         "object_id": "str | None",
-        "stamp?": "Mapping[str, Whole]",
+        "stamp?": "Mapping[str, int]",
         "adopted?": "bool",
         "notes?": "tuple[str, ...]",
         "why?": "str",

@@ -205,19 +205,15 @@ def options_of(work: RepositoryVerb) -> RepositoryOptions:
     """The options of a run of ``work`` that begins now."""
     settings = work.settings
     here = work.scope()
-    recursion = settings.recursion
-    return RepositoryOptions(
+    return settings.filled(
+        RepositoryOptions,
+        "recursion",
+        "models",
         scope=here,
         options=work.options(here),
         model=_model(work, here),
         provider=provider_of(models_of(settings)),
         order=address(settings).order,
-        leaf_bytes=recursion.leaf_bytes,
-        leaf_files=recursion.leaf_files,
-        max_depth=recursion.max_depth,
-        attempts=recursion.attempts,
-        prompt_bytes=recursion.prompt_bytes,
-        max_completion_tokens=settings.models.max_completion_tokens,
         forms=True,
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.overview import attach
+from rlm_ci.overview.overview import attached
 from rlm_ci.report.findings import Report, Severity, Subject
 from testing import change_sets
 from testing.repositories.git_repo import History
@@ -45,7 +45,7 @@ def test_an_overview_that_cannot_be_made_says_so_and_fails_nothing(repo: GitRepo
     head = repo.write("a.py", "").commit()
     change = change_sets.change_of(History(repo, base, head))
     missing = change.replace(merge_base="1" * 40)
-    made = attach.overview(report(), missing, {}).overview
+    made = attached(report(), missing, {}).overview
     assert made is not None
     assert made.limits[0].startswith("the overview could not be made: ")
-    assert attach.overview(report(), change.replace(trigger="index"), {}).overview is None
+    assert attached(report(), change.replace(trigger="index"), {}).overview is None
