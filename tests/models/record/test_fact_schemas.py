@@ -90,5 +90,5 @@ def test_a_fact_of_an_analysis_has_all_its_members(kind: str, value: dict[str, A
 def test_a_stamp_is_in_nanoseconds() -> None:
     told = {"object_id": None, "stamp": {"ctime_ns": 1_795_888_307_475_204_132}}
     fact_schemas.require("context", told)
-    with pytest.raises(DecodeError, match="stamp.ctime_ns: expected an integer"):
+    with pytest.raises(DecodeError, match=r"stamp\.ctime_ns: expected an int"):
         fact_schemas.require("context", {**told, "stamp": {"ctime_ns": "now"}})
