@@ -270,7 +270,7 @@ _TABLE: Final[Mapping[str, Any]] = {
         "error": "str",
         "answer": "str | None",
         "seconds": "Amount",
-        "variables": "tuple[Variable, ...]",
+        "variables": "tuple[tuple[str, str, Count], ...]",
         "state": "str | None",
         "state_error": "str",
         "asked": "Count",

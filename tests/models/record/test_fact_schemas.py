@@ -92,3 +92,11 @@ def test_a_stamp_is_in_nanoseconds() -> None:
     fact_schemas.require("context", told)
     with pytest.raises(DecodeError, match=r"stamp\.ctime_ns: expected an int"):
         fact_schemas.require("context", {**told, "stamp": {"ctime_ns": "now"}})
+
+
+@pytest.mark.parametrize("kind", sorted(fact_schemas._SHAPES))
+def test_every_shape_refuses_what_it_is_not(kind: str) -> None:
+    with pytest.raises(DecodeError):
+        fact_schemas.require(
+            kind, {"branch_width": [], "file": 3, "decided": []} | dict.fromkeys("ab", 3)
+        )
