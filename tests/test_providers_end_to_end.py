@@ -129,6 +129,48 @@ def test_it_does_what_is_asked(stage: Asking, name: str, verb: str) -> None:
     assert "tokens, price unknown" in ended.stderr, ended
 
 
+#: Reasoning around a draft and an answer, as it stands in the text of an answer.
+THOUGHTS = {
+    "capitals and attributes": "\ufeff<THINK time='2'>\n{draft}\n</THINK>\n{answer}",
+    "inside itself": "<think>\n{draft}\n<think>\n{draft}\n</think>\nno\n</think>\n{answer}",
+    "ended twice": "<thinking>so</thinking>\n{draft}\n</thinking>\n{answer}",
+    "bare channels": "<|channel|>analysis\n{draft}\n<|channel|>final\n{answer}",
+    "no marks": "analysisWe could\n{draft}\nassistantfinal{answer}",
+}
+DRAFTS = {
+    "fix": json.dumps({"tool": "delete", "arguments": {"path": "calc.py"}}),
+    "review": json.dumps({"findings": [{"message": "a draft"}]}),
+    "ask": json.dumps(final("a draft")),
+    "repl": repl("FINAL('a draft')"),
+}
+
+
+class Thinker(Provider):
+    """A model without tools that thinks aloud before each answer."""
+
+    def __init__(self, thought: str, verb: str) -> None:
+        super().__init__("ollama", verb)
+        self.thought = thought
+
+    def answer(self, request: Asked) -> Reply:
+        answer = super().answer(request)
+        assert isinstance(answer, str)
+        return self.thought.replace("{draft}", DRAFTS[self.verb]).replace("{answer}", answer)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("thought", THOUGHTS.values(), ids=THOUGHTS)
+def test_a_draft_among_thoughts_does_nothing(stage: Asking, thought: str, verb: str) -> None:
+    stage.llm.script(Thinker(thought, verb))
+    ended = end_of(stage, "ollama", verb)
+    assert ended.code == 0, ended
+    assert "a draft" not in ended.stdout + ended.stderr
+    if verb == "fix":
+        assert stage.source() == MENDED
+    elif verb != "review":
+        assert "It is a log." in ended.stdout, ended
+
+
 @pytest.mark.parametrize(("maker", "name"), MAKERS.items(), ids=MAKERS)
 def test_a_fix_gives_back_what_a_maker_wants(stage: Asking, maker: str, name: str) -> None:
     stage.llm.history = HISTORIES[maker]

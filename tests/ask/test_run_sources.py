@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from testing.ask_stage import (  # fmt: skip
 from testing.repl_stage import Coder, repl
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from testing.fix_stage import Outcome
@@ -98,6 +100,32 @@ def test_an_encoded_log_has_its_errors(stage: Asking, environment: str) -> None:
     assert (checked.code, "✗" in checked.stdout) == (0, False), checked
     again = stage.cli("replay", run.id, "--check")
     assert again.code == 0, again
+
+
+#: One file in which a plain search of bytes finds nothing.
+ENCODED: dict[str, Callable[[str], bytes]] = {
+    "utf-16-be without a mark": lambda text: text.encode("utf-16-be"),
+    "utf-32-le without a mark": lambda text: text.encode("utf-32-le"),
+    "xz": lambda text: lzma.compress(text.encode()),
+    "utf-16 in gzip": lambda text: gzip.compress(text.encode("utf-16")),
+    "cp1252": lambda text: text.encode("cp1252"),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("encode", ENCODED.values(), ids=ENCODED)
+def test_an_encoded_file_alone_has_its_errors(
+    stage: Asking, encode: Callable[[str], bytes]
+) -> None:
+    text = "all is well, naïve café\r\n" * 499 + "ERROR disk full é\r\n"
+    stage.repo.write("odd.log", encode(text)).commit()
+    counts = [{"pattern": "ERROR", "reason": "count"}, {"pattern": "é", "reason": "count"}]
+    stage.llm.script(Script(going_on(counts=counts), final("See [count:0:1] and [count:0:2].")))
+    ended, run = stage.ask(context="odd.log")
+    assert ended.code == 0, ended
+    shown = prompt_of(stage.llm.completions[1])
+    assert ["1 hit" in shown, "500 hits" in shown] == [True, True], shown[-3000:]
+    assert stage.cli("verify", run.id).code == 0
 
 
 @pytest.mark.full
