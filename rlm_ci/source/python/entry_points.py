@@ -37,7 +37,7 @@ def entries(
     ]
     folder, _, name = path.rpartition("/")
     if name == "__main__.py" and module.body:
-        whole = folder.rpartition("/")[2] or "."
+        whole = folder.removeprefix("src/").removeprefix("lib/").replace("/", ".") or "."
         found = [one for one in found if one.kind != "main"]
         found.append(EntryPoint("main", clipped(f"python -m {whole}", 300), 1, lines))
     tests = [node for node in module.body if _is_test(node)] if is_trial(path) else []

@@ -11,7 +11,7 @@ from rlm_ci.source.imports.file_lookup import folder_of
 from rlm_ci.source.uses.call_targets import COMMON
 from rlm_ci.source.uses.references import CALL, Definition, uses
 from rlm_ci.values import Row
-from rlm_ci.wiki.pages.paths import is_beside, is_test
+from rlm_ci.wiki.pages.paths import is_aside, is_beside, is_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _served(one: FileFacts) -> Iterator[FlowStart]:
 
 
 def _is_manifest(one: FileFacts) -> bool:
-    if "/" in one.path and (is_test(one.path) or is_beside(one.path)):
+    if "/" in one.path and (is_test(one.path) or is_beside(one.path) or is_aside(one.path)):
         return False
     name = one.path.rpartition("/")[2]
     scripts = any(entry.kind == "script" for entry in one.outline.entries)

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    _Rank = tuple[bool, bool, str, int]
+
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.front_page.project_commands import PlacedCommand
     from rlm_ci.wiki.pages.module_page import PageSources
@@ -35,6 +37,13 @@ _SAME = {
     "tox run": "tox",
     "pip3 install": "pip install",
 }
+#: The languages of a manifest's program, and the part of all lines, as a divisor, that make one.
+_MANIFESTS = {
+    "package.json": ("JavaScript", "TypeScript", "TSX"),
+    **dict.fromkeys(("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt"), ("Python",)),
+    "Gemfile": ("Ruby",),
+}  # fmt: skip
+_MUCH = 20
 #: What runs one test, or the tests of one file.
 _SINGLE = re.compile(
     r"\s-k\b|::|\s-(?:test\.)?run[ =]|\s--test[ =]|\s-t\s|\s--tests?\s|-Dtest=|\s-n\s*/"
@@ -50,7 +59,7 @@ def agreed_commands(world: PageSources, tests: Sequence[FileFacts]) -> list[dict
 
     ``tests`` are files of tests, the first of which is the example of a single one.
     """
-    every = list(every_command(world))
+    every = [one for one in every_command(world) if _is_of_program(one, world)]
     names = {one.project.lower() for one in world.files.values() if one.project}
     rows = []
     for purpose, heading in _PURPOSES.items():
@@ -73,10 +82,11 @@ def _agreed(found: Sequence[PlacedCommand], names: set[str], world: PageSources)
     if not groups:
         return {"text": "not found", "where": ""}
 
-    def rank(group: list[PlacedCommand]) -> tuple[bool, int, int, tuple[bool, bool, str, int]]:
+    def rank(group: list[PlacedCommand]) -> tuple[bool, bool, int, int, _Rank]:
         kinds = {_kind(one) for one in group}
         is_own = any(one.command.text.lower() in names for one in group)
-        return not is_own, -len(kinds), min(kinds), min(one.rank for one in group)
+        is_part = all(_is_part(one.command.text) for one in group)
+        return not is_own, is_part, -len(kinds), min(kinds), min(one.rank for one in group)
 
     group = min(groups.values(), key=rank)
     best: dict[int, PlacedCommand] = {}
@@ -89,6 +99,22 @@ def _agreed(found: Sequence[PlacedCommand], names: set[str], world: PageSources)
     said += ["usual for such a file"] if set(best) <= {_USUAL} else []
     links = [_link(one, world) for _, one in sorted(best.items())]
     return {"text": f"{text} ({'; '.join(said)})" if said else text, "where": ", ".join(links)}
+
+
+def _is_part(text: str) -> bool:
+    """Whether a named task is of several words, which say that it does only a part."""
+    return bool(re.search(r"[-_:.]", task_of(text)))
+
+
+def _is_of_program(one: PlacedCommand, world: PageSources) -> bool:
+    """Whether a usual command is of a language that the program has, and not of its tools."""
+    languages = _MANIFESTS.get(one.path.rpartition("/")[2])
+    if languages is None or not one.command.is_usual:
+        return True
+    files = [one for module in world.layout.modules for one in module.files]
+    total = sum(file.outline.lines for file in files)
+    own = sum(file.outline.lines for file in files if file.outline.language in languages)
+    return _MUCH * own >= total
 
 
 def _link(one: PlacedCommand, world: PageSources) -> str:

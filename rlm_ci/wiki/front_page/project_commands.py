@@ -8,7 +8,7 @@ from rlm_ci.validators.detect import LOCKS
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.commands import ProjectCommand, is_document, is_workflow
 from rlm_ci.wiki.facts.purpose import BUILD, CHECK, DOCS, OTHER, RUN, SETUP, TEST
-from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test
+from rlm_ci.wiki.pages.paths import folder_of, is_aside, is_beside, is_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
     for path, one in world.files.items():
         folder = folder_of(path)
         is_other = is_workflow(path) or is_document(path) or is_beside(path) or is_test(path)
-        if folder != top and not is_other:
+        if folder != top and not is_other and not is_aside(path):
             found.setdefault(folder, []).extend(
                 PlacedCommand(path, _for_manager(command, path, locks)) for command in one.commands
             )

@@ -172,7 +172,7 @@ class TestFiles:
 
     def __init__(self, world: PageSources) -> None:
         every = (one for inner in world.layout.tests.values() for one in inner)
-        self._files = [one for one in every if not one.path.endswith("conftest.py")]
+        self._files = [one for one in every if not _helps(one.path)]
         self._targets = {
             one.path: {edge.target for edge in world.graph.internal.get(one.path, ())}
             for one in self._files
@@ -202,6 +202,12 @@ class TestFiles:
     def command(self, test: FileFacts) -> str:
         """How this test is run; "" where the repository does not say how it is tested."""
         return of_file(test, self._runners) or self._every
+
+
+def _helps(path: str) -> bool:
+    """Whether a file of Python among tests holds none by its name: what they need stands in it."""
+    is_named = subject_of(path) is not None or path.endswith(("tests.py", "/test.py"))
+    return path.endswith("conftest.py") or (path.endswith(".py") and not is_named)
 
 
 def _stem(path: str) -> str:

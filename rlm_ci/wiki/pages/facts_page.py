@@ -16,7 +16,7 @@ from rlm_ci.wiki.front_page.project_commands import command_table, folder_comman
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
 from rlm_ci.wiki.pages.layout import api_size
 from rlm_ci.wiki.pages.module_page import documenting, entries, starts, summary
-from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, title_of
+from rlm_ci.wiki.pages.paths import folder_of, is_aside, is_beside, is_test, title_of
 from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
@@ -112,7 +112,7 @@ def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
     if one.path in layout.generated:
         return False
     if one.path in layout.owner or not (one.path in aside or is_beside(one.path)):
-        return not is_test(one.path)
+        return not is_test(one.path) and not is_aside(one.path)
     installs = any(entry.kind == "script" for entry in one.outline.entries)
     return one.path.startswith(".github/") or ("/" not in one.path and installs)
 
@@ -139,7 +139,11 @@ def _packages(world: PageSources) -> list[dict[str, str]]:
 
 def _speaks(path: str) -> bool:
     """Whether a manifest is the program's: that of an example or a test needs what that needs."""
-    return "/" not in path or is_listed(path) or not (is_beside(path) or is_test(path))
+    return (
+        "/" not in path
+        or is_listed(path)
+        or not (is_beside(path) or is_aside(path) or is_test(path))
+    )
 
 
 def _declared(world: PageSources) -> list[dict[str, str]]:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from rlm_ci.source.languages import DATA, is_code
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import UNCOUNTED
-from rlm_ci.wiki.pages.paths import folder_of, is_beside, is_test, is_told, page_names
+from rlm_ci.wiki.pages.paths import (
+    folder_of,
+    helps_tests,
+    is_aside,
+    is_beside,
+    is_test,
+    is_told,
+    page_names,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rlm_ci.source import Import, Symbol
+    from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.facts.file_facts import FileFacts
 
     Given = Mapping[str, frozenset[str]]
@@ -68,7 +78,7 @@ class PageLayout(Value):
 
 def is_source(path: str) -> bool:
     """Whether a file is, by its name, a part of the program."""
-    return not is_test(path) and not is_beside(path) and is_code(path)
+    return not (is_test(path) or is_beside(path) or is_aside(path)) and is_code(path)
 
 
 def is_inner(path: str) -> bool:
@@ -190,16 +200,23 @@ def api_size(one: FileFacts, folder: str, given: Given) -> int:
     return len(api(one, folder, given) or ())
 
 
-def laid_out(files: Iterable[FileFacts]) -> PageLayout:
+def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
     """The pages that these files make; the same files always make the same."""
-    code = sorted(
-        (one for one in files if one.outline.language not in DATA), key=lambda one: one.path
-    )
+    every = sorted(files, key=lambda one: one.path)
+    code = [one for one in every if one.outline.language not in DATA]
     tests = [one for one in code if is_test(one.path) and not _is_shipped(one)]
+    apart = _apart(code, tests, graph)
+    tests += [one for one in code if one.path in apart and helps_tests(one.path)]
+    tests.sort(key=lambda one: one.path)
     aside = {one.path for one in tests}
     rest = [one for one in code if one.path not in aside]
     scripts = {folder_of(one.path) for one in rest if _is_script(one)}
-    beside = [one for one in rest if is_beside(one.path) or folder_of(one.path) in scripts]
+    unbuilt = _unbuilt(rest, [one.path for one in every])
+    beside = [
+        one
+        for one in rest
+        if is_beside(one.path) or folder_of(one.path) in scripts or one.path in apart | unbuilt
+    ]
     if len(beside) == len(rest):  # a repository of examples is about them
         beside = []
     aside = {one.path for one in beside}
@@ -233,6 +250,47 @@ def laid_out(files: Iterable[FileFacts]) -> PageLayout:
     return PageLayout(
         tuple(modules), owner, _by_folder(tests), _by_folder(beside), given, generated
     )
+
+
+def _apart(code: Iterable[FileFacts], tests: Iterable[FileFacts], graph: ImportGraph) -> set[str]:
+    """Files in folders that by their names are no part of the program, if it imports none of them.
+
+    What one of their folders at the top gives to the program makes all of it a part.
+    """
+    every = {one.path for one in code}
+    others = {one.path for one in tests} | {path for path in every if is_beside(path)}
+    found = {path for path in every - others if is_aside(path)}
+    used = {
+        path.partition("/")[0]
+        for path in found
+        if any(edge.target in every - others - found for edge in graph.importers(path))
+    }
+    return {path for path in found if path.partition("/")[0] not in used}
+
+
+#: The manifests without which the files of a language are built by nothing.
+_BUILT_BY = {"Go": "go.mod", "Rust": "Cargo.toml"}
+
+
+def _unbuilt(code: Sequence[FileFacts], paths: Iterable[str]) -> set[str]:
+    """Files that no manifest builds, such as templates, in a program of another language."""
+    lines = Counter[str]()
+    for one in code:
+        lines[one.outline.language] += one.outline.lines
+    built = {path for path in paths if path.rpartition("/")[2] in _BUILT_BY.values()}
+    most = max(lines, key=lambda name: (lines[name], name), default="")
+    return {
+        one.path
+        for one in code
+        if one.outline.language in _BUILT_BY
+        and one.outline.language != most
+        and not any(_is_above(path, one.path, _BUILT_BY[one.outline.language]) for path in built)
+    }
+
+
+def _is_above(manifest: str, path: str, name: str) -> bool:
+    folder, _, found = manifest.rpartition("/")
+    return found == name and (not folder or path.startswith(f"{folder}/"))
 
 
 def _is_shipped(one: FileFacts) -> bool:

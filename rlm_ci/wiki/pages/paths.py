@@ -15,6 +15,13 @@ _TEST_FILE = re.compile(
     r"test_.*\.py|.*_tests?\.(?:py|go|rb|c|cc|cpp|rs)|conftest\.py|.*\.(?:test|spec)\.[cm]?[jt]sx?"
     r"|tests\.rs|.*_spec\.rb|.*Tests?\.(?:java|cs|php)"
 )
+#: Folders with what tests need: at the top, and at any depth.
+_HELPS = re.compile(r"testing|(?:tests?|testing)[_-]?(?:resources|data|tools|suite|projects?)")
+_HELPS_TESTS = re.compile(
+    r"tests?[_-]?(?:utils?|helpers?|support|kit)|mocks?|__mocks__|__fixtures__"
+)
+#: Folders at the top that are about the program, unless it imports them.
+_ASIDE = frozenset(("extras", "hack", "paper", "script", "misc"))
 #: Folders at the top that hold no part of the program.
 _BESIDE = frozenset((
     "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos",
@@ -49,6 +56,20 @@ def is_beside(path: str) -> bool:
     if path.endswith(".go") and top.lower() in _TOLD:
         return False
     return top.lower() in _BESIDE if inside else bool(_BUILDING.fullmatch(top))
+
+
+def is_aside(path: str) -> bool:
+    """Whether a file is by its folder of no use to users, as what tests need: imports decide."""
+    *folders, _ = path.lower().split("/")
+    if not folders:
+        return False
+    is_top = bool(_HELPS.fullmatch(folders[0])) or folders[0] in _ASIDE
+    return is_top or any(map(_HELPS_TESTS.fullmatch, folders))
+
+
+def helps_tests(path: str) -> bool:
+    """Of files that ``is_aside``, those that tests need."""
+    return path.partition("/")[0].lower() not in _ASIDE
 
 
 def is_told(path: str) -> bool:

@@ -44,7 +44,7 @@ def survey(corpus: Corpus, facts: Mapping[str, FileFacts], outside: OuterProject
         paths += outside.paths
         declared |= outside.needed()
     graph = ImportGraph.of(outlines, paths, sorted(declared))
-    layout = laid_out(facts.values())
+    layout = laid_out(facts.values(), graph)
     return Survey(facts, graph, layout, call_flows(facts, layout, graph, corpus))
 
 

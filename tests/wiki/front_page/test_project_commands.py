@@ -52,12 +52,15 @@ def test_programs_and_uv(repo: GitRepo, tmp_path: Path) -> None:
         "src/a/__init__.py": "def c() -> None: ...\n",
         "src/a/__main__.py": "from a import c\n\nc()\n",
         "cmd/go/main.go": "package main\n\nfunc main() {}\n",
+        "go.mod": "module x.org/a\n",
     })  # fmt: skip
     assert rows(page, "Build, run and test") == [
         "set up | `uv sync` | “usual” | [`pyproject.toml#L1`]",
+        "build | `go build ./...` | “usual” | [`go.mod#L1`]",
         "run | `say` | `a.b:c` | [`pyproject.toml#L4`]",
         "run | `go run ./cmd/go` | “usual” | [`cmd/go/main.go#L3`]",
         "run | `python -m a` | “usual” | [`src/a/__main__.py#L1`]",
+        "test | `go test ./...` | “usual” | [`go.mod#L1`]",
         "test | `uv run pytest` | “usual”, with `-m 'not slow'` | [`pyproject.toml#L6`]",
     ]
 

@@ -133,6 +133,7 @@ def test_a_door_gives_what_it_passes_on(repo: GitRepo, tmp_path: Path) -> None:
         "web/all/run.ts": script.replace("go", "run").replace("Kept", "Running"),
         "src/lib.rs": "mod m;\npub use m::inner as renamed;\npub use crate::m::{Two, own};\n",
         "src/m.rs": rust,
+        "Cargo.toml": '[package]\nname = "m"\n',
     })  # fmt: skip
 
     def given(page: str) -> list[str]:
