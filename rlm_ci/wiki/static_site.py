@@ -37,8 +37,9 @@ _DRAWS, _OWN = "assets/mermaid.min.js", "assets/wiki.js"
 _STYLE = """\
 .md-typeset table:not([class]) th { min-width: 0; }
 .md-typeset table:not([class]) :is(th, td) { padding-inline: .6em; }
+.md-typeset table:not([class]) td:not([style]) { min-width: 8rem; }
 .md-typeset table:not([class]) td:nth-child(2):not([style]) { min-width: 12rem; }
-.md-typeset table:not([class]) td:last-child:not([style]) { min-width: 8rem; }
+.md-typeset :is(p, li, h1, h2, h3) code { overflow-wrap: anywhere; word-break: normal; }
 .md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
 .md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
 .md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
@@ -107,6 +108,9 @@ _OUTSIDE = re.compile(
     r"\[(import|`[^`\n]+`|(`{2,})(?:(?!\2)[^\n])+\2|<code>[^<\n]*</code>)\]"
     r"\((?!https?://)(?:\.\./)*([^)\s]*)#(L\d+(?:-L\d+)?)\)"
 )
+#: What the search knows, and a diagram in it.
+_SEARCH = "search.json"
+_SOURCE = re.compile(r"<pre><code>(?:sequenceDiagram|flowchart)\s.*?</code></pre>", re.DOTALL)
 #: Pages of modules that the navigation lists as they are, and the folders that it looks into.
 _FLAT, _DEEPEST = 24, 5
 _SECONDS = 600.0
@@ -187,6 +191,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
         config = os.path.join(work, "zensical.toml")
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
+        _search_words(os.path.join(work, "site", _SEARCH))
         _place(os.path.join(work, "site"), out, state)
     return len(texts)
 
@@ -273,6 +278,14 @@ def _run(config: str, work: str, environment: Mapping[str, str]) -> None:
             f"zensical made no site: {said or f'it ended with {ended.returncode}'}",
             hint=installation.command("site", upgrade=True),
         )
+
+
+def _search_words(path: str) -> None:
+    """Take the sources of diagrams out of what the search knows: nobody looks for these."""
+    index = json.loads(files.read(path, _LIMIT))
+    for one in index["items"]:
+        one["text"] = _SOURCE.sub("", one["text"])
+    files.write(path, json.dumps(index, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def _require_ours(out: str) -> None:

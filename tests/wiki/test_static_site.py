@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -89,17 +90,21 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     out = made(repo, tmp_path, {**stage.shop(), "src/fold/a.py": folded})
     inside = (out / "modules/src.fold.html").read_text(encoding="utf-8").partition("<details")[2]
     assert "<code>f19</code>" in inside.partition("</details>")[0]
-    page = out / "index.html"
-    text = page.read_text(encoding="utf-8")
+    text = (out / "index.html").read_text(encoding="utf-8")
     assert "Shop keeps orders of a small bakery" in text
+    words = (out / "search.json").read_text(encoding="utf-8")
+    assert "Heats the oven" in words
+    assert not re.search("autonumber|flowchart|participant", words)
+    page = out / "facts.html"
+    text = page.read_text(encoding="utf-8")
     page.write_text(text.replace("</body>", f"{SEARCH}</body>"), encoding="utf-8")
     with browser.served(out) as (url, asked):
         said = browser.chromium(
-            f"{url}/index.html", tmp_path, "--dump-dom", "--window-size=500,900",
+            f"{url}/facts.html", tmp_path, "--dump-dom", "--window-size=500,900",
             "--blink-settings=preferredColorScheme=0",
         )  # fmt: skip
         picture = tmp_path / "site.png"
-        browser.chromium(f"{url}/index.html", tmp_path, f"--screenshot={picture}")
+        browser.chromium(f"{url}/facts.html", tmp_path, f"--screenshot={picture}")
     told = re.search(r'<pre id="told">(.*?)</pre>', said)
     assert told is not None
     assert '"hits":["' in told[1]
@@ -107,6 +112,52 @@ def test_pages_diagrams_and_search_work_with_nothing_from_elsewhere(
     assert '"fits":true,"zooms":true,"returns":true,"dark":true,"cards":true' in told[1]
     assert any(path.startswith("/assets/mermaid") for path in asked)
     assert picture.stat().st_size > 20_000
+
+
+#: Opens each page in a frame of 400 pixels, and leaves those in the page that need more.
+FRAMES = """
+<script>
+addEventListener('load', async () => {
+  const wide = [];
+  for (const name of PAGES) {
+    const frame = document.createElement('iframe');
+    frame.style.cssText = 'width:400px;height:900px;border:0';
+    frame.src = name;
+    const loaded = new Promise(done => frame.onload = done);
+    document.body.append(frame);
+    await loaded;
+    await fetch('/slowly').catch(() => null);
+    const needs = frame.contentDocument.documentElement.scrollWidth;
+    if (needs > 400) wide.push(`${name} ${needs}`);
+    frame.remove();
+  }
+  const told = document.createElement('pre');
+  told.id = 'told';
+  told.textContent = JSON.stringify(wide);
+  document.body.append(told);
+});
+</script>
+"""
+
+
+@pytest.mark.full
+def test_no_page_is_wider_than_a_phone(repo: GitRepo, tmp_path: Path) -> None:
+    folder = "a_folder_with_a_long_name/another_folder_with_a_long_name"
+    name = "a_function_whose_name_is_longer_than_the_screen_of_any_phone_has_room_for"
+    files = {
+        **stage.shop(),
+        f"{folder}/module_with_a_long_name.py": f"import os\n\n\ndef {name}():\n"
+        f"    return os.environ['{name.upper()}']\n" * 4,
+    }
+    out = made(repo, tmp_path, files)
+    pages = sorted(str(path.relative_to(out)) for path in out.rglob("*.html"))
+    script = FRAMES.replace("PAGES", json.dumps([f"/{page}" for page in pages]))
+    (out / "frames.html").write_text(f"<body>{script}</body>", encoding="utf-8")
+    with browser.served(out) as (url, _):
+        said = browser.chromium(
+            f"{url}/frames.html", tmp_path, "--dump-dom", "--window-size=900,900"
+        )
+    assert '<pre id="told">[]</pre>' in said, re.findall(r'<pre id="told">(.*?)</pre>', said)
 
 
 @pytest.mark.full
