@@ -100,6 +100,8 @@ def _is_object(said: Completion) -> bool:
 
 def _told(said: Completion, seconds: float, price: Callable[[str], Price | None]) -> str:
     text = f"{printable(said.text)[:_SAID]!r} after {seconds:.1f} s"
+    if said.finish_reason == "length":
+        text += f", cut off at {_TOKENS:,} tokens: it finds no end"
     if said.usage is None:
         return f"{text}; the endpoint counts no tokens"
     used, known = said.usage, price(said.model)

@@ -224,6 +224,13 @@ def test_what_a_model_lacks_is_no_problem_and_no_answer_is_one(cli: Cli) -> None
         served.script([refusal(401, "no such key")])
         ended = cli(*args, env=environ)
         assert (ended.code, "no such key" in ended.stdout) == (4, True), ended
+        rambling = Answer("and " * 300, finish_reason="length", usage=(20, 1000))
+        served.script([rambling, refused, Answer("I am ready")])
+        ended = cli(*args, env=environ)
+        assert ended.code == 0, ended
+        assert re.search(
+            r"answer  +'and .*, cut off at 1,000 tokens: it finds no end,", ended.stdout
+        )
         served.script([Answer("ready", delay=5)])
         ended = cli(*args, env={**environ, "RLM_CI_MODELS_TIMEOUT": "1"})
         assert (ended.code, "not whole after 1 seconds" in ended.stdout) == (4, True), ended
