@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from unicodedata import category
 
 TYPE_CHECKING = False
@@ -41,6 +42,11 @@ _CJK: Final = (
     ("\u3000", "\u30ff"), ("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uac00", "\ud7a3"),
     ("\uff00", "\uffef"),
 )  # fmt: skip
+#: A part in pairs in a text of one-byte characters, and the other way round; bytes that recur in
+#: every other place are one block of a script, such as the lines of a table.
+_PAIRS: Final = re.compile(rb"(?:[\t\n\r\x20-\x7e]\0){16}|(?:\0[\t\n\r\x20-\x7e]){16}")
+_ASCII: Final = re.compile(rb"[\t\n\r\x20-\x7e]{48}")
+_VARIED: Final = 6
 _SINGLE: Final = "".join(
     bytes((code,)).decode("cp1252", "ignore") or chr(code) for code in range(256)
 )
@@ -144,6 +150,13 @@ class Decoder:
     def read_as(self) -> str:
         encoding = "" if self._encoding == UTF8 else self._encoding
         return ", ".join(filter(None, (encoding, FALLBACK if self._used_fallback else "")))
+
+    def is_mixed(self, block: bytes) -> bool:
+        """Whether a part of ``block`` is in another encoding, as two programs append to a log."""
+        if self._wide is None:
+            return b"\0" in block and _PAIRS.search(block) is not None
+        runs = _ASCII.findall(block) if self._encoding in _WIDE else ()
+        return any(min(len(set(run[::2])), len(set(run[1::2]))) >= _VARIED for run in runs)
 
     def decode(self, block: bytes, *, is_last: bool = False) -> bytes:
         """UTF-8 of what ``block`` completes; the first one has the BOM whole."""

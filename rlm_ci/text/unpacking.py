@@ -119,6 +119,10 @@ class DecodedText:
             read = _Ahead(_Chunks(self._unpacked()))
             self._choose(read.peek())
         while block := read():
+            if self._encoding == AUTO and self._decoder.is_mixed(block):
+                what = "a part of it is in UTF-16, and another is not"
+                hint = f"make text of it: tr -d '\\000' < FILE > FILE.txt; {_AS_BYTES}"
+                raise UnreadableTextError(DAMAGED, what, hint)
             yield self._decoder.decode(block)
         if tail := self._decoder.decode(b"", is_last=True):
             yield tail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import lzma
@@ -83,6 +84,44 @@ def test_a_bomb_ends_at_the_limit(kind: str) -> None:
     assert sum(sizes) <= 5 << 20
     with pytest.raises(UnreadableTextError):
         list(DecodedText(io.BytesIO(PACKERS[kind](b"one more")), limit).blocks())
+
+
+LINES = b"".join(b"2026-11-28 10:%02d ERROR disk %d is full\r\n" % (n % 60, n) for n in range(90))
+WIDE = LINES.decode().encode("utf-16-le")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (LINES + WIDE, "no text"),
+        (WIDE + LINES, "no text"),
+        (LINES + codecs.BOM_UTF16_LE + WIDE + LINES, "no text"),
+        (codecs.BOM_UTF16_LE + WIDE + LINES, "a part of it is in UTF-16"),
+        (LINES * 40 + WIDE, "a part of it is in UTF-16"),
+        (codecs.BOM_UTF16_BE + LINES.decode().encode("utf-16-be") * 40 + LINES[:200],
+         "a part of it is in UTF-16"),
+        (gzip.compress(codecs.BOM_UTF16_LE + WIDE + LINES[:200]), "a part of it is in UTF-16"),
+    ],
+)  # fmt: skip
+def test_a_log_of_two_programs_in_two_encodings_is_no_text(data: bytes, what: str) -> None:
+    """Either would hide the words of the other."""
+    with pytest.raises(UnreadableTextError):
+        read(data)
+    with pytest.raises(UnreadableTextError, match=what) as raised:
+        list(DecodedText(io.BytesIO(data), UnpackLimit(), lenient=True).blocks())
+    assert ("tr -d '\\000' < FILE" in raised.value.hint) == (what != "no text")
+    assert b"".join(DecodedText(io.BytesIO(data), UnpackLimit(), "bytes").blocks()) == data
+
+
+def test_what_looks_like_another_encoding_is_none() -> None:
+    table = "╔" + "═" * 60 + "╗\n║ ERROR ║\n" + "⣿⡇⠿" * 40
+    for text in (table, "错误日志磁盘已满服务器没有响应" * 400, "Ошибка соединения\n" * 400):
+        for encoding in ("utf-16", "utf-16-be", "utf-32"):
+            data = text.encode(encoding)
+            data = codecs.BOM_UTF16_BE + data if encoding == "utf-16-be" else data
+            assert read(data)[0] == text
+    listed = b"name\0value of some length\0x\0" * 40 + b"plain text\n" * 400
+    assert b"".join(DecodedText(io.BytesIO(listed), UnpackLimit(), lenient=True).blocks()) == listed
 
 
 def test_an_archive_has_one_file() -> None:
