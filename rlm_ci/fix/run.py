@@ -374,7 +374,8 @@ class FixRun(Attempt):
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
         told = report.build(ended, options, account, subject, self._usage(), error=error)
         judged = ended.judged
-        if not (judged.passed or error or any(one.evidence for one in judged.findings)):
+        is_shown = judged.passed or error or any(one.evidence for one in judged.findings)
+        if steps.verdicts.label and not is_shown:
             self._all.places.append(f"Output of the validator: {self._run.shown(account.log)}")
         self.error = error
         return ended.final, told

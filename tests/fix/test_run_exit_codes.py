@@ -71,6 +71,7 @@ def test_without_a_validator_a_budget_completes_it(stage: Stage, status: str) ->
     assert ended.code == 0, ended
     has_ended(run, 0, "budget_complete")
     assert run.state["validator"] == "none"
+    assert "Output of the validator" not in ended.stderr
     turns = run.state["iterations"]
     written = bool(turns and turns[-1]["diffSummary"])
     assert written or status == "max_minutes", run.state  # a slow machine may have had no time
