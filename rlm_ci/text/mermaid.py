@@ -33,14 +33,12 @@ class DiagramFrame(Value):
 class Message(Value):
     """A call between two participants, by their names; the source "" is who calls from outside.
 
-    ``is_sure`` draws a whole line, else a dotted one; ``note`` stands beside the target;
-    ``frames`` are around it, the outermost first.
+    ``note`` stands beside the target; ``frames`` are around it, the outermost first.
     """
 
     source: str
     target: str
     text: str
-    is_sure: bool = True
     note: str = ""
     frames: tuple[DiagramFrame, ...] = ()
 
@@ -80,10 +78,9 @@ def sequence(messages: Sequence[Message]) -> str:
     for one in messages:
         lines += _frames(before, one.frames, arms)
         before = one.frames
-        arrow = "->>" if one.is_sure else "-->>"
         source, target = numbers[one.source], numbers[one.target]
         indent = "  " * (len(one.frames) + 1)
-        lines.append(f"{indent}p{source}{arrow}p{target}: {label(one.text)}")
+        lines.append(f"{indent}p{source}->>p{target}: {label(one.text)}")
         if one.note:
             lines.append(f"{indent}Note over p{target}: {label(one.note)}")
     return "\n".join([*lines, *_frames(before, (), arms), "```"])

@@ -1,130 +1,146 @@
-"""Which definition a call means, by names, imports and classes; several where they do not tell."""
+"""Which definition a call means, where imports, types or paths lead to it; none where they do not.
+
+An unsure target is none: a method is looked up in the class that its variable, field or result is
+written to have, a path through its modules.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from itertools import islice
 
 from rlm_ci.source.imports.file_lookup import folder_of
-from rlm_ci.source.uses.call_sites import EXPRESSION
+from rlm_ci.source.uses.file_calls import MACRO, FileCalls
 from rlm_ci.source.uses.references import BY_FOLDER, Definition
+from rlm_ci.source.uses.source_files import CALLABLE, CLASSES, TAKES, SourceFiles, is_door, stem
+from rlm_ci.source.uses.written_types import parameters, read_type, returned
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.source import Import, Outline, Symbol
     from rlm_ci.source.import_graph import ImportGraph
-    from rlm_ci.source.uses.call_sites import CallSite
+    from rlm_ci.source.uses.file_calls import CallSite
 
-_CALLABLE = frozenset(("function", "method", "class", "struct", "enum", "macro"))
-_CLASSES = frozenset(("class", "struct", "enum", "interface", "trait", "type", "module"))
-_CONSTRUCTORS = ("__init__", "constructor", "__construct", "initialize", "new")
+_CONSTRUCTORS = ("__init__", "constructor", "__construct", "initialize")
 _SELVES = frozenset(("self", "this", "cls", "Self", "super", "parent", "static"))
-#: Languages that call each other.
-_FAMILIES = {"TypeScript": "JavaScript", "TSX": "JavaScript", "C++": "C"}
-_DOORS = frozenset(("__init__", "index", "mod", "lib"))
-_RECEIVER = re.compile(r"func\s*\(\s*(\w+)\s")
+#: Languages in which a class sees its members without a word before them.
+_IMPLICIT = frozenset(("C#", "C++", "Java", "Ruby"))
 _BASES = re.compile(
-    r"\(([^()]*)\)|\bextends\s+([\w.$:]+)|\s<\s*([\w:]+)|\s:\s*(?:public\s+)?([\w:]+)"
+    r"\(([^()]*)\)|\b(?:extends|implements)\s+([\w.$:<>,\s]+?)(?=\s*(?:$|\bimplements\b))"
+    r"|\s<\s*([\w:]+)|\s:\s*(?:public\s+)?([\w:]+)"
 )
+_ARGUMENTS = re.compile(r"<[^<>]*>")
+#: Between the names of a class that an import writes.
+_PARTS = re.compile(r"[.\\]")
+_DEFAULT = re.compile(r"export\s+default\b")
+#: Bases of Python that make a class an interface.
+_ABSTRACT = frozenset(("ABC", "Protocol"))
+#: What gives the same value again, in Rust, or the value that is wrapped.
+_AGAIN = frozenset(("as_mut", "as_ref", "borrow", "borrow_mut", "clone", "to_owned"))
+_UNWRAPS = frozenset(("expect", "unwrap", "unwrap_or_default"))
 #: Doors and base classes in a row that are followed.
 _FAR = 4
-#: Base classes of a class that are looked at.
+#: Base classes of a class that are looked at, and what is left out of a search that goes round.
 _WIDE = 6
-#: More methods of one name say nothing.
-_MOST = 8
-#: Methods of the languages' own values: by such a name alone, nothing is known.
-COMMON = frozenset((
-    "add", "append", "apply", "bind", "call", "capitalize", "casefold", "catch", "center",
-    "clear", "clone", "close", "concat", "copy", "count", "debug", "decode", "delete",
-    "difference", "discard", "encode", "endswith", "entries", "error", "every", "exec", "exists",
-    "expandtabs", "extend", "filter", "find", "flush", "forEach", "format", "fromkeys", "get",
-    "has", "includes", "index", "info", "insert", "intersection", "isalnum", "isalpha", "isdigit",
-    "islower", "isspace", "isupper", "items", "iter", "join", "keys", "len", "length", "ljust",
-    "log", "lower", "lstrip", "map", "match", "next", "open", "parse", "partition", "pop",
-    "popitem", "print", "push", "read", "readline", "reduce", "remove", "removeprefix",
-    "removesuffix", "replace", "reverse", "rfind", "rindex", "rjust", "rpartition", "rsplit",
-    "rstrip", "run", "seek", "send", "set", "setdefault", "shift", "slice", "some", "sort",
-    "splice", "split", "splitlines", "start", "startswith", "stop", "strip", "swapcase", "test",
-    "then", "title", "toString", "translate", "trim", "union", "unwrap", "update", "upper",
-    "values", "warn", "warning", "write", "zfill",
-))  # fmt: skip
 
 
 class CallTargets(Value):
-    """What a call may mean. ``is_sure``: names and imports lead to it, not its name alone."""
+    """What a call means: one definition, or all that it may be.
+
+    Of several, ``interface`` is the method that they implement; None for forms of one function.
+    """
 
     found: tuple[Definition, ...] = ()
-    is_sure: bool = False
+    interface: Definition | None = None
 
 
 NONE = CallTargets()
 
 
-class CallResolver:
-    """The definitions of ``outlines``, by path, found from calls."""
+class _Held(Value):
+    """What an expression is: an instance of a class or the class, or a module of some files.
 
-    def __init__(self, outlines: Mapping[str, Outline], graph: ImportGraph) -> None:
-        self._outlines = outlines
-        self._graph = graph
-        self._own: dict[str, dict[str, Symbol]] = {}
-        self._methods: dict[tuple[str, str], list[Definition]] = {}
-        self._folders: dict[tuple[str, str], list[str]] = {}
+    ``is_wrapped``: only once it is unwrapped.
+    """
+
+    path: str = ""
+    name: str = ""
+    files: tuple[str, ...] = ()
+    is_wrapped: bool = False
+
+
+class CallResolver(SourceFiles):
+    """The definitions of ``outlines``, by path, found from calls.
+
+    ``calls`` gives what a file calls and says of types: asked of files that are led through.
+    """
+
+    def __init__(
+        self,
+        outlines: Mapping[str, Outline],
+        graph: ImportGraph,
+        calls: Callable[[str], FileCalls] = lambda _path: FileCalls(),
+    ) -> None:
+        super().__init__(outlines, graph, calls)
         self._meant: dict[tuple[str, str], list[Definition]] = {}
-        for path in sorted(outlines):
-            family = self._family(path)
-            self._folders.setdefault((folder_of(path), family), []).append(path)
-            for symbol in outlines[path].symbols:
-                outer, _, last = symbol.name.rpartition(".")
-                if outer and symbol.kind in _CALLABLE:
-                    one = Definition.of((path, symbol))
-                    self._methods.setdefault((family, last), []).append(one)
+        self._bases: dict[tuple[str, str], list[Definition]] = {}
+        #: Fields whose type is being looked up: one may be made of itself.
+        self._asked: set[tuple[str, str]] = set()
 
     def targets(self, caller: Definition, site: CallSite) -> CallTargets:
         """What ``site``, in ``caller``, calls; nothing for what the repository does not define."""
-        path, (base, name) = caller.path, (site.base, site.name)
-        if not base:
-            return self._sure(self._bare(path, name) or self._beside(caller, name))
-        if name.startswith("#"):  # private to a class, whatever stands before the dot
-            own = self._symbols(path).values()
-            inner = [Definition.of((path, one)) for one in own if one.name.endswith(f".{name}")]
-            return self._sure(inner) if len(inner) == 1 else CallTargets(tuple(inner))
-        if self._is_self(caller, base):
-            owner = caller.symbol.name.rpartition(".")[0]
-            skips = base in ("super", "parent")
-            found = self._member(path, owner, name, _FAR, inherits=skips)
-            return self._sure(found) if found else self._guess(path, name)
-        found, is_known = self._through(path, base, name)
-        # A class that is not found is another project's.
-        is_class = self._language(path) != "Go" and base.rpartition(".")[2][:1].isupper()
-        if found or is_known or is_class:
-            return self._sure(found)
-        return self._guess(path, name)
+        path, name, chain = caller.path, site.name, site.chain
+        if chain is None:
+            return NONE
+        if not chain:
+            found = self._beside(caller, name) or self._bare(path, name)
+        elif chain[0] == MACRO:
+            found = [one for one in self._bare(path, name) if one.symbol.kind == "macro"]
+        else:
+            found = self._of(self._value(caller, chain), name)
+        if chain[:1] != (MACRO,):
+            found = [one for one in found if one.symbol.kind != "macro"]
+        return self._called(found, site)
 
     def named(self, path: str, name: str) -> Definition | None:
         """The function or class ``name`` (``Class.method``, too) that a file gives."""
         outer, _, last = name.rpartition(".")
-        found = self._through(path, outer, last)[0] if outer else self._bare(path, last)
-        sure = self._sure(found).found
-        return sure[0] if sure else None
+        top = Definition.of((path, _nobody(path)))
+        found = self._of(self._value(top, tuple(outer.split("."))), last) if outer else []
+        found = found if outer else self._bare(path, last)
+        made = [one for one in map(self._made, found) if one.symbol.kind in CALLABLE]
+        return made[0] if made else None
 
-    # ── where a name leads ──
-
-    def _sure(self, found: list[Definition]) -> CallTargets:
-        called = [one for one in map(self._made, found) if one.symbol.kind in _CALLABLE]
-        return CallTargets(tuple(called[:1]), is_sure=True) if called else NONE
+    def _called(self, found: Sequence[Definition], site: CallSite) -> CallTargets:
+        """The targets among what a name means: a form of a function, or what implements it."""
+        made = [one for one in map(self._made, found) if one.symbol.kind in CALLABLE]
+        if not made:
+            return NONE
+        language = self.language(made[0].path)
+        if len(made) > 1 and self.family(made[0].path) == "JavaScript":
+            made = made[-1:]  # the others are its types
+        if len(made) > 1 and site.arguments >= 0 and language in ("C#", "C++", "Java"):
+            fitting = [one for one in made if _takes(one.symbol, site.arguments)]
+            made = fitting or made
+        if len(made) > 1:
+            return CallTargets(tuple(made))
+        return self._implemented(made[0])
 
     def _made(self, one: Definition) -> Definition:
         """The constructor of a class; any other definition itself."""
-        if one.symbol.kind not in _CLASSES:
+        if one.symbol.kind not in CLASSES:
             return one
-        own = self._symbols(one.path)
+        own = self.symbols(one.path)
         last = one.symbol.name.rpartition(".")[2]
         names = (f"{one.symbol.name}.{name}" for name in (*_CONSTRUCTORS, last))
         made = next((own[name] for name in names if name in own), None)
-        return one if made is None else Definition.of((one.path, made))
+        return one if made is None or len(made) > 1 else Definition.of((one.path, made[0]))
+
+    # ── what a name means ──
 
     def _bare(self, path: str, name: str) -> list[Definition]:
         """What a name alone means in a file: its own, an imported one, or one of its folder."""
@@ -133,20 +149,40 @@ class CallResolver:
         return self._meant[path, name]
 
     def _looked_up(self, path: str, name: str) -> list[Definition]:
-        own = self._symbols(path)
-        if name in own:
-            return [Definition.of((path, own[name]))]
-        found = self._given([path], name, _FAR, set())
-        if not found and self._language(path) in BY_FOLDER:
-            found = self._in(self._near(path), name)
+        language = self.language(path)
+        if language == "Rust":
+            return self._at(*self.rust.lookup(path, [name]))
+        if language == "Go":
+            return self._in(self.near(path), name)
+        if name in self.symbols(path):
+            return self._in([path], name)
+        one = self.taken(path).get(name)
+        if one is not None and one.name:
+            files = self.files_of(path, one.module)
+            if one.name == "default":
+                return [
+                    known for known in self._every(files) if _DEFAULT.match(known.symbol.signature)
+                ]
+            return self._in(files, one.name) or self._given(files, one.name, _FAR, set())
+        found = self._given([path], name, _FAR, set()) if language not in TAKES else []
+        if not found and language in BY_FOLDER:
+            found = self._in(self.near(path), name)
         return found
 
+    def _every(self, files: Iterable[str]) -> Iterator[Definition]:
+        for path in files:
+            for symbols in self.symbols(path).values():
+                yield from (Definition.of((path, symbol)) for symbol in symbols)
+
     def _beside(self, caller: Definition, name: str) -> list[Definition]:
-        """A method of the same class, where a language needs no word before it."""
+        """A member of the classes around, where a language needs no word before it."""
         owner = caller.symbol.name.rpartition(".")[0]
-        if not owner or self._family(caller.path) in ("Python", "JavaScript", "Go", "Rust"):
-            return []
-        return self._member(caller.path, owner, name, _FAR)
+        while owner and self.language(caller.path) in _IMPLICIT:
+            found = self._member(caller.path, owner, name, _FAR)
+            if found:
+                return found
+            owner = owner.rpartition(".")[0]
+        return []
 
     def _given(
         self, paths: Iterable[str], name: str, further: int, seen: set[tuple[str, str]]
@@ -156,147 +192,390 @@ class CallResolver:
             if (path, name) in seen:
                 continue
             seen.add((path, name))
-            for line in self._imports(path):
+            for line in self.imports(path):
                 original = _original(line, name)
                 if not original:
                     continue
-                targets = self._targets(path, line)
+                targets = self.targets_of(path, line)
+                if self.language(path) == "Python":  # ``from shop import sell`` is of a module
+                    last = line.module.rpartition(".")[2]
+                    targets = [
+                        one for one in targets if stem(one) in (last, "") or stem(one) != original
+                    ]
                 found = self._in(targets, original)
+                if not found and not line.names:  # a class within a class
+                    found = self._in(targets, ".".join(_PARTS.split(line.module)[-2:]))
                 found = found or self._given(targets, original, further - 1, seen)
                 if found:
                     return found
         return []
 
     def _in(self, paths: Iterable[str], name: str) -> list[Definition]:
+        """The definitions of a name in the first file that has any; of a package, in all of it."""
+        found: list[Definition] = []
         for path in paths:
-            symbol = self._symbols(path).get(name)
-            if symbol is not None:
-                return [Definition.of((path, symbol))]
-        return []
+            own = self.symbols(path).get(name, ())
+            found += [Definition.of((path, symbol)) for symbol in own]
+            if found and self.language(path) != "Go":
+                break
+        return found
 
-    def _through(
-        self, path: str, base: str, name: str, further: int = _FAR
-    ) -> tuple[list[Definition], bool]:
-        """What ``base.name`` means; whether what stands before the dot is known."""
-        if base == EXPRESSION:
-            return [], False
-        first, _, rest = base.partition(".")
-        holder = self._bare(path, base if base in self._symbols(path) else first)
-        if holder and holder[0].symbol.kind in _CLASSES:
-            one, inner = holder[0], f".{rest}" if rest else ""
-            return self._member(one.path, f"{one.symbol.name}{inner}", name, further), True
-        is_known = False
-        for line in self._imports(path):
-            bound = _binds(line, first, base, self._language(path))
+    def _at(self, path: str, name: str) -> list[Definition]:
+        """What is defined under a qualified name in a file of Rust; methods may be elsewhere."""
+        if not path or not name:
+            return []
+        found = self._in([path], name)
+        owner, _, last = name.rpartition(".")
+        return found or (self._member(path, owner, last, _FAR) if owner else [])
+
+    # ── what an expression is ──
+
+    def _value(self, caller: Definition, chain: Sequence[str]) -> _Held | None:
+        held = self._first(caller, chain[0])
+        for element in chain[1:]:
+            held = self._next(held, element) if held is not None else None
+        return held
+
+    def _first(self, caller: Definition, element: str) -> _Held | None:
+        path = caller.path
+        name = element.removesuffix("?").removesuffix("()")
+        if element.startswith(":"):
+            held = self._typed(path, element[1:].removesuffix("?"), caller)
+        elif name in _SELVES:
+            owner = caller.symbol.name.rpartition(".")[0]
+            if name in ("super", "parent"):
+                above = next(iter(self._above(path, owner)), None)
+                held = _Held(above.path, above.symbol.name) if above is not None else None
+            else:
+                held = _Held(path, owner) if owner else None
+        elif self.language(path) == "Rust":
+            names = ["crate" if one == "$crate" else one for one in name.split("::")]
+            if names[0] == "Self":
+                owner = caller.symbol.name.rpartition(".")[0]
+                found = self._at(path, ".".join([owner, *names[1:]])) if owner else []
+            else:
+                where, inner = self.rust.lookup(path, names)
+                if where and not inner:
+                    return _Held(files=(where,))
+                found = self._at(where, inner)
+            held = self._result(found, is_called="()" in element)
+        else:
+            found = self._bare(path, name)
+            if found:
+                held = self._result(found, is_called="()" in element)
+            else:
+                held = self._own_field(caller, name) if "()" not in element else None
+                held = held or self._module(path, name)
+                if held is None and "()" in element:
+                    held = self._result(self._beside(caller, name), is_called=True)
+        return _open(held, element)
+
+    def _next(self, held: _Held, element: str) -> _Held | None:
+        name = element.removesuffix("?").removesuffix("()")
+        if "()" in element and held.name:
+            if held.is_wrapped and name in _UNWRAPS:
+                return held.replace(is_wrapped=False)
+            if name in _AGAIN and self.language(held.path) == "Rust":
+                return held
+        found = self._of(held, name)
+        if found:
+            after = self._result(found, is_called="()" in element, within=held)
+        elif held.name and not held.is_wrapped and "()" not in element:
+            after = self._field(held.path, held.name, name, _FAR)
+        elif held.files and not held.is_wrapped:
+            after = self._inner_module(held, name)
+        else:
+            after = None
+        return _open(after, element)
+
+    def _of(self, held: _Held | None, name: str) -> list[Definition]:
+        """What ``name`` means of a value."""
+        if held is None or held.is_wrapped:
+            return []
+        if held.name:
+            return self._member(held.path, held.name, name, _FAR)
+        language = self.language(held.files[0])
+        if language == "Rust":
+            return self._at(*self.rust.lookup(held.files[0], ["self", name]))
+        return self._in(held.files, name) or self._given(held.files, name, _FAR, set())
+
+    def _result(
+        self, found: Sequence[Definition], *, is_called: bool, within: _Held | None = None
+    ) -> _Held | None:
+        """What a definition, or a call of it, is."""
+        if len(found) != 1:
+            texts = {self._returned(one) for one in found} if is_called else set()
+            if len(texts) != 1:
+                return None
+        one = found[0]
+        if one.symbol.kind in CLASSES:
+            return _Held(one.path, one.symbol.name)
+        if not is_called:
+            return None
+        text, owner = self._returned(one), one.symbol.name.rpartition(".")[0]
+        if within is not None and within.name and text in ("Self", "this", "&Self", "&mut Self"):
+            return within
+        text = re.sub(r"\bSelf\b", owner.rpartition(".")[2], text) if owner else text
+        return self._typed(one.path, text, one) if text else None
+
+    def _returned(self, one: Definition) -> str:
+        name = one.symbol.name.rpartition(".")[2]
+        return returned(one.symbol.signature, name, self.language(one.path))
+
+    def _typed(self, path: str, text: str, around: Definition) -> _Held | None:
+        """The class of the repository that a type in a file is."""
+        written = read_type(text, self.language(path))
+        if not written.name:
+            return None
+        name, held = written.name, None
+        if self.language(path) == "Rust":
+            names = name.split("::")
+            owner = around.symbol.name.rpartition(".")[0]
+            found = self._at(*self.rust.lookup(path, names))
+            if names == ["Self"]:
+                found = self._in([path], owner)
+        else:
+            outer, _, last = name.rpartition(".")
+            found = self._bare(path, last)
+            if outer:
+                found = self._of(self._value(around.replace(path=path), outer.split(".")), last)
+            elif not found:  # a class within the classes around
+                inner = around.symbol.name
+                while inner and not found:
+                    found = self._in([path], f"{inner}.{last}")
+                    inner = inner.rpartition(".")[0]
+        classes = [one for one in found if one.symbol.kind in CLASSES - {"module"}]
+        if len(classes) == 1:
+            one = classes[0]
+            held = _Held(one.path, one.symbol.name, is_wrapped=written.is_wrapped)
+        return held
+
+    def _own_field(self, caller: Definition, name: str) -> _Held | None:
+        owner = caller.symbol.name.rpartition(".")[0]
+        while owner and self.language(caller.path) in _IMPLICIT:
+            held = self._field(caller.path, owner, name, _FAR)
+            if held is not None:
+                return held
+            owner = owner.rpartition(".")[0]
+        return None
+
+    def _field(self, path: str, owner: str, name: str, further: int) -> _Held | None:
+        """What a field of a class, or of one that it is made from, is written to be."""
+        if not further:
+            return None
+        chain = self.calls(path).fields.get(f"{owner}.{name}", ())
+        symbols = self.symbols(path).get(owner, ())
+        key = path, f"{owner}.{name}"
+        if chain and symbols and key not in self._asked:
+            inside = symbols[0].replace(name=f"{owner}.")
+            self._asked.add(key)
+            try:
+                return self._value(Definition.of((path, inside)), chain)
+            finally:
+                self._asked.remove(key)
+        if chain or chain is None:
+            return None
+        above = (self._field(one.path, one.symbol.name, name, further - 1)
+                 for one in self._above(path, owner))  # fmt: skip
+        return next((held for held in above if held is not None), None)
+
+    def _module(self, path: str, name: str) -> _Held | None:
+        """The files of a module that a file imports under a name."""
+        language = self.language(path)
+        taken = self.taken(path).get(name)
+        if taken is not None:
+            files = self.files_of(path, taken.module) if not taken.name else []
+            return _Held(files=tuple(self.package(files))) if files else None
+        for line in self.imports(path) if language not in TAKES or language == "Go" else ():
+            bound = _binds(line, name, language)
             if not bound:
                 continue
-            is_known = True
-            targets = self._targets(path, line)
-            inside = [one for one in targets if _stem(one) == bound.rpartition(".")[2]] or targets
-            wanted = f"{rest}.{name}" if rest and bound != base else name
-            every = [*inside, *(near for one in inside for near in self._siblings(one))]
-            found = self._in(every, wanted) or self._given(inside, name, _FAR, set())
-            if found:
-                return found, True
-        if not is_known and self._language(path) == "Rust":
-            last = base.rpartition(".")[2]
-            inside = [one.target for one in self._graph.internal.get(path, ())]
-            found = self._in((one for one in inside if _stem(one) == last), name)
-            return found, bool(found)
-        return [], is_known
+            targets = self.targets_of(path, line)
+            inside = [one for one in targets if stem(one) == bound.rpartition(".")[2]]
+            inside = inside or (targets if language == "Go" else [])
+            return _Held(files=tuple(self.package(inside))) if inside else None
+        return None
 
-    def _member(
-        self, path: str, owner: str, name: str, further: int, *, inherits: bool = False
-    ) -> list[Definition]:
-        """A method of a class, or of one that it is made from; ``inherits``: of those alone."""
+    def _inner_module(self, held: _Held, name: str) -> _Held | None:
+        """A module within a package of Python that its files import, or of Rust."""
+        path = held.files[0]
+        if self.language(path) == "Rust":
+            where, inner = self.rust.lookup(path, ["self", name])
+            return _Held(files=(where,)) if where and not inner else None
+        if self.language(path) == "Python" and is_door(path):
+            beside = f"{folder_of(path)}/{name}"
+            files = [
+                one for one in (f"{beside}.py", f"{beside}/__init__.py") if one in self.outlines
+            ]
+            return _Held(files=tuple(files)) if files else self._module(path, name)
+        return None
+
+    # ── classes ──
+
+    def _member(self, path: str, owner: str, name: str, further: int) -> list[Definition]:
+        """A method of a class, or of the nearest that it is made from."""
         if not owner or not further:
             return []
-        if not inherits:
-            found = self._in([path, *self._siblings(path)], f"{owner}.{name}")
+        where = [path]
+        if self.language(path) == "Go":
+            where = self.near(path)
+        elif self.language(path) == "Rust":
+            where = self.crate_files(path, owner)
+        found = self._in(where, f"{owner}.{name}")
+        if found:
+            return found
+        for one in self._above(path, owner):
+            found = self._member(one.path, one.symbol.name, name, further - 1)
             if found:
                 return found
-        symbol = self._symbols(path).get(owner)
-        for base in islice(_bases(symbol.signature) if symbol is not None else (), _WIDE):
-            outer, _, last = base.rpartition(".")
-            above = self._bare(path, last)
-            if outer:
-                above = self._through(path, outer, last, further - 1)[0]
-            for one in above[:1]:
-                if (one.path, one.symbol.name) != (path, owner):
-                    found = self._member(one.path, one.symbol.name, name, further - 1)
-                    if found:
-                        return found
         return []
 
-    def _guess(self, path: str, name: str) -> CallTargets:
-        """The methods of that name in files that this one imports, and in its own."""
-        if name in COMMON:
-            return NONE
-        found = self._methods.get((self._family(path), name), [])
-        edges = [one.target for one in self._graph.internal.get(path, ())]
-        further = [one.target for near in edges for one in self._graph.internal.get(near, ())]
-        near = {path, *edges, *further}
-        near |= {one for inner in sorted(near) for one in self._siblings(inner)}
-        reached = [one for one in found if one.path in near]
-        return CallTargets(tuple(reached)) if len(reached) <= _MOST else NONE
+    def _above(self, path: str, owner: str) -> list[Definition]:
+        """The classes that a class says it is made from, and what is embedded in it."""
+        if (path, owner) not in self._bases:
+            self._bases[path, owner] = []  # for classes that are made from each other
+            self._bases[path, owner] = list(self._made_from(path, owner))
+        return self._bases[path, owner]
 
-    # ── files ──
+    def _made_from(self, path: str, owner: str) -> Iterator[Definition]:
+        own = self.symbols(path).get(owner, ())
+        symbol = own[0] if own else _nobody(path)
+        around = Definition.of((path, symbol))
+        names: Iterable[str] = ()
+        if symbol.kind not in ("function", "method"):
+            names = _bases(symbol.signature)
+        language = self.language(path)
+        if language == "Go":
+            names = self.calls(path).embedded.get(owner, ())
+        elif language == "Rust":
+            names = ()
+        for base in islice(names, _WIDE):
+            held = self._typed(path, base, around)
+            if held is not None and (held.path, held.name) != (path, owner):
+                every = self.symbols(held.path).get(held.name, ())
+                yield from (Definition.of((held.path, one)) for one in every[:1])
 
-    def _symbols(self, path: str) -> dict[str, Symbol]:
-        if path not in self._own and path in self._outlines:
-            every = self._outlines[path].symbols
-            wanted = _CALLABLE | _CLASSES
-            self._own[path] = {one.name: one for one in reversed(every) if one.kind in wanted}
-        return self._own.get(path, {})
+    def _implemented(self, one: Definition) -> CallTargets:
+        """The method itself, or, where an interface declares it, what implements it."""
+        owner = one.symbol.name.rpartition(".")[0]
+        symbols = self.symbols(one.path).get(owner, ())
+        if not symbols or not self._is_abstract(one, symbols[0]):
+            return CallTargets((one,))
+        name = one.symbol.name.rpartition(".")[2]
+        below = self._below(Definition.of((one.path, symbols[0])))
+        found = [method for cls in below for method in self._in_class(cls, name)]
+        return CallTargets(tuple(found) or (one,), one if found else None)
 
-    def _imports(self, path: str) -> tuple[Import, ...]:
-        return self._outlines[path].imports if path in self._outlines else ()
-
-    def _targets(self, path: str, line: Import) -> list[str]:
-        """The files of an import: the graph keeps the first line alone that leads to a file."""
-        edges = self._graph.internal.get(path, ())
-        exact = [one.target for one in edges if one.line == line.line]
-        last = re.split(r"[./:]+", line.module.rstrip("/"))[-1]
-        names = {last, line.module.rstrip("/").rpartition("/")[2], *line.names}
-        return exact or [one.target for one in edges if _stem(one.target) in names]
-
-    def _near(self, path: str) -> list[str]:
-        return self._folders.get((folder_of(path), self._family(path)), [])
-
-    def _siblings(self, path: str) -> list[str]:
-        return self._near(path) if self._language(path) in BY_FOLDER else []
-
-    def _language(self, path: str) -> str:
-        return self._outlines[path].language if path in self._outlines else ""
-
-    def _family(self, path: str) -> str:
-        language = self._language(path)
-        return _FAMILIES.get(language, language)
-
-    def _is_self(self, caller: Definition, base: str) -> bool:
-        if base in _SELVES:
+    def _is_abstract(self, one: Definition, owner: Symbol) -> bool:
+        if owner.kind in ("interface", "trait"):
             return True
-        receiver = _RECEIVER.match(caller.symbol.signature)
-        return receiver is not None and receiver[1] == base
+        if self.language(one.path) == "Python":
+            return any(base.rpartition(".")[2] in _ABSTRACT for base in _bases(owner.signature))
+        return "abstract" in one.symbol.signature.partition("(")[0].split()
+
+    def _in_class(self, one: Definition, name: str) -> list[Definition]:
+        near = self.near(one.path) if self.language(one.path) == "Go" else [one.path]
+        return self._in(near, f"{one.symbol.name}.{name}")
+
+    def _below(self, above: Definition) -> list[Definition]:
+        """The classes that are made from one, or have all methods of an interface of Go."""
+        if self.language(above.path) == "Go":
+            return self._structural(above)
+        found: dict[tuple[str, str], Definition] = {}
+        waiting = [above]
+        for one in waiting:  # which grows
+            for other in self._derived.get(one.symbol.name.rpartition(".")[2], ()):
+                key = (other.path, other.symbol.name)
+                place = (one.path, one.symbol.name)
+                bases = {(base.path, base.symbol.name) for base in self._above(*key)}
+                if key not in found and place in bases:
+                    found[key] = other
+                    waiting.append(other)
+        return list(found.values())
+
+    def _structural(self, interface: Definition) -> list[Definition]:
+        wanted = {
+            symbol.name.rpartition(".")[2]: symbol.signature
+            for near in self.near(interface.path)
+            for symbols in self.symbols(near).values()
+            for symbol in symbols
+            if symbol.name.rpartition(".")[0] == interface.symbol.name
+        }
+        if not wanted:
+            return []
+        return [
+            one
+            for (folder, owner), methods in self._methods_of_go.items()
+            if wanted.keys() <= methods.keys()
+            and all(_arity(wanted[name], name) == _arity(methods[name], name) for name in wanted)
+            for one in self._in(self.folders.get((folder, "Go"), ()), owner)[:1]
+            if one.symbol.kind not in ("interface", "function")
+        ]
+
+    @cached_property
+    def _methods_of_go(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The heads of the methods of each type of Go, by its folder and name."""
+        found: dict[tuple[str, str], dict[str, str]] = {}
+        for path in sorted(self.outlines):
+            for symbol in self.outlines[path].symbols if self.language(path) == "Go" else ():
+                owner, _, name = symbol.name.rpartition(".")
+                if owner:
+                    of = found.setdefault((folder_of(path), owner), {})
+                    of[name] = symbol.signature
+        return found
+
+    @cached_property
+    def _derived(self) -> dict[str, list[Definition]]:
+        """Classes by the last names of what they say they are made from."""
+        found: dict[str, list[Definition]] = {}
+        for path in sorted(self.outlines):
+            for symbol in self.outlines[path].symbols:
+                if symbol.kind in ("class", "struct", "interface", "enum"):
+                    for base in _bases(symbol.signature):
+                        one = Definition.of((path, symbol))
+                        found.setdefault(re.split(r"[.:]", base)[-1], []).append(one)
+        return found
+
+
+def _open(held: _Held | None, element: str) -> _Held | None:
+    """A value once it is unwrapped; what is not wrapped has no ``?``, but may be awaited."""
+    if held is not None and element.endswith("?"):
+        return held.replace(is_wrapped=False)
+    return held
+
+
+def _nobody(path: str) -> Symbol:
+    """Code that is in no definition."""
+    from rlm_ci.source import Symbol
+
+    return Symbol.of(("module", "", 1, 1, False, "", path and "", 0, 0))
+
+
+def _takes(symbol: Symbol, arguments: int) -> bool:
+    few, many = parameters(symbol.signature, symbol.name.rpartition(".")[2])
+    return few <= arguments and (many < 0 or arguments <= many)
+
+
+def _arity(signature: str, name: str) -> tuple[int, str]:
+    """What tells two methods of Go of one name apart: parameters, and whether they return."""
+    return parameters(signature, name)[1], str(bool(returned(signature, name, "Go")))
 
 
 def _original(line: Import, name: str) -> str:
     """The name that an import gives under ``name``; "" if it gives none of that."""
+    if not line.names and not line.called:  # in Java and PHP, of a class
+        return name if name[:1].isupper() and _PARTS.split(line.module)[-1] == name else ""
     for here, there in zip(line.called or line.names, line.names, strict=False):
         if here == name:
             return there
     return name if "*" in line.names else ""
 
 
-def _binds(line: Import, first: str, base: str, language: str) -> str:
-    """The module that an import calls ``first``, or ``base`` as a whole; "" for another."""
+def _binds(line: Import, first: str, language: str) -> str:
+    """The module that an import calls ``first``; "" for another."""
     if line.names:
-        if "*" not in line.names:
-            return _original(line, first)
-        # The name of ``* as name`` is not known: most often it is that of the file.
-        last = line.module.rpartition("/")[2].partition(".")[0]
-        return last if line.called and last == first else ""
-    if first in line.called or line.module in (base, first):
+        return _original(line, first) if "*" not in line.names else ""
+    if first in line.called or line.module == first:
         return line.module
     last = line.module.rstrip("/").rpartition("/")[2]
     if language == "Go" and re.fullmatch(r"v\d+", last):
@@ -304,15 +583,12 @@ def _binds(line: Import, first: str, base: str, language: str) -> str:
     return last if language == "Go" and last in (first, f"go-{first}") else ""
 
 
-def _stem(path: str) -> str:
-    folder, _, name = path.rpartition("/")
-    stem = name.partition(".")[0]
-    return folder.rpartition("/")[2] if stem in _DOORS else stem
-
-
 def _bases(signature: str) -> Iterator[str]:
     """The classes that a class says it is made from."""
-    for match in _BASES.finditer(signature):
+    bare = signature
+    while _ARGUMENTS.search(bare):
+        bare = _ARGUMENTS.sub("", bare)
+    for match in _BASES.finditer(bare):
         text = next((group for group in match.groups() if group), "")
         for one in text.split(","):
             if re.fullmatch(r"[\w.:$]+", name := one.strip()):

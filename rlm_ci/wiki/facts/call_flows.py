@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 
 from rlm_ci.source.uses.branches import ALT, around, branches
-from rlm_ci.source.uses.call_sites import EXPRESSION, FileCalls, file_calls
+from rlm_ci.source.uses.call_sites import file_calls
+from rlm_ci.source.uses.call_targets import CallResolver
+from rlm_ci.source.uses.file_calls import EXPRESSION, MACRO, FileCalls
 from rlm_ci.values import Row, Value
 from rlm_ci.wiki.facts.entry_targets import TOP, FlowStart
 from rlm_ci.wiki.facts.file_facts import without_secrets
@@ -17,9 +19,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rlm_ci.source import Outline
+    from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.source.uses.branches import Branch
-    from rlm_ci.source.uses.call_sites import CallSite, RaiseSite
-    from rlm_ci.source.uses.call_targets import CallResolver
+    from rlm_ci.source.uses.file_calls import CallSite, RaiseSite
     from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.entry_targets import Read
     from rlm_ci.wiki.facts.file_facts import FileFacts
@@ -36,17 +39,17 @@ _CHOSEN = re.compile(
 
 
 class FlowCall(Value):
-    """A call of a step: ``name``, and ``found``, what it may mean.
+    """A call of a step: ``name``, and ``found``, what it means.
 
-    The name is as it is written, with the class of a variable if that is known.
-    ``is_sure``: names and imports lead there; ``step`` is the number of its step, 0 for none.
-    ``branches`` are around all its calls in the step, the outermost first.
+    The name is as it is written, with the class of a variable if that is known. Several definitions
+    implement ``interface``, or are forms of one function. ``step`` is the number of its step, 0 for
+    none. ``branches`` are around all its calls in the step, the outermost first.
     """
 
     line: int
     name: str
     found: tuple[Definition, ...]
-    is_sure: bool
+    interface: Definition | None = None
     step: int = 0
     branches: tuple[Branch, ...] = ()
 
@@ -54,17 +57,17 @@ class FlowCall(Value):
 class FlowStep(Value):
     """A definition that runs, called by the step ``caller`` (0: by nobody that is known).
 
-    ``is_sure`` says whether it is certainly what that calls; ``more`` counts calls of the program
-    that are not shown.
+    ``more`` counts calls of the program that are not shown, ``outside`` those that lead out of it
+    or could not be resolved.
     """
 
     number: int
     caller: int
     at: Definition
-    is_sure: bool
     calls: tuple[FlowCall, ...]
     raises: tuple[RaiseSite, ...]
     more: int = 0
+    outside: int = 0
 
 
 class CallFlow(Value):
@@ -86,13 +89,13 @@ class _Place(Row):
 class _Node:
     """A definition in a flow that is still growing."""
 
-    def __init__(self, at: Definition, above: _Node | None, *, is_sure: bool) -> None:
+    def __init__(self, at: Definition, above: _Node | None) -> None:
         self.at = at
         self.above = above
-        self.is_sure = is_sure
         self.below: list[_Node] = []
         self.calls: list[FlowCall] = []
         self.raises: tuple[RaiseSite, ...] = ()
+        self.outside = 0
         self.number = 0
         self.parted = 0
 
@@ -102,7 +105,7 @@ class _Growing:
 
     def __init__(self, starts: tuple[FlowStart, ...]) -> None:
         self.starts = starts
-        self.root = _Node(starts[0].at, None, is_sure=True)
+        self.root = _Node(starts[0].at, None)
         self.known: dict[_Place, _Node] = {_place(self.root.at): self.root}
         self.front = [self.root]
         self.left: set[_Place] = set()
@@ -111,14 +114,25 @@ class _Growing:
 class CallFlows:
     """Flows through ``files``; ``read`` returns the contents of paths that it knows."""
 
-    def __init__(self, files: Mapping[str, FileFacts], resolver: CallResolver, read: Read) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, FileFacts],
+        outlines: Mapping[str, Outline],
+        graph: ImportGraph,
+        read: Read,
+    ) -> None:
+        """``outlines`` are those of the files whose definitions count, by path."""
         self._files = files
-        self._resolver = resolver
+        self.resolver = CallResolver(outlines, graph, self._file)
         self._read = read
         self._calls: dict[str, FileCalls] = {}
         self._branches: dict[str, tuple[Branch, ...]] = {}
         self._apart: set[tuple[_Place, _Place]] = set()
-        self._bodies: dict[_Place, tuple[list[FlowCall], tuple[RaiseSite, ...]]] = {}
+        self._bodies: dict[_Place, tuple[list[FlowCall], tuple[RaiseSite, ...], int]] = {}
+
+    def _file(self, path: str) -> FileCalls:
+        self._load([path])
+        return self._calls.get(path, FileCalls())
 
     def of(self, starts: Sequence[FlowStart]) -> list[CallFlow]:
         """The flows from ``starts`` that have a second step, in that order.
@@ -173,12 +187,13 @@ class CallFlows:
             bare = without_secrets(content)
             self._calls[path] = file_calls(path, bare)
             self._branches[path] = branches(path, bare)
+        self._calls.update(dict.fromkeys(set(wanted) - self._calls.keys(), FileCalls()))
 
     def _grow(self, flow: _Growing, *, is_last: bool) -> None:
         front, flow.front = flow.front, []
         found: dict[_Place, tuple[_Node, FlowCall]] = {}
         for node in front:
-            node.calls, node.raises = self._body(node.at)
+            node.calls, node.raises, node.outside = self._body(node.at)
             for call in node.calls:
                 if len(call.found) != 1 or (place := _place(call.found[0])) in flow.known:
                     continue
@@ -191,7 +206,7 @@ class CallFlows:
             if place not in chosen:
                 flow.left.add(place)
                 continue
-            below = _Node(call.found[0], node, is_sure=call.is_sure)
+            below = _Node(call.found[0], node)
             flow.known[place] = below
             node.below.append(below)
             flow.front.append(below)
@@ -211,15 +226,18 @@ class CallFlows:
 
     def _weight(self, at: Definition) -> int:
         """The lines of a definition, and of what it calls: one that hands on counts as that."""
-        calls, _ = self._body(at)
+        calls, *_ = self._body(at)
         below = {_place(one.found[0]): one.found[0] for one in calls if len(one.found) == 1}
         return sum(map(_length, (at, *below.values())))
 
-    def _body(self, at: Definition) -> tuple[list[FlowCall], tuple[RaiseSite, ...]]:
+    def _body(self, at: Definition) -> tuple[list[FlowCall], tuple[RaiseSite, ...], int]:
+        """What a definition calls and raises, and how many calls lead to nothing of the program."""
         place = _place(at)
         if place not in self._bodies:
             calls, raises = self._inside(at)
-            self._bodies[place] = self._resolved(at, calls), raises
+            calls, raises = self._inside(at)
+            found, outside = self._resolved(at, calls)
+            self._bodies[place] = found, raises, outside
         return self._bodies[place]
 
     def _inside(self, at: Definition) -> tuple[list[CallSite], tuple[RaiseSite, ...]]:
@@ -242,13 +260,15 @@ class CallFlows:
         calls = [one for one in found.calls if is_own(one.line)]
         return calls, tuple(one for one in found.raises if is_own(one.line))
 
-    def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> list[FlowCall]:
-        """The first call of each definition of the program, in order."""
+    def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> tuple[list[FlowCall], int]:
+        """The first call of each definition of the program, in order; the number of others."""
+        outside = 0
         seen: dict[tuple[_Place, ...], FlowCall] = {}
         inside = [one for one in self._branches.get(at.path, ()) if _holds(at, one)]
         for site in calls:
-            targets = self._resolver.targets(at, site)
+            targets = self.resolver.targets(at, site)
             key = tuple(map(_place, targets.found))
+            outside += not key
             if not key or key == (_place(at),):
                 continue
             there = around(inside, site.line)
@@ -258,9 +278,9 @@ class CallFlows:
                 seen[key] = known.replace(branches=shared)
                 continue
             base = "…" if site.base == EXPRESSION else site.base
-            name = f"{base}.{site.name}" if base else site.name
-            seen[key] = FlowCall(site.line, name, targets.found, targets.is_sure, 0, there)
-        return list(seen.values())
+            name = f"{base}.{site.name}" if base and base != MACRO else site.name
+            seen[key] = FlowCall(site.line, name, targets.found, targets.interface, 0, there)
+        return list(seen.values()), outside
 
 
 def _place(at: Definition) -> _Place:
@@ -332,8 +352,8 @@ def _step(node: _Node, flow: _Growing) -> FlowStep:
         node.number,
         node.above.number if node.above is not None else 0,
         node.at,
-        node.is_sure,
         tuple(shown),
         node.raises[:RAISES],
         len(calls) - len(shown),
+        node.outside,
     )

@@ -8,7 +8,7 @@ import re
 
 from rlm_ci.source import Symbol
 from rlm_ci.source.imports.file_lookup import folder_of
-from rlm_ci.source.uses.call_targets import COMMON
+from rlm_ci.source.uses.file_calls import COMMON
 from rlm_ci.source.uses.references import CALL, Definition, uses
 from rlm_ci.values import Row
 from rlm_ci.wiki.pages.paths import is_aside, is_beside, is_test

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rlm_ci.source.uses.branches import LOOP
-from rlm_ci.source.uses.call_targets import CallResolver
 from rlm_ci.text.mermaid import DiagramFrame, Message, sequence
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count, printable
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from rlm_ci.source import Symbol
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.source.uses.branches import Branch
-    from rlm_ci.source.uses.call_sites import RaiseSite
+    from rlm_ci.source.uses.file_calls import RaiseSite
     from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.call_flows import CallFlow, FlowCall, FlowStep
     from rlm_ci.wiki.facts.entry_targets import FlowStart
@@ -43,8 +42,8 @@ NAME = "flows.md"
 _ENTRIES, _COMMANDS, _FUNCTIONS = 8, 8, 6
 #: Files, and bytes of them, in which calls of public functions are counted.
 _COUNTED, _BYTES = 120, 512 << 10
-#: What a call may mean, definitions that are named; flows that the first page names.
-_MEANT, _NAMED = 3, 4
+#: Flows that the first page names.
+_NAMED = 4
 #: Errors of a step in the diagram; participants and steps of one; branches around a call.
 _DRAWN, _PARTICIPANTS, _STEPS, _AROUND = 2, 6, 12, 2
 #: How starts are called.
@@ -63,9 +62,10 @@ def call_flows(
         wanted = [known[path] for path in paths if path in known]
         return {file.path: content for file, content in contents(corpus, wanted)}
 
-    resolver = CallResolver({path: one.outline for path, one in program.items()}, graph)
-    walks = CallFlows(files, resolver, read)
-    starts = entry_starts(files, program, resolver, read)[: 2 * _ENTRIES]
+    outlines = {path: one.outline for path, one in program.items()}
+    outlines |= {path: one.outline for path, one in files.items() if _is_crate(path)}
+    walks = CallFlows(files, outlines, graph, read)
+    starts = entry_starts(files, program, walks.resolver, read)[: 2 * _ENTRIES]
     commands = walks.dispatched(starts)[:_COMMANDS]
     found = [*walks.of(starts)[:_ENTRIES], *walks.of(commands)]
     public = public_functions(
@@ -83,6 +83,10 @@ def call_flows(
             shown |= {_place(step.at) for step in flow.steps}
             used.append(flow)
     return (*found, *used)
+
+
+def _is_crate(path: str) -> bool:
+    return path.rpartition("/")[2] == "Cargo.toml"
 
 
 def _place(at: Definition) -> tuple[str, str]:
@@ -140,10 +144,9 @@ def _start(one: FlowStart, world: PageSources) -> str:
 def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
     symbol, path = step.at.symbol, step.at.path
     name = code(printable(_shown(step.at, world)))
-    by_name = "" if step.is_sure else ", found by its name alone"
     return {
         "number": step.number,
-        "name": f"{name}{by_name}",
+        "name": name,
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "link": _link(step.at, world),
         "rows": [
@@ -151,6 +154,7 @@ def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
             *(_raise(one, path, world) for one in step.raises),
         ],
         "more": count(step.more, "more call") if step.more else "",
+        "outside": f"{step.outside:,}" if step.outside else "",
     }
 
 
@@ -161,16 +165,21 @@ def _raise(one: RaiseSite, path: str, world: PageSources) -> str:
 def _call(call: FlowCall, path: str, world: PageSources) -> str:
     link = world.register.link(path, call.line, call.line)
     text = f"{when(call.branches, path, world)}calls {code(printable(call.name))}"
-    if len(call.found) == 1:
-        if call.step:
-            return f"{text} (step {call.step}) {link}"
-        where = _link(call.found[0], world)
-        return f"{text} {link}: {code(printable(_shown(call.found[0], world)))} {where}"
-    named = [
-        f"{code(printable(_shown(one, world)))} {_link(one, world)}" for one in call.found[:_MEANT]
-    ]
-    every = listed(named, _MEANT, len(call.found))
-    return f"{text} {link}, which may be one of {len(call.found)}: {every}"
+    if len(call.found) == 1 and call.step:
+        text = f"{text} (step {call.step})"
+        of = call.interface and f", for {_defined(call.interface, world)}"
+        return f"{text} {link}{of or ''}"
+    if len(call.found) == 1 and call.interface is None:
+        return f"{text} {link}: {_defined(call.found[0], world)}"
+    every = ", ".join(_defined(one, world) for one in call.found)
+    if call.interface is None:
+        return f"{text} {link}, one of {len(call.found)} forms: {every}"
+    declared = _defined(call.interface, world)
+    return f"{text} {link}: {declared}, by one of {len(call.found)}: {every}"
+
+
+def _defined(at: Definition, world: PageSources) -> str:
+    return f"{code(printable(_shown(at, world)))} {_link(at, world)}"
 
 
 def when(branches: Sequence[Branch], path: str, world: PageSources) -> str:
@@ -229,7 +238,6 @@ def _diagram(flow: CallFlow, world: PageSources) -> tuple[str, int]:
                 drawn[step.caller],
                 name,
                 _message(step, world),
-                step.is_sure,
                 f"raises {errors}" if errors else "",
                 frames[step.number],
             )

@@ -77,10 +77,9 @@ def flow_text(
         lines.setdefault(path, set()).update(own)
         called = "the code of the file" if symbol.kind == TOP else f"`{name(symbol.name)}`"
         by = f", called by step {step.caller}" if step.caller else ""
-        by += "" if step.is_sure else " (found by its name alone)"
         place = f"{name(path)}:{symbol.line_start}-{symbol.line_end}"
         rows.append(f"  step {step.number}: {called} in {place}{by}")
-        told.append(f"{step.number} {step.caller} {step.is_sure} {symbol.kind} ")
+        told.append(f"{step.number} {step.caller} True {symbol.kind} ")
         told += ["" if symbol.kind == TOP else symbol.name]
         told += [content[line - 1].strip() for line in own]
     digest = sha256("\0".join(told).encode("utf-8", "surrogateescape")).hexdigest()

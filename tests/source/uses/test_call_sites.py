@@ -79,7 +79,7 @@ function go() {
 CALLS = {
     "a.py": "2 self.load, 3 .read, 3 Context.invoke, 4 .Pool, 5 Pool.map, 7 .make, 7 ?.call, "
     "8 .Box, 8 Box.fill, 10 str.strip",
-    "a.go": "3 s.load, 4 .x, 4 log.Print",
+    "a.go": "3 S.load, 4 .x, 4 log.Print",
     "a.ts": "3 this.b, 4 .Box, 5 .a, 5 ?.then",
     "a.rs": "2 Conf.load, 3 crate.io.send",
     "A.java": "3 .b, 4 this.c.d, 5 .E",

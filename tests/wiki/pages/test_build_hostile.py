@@ -114,14 +114,14 @@ def as_shown(text: str) -> str:
 
 CALL = re.compile(
     r"sequenceDiagram|  autonumber|  participant p\d+ as [\w ./#;-]+"
-    r"|  (?:p\d+(?:->>|-->>)p\d+|Note over p\d+): [\w ./#;-]+",
+    r"|  (?:p\d+->>p\d+|Note over p\d+): [\w ./#;-]+",
     re.ASCII,
 )
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=5))
 def test_a_sequence_is_made_of_nothing_but_our_own_lines(names: list[str]) -> None:
-    made = sequence([Message("", name, name, is_sure=False, note=name) for name in names])
+    made = sequence([Message("", name, name, note=name) for name in names])
     lines = made.split("\n")
     assert (lines[0], lines[-1]) == ("```mermaid", "```")
     for line in lines[1:-1]:

@@ -1,0 +1,125 @@
+"""The files of a repository as calls are followed through them: symbols, imports, packages."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+from rlm_ci.source.imports.file_lookup import folder_of
+from rlm_ci.source.uses.references import BY_FOLDER
+from rlm_ci.source.uses.rust_paths import RustPaths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rlm_ci.source import Import, Outline, Symbol
+    from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.source.uses.file_calls import FileCalls, TakenName
+
+CALLABLE = frozenset(("function", "method", "class", "struct", "enum", "macro"))
+CLASSES = frozenset(("class", "struct", "enum", "interface", "trait", "type", "module"))
+#: Languages that call each other.
+_FAMILIES = {"TypeScript": "JavaScript", "TSX": "JavaScript", "C++": "C"}
+#: Languages whose outline does not have all names that an import binds.
+TAKES = frozenset(("Go", "JavaScript", "Rust", "TSX", "TypeScript"))
+_DOORS = frozenset(("__init__", "index", "mod", "lib"))
+
+
+class SourceFiles:
+    """The files in ``outlines``, by path.
+
+    ``calls`` gives what a file calls and says of types: asked of files that are led through.
+    """
+
+    def __init__(
+        self,
+        outlines: Mapping[str, Outline],
+        graph: ImportGraph,
+        calls: Callable[[str], FileCalls],
+    ) -> None:
+        self.outlines, self.calls = outlines, calls
+        self._graph = graph
+        self._own: dict[str, dict[str, list[Symbol]]] = {}
+        self.folders: dict[tuple[str, str], list[str]] = {}
+        self.rust = RustPaths(outlines, self.symbols, self.taken)
+        for path in sorted(outlines):
+            self.folders.setdefault((folder_of(path), self.family(path)), []).append(path)
+
+    def symbols(self, path: str) -> dict[str, list[Symbol]]:
+        """The functions and classes of a file by their qualified names."""
+        if path not in self._own:
+            own: dict[str, list[Symbol]] = {}
+            for one in self.outlines[path].symbols if path in self.outlines else ():
+                if one.kind in CALLABLE or one.kind in CLASSES:
+                    own.setdefault(one.name, []).append(one)
+            self._own[path] = own
+        return self._own[path]
+
+    def imports(self, path: str) -> tuple[Import, ...]:
+        """The imports of a file, as its outline has them."""
+        return self.outlines[path].imports if path in self.outlines else ()
+
+    def taken(self, path: str) -> Mapping[str, TakenName]:
+        """What the imports of a file bind, in languages where its outline does not say it."""
+        return self.calls(path).taken if self.language(path) in TAKES else {}
+
+    def files_of(self, path: str, module: str) -> list[str]:
+        """The files of a module, as a file of JavaScript or Go imports it."""
+        for line in self.imports(path):
+            if line.module == module and (found := self.targets_of(path, line)):
+                return found
+        return []
+
+    def targets_of(self, path: str, line: Import) -> list[str]:
+        """The files of an import: the graph keeps the first line alone that leads to a file."""
+        edges = self._graph.internal.get(path, ())
+        exact = [one.target for one in edges if one.line == line.line]
+        last = re.split(r"[./:]+", line.module.rstrip("/"))[-1]
+        names = {last, line.module.rstrip("/").rpartition("/")[2], *line.names}
+        return exact or [one.target for one in edges if stem(one.target) in names]
+
+    def package(self, files: Sequence[str]) -> list[str]:
+        """Files with those of their package, where that is a folder."""
+        if self.language(files[0]) not in BY_FOLDER:
+            return list(files)
+        return list(dict.fromkeys((*files, *(near for one in files for near in self.near(one)))))
+
+    def crate_files(self, path: str, owner: str) -> list[str]:
+        """The file of a type of Rust, and its crate if it has no other type of that name."""
+        crate = self.rust.crate(path)
+        files = self.by_crate.get(crate, [])
+        same = [one for one in files if owner in self.symbols(one)]
+        return [path, *(one for one in files if one != path)] if same == [path] else [path]
+
+    @cached_property
+    def by_crate(self) -> dict[str, list[str]]:
+        """The files of Rust by the root of their crate."""
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.outlines):
+            if self.language(path) == "Rust":
+                found.setdefault(self.rust.crate(path), []).append(path)
+        return found
+
+    def near(self, path: str) -> list[str]:
+        """The files of one family of languages in the folder of a file."""
+        return self.folders.get((folder_of(path), self.family(path)), [])
+
+    def language(self, path: str) -> str:
+        """The language of a file, "" if it is none of these."""
+        return self.outlines[path].language if path in self.outlines else ""
+
+    def family(self, path: str) -> str:
+        """The language, or the one whose files it can call."""
+        language = self.language(path)
+        return _FAMILIES.get(language, language)
+
+
+def stem(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    stem = name.partition(".")[0]
+    return folder.rpartition("/")[2] if stem in _DOORS else stem
+
+
+def is_door(path: str) -> bool:
+    return path.rpartition("/")[2].partition(".")[0] in _DOORS

@@ -1,0 +1,107 @@
+"""What the text of a type, or of the head of a function, says in each language."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from rlm_ci.source.uses.python_calls import annotated
+
+#: What dereferences to its argument, and what a ``?`` or an ``await`` unwraps.
+_POINTERS = frozenset(("Box", "Arc", "Rc", "Ref", "RefMut", "MutexGuard", "RwLockReadGuard"))
+_WRAPPERS = frozenset(("Option", "Result", "Promise", "Awaitable", "Coroutine"))
+_GENERIC = re.compile(r"([\w.:$]+)\s*(?:[<\[](.*)[>\]])?")
+_LIFETIME = re.compile(r"'\w+\s*,?\s*")
+_PREFIX = re.compile(r"(?:[&*]+|mut\b|dyn\b|impl\b|readonly\b|final\b|const\b|@\w+|\s)+")
+_NULLS = re.compile(r"\s*\|\s*(?:null|undefined)\b")
+_OPEN, _CLOSE = "([{<", ")]}>"
+
+
+class WrittenType:
+    """``name`` of a type, dotted, and whether an unwrapping has to come first."""
+
+    def __init__(self, name: str = "", *, is_wrapped: bool = False) -> None:
+        self.name, self.is_wrapped = name, is_wrapped
+
+
+def read_type(text: str, language: str) -> WrittenType:
+    """What a type names: "" for a list, a function, and all else that is no class alone."""
+    text = text.strip()
+    if language == "Rust":
+        text = _LIFETIME.sub("", text).partition(" + ")[0].replace("<>", "")
+    text = _PREFIX.sub("", text, count=1) if _PREFIX.match(text) else text
+    text = _NULLS.sub("", text)
+    match = _GENERIC.fullmatch(text)
+    if match is None:
+        return WrittenType()
+    name, inner = match[1].replace("::", "."), match[2] or ""
+    last = name.rpartition(".")[2]
+    if last in _POINTERS and inner:
+        return read_type(split(inner)[0], language)
+    if last in _WRAPPERS and inner:
+        found = read_type(split(inner)[0], language)
+        return WrittenType(found.name, is_wrapped=not found.is_wrapped)
+    if language == "Go" and text.startswith("map["):
+        return WrittenType()
+    return WrittenType(match[1] if language == "Rust" else name)
+
+
+def returned(signature: str, name: str, language: str) -> str:
+    """The type that the head of a function says it returns, "" if it says none."""
+    if language == "Python":
+        _, arrow, text = signature.rpartition("->")
+        try:
+            return annotated(ast.parse(text.strip().rstrip(":"), mode="eval").body) if arrow else ""
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return ""
+    found = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<\[]|=)", signature)
+    if found is None:
+        return ""
+    if language in ("Java", "C#"):
+        before = re.search(r"([\w.]+(?:<.*>)?)\s*$", signature[: found.start()])
+        return before[1] if before else ""
+    rest = signature[_past(signature, signature.find("(", found.end() - 1)) :].strip()
+    if language == "Rust":
+        return rest.removeprefix("->").partition(" where ")[0].strip() if "->" in rest else ""
+    if language == "Go":
+        # Of several results, the first.
+        return split(rest[1:-1])[0] if rest.startswith("(") else rest
+    return rest.removeprefix(":").strip() if rest.startswith(":") else ""
+
+
+def parameters(signature: str, name: str) -> tuple[int, int]:
+    """The fewest and the most arguments of a function; -1 for no limit."""
+    found = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<])", signature)
+    start = signature.find("(", found.end() - 1) if found else -1
+    if start < 0:
+        return 0, -1
+    every = split(signature[start + 1 : _past(signature, start) - 1])
+    is_open = any("..." in one or one.startswith("params ") for one in every)
+    optional = sum("=" in one or "?:" in one for one in every)
+    return len(every) - optional - is_open, -1 if is_open else len(every)
+
+
+def split(text: str) -> list[str]:
+    """The parts between commas that are in no brackets."""
+    parts, depth, begin = [], 0, 0
+    for at, sign in enumerate(text):
+        if sign in _OPEN:
+            depth += 1
+        elif sign in _CLOSE and text[at - 1 : at] not in ("-", "="):
+            depth -= 1
+        elif sign == "," and not depth:
+            parts.append(text[begin:at].strip())
+            begin = at + 1
+    last = text[begin:].strip()
+    return [*parts, last] if last else parts or ([""] if parts else [])
+
+
+def _past(text: str, start: int) -> int:
+    """The index after the bracket that closes the one at ``start``."""
+    depth = 0
+    for at in range(max(0, start), len(text)):
+        depth += text[at] in "([{"
+        depth -= text[at] in ")]}"
+        if not depth:
+            return at + 1
+    return len(text)
