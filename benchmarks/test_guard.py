@@ -53,10 +53,17 @@ UNSEEN = (
     "for it: anyio 2, commander.js 4, logrus 9, chrono 1 (16, 2.0 %); uvicorn 2, hono 0, zap 2, "
     "axum 1 (5, 0.6 %); arrow 8, valtio 2, validator 0, itertools 1 (11, 1.4 %); yarl 2, yargs 2, "
     "websocket 4, indexmap 2 (10, 1.3 %); typeguard 5, h3 3, prometheus/common 0, uuid 4 (12, "
-    "1.5 %): 54 of 4,000 (1.4 %), of the last four sets 38 of 3,200 (1.2 %). The target of 1 % is "
-    "not reached. Of these 38, 20 are about tests that are gone or ask for less, the others "
-    "about skips, CI, settings and comments. What was mended costs three of the 407 true alarms "
-    "on the 39 libraries before: two claims on a deprecated interface, and a comment."
+    "1.5 %): 54 of 4,000 (1.4 %), of the last four sets 38 of 3,200 (1.2 %). Since settings are "
+    "compared by what they ask for, and checks by what they do: fsnotify 10, jsoup 3, koa 3, "
+    "structlog 1 (17, 2.1 %); bytes 1, gson 4, nanostores 3, pydantic-settings 2 (10, 1.3 %); "
+    "crossbeam 6, filelock 8, resty 1, signals 4 (19, 2.4 %); afero 1, commons-csv 3, nanoid 1, "
+    "platformdirs 1 (6, 0.8 %): 52 of 3,200 (1.6 %). The first of these sets was measured before "
+    "any of that, each other with what the sets before it had shown mended, and the last one with "
+    "all of it: it is the first that meets the target of 1 %. Repositories differ: of the sixteen, "
+    "seven had more than 1 %. Of the 52, 25 are about tests that are gone or ask for less. What "
+    "was mended costs one of the 407 true alarms on the 39 libraries before; seven more, on the "
+    "lines of a tool that the same change starts to run, or about a tool that another one "
+    "replaced, are judged anew."
 )
 _COLUMNS = 6
 

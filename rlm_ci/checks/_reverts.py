@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 
 from rlm_ci.errors import RlmCiError
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,36 +20,93 @@ if TYPE_CHECKING:
 _SAYS = re.compile(r"^This reverts commit ([0-9a-f]{40})", re.MULTILINE)
 #: What a button of GitHub writes: the title of the pull request.
 _TITLE = re.compile(r"^Revert \"(.{8,200})\"(?: \(#\d+\))?$", re.MULTILINE)
-#: Commits whose messages are read, and bytes of them.
-_COMMITS, _LIMIT = 50, 1 << 20
+#: How messages of people begin, and the commits and tags that they name.
+_BY_HAND = re.compile(r"^(?:\w+(?:\(.{1,40}\))?!?: )?revert(?:s|ed|ing)?\b", re.IGNORECASE)
+_NAMED = re.compile(
+    r"\b([0-9a-f]{7,40})\b|\brevert\w*(?: back)? to (\w[\w./-]{0,80})", re.IGNORECASE
+)
+#: Commits whose messages are read, bytes of them, and commits that are named there.
+_COMMITS, _LIMIT, _MOST_NAMED = 50, 1 << 20, 8
+
+
+class TakenBack(Value):
+    """The files that are as they were, and those of which most that changed is taken back."""
+
+    whole: frozenset[str] = frozenset()
+    mostly: frozenset[str] = frozenset()
 
 
 def taken_back(
-    changes: ChangeSet, contents: Mapping[str, bytes | None], product: Collection[str], most: int
-) -> frozenset[str]:
-    """Those of the files with these new ``contents`` that are as before a reverted commit.
+    changes: ChangeSet,
+    contents: Mapping[str, tuple[bytes | None, bytes | None]],
+    product: Collection[str],
+    lost: Collection[str],
+    most: int,
+) -> TakenBack:
+    """Those of the files with these old and new ``contents`` that a change reverts.
 
-    None, unless one of the ``product`` files is. ``most``: bytes of a file that is read.
+    None, unless one of the ``product`` files is; of ``mostly`` also, if a commit is taken back with
+    all of its files. Where people name no commit, it may be one of the last that changed a file in
+    ``lost``. ``most``: bytes of a file that is read.
     """
     repository, head, base = changes.repository, changes.head, changes.merge_base
     if changes.worktree or head is None or base is None:
-        return frozenset()
-    found = set[str]()
+        return TakenBack()
+    whole, mostly = set[str](), set[str]()
+    others = {*changes.names()} - contents.keys()
     try:
         said = repository.run(
-            "rev-list", "--no-commit-header", f"--max-count={_COMMITS}", "--format=%B", head,
+            "rev-list", "--no-commit-header", f"--max-count={_COMMITS}", "--format=%B%x00", head,
             "--not", base, limit=_LIMIT,
         )  # fmt: skip
         text = said.decode("utf-8", "replace")
-        for commit in [*_SAYS.findall(text), *_titled(repository, _TITLE.findall(text), base)]:
-            if repository.resolve(f"{commit}^")[0] is not None:
-                specs = [f"{commit}^:{path}" for path in contents]
-                before = repository.read_small(specs, most)
-                same = zip(contents.items(), before, strict=True)
-                found |= {path for (path, content), old in same if content == old}
+        certain = [*_SAYS.findall(text), *_titled(repository, _TITLE.findall(text), base)]
+        found = list[str]()
+        if by_hand := [one for one in text.split("\0") if _BY_HAND.match(one.lstrip())]:
+            named = _NAMED.findall("\n".join(by_hand))[:_MOST_NAMED]
+            found = [one or other for one, other in named]
+            last = ("rev-list", f"--max-count={_MOST_NAMED}", base, "--", *lost)
+            found += repository.run(*last, limit=_LIMIT).decode().split()
+        for commit in dict.fromkeys([*certain, *found]):
+            ends = repository.resolve(f"{commit}^", commit)
+            after = ends[1]
+            if None in ends or after is None or not _is_in(repository, after, base):
+                continue
+            undone = set[str]()
+            both = [
+                repository.read_small([f"{end}:{path}" for path in contents], most) for end in ends
+            ]
+            for (path, (old, new)), *then in zip(contents.items(), *both, strict=True):
+                if new == then[0] and commit in certain:
+                    whole.add(path)
+                states = then[:1] if commit in certain else then  # what it goes back to
+                if new in states or _undoes(old, new, *then):
+                    undone.add(path)
+            is_whole = not undone.isdisjoint(product)
+            if is_whole or (undone and _files(repository, commit) <= undone | others):
+                mostly |= undone
     except RlmCiError:  # as in a partial clone
-        return frozenset()
-    return frozenset(found) if not found.isdisjoint(product) else frozenset()
+        return TakenBack()
+    return TakenBack(frozenset(() if whole.isdisjoint(product) else whole), frozenset(mostly))
+
+
+def _is_in(repository: Repository, commit: str, base: str) -> bool:
+    """Whether a commit is part of what a change begins with."""
+    return not repository.run("rev-list", "--max-count=1", commit, "--not", base, limit=_LIMIT)
+
+
+def _files(repository: Repository, commit: str) -> set[str]:
+    """The paths that a commit changed."""
+    options = ("-r", "-z", "--no-commit-id", "--name-only", commit)
+    names = repository.run("diff-tree", *options, limit=_LIMIT).split(b"\0")
+    return set(map(os.fsdecode, filter(None, names)))
+
+
+def _undoes(old: bytes | None, new: bytes | None, *then: bytes | None) -> bool:
+    """Whether most of the lines that differ are those of a change, the other way round."""
+    was, now, before, after = (Counter((text or b"").split(b"\n")) for text in (old, new, *then))
+    undone = (was - now) & (after - before), (now - was) & (before - after)
+    return 2 * sum(map(Counter.total, undone)) > ((was - now) + (now - was)).total()
 
 
 def _titled(repository: Repository, titles: Iterable[str], base: str) -> Iterator[str]:

@@ -59,6 +59,8 @@ _MOST = 50
 #: Paths that one finding points to, and names of a kind that a message says.
 _PLACES, _NAMED = 20, 3
 _LONGEST_QUOTE = 1000
+#: The kind of a note: what a revert takes back.
+_REVERTED = "reverted"
 #: What is counted, and told in one line.
 _TOLD = {
     "merged": ("test", "now part of another"),
@@ -68,6 +70,8 @@ _TOLD = {
     "expected": ("test", "with an expected value that changed together with the code"),
     "reasoned": ("test", "skipped with a reason"),
     "explained": ("comment or setting", "that silences a tool, with a reason"),
+    "replaced": ("comment or setting", "that came with what it silences, or in place of another"),
+    _REVERTED: ("change", "of what a revert takes back"),
     "renamed-job": ("job of CI", "with another name, for which a required check may stand"),
 }
 _COUNTED = ("moved", "renamed", *_TOLD)
@@ -145,7 +149,7 @@ def run(
 
 
 def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -> ComparedTests:
-    """Tests that a revert takes back with the code are no weakening."""
+    """Tests that a revert takes back with the code are no weakening; more of it is doubtful."""
     from rlm_ci.checks._reverts import taken_back
     from rlm_ci.guard import weaker
     from rlm_ci.guard.collected.not_run import REMOVED
@@ -153,11 +157,16 @@ def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -
     from rlm_ci.guard.weakened_tests.subjects import OBSOLETE
 
     product = [path for path in sides.contents if weaker.is_product(path)]
-    found = taken_back(changes, sides.contents, product, _LIMIT)
-    gone = [one for one in result.weakenings if one.path in found]
+    lost = {one.path for one in result.weakenings}
+    found = taken_back(changes, sides.both, product, lost, _LIMIT)
+    gone = [one for one in result.weakenings if one.path in found.whole]
     gone = [one for one in gone if one.rule in (REMOVED, WEAKENED)]
     notes = [one.replace(rule=OBSOLETE) for one in gone]
-    left = tuple(one for one in result.weakenings if one not in gone)
+    left = tuple(
+        one.replace(doubt=one.doubt or _REVERTED) if one.path in found.mostly else one
+        for one in result.weakenings
+        if one not in gone
+    )
     return result.replace(weakenings=left, notes=(*result.notes, *notes))
 
 
@@ -203,6 +212,11 @@ class _Sides:
     def contents(self) -> Mapping[str, bytes | None]:
         """The bytes of each file after the change."""
         return self._contents["new"]
+
+    @property
+    def both(self) -> Mapping[str, tuple[bytes | None, bytes | None]]:
+        """The bytes of each file before and after the change."""
+        return {path: (self._contents["old"][path], new) for path, new in self.contents.items()}
 
     def place(self, one: Weakening) -> Location:
         """Where a weakening is, with its line as it stands there."""

@@ -154,6 +154,11 @@ def stripped(text: str) -> str:
     return text
 
 
+def is_obeyed(what: str, tools: frozenset[str]) -> bool:
+    """Whether one of these tools obeys a comment, in any language."""
+    return any(pattern.match(what) for pattern, _ in _patterns(tools, ""))
+
+
 @cache
 def _patterns(heeded: frozenset[str], name: str) -> tuple[tuple[re.Pattern[str], bool], ...]:
     """The comments that the tools ``heeded`` obey in a language, or in any."""

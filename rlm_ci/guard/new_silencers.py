@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from rlm_ci.guard import lint_silencing
-from rlm_ci.guard.weakening import Weakening
+from rlm_ci.guard.weakening import REPLACED, Weakening
 from rlm_ci.validators import test_file_names
 from rlm_ci.values import Row
 
@@ -45,8 +45,10 @@ _DATA = re.compile(r"(?:^|/)(?:testdata|__fixtures__|tests?/(?:.*/)?(?:data|fixt
 #: Words that say why, set off by a sign.
 _REASON = (
     r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=[^\W_])"
-    r".{0,80}?\w\w.{0,200}\s.{0,200}\w\w"
+    r".{0,80}?\w\w.{0,200}\s.{0,200}(?:\w\w|\d\.\d)"
 )
+#: A comment that its tool obeys only with a reason behind it.
+_WITH_REASON = r"\blint:(?:file-)?ignore\s+\S+"
 #: Lines above the code that are looked at, and characters of a line.
 _MOST_ABOVE, _LONGEST = 20, 500
 #: Comments of a file that are compared by code that is much the same.
@@ -96,13 +98,16 @@ class _Line(Row):
 
 
 def found(
-    changes: Iterable[TextChange], heeded: tuple[str, ...] = ()
+    changes: Iterable[TextChange],
+    heeded: tuple[str, ...] = (),
+    arrived: frozenset[str] = frozenset(),
 ) -> tuple[list[Weakening], list[Weakening]]:
     """One weakening for each file and comment; and notes of the comments that say why.
 
     One that moved is not new, nor is one that names another rule at the same code, or one rule
     where all were silenced. ``heeded``: how comments begin, or rules, that tools did not report
-    anywhere before; what is left out of that has a reason.
+    anywhere before; what is left out of that has a reason. What silences a tool that ``arrived`` is
+    doubtful.
     """
     sides = [
         (one.path, *_sides(one)) for one in dict.fromkeys(changes) if not _DATA.search(one.path)
@@ -121,7 +126,7 @@ def found(
         ]
     explained = list[Weakening]()
     stricter: dict[str, tuple[str, ...]] = {}
-    told: dict[tuple[str, str], list[int]] = {}
+    told: dict[tuple[str, str, str], list[int]] = {}
     for path, before, after, line in new:
         if line.silencers and path not in stricter:
             stricter[path] = _stricter(before, after)
@@ -130,14 +135,15 @@ def found(
             if has_reason or _is_heeded(one, heeded) or one.kind.startswith(stricter[path]):
                 explained.append(Weakening(EXPLAINED, one.what[:100], path, one.line))
             elif not (one.what == _EXPECTED and _is_of_types(after, line)):
-                told.setdefault((path, one.what), []).append(one.line)
+                doubt = REPLACED if lint_silencing.is_obeyed(one.what, arrived) else ""
+                told.setdefault((path, one.what, doubt), []).append(one.line)
     return [
         Weakening(
             lint_silencing.SILENCED,
             f"silences a tool{f' {len(lines):,} times' if len(lines) > 1 else ''}: {what[:100]}",
-            path, lines[0],
+            path, lines[0], doubt=doubt,
         )
-        for (path, what), lines in told.items()
+        for (path, what, doubt), lines in told.items()
     ], explained  # fmt: skip
 
 
@@ -284,4 +290,5 @@ def _is_explained(after: _Side, line: _Line) -> bool:
 
 def says_why(comment: str) -> bool:
     """Whether a comment has words beside what silences a tool."""
-    return re.search(_REASON, lint_silencing.stripped(comment[:_LONGEST])) is not None
+    comment = re.sub(_WITH_REASON, "//", comment[:_LONGEST])
+    return re.search(_REASON, lint_silencing.stripped(comment)) is not None

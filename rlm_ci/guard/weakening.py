@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
 
+#: The kind of a note: what silences a tool that came with it, or took the place of another.
+REPLACED = "replaced"
+
+
 class TextChange(Value):
     """A file with its text before and after; None where it is not there."""
 

@@ -21,7 +21,7 @@ from rlm_ci.validators import test_file_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 TEST, SNAPSHOT, CI, SETTINGS, CODE = "test", "snapshot", "ci", "settings", "code"
 
@@ -151,8 +151,8 @@ def compared(
     old, new = (TreeSide(changes, rest, old=is_old) for is_old in (True, False))
     if tests:
         gone, unsaid = cache(lambda: _gone(code)), cache(lambda: _unsaid(code))
-        rarer = cache(lambda: _rarer(code))
-        changed = CodeChange(code_changed, gone, unsaid, rarer, rest, (old, new))
+        rarer, shrunk = cache(lambda: _rarer(code)), cache(lambda: _has_shrunk(code))
+        changed = CodeChange(code_changed, gone, unsaid, rarer, shrunk, rest, (old, new))
         result = compare.compare(tests, changed)
         result = result.replace(weakenings=_not_default(result.weakenings, new, code))
     found += collected.narrowed(changes, old, new)
@@ -169,33 +169,48 @@ def compared(
         from rlm_ci.guard.loosened import numbers
 
         found += numbers.loosened([*settings, *runs], hurried)
+    arrived = frozenset[str]()
     if settings or runs:
         from rlm_ci.guard.loosened import exit_codes, pytest_runs, test_commands
 
+        arrived = test_commands.arrived([*settings, *runs])
         found += exit_codes.loosened([*settings, *runs])
         found += test_commands.narrowed([*settings, *runs], new)
         found += pytest_runs.loosened([*settings, *runs], new)
     heeded: tuple[str, ...] = ()
+    gone_paths = {one.path for one in changes if one.after is None}
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 
         heeded = silenced_rules.tightened(settings)
-        gone_paths = {one.path for one in changes if one.after is None}
-        for off in silenced_rules.switched_off(settings, gone_paths):
+        for off in silenced_rules.switched_off(settings, gone_paths, runs):
             (notes if off.rule == new_silencers.EXPLAINED else found).append(off)
         unread = silenced_rules.not_read(settings)
         result = result.replace(not_read=(*result.not_read, *unread))
-    silenced, explained = new_silencers.found(written, heeded)
+    silenced, explained = new_silencers.found(written, heeded, arrived)
     found += silenced
     notes += explained
-    if runs:
-        from rlm_ci.guard.loosened import ci_jobs, ci_matrix
+    of_ci = _of_ci(runs, rest, settings, gone_paths, new) if runs else ComparedTests()
+    return ComparedTests(
+        (*result.weakenings, *found, *of_ci.weakenings),
+        (*notes, *of_ci.notes),
+        (*result.not_read, *of_ci.not_read),
+    )
 
-        for lost in ci_jobs.weakened(runs, rest, settings):
-            (notes if lost.rule == ci_jobs.RENAMED_JOB else found).append(lost)
-        found += ci_matrix.narrowed(runs, new)
-        result = result.replace(not_read=(*result.not_read, *ci_jobs.not_read(runs)))
-    return result.replace(weakenings=(*result.weakenings, *found), notes=tuple(notes))
+
+def _of_ci(
+    runs: Sequence[TextChange],
+    rest: RestOfTree,
+    settings: Sequence[TextChange],
+    gone: Collection[str],
+    tree: TreeSide,
+) -> ComparedTests:
+    from rlm_ci.guard.loosened import ci_jobs, ci_matrix
+
+    lost = list(ci_jobs.weakened(runs, rest, settings, gone))
+    notes = tuple(one for one in lost if one.rule == ci_jobs.RENAMED_JOB)
+    found = (*(one for one in lost if one not in notes), *ci_matrix.narrowed(runs, tree))
+    return ComparedTests(found, notes, tuple(ci_jobs.not_read(runs)))
 
 
 def _not_default(
@@ -266,6 +281,15 @@ def _rarer(code: Iterable[TextChange]) -> frozenset[str]:
         change.update(words_of(one.before or ""))
         change.subtract(words_of(one.after or ""))
     return frozenset(word for word, less in change.items() if less > 0)
+
+
+def _has_shrunk(code: Iterable[TextChange]) -> bool:
+    """Whether the code has lost lines, and has no new one."""
+    was, now = Counter[str](), Counter[str]()
+    for one in map(_without_tests, code):
+        was.update(map(str.strip, (one.before or "").split("\n")))
+        now.update(map(str.strip, (one.after or "").split("\n")))
+    return bool(was - now) and not now - was
 
 
 def _names(text: str) -> set[str]:

@@ -119,6 +119,8 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "noqa": (PY, "", "x = 1  # noqa: B028 - the caller's line\n"),
     "two comments": (PY, "", "x = 1  # type: ignore[misc]  # mypy takes it for a union\n"),
     "in front": (PY, "", "x = 1  # mypy takes it for a union  # type: ignore[misc]\n"),
+    "a version": (PY, "", "except A:  # pragma: no cover\n    # tools < 0.6.3\n    pass\n"),
+    "a directive that must have one": (GO, "", "//lint:ignore ST1005 Windows has a capital\nf()\n"),
     "nolint": (GO, "", "f() //nolint:gosec // the user owns this path\n"),
     "eslint": (JS, "", "f() // eslint-disable-line no-eval -- it is our own text\n"),
     "typescript": ("a.ts", "", "// @ts-expect-error the types lack it\nf()\n"),
@@ -151,6 +153,7 @@ UNEXPLAINED: dict[str, tuple[str, str, str]] = {
         RUST, "", "/// Adds both numbers up.\n#[allow(dead_code)]\nfn a() {}\n",
     ),
     "two rules of bandit": (PY, "", "x = 1  # nosec B101 B102\n"),
+    "a directive that must have a reason": (GO, "", "//lint:ignore ST1005\nf()\n"),
     "below, of no block": (PY, "", "x = a  # noqa\n# a is a union, as all here\n"),
     "above, apart": (PY, "x = a\n", "# a is a union\ny = 1\nx = a  # noqa\n"),
 }  # fmt: skip

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from rlm_ci.guard.collected import collected
+from rlm_ci.guard.weakened_tests.cases import UNSET_TAG
 from rlm_ci.guard.weakening import Weakening
 from rlm_ci.text.printable import count
 
@@ -58,21 +59,30 @@ def not_collected(
         yield Weakening(REMOVED, f"{what} no longer run", path, tests[0].line)
 
 
-def left_out(pairs: Pairs, before: Files, after: Files) -> Iterator[Weakening]:
-    """Tests that ran before, and are left out now; a test that is new was never run."""
+def left_out(
+    pairs: Pairs, before: Files, after: Files, tree: TreeSide | None = None
+) -> Iterator[Weakening]:
+    """Tests that ran before, and are left out now; a test that is new was never run.
+
+    The reason of a mark that has a name may stand in another file of ``tree``.
+    """
     earlier: dict[str, str] = {}
     for _, test, _, test_now in pairs:
         names = (reversed(skip.name.split(".")) for skip in (test_now, test))
         earlier.update(zip(*names, strict=False))
     ran = {path for _, _, path, _ in pairs}
     earlier_skips: Counter[tuple[str, str]] = Counter()
+    same = {(path, skip.owner, skip.text) for path, file in before.items() for skip in file.skips}
     gates = Counter[str]()
     for file in before.values():
         gates.update(skip.text for skip in file.skips if "cfg(" in skip.text)
         earlier_skips.update((skip.owner, "" if skip.owner else skip.text) for skip in file.skips)
     for path, file in after.items():
         old = before[path].skips
-        for skip in file.skips:
+        known_first = sorted(
+            file.skips, key=lambda skip: (path, earlier.get(skip.owner), skip.text) not in same
+        )
+        for skip in known_first:
             gates[skip.text] -= 1
             is_global = skip.is_global or path.endswith("conftest.py")
             if (
@@ -85,12 +95,24 @@ def left_out(pairs: Pairs, before: Files, after: Files) -> Iterator[Weakening]:
             earlier_skips[key] -= 1
             if earlier_skips[key] >= 0 or _is_gate_as_wide(skip, old, file.skips):
                 continue
+            if (tags := _tags(skip.text)) and {*tags} <= {*re.split(r"[._]", path)}:
+                continue  # the compiler reads the name of the file as well
             what = f"{skip.owner}: {skip.text}" if skip.owner else skip.text
-            if skip.has_reason or _is_of_a_mode(skip, old, file.skips):
+            has_reason = skip.has_reason or _has_named_reason(skip, tree)
+            if has_reason or _is_of_a_mode(skip, old, file.skips):
                 yield Weakening(REASONED, what[:_SHOWN], path, skip.line)
             else:
                 message = f"a test is left out, with no reason: {what[:_SHOWN]}"
                 yield Weakening(SKIPPED, message, path, skip.line)
+
+
+def _has_named_reason(skip: Skip, tree: TreeSide | None) -> bool:
+    """Whether a mark is a name of Python that some file gives a mark with a reason."""
+    name = skip.text.rpartition("=")[2].strip()
+    if tree is None or not re.fullmatch(r"[A-Za-z_]\w{3,}", name):
+        return False
+    pattern = rf"^{name}\b[^\n]*=[^\n]*\bmark\.(?:skip|xfail)\w*\((?:[^\n]|\n[ \t)])*?\breason="
+    return any(re.search(pattern, text, re.MULTILINE) for _, text in tree.naming(name))
 
 
 def _is_of_a_mode(gate: Skip, before: Sequence[Skip], after: Sequence[Skip]) -> bool:
@@ -135,8 +157,9 @@ def _is_gate_as_wide(gate: Skip, before: Sequence[Skip], after: Sequence[Skip]) 
 
 
 def _tags(gate: str) -> list[str]:
-    """The tags of a constraint of Go, with their signs."""
-    return re.findall(r"!?\w+", gate[gate.find("build") + 5 :]) if gate.startswith("//") else []
+    """The tags of a constraint of Go that leave something out, with their signs."""
+    tags = re.findall(r"!?\w+", gate[gate.find("build") + 5 :]) if gate.startswith("//") else []
+    return [one for one in tags if not re.fullmatch(UNSET_TAG, one)]
 
 
 def _asked(gate: str) -> tuple[set[str], set[str]]:

@@ -6,15 +6,16 @@ Workflows of GitHub are read by their indentation; of other files only the words
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from rlm_ci.guard.loosened.exit_codes import CI_WEAKENED
 from rlm_ci.guard.loosened.test_commands import tools
-from rlm_ci.guard.weakening import RestOfTree, TextChange, Weakening
+from rlm_ci.guard.weakening import REPLACED, RestOfTree, TextChange, Weakening
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _WORKFLOW = re.compile(r"(?:^|/)\.(?:github|gitea|forgejo)/workflows/[^/]+\.ya?ml$")
 _KEY = re.compile(r"^( *)(?:- +)?([\w.-]+|\"[^\"]*\"|'[^']*'):(?:[ \t]+(.*))?$")
@@ -25,6 +26,8 @@ _LED_TO = re.compile(
     re.MULTILINE,
 )
 _MOST_LED_TO = 10
+#: A workflow of another repository.
+_OF_OTHERS = re.compile(r"\buses:\s{1,9}[\"']?(?:[\w.-]{1,99}/){2}\.github/workflows/")
 #: All jobs, one of them or its steps in one line.
 _FLOW = re.compile(
     r"^(?:\{|[\"']?jobs[\"']?: *[{*]| +[\"']?[\w-]+[\"']?: *\{.*\b(?:steps|uses|runs-on)\b"
@@ -75,6 +78,18 @@ _TASKS = re.compile(
 )
 
 
+#: Tools of which each does the work of the others, or more of it; the last are those of tests.
+_ALIKE = tuple(
+    frozenset(row.split(", "))
+    for row in (
+        "flake8, pylint, ruff, bandit", "black, isort, ruff, ruff-format",
+        "mypy, pyright, ty, pyrefly", "pre-commit, prek", "eslint, oxlint, biome",
+        "prettier, biome, oxfmt, dprint", "go vet, go fmt, gofmt, golangci-lint, staticcheck",
+        "cargo fmt, rustfmt", "jest, vitest, mocha",
+    )
+)  # fmt: skip
+
+
 class _Job(Value):
     id: str
     name: str
@@ -94,13 +109,15 @@ def weakened(
     changes: Sequence[TextChange],
     rest: RestOfTree | None = None,
     settings: Sequence[TextChange] = (),
+    gone: Collection[str] = (),
 ) -> Iterator[Weakening]:
     """How these files of CI judge less than before; ``rest`` has what they may call.
 
-    ``settings`` are the changed files of task runners. A job with another name is a note.
+    ``settings`` are the changed files of task runners, ``gone`` the paths of files that are gone. A
+    job with another name is a note, and so is one that went with the script that it ran.
     """
     yield from _lost_tools(changes, rest or RestOfTree(), settings)
-    yield from _lost_jobs(changes)
+    yield from _lost_jobs(changes, gone)
     for change in changes:
         if change.after is not None and _WORKFLOW.search(change.path):
             was, now = (
@@ -126,41 +143,56 @@ def _lost_tools(
     another kind of CI.
     """
     was, now = dict[str, TextChange](), dict[str, TextChange]()
+    more = Counter[str]()
     for change in changes:
         was.update((tool, change) for tool in tools(change.before or ""))
         now.update((tool, change) for tool in tools(change.after or ""))
+        more.update(tools(change.after or ""))
+        more.subtract(tools(change.before or ""))
+    elsewhere = set[str]()
     if was.keys() - now.keys():
-        if any(one.after is None and not _WORKFLOW.search(one.path) for one in changes):
-            others = sorted(filter(_WORKFLOW.search, rest.paths()))[:_MOST_LED_TO]
-            for text in rest.read(others).values():
-                now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
-        led = _led_to(one.after for one in changes) - _led_to(one.before for one in changes)
-        wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
-        for text in rest.read(wanted).values() if wanted else ():
-            now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
-        fresh = {tool for one in changes for tool in tools(_new_lines(one))}
-        started = _SCRIPTS.findall("\n".join(map(_new_lines, changes)))
-        scripts = rest.read(["package.json"]) if started else {}
-        texts = [*scripts.values(), *(one.after or "" for one in settings if _is_package(one))]
-        for text in texts if started else ():
-            run = "\n".join(re.findall(rf'"(?:{"|".join(started)})": *"(.*)"', text))
-            now.update(dict.fromkeys(tools(run) & was.keys(), changes[0]))
-        tasks = {_FILES[tool] for tool in fresh & _FILES.keys()}
-        for text in rest.read(tasks - {one.path for one in settings}).values() if tasks else ():
-            now.update(dict.fromkeys(tools(text) & was.keys(), changes[0]))
-        for one in settings:
-            if one.path in tasks:
-                now.update(dict.fromkeys(tools(one.after or "") & was.keys(), changes[0]))
-            elif _TASKS.search(one.path):
-                now.update(dict.fromkeys(tools(_new_lines(one)) & was.keys(), changes[0]))
-    lost = sorted(was.keys() - now.keys())
-    for tool in lost[len(now.keys() - was.keys()) :]:
-        side = "old" if was[tool].after is None else "new"
-        yield Weakening(CI_WEAKENED, f"CI no longer runs {tool} here", was[tool].path, None, side)
+        texts = _led_texts(changes, rest, settings)
+        elsewhere = {tool for text in texts for tool in tools(text)}
+    is_longer = any(_WORKFLOW.search(one.path) and _new_lines(one) for one in changes)
+    is_of_others = any(_OF_OTHERS.search(_new_lines(one)) for one in changes)
+    takers = {tool: _takers(tool, {*+more, *elsewhere}) for tool in was.keys() - now.keys()}
+    lost = sorted(tool for tool, some in takers.items() if not some and tool not in elsewhere)
+    for tool in lost[len(now.keys() - was.keys() - set[str]().union(*takers.values())) :]:
+        change, message = was[tool], f"CI no longer runs {tool} here"
+        is_other = change.after is None and not _WORKFLOW.search(change.path)
+        doubt = REPLACED if (is_other and is_longer) or is_of_others else ""
+        side = "old" if change.after is None else "new"
+        yield Weakening(CI_WEAKENED, message, change.path, None, side, doubt)
 
 
-def _is_package(change: TextChange) -> bool:
-    return change.path == "package.json"
+def _led_texts(
+    changes: Sequence[TextChange], rest: RestOfTree, settings: Sequence[TextChange]
+) -> Iterator[str]:
+    """What CI runs by now, and did not run before, outside of its changed files."""
+    if any(one.after is None and not _WORKFLOW.search(one.path) for one in changes):
+        others = sorted(filter(_WORKFLOW.search, rest.paths()))[:_MOST_LED_TO]
+        yield from rest.read(others).values()
+    led = _led_to(one.after for one in changes) - _led_to(one.before for one in changes)
+    wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
+    yield from rest.read(wanted).values() if wanted else ()
+    if started := _SCRIPTS.findall("\n".join(map(_new_lines, changes))):
+        texts = [*rest.read(["package.json"]).values()]
+        texts += [one.after or "" for one in settings if one.path == "package.json"]
+        for text in texts:
+            yield "\n".join(re.findall(rf'"(?:{"|".join(started)})": *"(.*)"', text))
+    fresh = {tool for one in changes for tool in tools(_new_lines(one))}
+    tasks = {_FILES[tool] for tool in fresh & _FILES.keys()}
+    yield from rest.read(tasks - {one.path for one in settings}).values() if tasks else ()
+    for one in settings:
+        if one.path in tasks:
+            yield one.after or ""
+        elif _TASKS.search(one.path):
+            yield _new_lines(one)
+
+
+def _takers(tool: str, others: Iterable[str]) -> set[str]:
+    """Those of other tools that do what a tool did."""
+    return {one for kind in _ALIKE if tool in kind for one in kind & {*others}} - {tool}
 
 
 def _new_lines(change: TextChange) -> str:
@@ -179,7 +211,7 @@ def _led_to(texts: Iterable[str | None]) -> set[str]:
     return found
 
 
-def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
+def _lost_jobs(changes: Sequence[TextChange], gone: Collection[str]) -> Iterator[Weakening]:
     """Jobs whose name in a required check is gone; none stands for a job that no change starts.
 
     One that another job of another name took over, or stands in place of, or that has a name of its
@@ -198,6 +230,16 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
         for job in _jobs(one.after or "")
         if _starts_with_changes(_block(one.after or "", "on"))
     ]
+    of_others = any(_OF_OTHERS.search(_new_lines(one)) for one in workflows)
+    doubt = RENAMED_JOB if of_others else ""
+    judges = frozenset[str]().union(*_ALIKE[:-1])  # not what runs tests: where it does so matters
+    fresh = {
+        tool
+        for one in workflows
+        for job in _jobs(one.after or "")
+        if job.name not in known and _starts_with_changes(_block(one.after or "", "on"))
+        for tool in tools(_body(job, one.after or "")).keys() & judges
+    }
     for one in workflows:
         if not _starts_with_changes(_block(one.before or "", "on")):
             continue
@@ -207,7 +249,12 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
                 continue
             work = _work(job, one.before or "")
             message = f"the job {job.name!r} is gone: a required check may stand for it"
-            is_replaced = _has_successor(job, one)
+            ran = tools(_body(job, one.before or ""))
+            is_replaced = _has_successor(job, one) or (
+                bool(ran) and all(tool in fresh or _takers(tool, fresh) for tool in ran)
+            )
+            scripts = _led_to([_body(job, one.before or "")])
+            is_replaced = is_replaced or (not ran and not scripts.isdisjoint(gone))
             if (
                 is_replaced
                 or job.id in kept
@@ -215,7 +262,7 @@ def _lost_jobs(changes: Sequence[TextChange]) -> Iterator[Weakening]:
             ):
                 yield Weakening(RENAMED_JOB, job.name, one.path, job.line, "old")
             else:
-                yield Weakening(CI_WEAKENED, message, one.path, job.line, "old")
+                yield Weakening(CI_WEAKENED, message, one.path, job.line, "old", doubt)
 
 
 def _has_successor(job: _Job, workflow: TextChange) -> bool:

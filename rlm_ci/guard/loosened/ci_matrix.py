@@ -38,14 +38,18 @@ _MINIMUM = {
 }  # fmt: skip
 
 
+#: A version outside of any matrix, as the one of a job for it alone.
+_PINNED = re.compile(r"(?m)^ *(?:- )?\w+-version: *[\"']?([\w.]{1,20})[\"']?\s*$")
+
+
 def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakening]:
     """What no matrix of these workflows has any more, and no other took the place of.
 
     Versions that the project no longer supports may go.
     """
     after = [value for one in changes for value in _values(one.after or "")]
-    before = [value for one in changes for value in _values(one.before or "")]
     known = {value for _, value in after}
+    known.update(found for one in changes for found in _PINNED.findall(one.after or ""))
     for change in changes:
         own = list(_values(change.after or ""))
         if not own and "matrix:" in (change.after or ""):  # computed
@@ -55,7 +59,7 @@ def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
             now = [value for key, value in own if key == name]
             if not now or any("${{" in value for value in now):
                 continue
-            gained = [one for one in now if (name, one) not in before]
+            gained = [one for one in now if one not in was]
             lost = [one for one in dict.fromkeys(was) if one not in known]
             lost = [one for one in lost if _counts(name, one, known, tree)]
             if re.search(r"(?i)\bgo(?:lang)?\b", name) and _moved(was, now):

@@ -33,7 +33,9 @@ _MAY_FAIL = re.compile(
 #: A step that uploads, and judges nothing.
 _HANDS_ON = re.compile(
     r"^\s*(?:- )?(?:uses:\s*\S*(?:codecov|coveralls|upload|cache|comment)"
-    r"|run:\s*[\"']?(?:\S*/)?(?:codecov|coveralls|git|gh|echo)\b)",
+    r"|run:\s*(?:\|[-+]?\n( +)HANDS.*$(?:\n\1HANDS.*$)*(?!\n\1)|[\"']?HANDS))".replace(
+        "HANDS", r"(?:npx |uvx |\S*/)?(?:codecov|coveralls|git|gh|echo)\b"
+    ),
     re.MULTILINE,
 )
 #: Settings of runners by which fewer tests run, or none need to.

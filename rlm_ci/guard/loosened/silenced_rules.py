@@ -6,13 +6,12 @@ import json
 import re
 from collections import Counter
 from functools import lru_cache
-from itertools import pairwise
 from operator import attrgetter
 
 from rlm_ci.guard.lint_silencing import SILENCED
 from rlm_ci.guard.new_silencers import EXPLAINED, says_why
 from rlm_ci.guard.protected import config_sections
-from rlm_ci.guard.weakening import Weakening
+from rlm_ci.guard.weakening import REPLACED, Weakening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,16 +43,22 @@ _MORE = re.compile(
 )
 #: What begins a comment that silences the tools with such switches.
 _COMMENTS = {"mypy": "# type: ignore", "pyright": "# pyright: ignore", "ty": "# ty: ignore"}
-#: The section of ruff that its rules stand in, or stood in front of.
-_RUFF = re.compile(r"^(tool\.ruff\.)lint\.|^lint\.(?=(?:extend-)?select )")
+#: What stands in front of a setting by the file and the section that it is in.
+_PLACE = re.compile(
+    r"^(?:tool\.)?(?:(?:ruff|coverage)[.:])?(?:lint\.)?(?:extend-(?=select|ignore))?"
+    r"|(?<=^flake8\.)extend-(?=select|ignore)"
+)
+#: A rule on a line of its own, with nothing behind it; or the beginning of a list of them.
+_ITEM = re.compile(r"\s*[\"'][^\"']{1,99}[\"']\s*,?\s*$|[\w.\"'-]+\s*=\s*\[\s*$")
 _WORDS = re.compile(r"[^\s,\[\]\"']+")
 #: Where rules are switched off one by one, in files of JavaScript's tools.
 _RULE_OFF = re.compile(r"[\"']([\w@/-]{2,80})[\"']\s{0,4}:\s{0,4}\[?\s{0,4}(?:[\"']off[\"']|0\b)")
 _RULED = re.compile(
     r"(?:^|/)(?:\.eslintrc[\w.]*|eslint\.config\.\w+|\.oxlintrc\.json|biome\.jsonc?)$"
 )
-#: A plugin whose rules have its name in front.
-_PLUGIN = re.compile(r"\beslint-plugin-([\w-]{2,60})")
+#: A plugin whose rules have its name in front, and one whose rules have letters of their own.
+_PLUGIN = re.compile(r"(?:(@[\w-]{1,60})/)?\beslint-plugin(?:-([\w-]{2,60}))?")
+_LETTERED = re.compile(r"\b(?:flake8-[a-z][\w-]{1,60}|pep8-naming)")
 #: The file of Go's linters, and those that it may enable.
 _LINTERS = re.compile(r"(?:^|/)\.golangci\.ya?ml$")
 _ENABLED = re.compile(r"(?m)^ *- ([a-z][\w-]{2,40})$")
@@ -72,11 +77,15 @@ def is_read(path: str) -> bool:
     return any(one.search(path) for one in (_SETTINGS, _RULED, _TSCONFIG))
 
 
-def switched_off(changes: Sequence[TextChange], gone: Collection[str] = ()) -> Iterator[Weakening]:
+def switched_off(
+    changes: Sequence[TextChange], gone: Collection[str] = (), runs: Sequence[TextChange] = ()
+) -> Iterator[Weakening]:
     """What the configuration says by now that makes a tool report less.
 
-    A rule that is selected in the same change may be left out somewhere: that is no less. Nor is
-    the new path of a file that stood at one of ``gone``. What says why beside it is a note.
+    A rule that is selected in the same change, or was not selected before, may be left out
+    somewhere: that is no less. Nor is the new path of a file that stood at one of ``gone``. What
+    says why beside it is a note. A rule in place of another one is doubtful, and so is one of a
+    plugin that is new here or in the files of CI in ``runs``.
     """
     known, chosen = Counter[str](), Counter[str]()
     for change in changes:
@@ -85,40 +94,104 @@ def switched_off(changes: Sequence[TextChange], gone: Collection[str] = ()) -> I
     for change in changes:
         chosen.subtract(map(_last, _heeded(change.path, change.before or "")))
     fresh = tuple(rule for rule, number in chosen.items() if number > 0 and rule)
+    asked = {_last(what) for one in changes for what in _asked(one.path, one.before or "")}
+    plugins = _new_plugins([*changes, *runs])
     is_replaced = any(one.after is None and _RULED.search(one.path) for one in changes)
     moved = {path.rpartition("/")[2] for path in known if path in gone}
     for change in changes:
         tools = {_tool(name) for name in _settings(change.path, change.before or "")}
+        was, now = (_silent(change.path, text or "") for text in (change.before, change.after))
         found = []
-        for what in _silent(change.path, change.after or ""):
+        for what in [*(one for one in now if one in was), *(one for one in now if one not in was)]:
             known[_last(what)] -= 1
             is_adopted = _RULED.search(change.path) is None and _tool(what) not in tools
             is_moved = "/" in what and what.rpartition("/")[2] in moved
             rule = _last(what)
             is_fresh = rule.startswith(fresh) or any(new.startswith(rule) for new in fresh)
-            if not (known[_last(what)] >= 0 or is_adopted or is_moved or is_fresh):
+            is_unasked = bool(asked) and _is_of_ruff(change.path, what) and not _has(asked, rule)
+            if not (known[rule] >= 0 or is_adopted or is_moved or is_fresh or is_unasked):
                 found.append(what)
         is_new = change.before is None and is_replaced  # whether another linter has as much
         why = [one for one in found if is_new or _has_reason(_last(one), change)]
-        for rule, told in ((SILENCED, [one for one in found if one not in why]), (EXPLAINED, why)):
-            if told:
-                more = f" and {len(told) - _NAMED:,} more" if len(told) > _NAMED else ""
-                shown = ", ".join(one[:100] for one in told[:_NAMED])
-                yield Weakening(rule, f"switches off: {shown}{more}", change.path)
+        left = [one for one in found if one not in why]
+        for doubt, is_doubtful in (("", False), (REPLACED, True)):
+            told = [one for one in left if _is_doubtful(one, change, plugins) is is_doubtful]
+            yield from _switched(SILENCED, told, change.path, doubt)
+        yield from _switched(EXPLAINED, why, change.path)
     yield from _no_more(changes)
 
 
-def _has_reason(rule: str, change: TextChange) -> bool:
-    """Whether a comment beside a rule in a new line, or right above it, says why it is off."""
-    known = set((change.before or "").split("\n"))
-    lines = ["", *(change.after or "").split("\n")]
-    pattern = re.compile(rf"(?<![\w-]){re.escape(rule)}(?![\w-])(.*)")
-    found = ((above, pattern.search(line)) for above, line in pairwise(lines) if line not in known)
-    return any(
-        says_why(one[1]) or (above.strip().startswith(("#", "//")) and says_why(above))
-        for above, one in found
-        if one
+def _switched(rule: str, told: Sequence[str], path: str, doubt: str = "") -> Iterator[Weakening]:
+    if told:
+        more = f" and {len(told) - _NAMED:,} more" if len(told) > _NAMED else ""
+        shown = ", ".join(one[:100] for one in told[:_NAMED])
+        yield Weakening(rule, f"switches off: {shown}{more}", path, doubt=doubt)
+
+
+def _is_doubtful(what: str, change: TextChange, plugins: Collection[str]) -> bool:
+    """Whether its setting has no more rules than before, or its plugin or file is new.
+
+    Letters of rules of flake8 that the file had nowhere are those of a new plugin.
+    """
+    setting, _, rule = what.rpartition(" ")
+    was, now = (
+        [one for one in _silent(change.path, text or "") if one.rpartition(" ")[0] == setting]
+        for text in (change.before, change.after)
     )
+    if (setting and len(now) <= len(was)) or change.before is None:
+        return True
+    letters = re.match(r"[A-Z]+", rule.rpartition(":")[2])
+    is_lettered = "" in plugins and _tool(what) == "flake8" and letters is not None
+    if is_lettered and letters and not re.search(rf"\b{letters[0]}\d", change.before or ""):
+        return True
+    return rule.startswith(tuple(filter(None, plugins)))
+
+
+def _new_plugins(changes: Sequence[TextChange]) -> frozenset[str]:
+    """How rules of plugins begin that no side before says; "" if one has letters of its own."""
+    was, now = (
+        {_prefix(found) for text in side for found in _PLUGIN.finditer(text)}
+        | {found[0] for text in side for found in _LETTERED.finditer(text)}
+        for side in zip(*((one.before or "", one.after or "") for one in changes), strict=True)
+    )
+    return frozenset(one if one.endswith("/") else "" for one in now - was)
+
+
+def _prefix(plugin: re.Match[str]) -> str:
+    """What begins the rules of a plugin of ESLint: its scope and its name."""
+    return "".join(f"{part}/" for part in plugin.groups() if part)
+
+
+def _is_of_ruff(path: str, what: str) -> bool:
+    return _tool(what) == "ruff" or path.endswith("ruff.toml")
+
+
+def _asked(path: str, text: str) -> list[str]:
+    """The rules that a file has ruff look for; none if it only adds to others."""
+    found = [what for what in _heeded(path, text) if _is_of_ruff(path, what)]
+    found = [what for what in found if _PLACE.sub("", what).startswith("select ")]
+    return found if any("extend-" not in what for what in found) else []
+
+
+def _has(rules: Collection[str], rule: str) -> bool:
+    """Whether one of these rules is a part of another, or has it."""
+    return any(one == "ALL" or rule.startswith(one) or one.startswith(rule) for one in rules)
+
+
+def _has_reason(rule: str, change: TextChange) -> bool:
+    """Whether a comment beside a rule in a new line, or above it and others, says why it is off."""
+    known = set((change.before or "").split("\n"))
+    pattern = re.compile(rf"(?<![\w-]){re.escape(rule)}(?![\w-])(.*)")
+    above = ""
+    for line in (change.after or "").split("\n"):
+        one = pattern.search(line) if line not in known else None
+        if one and (says_why(one[1]) or says_why(above)):
+            return True
+        if line.strip().startswith(("#", "//")):
+            above = line
+        elif not _ITEM.match(line):
+            above = ""
+    return False
 
 
 def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
@@ -136,8 +209,8 @@ def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
     plugins = Counter[str]()
     for one in changes:
         if _RULED.search(one.path):
-            plugins.update({f"{name}/" for name in _PLUGIN.findall(one.after or "")})
-            plugins.subtract({f"{name}/": 2 for name in _PLUGIN.findall(one.before or "")})
+            plugins.update(set(map(_prefix, _PLUGIN.finditer(one.after or ""))))
+            plugins.subtract({_prefix(name): 2 for name in _PLUGIN.finditer(one.before or "")})
         if _LINTERS.search(one.path):
             plugins.update(_ENABLED.findall(one.after or ""))
             plugins.subtract(dict.fromkeys(re.findall(r"[\w-]+", one.before or ""), 2))
@@ -167,6 +240,8 @@ def _silent(path: str, text: str) -> list[str]:
     """What a file switches off, each in words."""
     if _RULED.search(path):
         return [one[1] for one in _RULE_OFF.finditer(text)]
+    if path.endswith("package.json"):
+        return [one[1] for one in _RULE_OFF.finditer(text.partition('"eslintConfig"')[2])]
     found = []
     for name, value in _settings(path, text).items():
         if _OFF.search(name):
@@ -178,16 +253,17 @@ def _silent(path: str, text: str) -> list[str]:
 
 def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     """What was looked at, and is not: rules that were selected, switches that were on."""
-    heeded = [what for one in changes for what in _heeded(one.path, one.after or "")]
-    after = {*heeded, *(_RUFF.sub(r"\1", what) for what in heeded)}
+    after = {_PLACE.sub("", what) for one in changes for what in _heeded(one.path, one.after or "")}
     for change in changes:
         if change.after is None and not after:  # the tool is gone, or set up elsewhere
             continue
         own = {what.rpartition(" ")[0] for what in _heeded(change.path, change.after or "")}
         for what in _heeded(change.path, change.before or ""):
-            name = what.rpartition(" ")[0]
-            all_of_them = f"{name.rpartition('.')[0]}.strict "
-            if what in after or all_of_them in after:
+            name, _, rule = what.rpartition(" ")
+            setting = _PLACE.sub("", name)
+            wider = (f"{setting} {rule[:end]}" for end in range(bool(rule), len(rule) + 1))
+            all_of_them = (f"{setting.rpartition('.')[0]}.strict ", f"{setting} ALL")
+            if not after.isdisjoint((*wider, *all_of_them)):
                 continue
             if name in own or _is_off(change, name):
                 yield Weakening(SILENCED, f"no longer asks for: {what[:120].strip()}", change.path)

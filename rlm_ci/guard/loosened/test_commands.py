@@ -25,11 +25,12 @@ NARROWED = "run-loosened"
 
 #: Tools that judge, as commands, actions and hooks name them.
 TOOLS = re.compile(
-    r"(?<![\w./-])(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff[ -]format"
+    r"(?:(?<![\w./-])|\buses: ?[\"']?[\w.-]{1,60}/)"
+    r"(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff[ -]format"
     r"|ruff(?:-check)?|flake8|pylint|black|isort|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright"
     r"|cypress|tsc|biome|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan"
     r"|semgrep|codeql|zizmor|actionlint|codespell|typos|mdformat|yamlfmt|dprint|oxlint|oxfmt"
-    r"|pyrefly|shellcheck|rlm-ci)(?!\w|-\w|[\w-]*==)"
+    r"|pyrefly|shellcheck|rustfmt|gofmt|rlm-ci)(?:-action(?=@|/))?(?!\w|-\w|[\w-]*==)"
     r"|(?P<task>(?:go|cargo|deno|dotnet|swift|mix|mvn) (?:test|vet|clippy|fmt|lint|check|verify)\b"
     r"|(?:npm|pnpm|yarn|bun|deno|gradle|\./gradlew|make|just) (?:run )?"
     r"[\w:.-]{0,60}(?:test|vet|clippy|fmt|lint|check|verify)[\w:.-]{0,60}))"
@@ -111,6 +112,8 @@ _NAME = re.compile(
     + "|".join(f"({one.name})" for one in _RUNNERS)
     + r")(?![\w./=<>~!-])"
 )
+#: Options that leave out as much as others.
+_SAME = {"-Dmaven.test.skip": "-DskipTests", "--last-failed": "--lf"}
 _SUBCOMMANDS = frozenset(("run", "watch", "dev", "related", "bench", "test"))
 _REST = re.compile(r"(?:\"[^\"]*\"|'[^']*'|[^;&|\"'`\n])*")
 #: Lines of CI that name a runner, and start none.
@@ -144,7 +147,7 @@ class TestCommand(Value):
             value = value if equals else "" if following.startswith("-") else following
             options = _RUNNERS[self.runner].options
             if any(re.fullmatch(options, one) for one in (name, f"{name}={value}")):
-                found[name, value] += 1
+                found[_SAME.get(name, name), value] += 1
         return found
 
 
@@ -187,13 +190,22 @@ def _gone(
             yield Weakening(NARROWED, message, command.path, command.line, "old")
 
 
-def tools(text: str) -> set[str]:
-    """The tools that judge which a text names, but for its comments and the names of its steps."""
+def tools(text: str) -> Counter[str]:
+    """How often a text names each tool that judges, but for its comments and names of its steps."""
     lines = re.sub(r"(?m)(?:^|\s)#.*$|^ *- +name:.*$", "", text).split("\n")
     found = (one for line in lines for one in TOOLS.finditer(line))
     names = ((one["tool"] or one["task"]).replace("run ", "") for one in found)
     names = (name.replace("ruff format", "ruff-format") for name in names)
-    return {"ruff" if name == "ruff-check" else name for name in names}
+    return Counter("ruff" if name == "ruff-check" else name for name in names)
+
+
+def arrived(changes: Iterable[TextChange]) -> frozenset[str]:
+    """The tools that some of these files name by now, and none of them did before."""
+    was, now = set[str](), set[str]()
+    for one in changes:
+        was.update(tools(one.before or ""))
+        now.update(tools(one.after or ""))
+    return frozenset(now - was)
 
 
 def commands(path: str, text: str) -> Iterator[TestCommand]:

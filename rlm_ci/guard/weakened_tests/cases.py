@@ -21,6 +21,8 @@ _WORDS = (
     r"[A-Za-z_$]\w{0,200}|\d[\w.]{0,60}|\"((?:[^\"\\\n]|\\.){0,400})\"|'((?:[^'\\\n]|\\.){0,400})'"
 )
 _NUMBERS = r"\b\d[\d.]{0,60}"
+#: A tag of Go that a build has unless somebody sets it: it is none of a system or a processor.
+UNSET_TAG = r"!(?!(?:unix|race|cgo|linux|darwin|windows|\w*bsd|amd64|386|arm\w*)\b)\w+"
 _COMMENT = r"(?m)^[ \t]*(?:#(?!\[)|//).*$"
 #: Words that stand in most tests.
 _COMMON = frozenset(

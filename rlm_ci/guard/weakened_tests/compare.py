@@ -27,10 +27,12 @@ from rlm_ci.guard.weakened_tests.strength import (
     PRESENCE,
     asked,
     asked_now,
+    is_about,
     is_check,
     is_same,
     nearest,
     strength,
+    without_parted,
 )
 from rlm_ci.guard.weakened_tests.subjects import OBSOLETE, REWRITTEN, Subjects
 from rlm_ci.guard.weakening import RestOfTree, Weakening
@@ -77,13 +79,14 @@ class CodeChange(Value):
     """The rest: whether code changed, which names are defined no more, what stays as it is.
 
     ``unsaid`` gives the names that the code says no more, whether it defined them or not, and
-    ``rarer`` those that it says less often.
+    ``rarer`` those that it says less often; ``has_shrunk``, whether it only lost lines.
     """
 
     changed: bool = False
     gone: Callable[[], frozenset[str]] = frozenset
     unsaid: Callable[[], frozenset[str]] = frozenset
     rarer: Callable[[], frozenset[str]] = frozenset
+    has_shrunk: Callable[[], bool] = bool
     rest: RestOfTree = RestOfTree()
     #: Both sides, to ask which tests a runner collects.
     sides: tuple[TreeSide, TreeSide] | None = None
@@ -156,7 +159,8 @@ class _Comparing:
         files = self.old, self.new
         if self.code.sides:
             self.found += not_run.not_collected(self.pairs, *files, self.code.sides)
-        for one in not_run.left_out(self.pairs, *files):
+        tree = self.code.sides[1] if self.code.sides else None
+        for one in not_run.left_out(self.pairs, *files, tree):
             (self.notes if one.rule == not_run.REASONED else self.found).append(one)
         self.found += not_run.focused(*files)
         found = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
@@ -378,6 +382,7 @@ class _Comparing:
             one
             for one in lost
             if not is_same(one[1], gained)
+            and not any(one[1] in text for text in gained)
             and not rewritten.is_stricter(one[1], gained)
             and not rewritten.is_in_snapshot(one[1], gained)
             and not rewritten.is_left_to_helpers(one[1], old, self._old_helpers, named)
@@ -422,6 +427,7 @@ class _Comparing:
             doubt = self._subjects.doubt_of_claims(
                 place, said, is_replaced=is_less,
                 is_rewritten=rewritten.is_another(old, new, lost, gained),
+                has_lost="no code changed" not in message,
             )  # fmt: skip
             what = f"{name} {message}"
             self.found.append(Weakening(WEAKENED, what, place, lost[0][0], "old", doubt))
@@ -445,7 +451,7 @@ class _Comparing:
         real = sorted(asked_now(gained, lost, code_changed=changed), reverse=True)
         parts = [(said, strength(one)) for _, said in lost for one in asked(said, real)]
         if real and real[0] >= EXACT:  # that a helper, which the test has no more, is there
-            parts = [one for one in parts if one[1] > PRESENCE or _is_about(one[0], new)] or parts
+            parts = [one for one in parts if one[1] > PRESENCE or is_about(one[0], new)] or parts
         near = {said: nearest(said, gained) for _, said in lost}
         parts.sort(key=lambda one: (-one[1], -near[one[0]]))
         text = min(parts, key=lambda one: (near[one[0]], -one[1]))[0][:_SHOWN]
@@ -466,10 +472,8 @@ class _Comparing:
         values = (said for _, said in lost if strength(said) > PRESENCE)
         values = (said for said in values if not said.startswith("expectTypeOf"))
         lost_words = {word for said in values for word in words_of(said)}
-        if not any(
-            word in less and is_literal(word) and word.lstrip('"') not in more
-            for word in lost_words
-        ):
+        gone = filter(is_literal, lost_words & less.keys())
+        if not without_parted([word for word in gone if word.lstrip('"') not in more], more):
             return ""
         files = self.old.get(path, CaseFile()), self.new[path]
         if (
@@ -487,7 +491,10 @@ class _Comparing:
         if was.cases and not now.cases and rewritten.takes_another(old, new):
             self._note(MERGED, path, new)  # a fixture has the cases
         elif was.cases and now.cases is not None and now.cases < was.cases:
-            self._fewer(place, old, path, new, (was.cases, now.cases))
+            if now.cases and was.cases <= now.cases + rewritten.more_subtests(old, new):
+                self._note(MERGED, path, new)  # a subtest of its own has the case
+            else:
+                self._fewer(place, old, path, new, (was.cases, now.cases))
         elif (rounds := rewritten.rounds(was, now)) and rounds[1] < rounds[0]:
             self._fewer(place, old, path, new, rounds)
         else:
@@ -546,7 +553,7 @@ class _Comparing:
     def _subjects(self) -> Subjects:
         before = {id(kept): test for _, test, _, kept in self.pairs}
         files, code = (self.old, self.new), self.code
-        return Subjects(files, before, code.rarer, code_changed=code.changed)
+        return Subjects(files, before, code.rarer, code.has_shrunk, code_changed=code.changed)
 
     @cached_property
     def _helpers(self) -> Mapping[str, Sequence[Case]]:
@@ -590,8 +597,3 @@ def _more(
         if surplus[text] > 0:
             surplus[text] -= 1
             yield line, text
-
-
-def _is_about(claim: str, test: Case) -> bool:
-    """Whether the test still has something that a claim names."""
-    return not telling(words_of(claim)).isdisjoint(test.words)

@@ -41,6 +41,8 @@ _NAMED_ALIKE, _UNNAMED_ALIKE = 0.25, 0.45
 _MOST_NAMES = 0.6
 #: Letters of a name that says what a claim is about.
 _NAME = 3
+#: A part of a test of Go or Python that has a name.
+_SUBTEST = re.compile(r"\b(?:Run|subTest)\((?=[\"'])([^,)]+)")
 #: Letters of a part of a name that tells one test from others.
 _LONG_PART = 6
 #: A constant of another package, as ``http.StatusOK``.
@@ -247,7 +249,7 @@ def stands_in(test: Case, added: Iterable[Case], *, code_changed: bool) -> bool:
     """
     for other in added:
         shared, parts = shared_names(test, other)
-        is_named = shared > 1 and shared > _MOST_NAMES * parts
+        is_named = shared > 1 and shared >= _MOST_NAMES * parts
         enough = _NAMED_ALIKE if shared > 1 else _UNNAMED_ALIKE
         is_test = other.facts.claims or not test.facts.claims  # a macro may have the claims
         if is_test and (is_named or (code_changed and likeness(test, other) >= enough)):
@@ -330,6 +332,12 @@ def rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
     if len(was.rounds) != len(now.rounds) or None in (*was.rounds, *now.rounds):
         return None
     return sum(one or 0 for one in was.rounds), sum(one or 0 for one in now.rounds)
+
+
+def more_subtests(old: Case, new: Case) -> int:
+    """How many more subtests a test names than another."""
+    was, now = (set(_SUBTEST.findall(one.text)) for one in (old, new))
+    return len(now) - len(was)
 
 
 def takes_another(old: Case, new: Case) -> bool:

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from rlm_ci.canary.javascript.syntax import DIALECTS
 from rlm_ci.canary.splicing import encoded
 from rlm_ci.guard.weakened_tests import listed_cases
-from rlm_ci.guard.weakened_tests.cases import Case, CaseFile, Facts, Skip, has_reason, is_reason
+from rlm_ci.guard.weakened_tests.cases import (
+    UNSET_TAG,
+    Case,
+    CaseFile,
+    Facts,
+    Skip,
+    has_reason,
+    is_reason,
+)
 from rlm_ci.source.grammars import is_known, parse, parts
 from rlm_ci.values import Row, Value
 
@@ -84,7 +92,7 @@ def read(path: str, text: str) -> CaseFile:
         if is_source and owner is None and not _GATE.match(one.text):
             continue
         if language.skip.search(one.text):
-            near = lines[max(0, one.line - 2) : one.line]
+            near = [*lines[max(0, one.line - 2) : one.line], *_above(lines, one.line)]
             head = language.head.search(one.text)
             said = one.text.replace(head[head.lastindex or 0], "") if head else one.text
             said = re.sub(r"#\[should_panic.*", "", said)  # what it expects is no reason
@@ -129,6 +137,16 @@ def _ending(path: str) -> str:
 def _comment(line: str) -> str:
     at = line.find("//")
     return "" if at < 0 or _PRAGMA.match(line, at) else line[at:]
+
+
+def _above(lines: Sequence[str], number: int) -> Iterator[str]:
+    """The lines of the comment above a line (1-based), above the ``if`` that opens its block, or
+    above other attributes of Rust.
+    """
+    at = number - 1
+    while at and re.match(r"\s*(?:if\b.*\{$|#\[)", lines[at - 1]):
+        at -= 1
+    return takewhile(lambda line: line.lstrip().startswith("//"), reversed(lines[:at]))
 
 
 def _owner(spans: Iterable[tuple[int, int, Case]], one: CodeStatement) -> Case | None:
@@ -323,8 +341,6 @@ _ASSIGNED = re.compile(r"^let \w+=(?=.*\?.*:)")
 #: Brackets around a condition, and a helper that is given the reason.
 _BRACKETS = re.compile(r"^\(([^()]*)\)\?")
 _GIVEN_REASON = re.compile(r"\.Skipf?\((?:msg|message|reason|why)\b")
-#: A tag of Go that a build has unless somebody sets it: it is none of a system or a processor.
-_UNSET_TAG = r"!(?!(?:unix|race|cgo|linux|darwin|windows|\w*bsd|amd64|386|arm\w*)\b)\w+"
 #: Nodes that hold statements.
 _BLOCKS = frozenset((
     "program", "source_file", "statement_block", "statement_list", "class_body", "block",
@@ -349,7 +365,7 @@ _NAMED = r"\((?:\"([^\"]{1,200})|'([^']{1,200})|`([^`]{1,200}))"
 #: Functions of one's own that make tests are given another function.
 _OWN = rf"\b[a-z]\w{{0,60}}Tests?{_NAMED}(?=[^;]{{0,2000}}(?:=>|\bfunction\b))"
 _SCRIPT = _Language(
-    re.compile(rf"\b(?:x|f)?{_CALLED}{_NAMED}|{_OWN}"),
+    re.compile(rf"\b(?:x|f)?{_CALLED}\)?{_NAMED}|{_OWN}"),
     re.compile(r"\.(?:skip|todo|failing|fixme)\b|\bx(?:it|test|describe|context)\("
                r"|(?<![.\w{,])pending\((?:\"|\))(?!.*=>)|\.(?:skip|run)If\(|\bprocess\.exit\("
                r"|^if ?\((?:false|0|!1|!true|process\.env|import\.meta\.env)"
@@ -368,7 +384,7 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
     ".go": _Language(
         re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test(?!Main\()|Fuzz|Example)\w{0,200})\("),
         re.compile(r"\.Skip(?:Now|f)?\(|^//(?:go:build| ?\+build)\b"
-                   rf"(?!(?:[\s,]|&&|go1\.\d+|{_UNSET_TAG})+$)|\btesting\.Short\("),
+                   rf"(?!(?:[\s,]|&&|go1\.\d+|{UNSET_TAG})+$)|\btesting\.Short\("),
         re.compile(r"(?<!\bfmt)(?<!\blog)\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
         re.compile(r"^func ?(?:\([^)]{1,80}\))?(\w{1,200})[(\[]"),
         re.compile(r"\bF(?:It|Describe|Context)\("),
@@ -377,7 +393,7 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
         re.compile(r"\bfn (\w{1,200})[(<]"),
         re.compile(r"^#\[(?:ignore|should_panic)\b|process::exit\("
                    r"|^#!?\[cfg\((?!test\)|(?:not\()?miri\b)"
-                   r"|^#!?\[cfg_attr\((?!(?:not\()?miri\b).*\bignore\b"),
+                   r"|^#!?\[cfg_attr\((?!(?:not\()?(?:miri\b|panic=)).*\bignore\b"),
         re.compile(r"\b(?:debug_)?assert(?:_eq|_ne|_matches)?!|#\[should_panic|\bpanic!"
                    r"|unwrap_err\("),
         re.compile(r"\bfn (\w{1,200})[(<]"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.guard.weakened_tests.cases import words_of
+from rlm_ci.guard.weakened_tests.cases import telling, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from rlm_ci.guard.weakened_tests.cases import Case
 
 #: Nothing; that something is there; a part of it; all of it; all of it with its message.
 NOTHING, PRESENCE, PART, EXACT, WORDED = range(5)
@@ -24,7 +26,7 @@ _PRESENCE = (
     r"(?:raises|throws|assertRaises|assertThrows)\((?:\w+\.)?(?:Base)?(?:Exception|Throwable|Error)"
     r"(?:\.class)?[,)](?!.*match=)"
     r"|toBeDefined|not\.toBeUndefined|notEqual\(.*,undefined\)|toBeTruthy|toBeFalsy|toBe\((?:true|false|null|undefined)\)|not\.toBeNull"
-    r"|not\.toThrow|toBeInstanceOf|toHaveBeenCalled\(\)|assert_called(?:_once)?\(\)|\bisinstance\("
+    r"|not\.toThrow|toBeInstanceOf|toHaveBeenCalled\(\)|\bbe(?:en)?\.called\b|\bto\.be\.(?:true|false|null|undefined|ok)\b|assert_called(?:_once)?\(\)|\bisinstance\("
     r"|IsInstance|assert(?:Is)?(?:True|NotNone|NotNull|False|Null|None)\((?!.*==)|NotNil\("
     r"|(?:==|,) ?None\)?$|NoError\("
     r"|is_ok\(\)|is_some\(\)|is_err\(\)|is_none\(\)|^if ?\(?err ?[!=]= ?nil"
@@ -45,10 +47,10 @@ _EXACT = (
 )
 _PART = (
     r"\bin\b|\bassert(?:Not)?In\(|toContain|toMatch|toHaveLength|toHaveProperty|toBe(?:Greater|Less)Than|(?i:starts_?with|ends_?with|has_?prefix|has_?suffix)"
-    r"|\.is_sorted|(?i:contains|matches)|<|(?<![=-])>|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
+    r"|\.is_sorted|(?i:contains|not_?contain\b|matches)|<|(?<![=-])>|!=|raises\(\(|(?i:not_?equal)|assert_ne|search\(|Regex|approx"
 )
 #: An assertion of Python, or a macro, that only says that something is true.
-_BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]))"
+_BARE = rf"^assert (?!.*(?:==(?! ?{_EMPTY}$)|!=|[<>]|\bin\b))|\bassert!\((?!.*(?:==|!=|[<>]|eq\())"
 #: The number that is compared, and how far it may be away: in all, or in parts of it.
 _TOLERANCE = (
     r"(?:\bapprox\(|AlmostEquals?\(.{1,200}, ?)-?(\d{1,15}(?:\.\d{1,15})?),"
@@ -74,6 +76,8 @@ _GO_FORMS = [
 ]
 _QUOTED = r"\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+'|`(?:[^`\\]|\\.)+`"
 _NUMBER = r"\b\d[\d.]*"
+#: Letters of a text, with its quote, that says nothing by itself.
+_SHORT = 4
 
 
 def strength(claim: str) -> int:
@@ -157,6 +161,19 @@ def asked(claim: str, gained: Sequence[int]) -> list[str]:
     """What a claim asks for; all in one, if something gained asks for more than each."""
     found = conditions(claim)
     return [claim] if gained and gained[0] > max(map(strength, found)) else found
+
+
+def is_about(claim: str, test: Case) -> bool:
+    """Whether a test still has something that a claim names."""
+    return not telling(words_of(claim)).isdisjoint(test.words)
+
+
+def without_parted(gone: Sequence[str], more: Iterable[str]) -> list[str]:
+    """Literals but those of which new ones have most letters, in parts: something has a name."""
+    long = [one.lstrip('"') for one in more if one[0] == '"' and len(one) > _SHORT]
+    found = ((text, [one for one in long if one in text]) for text in gone)
+    parted = [text for text, own in found if len(own) > 1 and 2 * len("".join(own)) > len(text)]
+    return [word for word in gone if not any(word in text for text in parted)]
 
 
 def nearest(claim: str, others: Iterable[str]) -> float:

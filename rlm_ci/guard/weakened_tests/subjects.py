@@ -7,11 +7,13 @@ to lose a test can write them, so that they excuse no agent.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from rlm_ci.guard.weakened_tests.cases import is_literal, telling
 from rlm_ci.guard.weakened_tests.rewritten import name_parts
 from rlm_ci.guard.weakened_tests.rewritten import names as test_names
+from rlm_ci.guard.weakened_tests.strength import strength
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ _FEW = 2
 class Subjects:
     """Tests before and after a change, by path, and which names its product says less often.
 
-    ``before`` gives, by the id of a test, what it was; ``rarer`` is called if something is lost.
+    ``before`` gives, by the id of a test, what it was; ``rarer`` and ``has_shrunk`` are called if
+    something is lost.
     """
 
     def __init__(
@@ -42,12 +45,14 @@ class Subjects:
         files: tuple[Mapping[str, CaseFile], Mapping[str, CaseFile]],
         before: Mapping[int, Case],
         rarer: Callable[[], frozenset[str]],
+        has_shrunk: Callable[[], bool] = bool,
         *,
         code_changed: bool,
     ) -> None:
         self._files = files
         self._before = before
         self._rarer = rarer
+        self._has_shrunk = has_shrunk
         self._code_changed = code_changed
         self._fresh: dict[str, frozenset[str]] = {}
 
@@ -65,11 +70,11 @@ class Subjects:
 
     def _doubt(self, path: str, test: Case) -> str:
         names = _names(test_names(test))
-        if self._is_rarer(names):
+        if self._is_rarer(names, filter(is_literal, test.words)):
             return OBSOLETE
         is_said = _part(names | _names(name_parts(test.name)), self._fresh_words(path)) >= _SAID
         is_said = is_said or self._is_claimed(path, test)
-        return REWRITTEN if is_said or self._has_grown(path) else ""
+        return REWRITTEN if is_said or (test.facts.claims and self._is_as_much(path)) else ""
 
     def _is_claimed(self, path: str, test: Case) -> bool:
         """Whether other tests of its file have most of the claims of a test, word by word."""
@@ -78,25 +83,29 @@ class Subjects:
         return len(claims) > 1 and _part(claims, frozenset(others)) >= _SAID
 
     def doubt_of_claims(
-        self, path: str, words: Iterable[str], *, is_replaced: bool, is_rewritten: bool
-    ) -> str:
+        self, path: str, words: Iterable[str], *, is_replaced: bool, is_rewritten: bool,
+        has_lost: bool = False,
+    ) -> str:  # fmt: skip
         """The same for claims that a test has no more.
 
         ``is_replaced``: the test has weaker ones in their place, so that no other text has them;
-        ``is_rewritten``: the test has others, and what it does is something else.
+        ``is_rewritten``: the test has others, and what it does is something else; ``has_lost``:
+        claims are gone, where they do not only have other values.
         """
+        words = [*words]
         names = _names(words)
-        if self._is_rarer(names):
+        if self._is_rarer(names, words):
             return OBSOLETE
         is_new = self._code_changed or (len(names) > _FEW and self._has_more_tests(path))
         is_said = is_new and _part(names, self._fresh_words(path)) >= _SAID
         is_said = is_said or self._has_grown(path)
-        return REWRITTEN if (is_said or is_rewritten) and not is_replaced else ""
+        is_said = is_said or is_rewritten or (has_lost and self._is_as_much(path))
+        return REWRITTEN if is_said and not is_replaced else ""
 
     def doubt_of_cases(self, path: str, values: frozenset[str]) -> str:
         """The same for cases that a test lists no more, by the literals that they had."""
         is_said = self._code_changed and _part(values, self._fresh_words(path)) >= _SAID
-        return REWRITTEN if is_said else ""
+        return REWRITTEN if is_said or self._is_as_much(path) else ""
 
     def _has_more_tests(self, path: str) -> bool:
         before, after = self._files
@@ -110,8 +119,36 @@ class Subjects:
         was, now = (sum(len(case.facts.claims) for case in cases) for cases in (before, after))
         return now >= was
 
-    def _is_rarer(self, names: frozenset[str]) -> bool:
-        return self._code_changed and _part(names, self._rarer()) >= _RARER
+    def _is_as_much(self, path: str) -> bool:
+        """Whether the tests that changed in a folder have as many cases, and ask for as much.
+
+        Where no code changed, most tests of the file must be others than before.
+        """
+        folder = path.rpartition("/")[0]
+        if not (self._code_changed or self._is_overhauled(path)):
+            return False
+        before, after = (
+            [case for one, file in side.items() if one.rpartition("/")[0] == folder
+             for case in file.cases]
+            for side in self._files
+        )  # fmt: skip
+        return all(
+            sum(map(weight, after)) >= sum(map(weight, before)) for weight in (_cases, _asked)
+        )
+
+    def _is_overhauled(self, path: str) -> bool:
+        pairs = ((self._before.get(id(one)), one) for one in self._files[1][path].cases)
+        same = sum(old is not None and old.text == one.text for old, one in pairs)
+        others = len(self._files[0][path].cases) - same
+        return others > max(1, same)
+
+    def _is_rarer(self, names: frozenset[str], words: Iterable[str]) -> bool:
+        """Whether the product says enough of the names less often, or shrank by such words."""
+        if not self._code_changed:
+            return False
+        rarer = self._rarer()
+        is_lost = self._has_shrunk() and not _parts(rarer).isdisjoint(_parts(words))
+        return is_lost or _part(names, rarer) >= _RARER
 
     def _fresh_words(self, path: str) -> frozenset[str]:
         """The words that tests, and functions that they name, have and had not, in its folder."""
@@ -138,10 +175,26 @@ class Subjects:
                 yield from Counter(case.words) - Counter(old.words)
 
 
+def _cases(test: Case) -> int:
+    """How many cases a test has: one, or those that it lists."""
+    return max(1, test.facts.cases or 0)
+
+
+def _asked(test: Case) -> int:
+    """How much the claims of a test ask for, in all."""
+    return sum(strength(claim) for _, claim in test.facts.claims)
+
+
 def _names(words: Iterable[str]) -> frozenset[str]:
     """Those of the words that say what a test is about."""
     names = telling(dict.fromkeys(words, 1))
     return frozenset(word for word in names if len(word) >= _SHORTEST and not is_literal(word))
+
+
+def _parts(words: Iterable[str]) -> frozenset[str]:
+    """The longer words in those that tell something: in texts, each by itself."""
+    told = telling(dict.fromkeys(words, 1))
+    return frozenset(part for word in told for part in re.findall(r"\w{3,}", word))
 
 
 def _part(names: frozenset[str], others: frozenset[str]) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from rlm_ci.guard.loosened.ci_jobs import RENAMED_JOB, not_read, weakened
 from rlm_ci.guard.loosened.exit_codes import CI_WEAKENED as WEAKENED
-from rlm_ci.guard.weakening import RestOfTree, TextChange
+from rlm_ci.guard.weakening import REPLACED, RestOfTree, TextChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,6 +40,17 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "another order of words": ("pytest -q", "pytest --quiet tests", []),
     "one tool for another": ("mypy", "pyright", []),
     "one formatter for another": ("mypy", "mdformat", []),
+    "one for two of its kind": ("ruff check .\n          mypy", "biome\n          mypy", []),
+    "another kind for one of two": (
+        "ruff check .\n          mypy", "mdformat .", [WEAKENED],
+    ),
+    "as an action": ("      - run: |\n          ruff check .\n          mypy\n",
+                     "      - uses: astral-sh/ruff-action@v3\n      - run: mypy\n", []),
+    "a job that lints in another way": (
+        CI[CI.index("  lint:") :],
+        "  style:\n    needs: a\n    steps:\n      - run: flake8 src\n      - run: pyright\n",
+        [RENAMED_JOB],
+    ),
     "two tools for two": ("ruff check .\n          mypy", "pyright\n          ruff format .", []),
     "a step less": ("      - name: Test\n        run: pytest -q\n", "", [WEAKENED]),
     "a tool less": ("          mypy\n", "", [WEAKENED]),
@@ -286,3 +297,39 @@ def test_jobs_in_flow_style_are_listed(text: str, *, is_flow: bool) -> None:
     listed = [path for path, _ in not_read([TextChange(PATH, CI, text)])]
     assert listed == ([PATH] if is_flow else [])
     assert list(not_read([TextChange("ci.yml", text, text)])) == []
+
+
+STEPS = "          flake8\n          isort .\n          black .\n"
+PYTHON_TOOLS = f"jobs:\n  lint:\n    steps:\n      - run: |\n{STEPS}"
+
+
+def test_one_tool_may_take_the_place_of_several_of_its_kind() -> None:
+    for now, left in (
+        ("ruff check .\n          ruff format .", []),
+        ("ruff format .", ["CI no longer runs flake8 here"]),
+        ("mypy", ["CI no longer runs flake8 here", "CI no longer runs isort here"]),
+    ):
+        text = PYTHON_TOOLS.replace("flake8\n          isort .\n          black .", now)
+        assert [one.message for one in weakened([TextChange(PATH, PYTHON_TOOLS, text)])] == left
+
+
+def test_ci_of_another_kind_and_workflows_of_others_are_doubtful() -> None:
+    gone = TextChange(".travis.yml", "script:\n  - cargo test\n", None)
+    longer = TextChange(PATH, CI, f"{CI}      - uses: us/cargo@v1\n")
+    assert [one.doubt for one in weakened([gone, longer])] == [REPLACED]
+    assert [one.doubt for one in weakened([gone])] == [""]
+    without = CI.partition("  lint:")[0]
+    called = f"{without}  style:\n    uses: us/ci/.github/workflows/lint.yml@v1\n"
+    for after, doubts in ((called, {RENAMED_JOB, REPLACED, ""}), (without, {""})):
+        found = list(
+            weakened([TextChange(PATH, CI.replace("  test:", "  test:\n    if: a"), after)])
+        )
+        assert {one.doubt for one in found} <= doubts
+        assert found
+
+
+def test_a_job_may_go_with_the_script_that_it_ran() -> None:
+    job = "  codegen:\n    runs-on: a\n    steps:\n      - run: ci/generate.sh\n"
+    change = TextChange(PATH, CI + job, CI)
+    for gone, rules in ((["ci/generate.sh"], [RENAMED_JOB]), (["ci/other.sh"], [WEAKENED])):
+        assert [one.rule for one in weakened([change], gone=gone)] == rules

@@ -47,6 +47,9 @@ CASES: dict[str, tuple[str, str, dict[str, str], str]] = {
         '- 1.24.x\n          # the last\n          - "1.25"', '- "1.25"\n          - "1.26"', {},
         "",
     ),
+    "a version in a job of its own": (
+        '"3.12", "3.13", "3.14"', '"3.13", "3.14"', {}, "python: 3.12",
+    ),
     "the newest of Go": (
         '- 1.24.x\n          # the last\n          - "1.25"', "- 1.23.x", {},
         "go-version: 1.24.x, 1.25",
@@ -98,3 +101,19 @@ def test_a_matrix_may_move_to_another_workflow() -> None:
         TextChange(".github/workflows/tests.yml", None, CI),
     ]
     assert told(moved, {}) == []
+
+
+def test_a_version_may_have_a_job_of_its_own() -> None:
+    path = ".github/workflows/ci.yml"
+    less = CI.replace('"3.12", "3.13", "3.14"', '"3.13", "3.14"')
+    alone = "  old:\n    steps:\n      - uses: us/python@v1\n"
+    alone += "        with:\n          python-version: {}\n"
+    for version, said in (("'3.12'", []), ("3.11", ["python: 3.12"])):
+        assert told([TextChange(path, CI, less + alone.format(version))], {}) == said
+
+
+def test_a_version_may_take_the_place_of_one_that_another_file_has() -> None:
+    other = TextChange(".github/workflows/a.yml", CI, CI)
+    old = "jobs:\n  t:\n    strategy:\n      matrix:\n        python: ['3.10', '3.11']\n"
+    change = TextChange(".github/workflows/b.yml", old, old.replace("3.11", "3.14"))
+    assert told([other, change], {}) == []

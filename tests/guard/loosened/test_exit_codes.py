@@ -41,6 +41,19 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
     "a command of git may fail": (
         CI, f"{CI}      - run: git push --delete x\n        continue-on-error: true\n", [],
     ),
+    "an upload by a runner of packages may fail": (
+        CI, f"{CI}      - run: npx codecov\n        continue-on-error: true\n", [],
+    ),
+    "commands that hand on may fail": (
+        CI,
+        f"{CI}      - continue-on-error: true\n        run: |\n          gh a\n          git b\n",
+        [],
+    ),
+    "commands of which one is another may fail": (
+        CI,
+        f"{CI}      - continue-on-error: true\n        run: |\n          gh a\n          ./b\n",
+        [RUN],
+    ),
     "all of a job may fail, behind an upload": (
         "  test:\n",
         "  a:\n    steps:\n      - uses: codecov/upload@v5\n  test:\n    continue-on-error: true\n",

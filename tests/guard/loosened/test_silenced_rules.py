@@ -21,6 +21,21 @@ CASES: dict[str, tuple[str, str, str, int]] = {
         "[flake8]\nextend-ignore = E501,B\nextend-select = B006\n", 0,
     ),
     "a tool that is new": ("pyproject.toml", "[project]\n", RUFF, 0),
+    "a rule that was not looked for": (
+        "pyproject.toml", RUFF, RUFF.replace('"E501"', '"E501", "ANN"'), 0,
+    ),
+    "a rule that may be looked for by what is added to": (
+        "pyproject.toml", RUFF.replace("select", "extend-select"),
+        RUFF.replace("select", "extend-select").replace('"E501"', '"E501", "W291"'), 1,
+    ),
+    "a section that ruff moved": (
+        "pyproject.toml", RUFF.replace(".lint", ""),
+        '[tool.ruff.lint]\nextend-select = ["E", "F"]\nextend-ignore = ["E501"]\n', 0,
+    ),
+    "a selection that has the rule": (
+        "pyproject.toml", RUFF, RUFF.replace('"E", "F"', '"ALL"'), 0,
+    ),
+    "a selection of a part": ("pyproject.toml", RUFF, RUFF.replace('"E", "F"', '"E7", "F"'), 1),
     "a rule less": ("pyproject.toml", RUFF, RUFF.replace('["E501"]', "[]"), 0),
     "a selection less": ("pyproject.toml", RUFF, RUFF.replace('"E", "F"', '"E"'), 1),
     "per file": (
@@ -103,3 +118,55 @@ def test_rules_of_a_linter_that_takes_the_place_of_another_are_a_note() -> None:
     new = TextChange(".oxlintrc.json", None, '{"rules": {"no-alert": "off"}}')
     assert [one.rule for one in switched_off([old, new])] == ["explained"]
     assert [one.rule for one in switched_off([new])] == ["check-silenced"]
+
+
+ESLINT = '{"rules": {"no-eval": "off"}}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "doubts"),
+    [
+        # in place of another rule, as when one is renamed
+        (RUFF, RUFF.replace("E501", "E741"), ["replaced"]),
+        (RUFF, RUFF.replace('"E501"', '"E501", "E741"'), [""]),
+        ("[flake8]\nignore = E501\n", "[flake8]\nignore = E501,ANN101,E203\n", ["", "replaced"]),
+    ],
+)
+def test_a_rule_in_place_of_another_or_of_a_new_plugin_is_doubtful(
+    before: str, after: str, doubts: list[str]
+) -> None:
+    path = "setup.cfg" if "flake8" in before else "pyproject.toml"
+    hook = "- id: flake8\n  additional_dependencies: [{}]\n"
+    run = TextChange(".pre-commit-config.yaml", hook.format(""), hook.format("flake8-annotations"))
+    found = list(switched_off([TextChange(path, before, after)], (), [run]))
+    assert [one.doubt for one in found] == doubts
+    assert {one.doubt for one in switched_off([TextChange(path, before, after)])} <= {*doubts, ""}
+
+
+def test_rules_of_eslint_may_come_with_their_plugin_and_move_with_their_file() -> None:
+    old = TextChange(".eslintrc.json", ESLINT, ESLINT.replace('"no-', '"@vitest/a": "off", "no-'))
+    package = '{"devDependencies": {"@vitest/eslint-plugin": "1"}}'
+    new = TextChange("package.json", "{}", package)
+    assert [one.doubt for one in switched_off([old, new])] == ["replaced"]
+    assert [one.doubt for one in switched_off([old])] == [""]
+    assert [one.doubt for one in switched_off([old, new.replace(before=package)])] == [""]
+    flat = TextChange("eslint.config.js", None, "export default [{rules: {'no-eval': 'off'}}]\n")
+    inner = f'{{"scripts": {{}}, "eslintConfig": {ESLINT}}}'
+    assert list(switched_off([flat, TextChange("package.json", inner, "{}")])) == []
+    assert [one.doubt for one in switched_off([flat])] == ["replaced"]  # a linter that is new
+
+
+def test_a_tool_that_is_new_may_be_silenced_by_line() -> None:
+    code = TextChange("a.py", "a()\n", "a()  # type: ignore\n")
+    for before, doubts in (("commands = pytest\n", ["replaced"]), ("commands = mypy\n", [""])):
+        run = TextChange("tox.ini", before, "commands = mypy\n")
+        found = weaker.compared([run, code], code_changed=True).weakenings
+        assert [one.doubt for one in found if one.path == "a.py"] == doubts
+
+
+def test_a_reason_above_a_list_is_one_of_its_items() -> None:
+    before = "[tool.coverage.run]\nbranch = true\n[tool.coverage.report]\nshow = 1\n"
+    for line, rule in (("# it only starts the run\n", "explained"), ("", "check-silenced")):
+        after = before.replace("branch", f'{line}omit = [\n  "a/*",\n  "b/*",\n]\nbranch')
+        found = list(switched_off([TextChange("pyproject.toml", before, after)]))
+        assert [one.rule for one in found] == [rule]

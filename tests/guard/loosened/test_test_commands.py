@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rlm_ci.guard.collected.tree_side import TreeSide
-from rlm_ci.guard.loosened.test_commands import narrowed, tools
+from rlm_ci.guard.loosened.test_commands import arrived, narrowed, tools
 from rlm_ci.guard.weakening import RestOfTree, TextChange
 
 FILES = frozenset(
@@ -120,9 +120,10 @@ def test_a_package_may_go_with_its_script() -> None:
 
 
 def test_tools_are_known_by_the_names_of_hooks_and_not_in_comments() -> None:
-    assert tools("- id: ruff-check\n- id: ruff-format\n") == {"ruff", "ruff-format"}
+    assert tools("- id: ruff-check\n- id: ruff-format\n").keys() == {"ruff", "ruff-format"}
     assert (
-        tools("uses: a/b@v1 # zizmor: ignore\n# run pytest\npip install pytest-asyncio\n") == set()
+        tools("uses: a/b@v1 # zizmor: ignore\n# run pytest\npip install pytest-asyncio\n").keys()
+        == set()
     )
 
 
@@ -135,3 +136,18 @@ def test_a_command_may_move_and_be_installed() -> None:
         != []
     )
     assert told("noxfile.py", 's.run("pytest")\n', 's.run("pytest", "-k", "x")\n') != []
+
+
+def test_an_option_of_another_name_leaves_out_as_much() -> None:
+    step = "      - run: mvn -B {} verify\n"
+    before = step.format("-DskipTests")
+    for option, number in (("-Dmaven.test.skip", 0), ("-DskipITs", 1)):
+        change = TextChange(".github/workflows/a.yml", before, step.format(option))
+        tree = TreeSide([change], RestOfTree(), old=False)
+        assert len(list(narrowed([change], tree))) == number
+
+
+def test_tools_that_are_new_in_a_change_are_known() -> None:
+    known = TextChange("tox.ini", "commands = mypy\n", "commands = mypy\n  pyright\n")
+    moved = TextChange(".pre-commit-config.yaml", "- id: ruff\n", "- id: black\n- id: mypy\n")
+    assert arrived([known, moved]) == {"pyright", "black"}

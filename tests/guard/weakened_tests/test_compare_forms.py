@@ -196,3 +196,84 @@ def test_a_table_beside_the_tests_counts() -> None:
         change = TextChange(SCRIPT, before, before.replace(old, new))
         found = weaker.compared([change], code_changed=False).weakenings
         assert [one.rule for one in found] == REMOVED, (new, found)
+
+
+SUBTEST = """	t.Run("two of one", func(t *testing.T) {
+		if sum := Due(2); sum != 2 {
+			t.Errorf("got %d", sum)
+		}
+	})
+}
+
+func TestNone"""
+SKIPS_IT = '\tif runtime.GOOS == "plan9" {\n\t\tt.Skip("fails")\n\t}\n'
+HEAD = "func TestNone(t *testing.T) {\n"
+CHOSEN = "  (process.version === 'v18' ? it.skip : it)('sums', async"
+RULES = "it('sums', async"
+#: A file, before and after: no weakening.
+HONEST: dict[str, tuple[str, str, str]] = {
+    "a case of a table becomes a subtest": (
+        "till_test.go", GO, GO.replace("\t\t{2, 2},\n", "").replace("}\n\nfunc TestNone", SUBTEST),
+    ),
+    "a comment says why an if skips": (
+        "till_test.go", GO, GO.replace(HEAD, f"{HEAD}\t// it has no such files\n{SKIPS_IT}"),
+    ),
+    "a test is chosen by a condition, with its reason": (
+        "web/till.test.js", JS, JS.replace(f"  {RULES}", f"  // ignore it on version 18\n{CHOSEN}"),
+    ),
+    "an attribute of Rust with its reason above others": (
+        "src/till.rs", RUST,
+        RUST.replace("    #[test]", "    /// It has no such paths.\n    #[test]\n    #[cfg(unix)]"),
+    ),
+    "a test that must unwind": (
+        "src/till.rs", RUST,
+        RUST.replace("#[test]", '#[test]\n#[cfg_attr(not(panic = "unwind"), ignore)]'),
+    ),
+    "a claim of a lambda": (
+        "src/test/java/TillTest.java", JAVA.replace(SUM, "run(x -> { assertEquals(55, x); });"),
+        JAVA.replace(SUM, "run(x -> assertEquals(55, x));"),
+    ),
+    "a name of a file that is its constraint": (
+        "till_linux_test.go", GO, f"//go:build linux\n\n{GO}",
+    ),
+}  # fmt: skip
+WEAK = {
+    "a case of a table is gone": ("till_test.go", GO, GO.replace("\t\t{2, 2},\n", "")),
+    "an if skips": ("till_test.go", GO, GO.replace(HEAD, f"{HEAD}{SKIPS_IT}")),
+    "a test is chosen by a condition": (
+        "web/till.test.js", JS, JS.replace(f"  {RULES}", CHOSEN),
+    ),
+    "an attribute of Rust": (
+        "src/till.rs", RUST, RUST.replace("    #[test]", "    #[test]\n    #[cfg(unix)]"),
+    ),
+    "a name of a file that is another constraint": (
+        "till_linux_test.go", GO, f"//go:build linux && arm\n\n{GO}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*HONEST, *WEAK])
+def test_a_reason_or_another_place_weakens_nothing(case: str) -> None:
+    change = TextChange(*(HONEST | WEAK)[case])
+    assert change.before != change.after
+    found = weaker.compared([change], code_changed=False).weakenings
+    assert bool(found) is (case in WEAK), found
+
+
+def test_of_several_skips_the_new_one_is_told() -> None:
+    """The one that was there before is not taken for it."""
+    both = GO.replace('0 {\n\t\tt.Fatal("none")', '0 {\n\t\tt.Skip("broken on it")\n\t\tt.Fatal()')
+    change = TextChange("till_test.go", both, both.replace(HEAD, f"{HEAD}\tt.Skip()\n"))
+    (found,) = weaker.compared([change], code_changed=False).weakenings
+    assert found.message.endswith("TestNone: t.Skip()")
+
+
+def test_a_mark_that_has_a_name_may_have_its_reason_in_another_file() -> None:
+    before = "from marks import SKIP_WITHOUT_FORK\n\n\ndef test_due():\n    assert due() == 1\n"
+    after = before.replace("def test", "@SKIP_WITHOUT_FORK\ndef test")
+    mark = "SKIP_WITHOUT_FORK: Mark = pytest.mark.skipif(\n    not CAN, {}\n)\n"
+    test = TextChange("tests/test_due.py", before, after)
+    for said, number in (("reason='no fork there'", 0), ("run=False", 1)):
+        marks = TextChange("tests/marks.py", "", mark.format(said))
+        found = weaker.compared([test, marks], code_changed=False).weakenings
+        assert len(found) == number, found

@@ -14,6 +14,7 @@ from rlm_ci.guard.weakened_tests.strength import (
     is_check,
     is_same,
     strength,
+    without_parted,
 )
 
 CLAIMS = {
@@ -27,17 +28,21 @@ CLAIMS = {
         "pytest.raises(Exception)", "assertNotNull(cart)", "if err!=nil t.Fatal(err)",
         "assert!(found)", "assert items == []",
         "expect(x).not.toBeUndefined()", "assert.notEqual(x,undefined)",
+        "expect(spy).not.to.have.been.called", "expect(spy).to.not.be.called",
+        "expect(spy.called).to.be.false", "expect(spy).toHaveBeenCalled()",
     ],
     PART: ["assert a == pytest.approx(15, abs=40)", "assert a == approx(15, rel=0.5)",
            "self.assertAlmostEqual(a, 15, delta=2)", "pytest.raises((KeyError, TypeError))",
            "assert 'x' in said", "expect(x).toContain(1)", "assert a > 3", "assert!(a != b)",
-           "expect(x).toBeGreaterThan(0)", "expect(x).toBeLessThan(9)"],
+           "expect(x).toBeGreaterThan(0)", "expect(x).toBeLessThan(9)",
+           "assertThat(list).doesNotContain(2)"],
     EXACT: [
         "assert a == approx(15)", "assert a == approx(15.5, abs=0.01)",
         "self.assertAlmostEqual(a, 15, delta=0.1)", "pytest.raises(Exception, match='no')",
         "assert a == 3", "expect(x).toEqual([1])", "assert_eq!(a,3)", "assertEquals(3, a)",
         "pytest.raises(ValueError)", "if got!=want t.Errorf(\"x\")", "#[should_panic]",
         "mock.assert_called_once_with(3)", "assert add(1, 1) == 2", "assert f() == ('a', 'a')",
+        "assert!(ptr::eq(a, b))", "expect(spy).to.have.been.calledWith(3)",
         "t.deepEqual(f(),[\"a\",\"a\",\"a\"])", "t.is(f(a,a),3)",
     ],
     WORDED: ["pytest.raises(ValueError, match='no')"],
@@ -93,3 +98,11 @@ def test_a_text_of_a_test_is_no_pattern() -> None:
     text = "func TestA(t *testing.T) {\n\tassertEqual(t, 1)\n}\n"
     assert is_check("assertEqual", "a_test.go", text)
     assert not is_check('"must (**', "a_test.go", text)
+
+
+def test_a_text_may_be_said_in_parts() -> None:
+    text = '"limit 255 reached at column 257'
+    gone = [text, "255", "257"]
+    assert without_parted(gone, ['"limit ', '" reached at column ', "9"]) == []
+    for more in (['"limit ', "9"], ['" reached at column ', "9"], ['"ab', '"limit ', '"x reached']):
+        assert without_parted(gone, more) == gone

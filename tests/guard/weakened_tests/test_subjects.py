@@ -13,9 +13,10 @@ TILL = """\
 def due(prices, discount):
     price = discount.apply(prices)
     if discount.rounded:
-        discount.round(price)
+        discount.round(price, 19)
     return price
 """
+ROUNDS = "    if discount.rounded:\n        discount.round(price, 19)\n"
 LESS = "def due(prices, discount):\n    price = sum(prices)\n    return price\n"
 MORE = f"{TILL}\n\ndef paid(prices):\n    return bool(prices)\n"
 KEPT = "def test_paid():\n    assert paid([20])\n"
@@ -59,6 +60,19 @@ GONE: dict[str, tuple[str | None, str, str]] = {
     "it is no test any more": (MORE, KEPT + LOST.replace("test_", ""), ""),
     "the file has more tests and claims": (MORE, f"{KEPT}{OTHER}{CALLS}", REWRITTEN),
     "the file has more tests, and no code changed": (None, f"{KEPT}{OTHER}{CALLS}", ""),
+    "the code only lost lines with a value of the test": (TILL.replace(ROUNDS, ""), KEPT, OBSOLETE),
+    "the code only lost other lines": (TILL.replace("    return price\n", ""), KEPT, ""),
+    "one for one, as strong": (MORE, KEPT + OTHER.partition("    assert change(20")[0], REWRITTEN),
+    "one for one, that asks for less": (MORE, f"{KEPT}def test_a():\n    assert change(50)\n", ""),
+}  # fmt: skip
+ANOTHER = "def test_{0}():\n    assert change({1}) == {1}\n"
+#: The file before and after where no code changed; the sign.
+OVERHAULED = {
+    "most tests are others": (
+        KEPT + LOST + ANOTHER.format("a", 2),
+        ANOTHER.format("x", 30) + ANOTHER.format("y", 41) + ANOTHER.format("z", 52), REWRITTEN,
+    ),
+    "most stay": (KEPT + LOST + ANOTHER.format("a", 2), KEPT + ANOTHER.format("a", 2) + OTHER, ""),
 }  # fmt: skip
 
 
@@ -73,6 +87,13 @@ def test_a_sign_speaks_for_a_test_that_is_gone(case: str) -> None:
     code, after, sign = GONE[case]
     found = changed(code, KEPT + LOST, after)
     assert [(one.rule, one.doubt) for one in found] == [("test-removed", sign)]
+
+
+@pytest.mark.parametrize("case", OVERHAULED)
+def test_where_no_code_changed_most_tests_of_the_file_are_others(case: str) -> None:
+    before, after, sign = OVERHAULED[case]
+    found = changed(None, before, after)
+    assert {one.doubt for one in found if one.rule == "test-removed"} == {sign}
 
 
 def test_most_of_a_file_speak_for_the_rest() -> None:
