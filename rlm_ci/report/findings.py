@@ -36,7 +36,10 @@ REVIEW = "review"
 #: Why a finding of a review does not count: the change does not bring it.
 UNTOUCHED = "on lines that this change does not touch"
 KNOWN = "the base has it too"
-OLD = (UNTOUCHED, KNOWN)
+#: The same: a later review found it, and it is too late for that.
+LATE = "found after the first review, on lines that this push does not touch; no run shows it"
+ENDED = "found after the last round of reviews, and not proven high"
+OLD = (UNTOUCHED, KNOWN, LATE, ENDED)
 
 #: The causes that end the process with a code of their own.
 _OWN_CODES = (errors.UNAVAILABLE, errors.DAMAGED, errors.LOCKED, errors.REMOTE, errors.STORAGE)

@@ -17,7 +17,7 @@ from rlm_ci.pipelines.repository.scope import RepositoryScope
 from rlm_ci.recursion.corpus import eligibility as why_not
 from rlm_ci.recursion.prompt_windows import LEAST
 from rlm_ci.report import render, suppressions
-from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, Part, Severity
+from rlm_ci.report.findings import ENDED, INCOMPLETE, LATE, NOT_RUN, Part, Severity
 from rlm_ci.report.links import Links
 from rlm_ci.report.overview.changes import ModelWords
 from rlm_ci.review import objective, prover
@@ -26,9 +26,10 @@ from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff_settings import settings_at
 from rlm_ci.review.analyzers.run import known
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
-from rlm_ci.review.change import carried_words, carry_over
+from rlm_ci.review.change import carried_words, carry_over, review_rounds
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.changed_lines import changed_of, went
+from rlm_ci.review.change.review_rounds import ReviewRound
 from rlm_ci.review.change_prompts.parts import near_of, part_of
 from rlm_ci.review.change_prompts.prompts import prompts_of
 from rlm_ci.review.exploration.depth import depth_of, explorer_of, with_room
@@ -314,6 +315,10 @@ class ReviewJob(RepositoryJob):
             return super().corpus(agreed)
         return self.near(agreed.scope).corpus.limited(change.names())
 
+    def within_round(self, part: Part, _done: RecursionResult) -> Part:
+        """``part`` without what a later review of the same change finds too late."""
+        return part
+
     def conclude(self, done: RecursionResult) -> Report:
         settings, result, agreed = self.settings, done.result, done.agreed
         if result is None:
@@ -332,6 +337,7 @@ class ReviewJob(RepositoryJob):
         if NO_TOOLS in result.notes:
             part = _adding(part, NO_TOOLS)
         part = self._with_reach(part, done, frozenset(path for path, _ in unseen))
+        part = self.within_round(part, done)
         part = suppressions.apply(
             part, settings.suppressions, settings.sources["suppressions"],
             redact=done.run.redactor.finding,
@@ -408,7 +414,22 @@ class ChangeReviewJob(ReviewJob):
         if begun.since is not None or begun.is_doubt:
             settled = [[*one.to_dict().values()] for one in self.settled()]
             accepted = {**accepted, "settled": settled}
-        return {**told, "onward": begun.to_dict(), "accepted": accepted}
+        told = {**told, "onward": begun.to_dict(), "accepted": accepted}
+        if not self.before.is_posted or self.before.is_asked:
+            return told  # a person who asks for a review gets all of it
+        most = int(self.settings.review.rounds)
+        return {**told, "round": review_rounds.begin(self.before.last, self.change, most).to_dict()}
+
+    def within_round(self, part: Part, done: RecursionResult) -> Part:
+        if (told := done.agreed.options.get("round")) is None:
+            return part
+        this = ReviewRound.from_dict(told)
+        findings, late = review_rounds.parted(part.findings, this, self.change)
+        part = part.replace(
+            findings=findings, metrics={**part.metrics, "round": this.number, "late": late}
+        )
+        words = review_rounds.told(this, late)
+        return part.replace(summary=f"{part.summary}{words}") if words else part
 
     def without(self, part: Part, done: RecursionResult) -> Part:
         part = super().without(part, done)
@@ -418,6 +439,17 @@ class ChangeReviewJob(ReviewJob):
         names = ", ".join(one.name for one in rows)
         why = f"not run, because they need files on disk: {names}"
         return _adding(part, why).replace(state=INCOMPLETE, error=None)
+
+    def _without_late(
+        self, claims: list[EarlierClaim], done: RecursionResult
+    ) -> list[EarlierClaim]:
+        """``claims`` for the next review: what is too late now is too late then."""
+        if (told := done.agreed.options.get("round")) is None:
+            return claims
+        findings = [claim.finding for claim in claims]
+        marked, _ = review_rounds.parted(findings, ReviewRound.from_dict(told), self.change)
+        pairs = zip(claims, marked, strict=True)
+        return [claim for claim, finding in pairs if finding.suppression not in (LATE, ENDED)]
 
     def conclude(self, done: RecursionResult) -> Report:
         report = super().conclude(done)
@@ -436,6 +468,7 @@ class ChangeReviewJob(ReviewJob):
             ]
             again = {at.path for one in gone for at in one.finding.evidence if went(at, changed)}
             claims = [one for one in claims if one not in gone]
+            claims = self._without_late(claims, done)
             near = self.near(done.agreed.scope)
             marks = [near.mark(path) for path in self.change.names() if path not in again]
             asked_for = objective.asked_for(done.agreed.options, done.agreed.model)

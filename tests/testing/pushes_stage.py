@@ -31,6 +31,8 @@ class Critic:
     #: Begins the name of each rule.
     name: str = "fault"
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: Faults that it does not find yet.
+    overlooked: set[str] = field(default_factory=set)
     #: Whether it shows each fault, of a function with its name, by a script.
     proves: bool = False
     #: What a judge says, and a second look.
@@ -69,7 +71,8 @@ class Critic:
                 shown |= {path: []} if is_read else {}
             elif path and (numbered := _LINE.match(line)):
                 shown[path].append(numbered[2])
-                if fault := re.search(r"FAULT (\w+)", numbered[2]):
+                fault = re.search(r"FAULT (\w+)", numbered[2])
+                if fault and fault[1] not in self.overlooked:
                     found.append(self._claim(path, int(numbered[1]), numbered[2], fault[1]))
         self.seen.update((path, "\n".join(lines)) for path, lines in shown.items())
         return Answer(json.dumps({"findings": found}))

@@ -80,13 +80,14 @@ class Checkpoint(Value):
 
     ``config`` is the fingerprint of the settings; ``calls``, ``tokens`` and ``cost_usd`` are the
     models' on this pull request in all. ``review`` is the state that a review of this head leaves
-    for the next one, ``reviewed`` its verdict, "" without one. ``name`` is that of the run,
+    for the next one, ``reviewed`` its verdict, "" without one, ``round`` the number of heads that a
+    model has reviewed. ``name`` is that of the run,
     ``target`` the branch that the pull request goes to.
     """
 
     _ignores = True
     _optional = ()
-    _recent = ("review", "reviewed", "name", "target")
+    _recent = ("review", "reviewed", "name", "target", "round")
 
     number: Total
     head: ObjectId
@@ -103,6 +104,7 @@ class Checkpoint(Value):
     reviewed: ReviewVerdict = ""
     name: RunName = ""
     target: Branch = ""
+    round: Total = 0
 
     @staticmethod
     def _upgraded(record: Any) -> Any:
@@ -131,6 +133,7 @@ class Checkpoint(Value):
             now = self.replace(
                 overrides=(*earlier, *self.overrides), reviewed=self.reviewed or before.reviewed
             )
+        now = now.replace(round=max(now.round, before.round))
         now = now.replace(calls=before.calls, tokens=before.tokens, cost_usd=before.cost_usd)
         return now if before.run == self.run else now.plus(usage)
 

@@ -111,6 +111,7 @@ class Publisher:
             destination.number, destination.head, subject.base, destination.merge_base,
             report.verdict(), config, run, overrides=tuple(overrides), review=review,
             reviewed=_of_review(report), name=destination.name, target=destination.target,
+            round=_round_of(report),
         )  # fmt: skip
 
     def publish(self) -> Publication:
@@ -386,6 +387,11 @@ def _of_review(report: Report) -> str:
         if part.id == "review" and part.enabled and part.metrics.get("again", True):
             return part.verdict(report.fail_level)
     return ""
+
+
+def _round_of(report: Report) -> int:
+    """The round of a review by a model in this run, 0 without one."""
+    return max((int(part.metrics.get("round", 0)) for part in report.parts), default=0)
 
 
 def _elsewhere(placed: Sequence[PlacedFinding]) -> list[str]:

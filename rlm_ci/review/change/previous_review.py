@@ -43,6 +43,13 @@ class PreviousReviews:
         self._fingerprint = fingerprint
         self._to = to
         self._way = way
+        #: The checkpoint of the last run, once a review has begun.
+        self.last: Checkpoint | None = None
+
+    @property
+    def is_posted(self) -> bool:
+        """Whether there is a comment to keep state in."""
+        return self._to is not None
 
     def begin(
         self,
@@ -60,6 +67,7 @@ class PreviousReviews:
         if self.is_asked:
             return CarriedReview("a comment asks for a full review", is_kept=True)
         last, doubt = self._last(self._to)
+        self.last = last
         if last is None:
             why = doubt or "there is no earlier review"
             return CarriedReview(why, is_doubt=bool(doubt), is_kept=True)
