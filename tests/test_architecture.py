@@ -464,11 +464,12 @@ def test_the_other_checks_load_nothing_heavy(
 
 
 def test_a_hook_loads_no_reader_of_descriptions(repo: GitRepo) -> None:
-    """All checks are asked which are on: only the declaration of this one is read for that."""
+    """Nor the rule on AI, before there is a commit."""
     small_change(repo)
     modules = loaded(repo, "check", "--hook", "pre-commit")
-    assert "rlm_ci.checks.description" in modules
-    assert not {one for one in modules if "_description" in one or "overview" in one}
+    assert "rlm_ci.checks.scope" in modules
+    assert not {one for one in modules if "description" in one or "overview" in one}
+    assert "rlm_ci.checks.ai_policy" not in modules
     assert modules & set(HEAVY) == set()
 
 

@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from rlm_ci.runs.store import RunStore
 
 
-def names() -> tuple[str, ...]:
-    """The ids of all checks, sorted."""
-    found = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
-    return tuple(sorted(entry[:-3].replace("_", "-") for entry in found if entry[0] not in "._"))
+#: Checks that have nothing to judge at a hook, which has no time to find that out.
+_NOT_AT = {"pre-commit": ("ai-policy", "description"), "pre-push": ("description",)}
+
+
+def names(hook: str | None = None) -> tuple[str, ...]:
+    """The ids of all checks, sorted; of those that this ``hook`` runs without their names."""
+    files = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
+    ids = (entry[:-3].replace("_", "-") for entry in files if entry[0] not in "._")
+    return tuple(sorted(name for name in ids if name not in _NOT_AT.get(hook or "", ())))
 
 
 def load(name: str) -> ModuleType:

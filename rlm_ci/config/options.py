@@ -84,6 +84,13 @@ BUDGET: tuple[Setting, ...] = (
     Setting("budget_usd", "maximum cost in USD", kind="number", minimum=0, flag="--budget-usd",
             metavar="X", input="budget-usd"),
 )  # fmt: skip
+BUDGET_OF_PR: tuple[Setting, ...] = (
+    Setting("budget.pull_request_usd", "maximum cost in USD of all runs on a pull request "
+            "together, by what their summary comments say", kind="number", minimum=0),
+    Setting("budget.reached", "what a run does once that is spent: the checks and analyzers "
+            "alone (checks), or the checks alone, as incomplete (stop)", "checks", "choice",
+            choices=("checks", "stop")),
+)  # fmt: skip
 RLMS: tuple[Setting, ...] = (
     Setting("loop.rlms.enabled", "let an analysis of a role's context run before its turn, where "
             "the other settings of loop.rlms say so", default=False, kind="boolean"),
@@ -484,5 +491,6 @@ REVIEW_DRY_RUN: tuple[Setting, ...] = (
 PROGRAM = (
     *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RLMS_DRY_RUN, *EPISODE, *CHAT, *CONTEXT,
     *SYMBOLIC, *PIPELINES, *RECURSION, *REVIEW_OF_PR, *REVIEW, *REVIEW_DRY_RUN, *WIKI_OF_PR, *WIKI,
+    *BUDGET_OF_PR,
     *WIKI_CHECK, *AGENT_HOOKS, *DELEGATE, *RECEIPT,
 )  # fmt: skip

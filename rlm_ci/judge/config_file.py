@@ -36,6 +36,9 @@ _SHOWN = 5
 POLICY = {
     "edited": Severity.INFO,
 }
+BUDGET = {
+    "pull-request": Severity.MEDIUM,
+}
 WIKI = {
     "stale": Severity.INFO,
 }
@@ -63,7 +66,9 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
 
 def _rules() -> dict[str, Collection[str] | None]:
     """What a suppression may name: the conditions of each check, and of our own parts."""
-    own: dict[str, Collection[str] | None] = {"policy": POLICY, "review": None, "wiki": WIKI}
+    own: dict[str, Collection[str] | None] = {
+        "policy": POLICY, "review": None, "wiki": WIKI, "budget": BUDGET,
+    }  # fmt: skip
     return {name: checks.load(name).RULES for name in checks.names()} | own
 
 

@@ -154,7 +154,7 @@ def judge(
     that always run, ``environ`` are the variables if not those of the process. Raises RlmCiError
     for invalid flags and variables.
     """
-    selected = wanted or checks.names()
+    selected = wanted or checks.names(flags.get("hook"))
     rows = (*CORE, *more, *checks.rows(selected))
 
     def fresh() -> Settings:
@@ -240,7 +240,7 @@ def _configure(
 def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
     # An unknown name is refused whether or not it is the one that counts.
     configured = checks.require(options.checks, options.sources["checks"])
-    return tuple(wanted) or configured or checks.names()
+    return tuple(wanted) or configured or checks.names(getattr(options, "hook", None))
 
 
 def _run(

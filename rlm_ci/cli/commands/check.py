@@ -41,6 +41,8 @@ def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     named = words[:leading]
     if any(word in known for word in words[leading:]):
         named = ()  # it may be another check, or the value of an option
+    if not named and "--hook" in words[:-1]:
+        named = checks.names(words[words.index("--hook") + 1])
     return (*COMMON, *CHANGE, *LOCAL_CHANGE, *REPORT, *checks.rows(named or known))
 
 

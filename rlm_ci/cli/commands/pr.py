@@ -10,6 +10,7 @@ from rlm_ci.change import privileged_events, pushes
 from rlm_ci.config.core_options import CHANGE, COMMON, OUT, REPORT
 from rlm_ci.config.options import (
     BUDGET,
+    BUDGET_OF_PR,
     FIX,
     LOOP,
     MODEL,
@@ -56,7 +57,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.config.arguments import Arguments
+    from rlm_ci.github.posting.outcome import Destination, PostingOptions
     from rlm_ci.judge.judge import Judgement
+    from rlm_ci.judge.pull_request_budget import PullRequestBudget
     from rlm_ci.pull_request.comment_commands import CommentCommand
     from rlm_ci.pull_request.extra_parts import ExtraParts, PostingTarget
     from rlm_ci.pull_request.merge_group import MergeGroup
@@ -71,11 +74,13 @@ EXITS = errors.REPORT_EXITS
 
 #: Characters of a template that an event can hold, and bytes of a report.
 _TEMPLATE = 16_000
+#: The setting that limits all runs on a pull request together.
+_ROOF = "budget.pull_request_usd"
 _LIMIT = 512 << 20
 _REVIEW = "review"
 #: Limits of a fix in a job of GitHub Actions.
 _IN_ACTIONS = (("loop.max_minutes", 50.0), ("max_calls", 300))
-_ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR)
+_ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *BUDGET_OF_PR)
 _MORE = (*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RECURSION, *_ADDED)
 #: Sections whose options another command describes.
 FOLDED = {"loop": "fix"}
@@ -138,13 +143,7 @@ def _report(
     report = report.replace(name="" if asked else run_name(settings))
     folder = _folder(judgement, held)
     publishing = posting_of(settings)
-    if settings.fix and held:
-        report = _fixed(judgement, held)
-    to = posting.destination(publishing, report, judgement.changes, way if asked else None)
-    is_asked = asked is not None and asked.command.name == REVIEWS
-    target = extra_parts.PostingTarget(to, way, publishing, is_asked)
-    extra = _extra(judgement, held, target)
-    report, kept = extra_parts.add(extra, report, judgement.changes, target)
+    report, to, kept = _with_parts(judgement, report, asked, held, way)
     way.go_on()
     report = report.replace(run_id=run_id, name=to.name if to else report.name)
     in_actions = bool(settings.github.actions)
@@ -189,6 +188,64 @@ def _report(
     return report
 
 
+def _with_parts(
+    judgement: Judgement,
+    report: Report,
+    asked: CommentCommand | None,
+    held: Run | None,
+    way: GitHubSession,
+) -> tuple[Report, Destination | None, str]:
+    """The report with a fix, a review and the wiki, as asked for; where it goes; state to keep."""
+    settings, commanded = judgement.settings, way if asked else None
+    publishing = posting_of(settings)
+    budget = _budget(judgement, report, publishing, way, commanded)
+    if settings.fix and held:
+        report = _fixed(judgement, held, budget)
+        _limit(settings, budget, report.usage.cost_usd or 0.0)
+    to = posting.destination(publishing, report, judgement.changes, commanded)
+    if budget is not None:
+        report = report.replace(parts=(*report.parts, budget.part()))
+        if budget.is_reached and budget.stops:
+            return report, to, ""
+    is_asked = asked is not None and asked.command.name == REVIEWS
+    target = extra_parts.PostingTarget(to, way, publishing, is_asked)
+    extra = _extra(judgement, held, target)
+    report, kept = extra_parts.add(extra, report, judgement.changes, target)
+    return report, to, kept
+
+
+def _budget(
+    judgement: Judgement,
+    report: Report,
+    publishing: PostingOptions,
+    way: GitHubSession,
+    commanded: GitHubSession | None,
+) -> PullRequestBudget | None:
+    """What is left for this pull request; None if no limit is set, or it is about no other."""
+    settings, changes = judgement.settings, judgement.changes
+    limit = settings.budget.pull_request_usd
+    if limit is None or not changes or changes[0].pull_request is None:
+        return None
+    from rlm_ci.judge import pull_request_budget
+
+    to = posting.destination(publishing, report, changes, commanded)
+    is_stop = settings.budget.reached == pull_request_budget.STOP
+    budget = pull_request_budget.read(float(limit), to, way, stops=is_stop)
+    _limit(settings, budget)
+    return budget
+
+
+def _limit(settings: Settings, budget: PullRequestBudget | None, now: float = 0.0) -> None:
+    """Let models cost no more than is left of ``budget``, of which this run has spent ``now``."""
+    if budget is None:
+        return
+    left, own = budget.left - now, settings.budget_usd
+    if left <= 0:
+        settings.values["review.model"], settings.sources["review.model"] = "off", _ROOF
+    elif own is None or left < own:
+        settings.values["budget_usd"], settings.sources["budget_usd"] = left, _ROOF
+
+
 def _extra(judgement: Judgement, held: Run | None, target: PostingTarget) -> ExtraParts:
     settings = judgement.settings
     github, wiki = settings.github, settings.wiki
@@ -203,7 +260,7 @@ def _extra(judgement: Judgement, held: Run | None, target: PostingTarget) -> Ext
     )
 
 
-def _fixed(judgement: Judgement, held: Run) -> Report:
+def _fixed(judgement: Judgement, held: Run, budget: PullRequestBudget | None) -> Report:
     """The report of a judgement, with the result of a fix loop: a patch in the run's folder."""
     from rlm_ci.pipelines import stored_runs
     from rlm_ci.pull_request import fix_request
@@ -219,6 +276,14 @@ def _fixed(judgement: Judgement, held: Run) -> Report:
         if settings.sources[key] == "default":
             settings.values[key] = value
     report = judgement.report
+    if budget is not None and budget.is_reached:
+        spent = errors.LimitError(
+            "no model is asked: the pull request's budget is spent",
+            budget="budget_usd",
+            where=_ROOF,
+            hint=f"raise {_ROOF} on the base branch",
+        )
+        return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, spent)))
     with Progress(settings.environ, quiet=settings.quiet) as progress:
         try:
             runs = stored_runs.StoredRuns(settings)

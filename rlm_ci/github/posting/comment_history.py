@@ -14,6 +14,8 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Checkpoint
     from rlm_ci.github.posting.outcome import Destination
@@ -86,12 +88,7 @@ class PreviousRun(Value):
 
 def previous_run(client: GitHubClient, to: Destination) -> PreviousRun:
     """The last run of the same name. Raises RemoteError."""
-    told = client.of_pull_request(
-        to.repository, to.number, "comments", fields=_FIELDS, what="comments"
-    )
-    login = told.login
-    ours = (one for one in map(record, told.rows) if author_of(one) == bare(login))
-    marked = [one for one in ours if checkpoint.is_marked(text(one.get("body")))]
+    login, marked = _marked(client, to)
     found = checkpoint.of_name(
         to.name, ((checkpoint.read(text(one.get("body"))), one) for one in marked)
     )
@@ -100,7 +97,38 @@ def previous_run(client: GitHubClient, to: Destination) -> PreviousRun:
     if len(found) > 1:
         return PreviousRun(login, doubt="there is more than one summary comment")
     (one,) = found
-    if one.get("lastEditedAt") and author_of(one, "editor") != bare(login):
+    if _is_edited(one, login):
         return PreviousRun(login, doubt="somebody has edited the summary comment")
     last = checkpoint.read(text(one.get("body")))
     return PreviousRun(login, last, "" if last else "the summary comment's state cannot be read")
+
+
+def spending(client: GitHubClient, to: Destination) -> tuple[float, str]:
+    """USD that the runs of all names have spent on models, and why that is not known, if so.
+
+    Raises RemoteError.
+    """
+    login, marked = _marked(client, to)
+    total = 0.0
+    for one in marked:
+        last = checkpoint.read(text(one.get("body")))
+        if _is_edited(one, login):
+            return total, "somebody has edited a summary comment"
+        if last is None or last.number != to.number:
+            return total, "the state of a summary comment cannot be read"
+        total += last.cost_usd
+    return total, ""
+
+
+def _marked(client: GitHubClient, to: Destination) -> tuple[str, list[dict[str, Any]]]:
+    """Our login, and our own comments with a marker."""
+    told = client.of_pull_request(
+        to.repository, to.number, "comments", fields=_FIELDS, what="comments"
+    )
+    ours = (one for one in map(record, told.rows) if author_of(one) == bare(told.login))
+    return told.login, [one for one in ours if checkpoint.is_marked(text(one.get("body")))]
+
+
+def _is_edited(comment: dict[str, Any], login: str) -> bool:
+    """Whether somebody else was the last who edited a comment of ours."""
+    return bool(comment.get("lastEditedAt")) and author_of(comment, "editor") != bare(login)
