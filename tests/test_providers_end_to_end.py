@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from testing.analyses import FORCED, analysed_role, finding
+from testing.analyses import answer as analysis
 from testing.ask_stage import LOG, Asking, final
 from testing.fix_stage import MEND, MENDED, call, done
 from testing.loopback_model.dialects import dialects
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.histories import HISTORIES
 from testing.loopback_model.replies import Answer
-from testing.loopback_model.streams import FORMS
+from testing.loopback_model.streams import FORMS, StreamForm
 from testing.repl_stage import repl
 
 if TYPE_CHECKING:
@@ -70,7 +72,9 @@ class Provider:
 
     def answer(self, request: Asked) -> Reply:
         steps = sum(message["role"] == "assistant" for message in request.messages)
-        if self.verb == "fix" and "This is iteration" in json.dumps(request.messages):
+        if self.verb == "rlms" and analysed_role(request):
+            return analysis(finding())
+        if self.verb in FIXES and "This is iteration" in json.dumps(request.messages):
             return _written(MEND_STEPS[steps], is_native="tools" in request.body)
         if self.verb == "repl":
             return CODE[steps]
@@ -84,8 +88,10 @@ def _written(step: Answer, *, is_native: bool) -> Reply:
     return step if is_native else json.dumps(fields)
 
 
+FIXES = ("fix", "rlms")
 VERBS: dict[str, tuple[str, ...]] = {
     "fix": ("rlm", "make it add", "--validator", "grep -q 'a + b' calc.py"),
+    "rlms": ("rlm", "make it add", "--validator", "grep -q 'a + b' calc.py"),
     "review": ("review", "--base", "HEAD~1"),
     "ask": ("rlm", "What is it?", "--context", LOG),
     "repl": ("rlm", "What is it?", "--context", LOG, "--environment", "repl"),
@@ -106,6 +112,7 @@ def end_of(stage: Asking, name: str, verb: str) -> Ended:
         "RLM_CI_MODELS_PROVIDER": name,
         "OPENAI_API_VERSION": "2026-01-01" if name == "azure" else None,
     }
+    settings |= FORCED if verb == "rlms" else {}
     if name == "azure":
         settings["OPENAI_BASE_URL"] = stage.llm.origin
     if name in LOCAL:
@@ -122,7 +129,7 @@ def test_it_does_what_is_asked(stage: Asking, name: str, verb: str) -> None:
     stage.llm.script(Provider(name, verb))
     ended = end_of(stage, name, verb)
     assert ended.code == 0, ended
-    if verb == "fix":
+    if verb in FIXES:
         assert stage.source() == MENDED
     elif verb != "review":
         assert "It is a log." in ended.stdout, ended
@@ -138,6 +145,7 @@ THOUGHTS = {
     "no marks": "analysisWe could\n{draft}\nassistantfinal{answer}",
 }
 DRAFTS = {
+    "rlms": repl("FINAL('a draft')"),
     "fix": json.dumps({"tool": "delete", "arguments": {"path": "calc.py"}}),
     "review": json.dumps({"findings": [{"message": "a draft"}]}),
     "ask": json.dumps(final("a draft")),
@@ -165,7 +173,7 @@ def test_a_draft_among_thoughts_does_nothing(stage: Asking, thought: str, verb: 
     ended = end_of(stage, "ollama", verb)
     assert ended.code == 0, ended
     assert "a draft" not in ended.stdout + ended.stderr
-    if verb == "fix":
+    if verb in FIXES:
         assert stage.source() == MENDED
     elif verb != "review":
         assert "It is a log." in ended.stdout, ended
@@ -193,3 +201,35 @@ def test_a_prompt_that_is_too_long_has_its_end(stage: Asking, name: str, verb: s
     assert ended.code == 8, ended
     assert "too long for the model" in ended.stdout + ended.stderr, ended
     assert stage.source() == before
+
+
+class Breaking(Provider):
+    """A model whose first long answer breaks off; it writes on what it has begun."""
+
+    def __init__(self, llm: ModelServer, verb: str) -> None:
+        super().__init__("openai", verb)
+        self.llm = llm
+
+    def answer(self, request: Asked) -> Reply:
+        is_first = len(self.llm.completions) == 1
+        cut = 3 if self.verb == "fix" else 8
+        self.llm.stream_form = StreamForm(cut=cut, usage="none") if is_first else StreamForm()
+        if self.verb == "fix":
+            return super().answer(request)
+        text = repl("print(len(context))\n" * 9 + "FINAL('It is a log.')")
+        last = request.messages[-1]
+        return text[len(last["content"]) :] if last["role"] == "assistant" else text
+
+
+@pytest.mark.parametrize("verb", ["fix", "repl"])
+def test_what_broke_off_goes_on_or_its_cost_is_said(stage: Asking, verb: str) -> None:
+    stage.llm.script(Breaking(stage.llm, verb))
+    ended = end_of(stage, "openai", verb)
+    assert ended.code == 0, ended
+    lost = "of 1 answer that broke off" in ended.stderr
+    assert lost == ("paid twice" in ended.stderr) == (verb == "fix"), ended
+    if verb == "repl":
+        assert stage.llm.completions[1].messages[-1]["role"] == "assistant"
+        assert "It is a log." in ended.stdout
+    else:
+        assert stage.source() == MENDED

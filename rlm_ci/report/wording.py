@@ -496,7 +496,8 @@ def spent(usage: Usage) -> str:
     cost = "" if usage.cost_usd is None else f", ${usage.cost_usd:.4f}"
     if cost and usage.uncached_cost_usd is not None:
         cost += f" (${usage.uncached_cost_usd:.4f} without the cache)"
-    lost = f", {usage.lost_tokens:,} of an answer paid twice" if usage.lost_tokens else ""
+    lost_tokens = printable.count(usage.lost_tokens, "token")
+    lost = f", about {lost_tokens} paid twice" if usage.lost_tokens else ""
     return f"{calls}{printable.count(tokens, 'token')}{cached}{cost}{lost}"
 
 
