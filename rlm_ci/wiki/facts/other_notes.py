@@ -139,6 +139,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
         patterns = (*patterns, *_programs_of_script(text))
     elif language == "Rust":
         patterns = (*patterns, _programs_of_rust(text))
+    patterns = (*patterns, *_wrappers(language, text))
     compiled = [(re.compile(pattern), kind) for pattern, kind in patterns]
     is_silent = language not in _SCRIPTS
     aside = lines_of_tests(text) if language == "Rust" else frozenset()
@@ -168,6 +169,28 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
             is_silent = True
             found.append(CodeNote("network", number, number, "", folded(line, 110)))
     return bounded(list(dict.fromkeys(found)))
+
+
+#: A short function that reads the variable that its first parameter names.
+_WRAPPERS: Mapping[str, str] = {
+    "Go": r"\bfunc (\w+)\((\w+)[^{}]{0,200}\{[^{}]{0,200}?\bos\.(?:Getenv|LookupEnv)\(\2\)",
+    "Rust": r"\bfn (\w+)(?:<[^>]*>)?\(\s*(\w+):[^{}]{0,200}\{[^{}]{0,200}?"
+    r"\benv::var(?:_os)?\(&?\2\)",
+    **dict.fromkeys(
+        ("JavaScript", "TypeScript", "TSX"),
+        r"\bfunction (\w+)\((\w+)[^{}]{0,200}\{[^{}]{0,200}?\bprocess\.env\[\2\]",
+    ),
+    "Java": r"\bString (\w+)\((?:final )?String (\w+)[^{}]{0,200}\{[^{}]{0,200}?\bgetenv\(\2\)",
+}
+
+
+def _wrappers(language: str, text: str) -> Iterator[tuple[str, str]]:
+    """What names a variable to a function that reads it."""
+    names = {
+        match[1] for match in islice(re.finditer(_WRAPPERS.get(language, "$^"), text), _IMPORTS)
+    }
+    if names:
+        yield rf"(?<![.\w])(?:{'|'.join(sorted(names))})\(\s*[\"'](?P<name>\w+)[\"']", "environment"
 
 
 def lines_of_tests(text: str) -> frozenset[int]:

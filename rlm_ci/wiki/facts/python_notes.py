@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     Placed = ast.stmt | ast.expr | ast.excepthandler | ast.arg
 
 #: Expressions and statements that a note may be about, and nodes below which there is nothing.
-_NOTED = {ast.Call, ast.Import, ast.ImportFrom, ast.Raise, ast.ExceptHandler, ast.Subscript}
+_NOTED = {
+    ast.Call,
+    ast.Compare,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Raise,
+    ast.ExceptHandler,
+    ast.Subscript,
+}
 _EMPTY = {ast.Load, ast.Store, ast.Del, ast.Name, ast.Constant}
 #: Calls by their full names, by the kind of the note.
 _CALLS = {
@@ -81,6 +89,8 @@ _LITERALS = {"typing.Literal", "typing_extensions.Literal"}
 _ABSTRACT = {"abc.abstractmethod", "abc.abstractproperty"}
 #: Folders that packages lie in.
 _ROOTS = frozenset(("lib", "python", "src"))
+#: Statements of a function that does nothing but read a variable.
+_SHORT = 4
 _MARK = re.compile(r"#.*?\b(TODO|FIXME|XXX|HACK)\b(.*)")
 
 
@@ -103,6 +113,7 @@ class _Reader:
         self.notes: list[CodeNote] = []
         self._lines = source.split(b"\n")
         self._names = _aliases(tree)
+        self._wrappers = self._wrapping(tree)
         self._speakers: set[str] = set()
         folders = path.split("/")[:-1]
         self._package = next((one for one in folders if one not in _ROOTS), "")
@@ -280,9 +291,17 @@ class _Reader:
                     self._note(THROWS, node, within, self._segment(node, 110), name)
             elif isinstance(node, ast.ExceptHandler):
                 self._handler(node, within)
-            elif isinstance(node, ast.Subscript) and self._dotted(node.value) == "os.environ":
-                name = text_of(node.slice)
-                self._note("environment", node, within, self._segment(node), name)
+            elif isinstance(node, ast.Subscript) and self._is_environment(node.value):
+                self._looked_up(node, node.slice, within)
+            elif isinstance(node, ast.Compare) and self._is_environment(node.comparators[0]):
+                self._looked_up(node, node.left, within)
+
+    def _looked_up(self, node: ast.Subscript | ast.Compare, name: ast.expr, within: str) -> None:
+        """A variable that is read or looked for; what is set configures other programs."""
+        is_read = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+        is_asked = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn)
+        if is_read or (is_asked and text_of(name)):
+            self._note("environment", node, within, self._segment(node), text_of(name))
 
     def _imported(self, node: ast.Import | ast.ImportFrom, within: str) -> None:
         """The first import of a package that speaks to a network."""
@@ -305,6 +324,10 @@ class _Reader:
     def _call(self, node: ast.Call, within: str) -> None:
         name = self._dotted(node.func)
         kind = _CALLS.get(name)
+        if kind is None and isinstance(node.func, ast.Name) and node.func.id in self._wrappers:
+            kind = "environment" if any(map(text_of, node.args[:1])) else None
+        if kind is None and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+            kind = "environment" if self._is_environment(node.func.value) else None
         if kind is None and self._is_of_path(node.func):
             kind = "deletes"
         if kind is None:
@@ -319,7 +342,39 @@ class _Reader:
         if name == "yaml.load" and any("Safe" in self._segment(one) for one in more):
             return
         detail = text_of(node.args[0]) if kind == "environment" and node.args else ""
+        if kind == "environment" and not detail and within.rpartition(".")[2] in self._wrappers:
+            return  # those who call it name the variable
         self._note(kind, node, within, self._segment(node, 110), detail)
+
+    def _is_environment(self, node: ast.expr) -> bool:
+        """Whether an expression is the environment, or a parameter that is called so."""
+        return self._dotted(node) == "os.environ" or (
+            isinstance(node, ast.Name) and node.id == "environ" and node.id not in self._names
+        )
+
+    def _wrapping(self, tree: ast.Module) -> frozenset[str]:
+        """The functions of the file that read the variable that their first parameter names."""
+        if "os" not in {one.partition(".")[0] for one in self._names.values()}:
+            return frozenset()
+        found = set()
+        for node in every(tree):
+            if (
+                not isinstance(node, ast.FunctionDef)
+                or not node.args.args
+                or len(node.body) > _SHORT
+            ):
+                continue
+            first = node.args.args[0].arg
+            for inner in ast.walk(node):
+                read: ast.expr | None = None
+                if isinstance(inner, ast.Call) and inner.args:
+                    is_read = _CALLS.get(self._dotted(inner.func)) == "environment"
+                    read = inner.args[0] if is_read else None
+                elif isinstance(inner, ast.Subscript) and self._is_environment(inner.value):
+                    read = inner.slice
+                if isinstance(read, ast.Name) and read.id == first:
+                    found.add(node.name)
+        return frozenset(found)
 
     def _is_of_path(self, called: ast.expr) -> bool:
         return (

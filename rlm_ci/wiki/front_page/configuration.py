@@ -6,7 +6,7 @@ from collections import Counter
 
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count, printable
-from rlm_ci.wiki.facts.note import CONFIG_FILE, OPTION, SETTINGS
+from rlm_ci.wiki.facts.note import CONFIG_FILE, CONFIG_KEYS, OPTION, SETTINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,11 @@ def environment(world: PageSources) -> dict[str, Any]:
 
 def settings(world: PageSources) -> dict[str, Any]:
     """Tables of defaults, names of configuration files, and options of the command line."""
-    tables = [_setting(one, note, world) for one, note in _noted(world, SETTINGS)]
+    tables = [
+        _setting(one, note, world, what)
+        for kind, what in ((SETTINGS, "defaults of"), (CONFIG_KEYS, "keys"))
+        for one, note in _noted(world, kind)
+    ]
     files: dict[str, list[Reading]] = {}
     for one, note in _noted(world, CONFIG_FILE):
         files.setdefault(note.text, []).append((one, note))
@@ -130,9 +134,9 @@ def _place(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]
     }
 
 
-def _setting(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
+def _setting(one: FileFacts, note: CodeNote, world: PageSources, what: str) -> dict[str, Any]:
     keys = ", ".join(code(printable(key), cell=True) for key in note.detail.split(", "))
-    return {**_place(one, note, world), "what": f"defaults of {keys}"}
+    return {**_place(one, note, world), "what": f"{what} {keys}"}
 
 
 def _config_file(found: list[Reading], world: PageSources) -> dict[str, Any]:

@@ -34,6 +34,7 @@ _NAMED = (
     r"|\b(?P<constant>EXIT_[A-Z0-9_]+|[A-Z0-9_]+_EXIT(?:_CODE)?)\b[\w: ]{0,20}"
     r"=\s*(?P<value>\d{1,3})\b"
 )
+_WORDS = {"SUCCESS": "0", "FAILURE": "1"}
 #: What ends the process with a code.
 _CALLS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -41,7 +42,8 @@ _CALLS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("C", "C++"), r"(?<![.\w>])_?exit\s*\(\s*(?P<code>\d{1,3})\)"),
     "Go": r"\bos\.Exit\((?P<code>\d{1,3})\)",
-    "Rust": r"\bprocess::exit\((?P<code>\d{1,3})\)",
+    "Rust": r"\b(?:process::exit|ExitCode::from)\((?P<code>\d{1,3})\)"
+    r"|\bExitCode::(?P<word>FAILURE|SUCCESS)\b",
     "Java": r"\bSystem\.exit\((?P<code>\d{1,3})\)",
     "C#": r"\bEnvironment\.Exit\((?P<code>\d{1,3})\)",
     "Ruby": r"(?<![.\w])exit[ (](?P<code>\d{1,3})\b",
@@ -66,7 +68,8 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
     for match, line in places.matches(_CALLS.get(language, "")):
         if line not in aside:
             written = folded(match[0].strip(";&|{ \n"), _CODE)
-            found.append(CodeNote(EXIT, line, line, "", written, match["code"]))
+            ends = match["code"] or _WORDS[match.groupdict().get("word") or "SUCCESS"]
+            found.append(CodeNote(EXIT, line, line, "", written, ends))
     for match, line in places.matches(_NAMED):
         if line not in aside:
             name, code = match["name"] or match["constant"], match["code"] or match["value"]

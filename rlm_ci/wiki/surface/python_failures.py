@@ -13,7 +13,13 @@ from contextlib import suppress
 
 from rlm_ci.source.python.calls import callee
 from rlm_ci.source.python.names import name_of
+from rlm_ci.source.python.statements import DEFINITIONS, blocks
 from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT, LONGEST, MESSAGE, CodeNote, folded
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeGuard
 
 #: Characters of a message, and of code.
 _MESSAGE, _CODE = 200, 60
@@ -29,12 +35,59 @@ def python_failures(tree: ast.Module) -> list[CodeNote]:
     reader = _PythonFailures()
     with suppress(RecursionError):
         reader.statements(tree.body, "", ())
+        reader.variables(tree)
     return reader.notes
 
 
 class _PythonFailures:
     def __init__(self) -> None:
         self.notes: list[CodeNote] = []
+        #: Functions, by their names, that end the process with a variable of theirs.
+        self._computed: dict[str, str] = {}
+
+    def variables(self, tree: ast.Module) -> None:
+        """The codes that variables have with which a function ends, or calls one that ends so."""
+        for node, within in _functions(tree.body, "") if self._computed else ():
+            wanted = {self._computed[node.name]} if node.name in self._computed else set()
+            for call in filter(_is_call, ast.walk(node)):
+                name = name_of(call.func)
+                if name in self._computed and name != node.name:
+                    wanted |= self._passed(tree, name, call, within)
+            if wanted:
+                self._bound(node.body, wanted, within, "")
+
+    def _passed(self, tree: ast.Module, name: str, call: ast.Call, within: str) -> set[str]:
+        """The variable that a call hands to a function as its code; a number is noted."""
+        for node, _ in _functions(tree.body, ""):
+            names = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+            if node.name == name and self._computed[name] in names:
+                place = names.index(self._computed[name])
+                given = next((one.value for one in call.keywords if one.arg == names[place]), None)
+                given = call.args[place] if place < len(call.args) else given
+                code = _number(given) if given is not None else None
+                if code is not None:
+                    self._note(EXIT, call, within, folded(ast.unparse(call), _CODE), code)
+                return {given.id} if isinstance(given, ast.Name) else set()
+        return set()
+
+    def _bound(self, body: list[ast.stmt], names: set[str], within: str, test: str) -> None:
+        """Note the numbers that ``names`` are bound to, each with the condition around it."""
+        for node in body:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                target, value = node.targets[0], node.value
+                is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+                pairs = zip(target.elts, value.elts, strict=False) if is_pair else [(target, value)]  # type: ignore[attr-defined]  # of tuples
+                for one, given in pairs:
+                    code = _number(given)
+                    if name_of(one) in names and code is not None:
+                        text = test or ast.unparse(node)
+                        self._note(EXIT, node, within, folded(text, _CODE), code)
+            elif isinstance(node, ast.If):
+                self._bound(node.body, names, within, ast.unparse(node.test))
+                self._bound(node.orelse, names, within, "")
+            else:
+                for inner in blocks(node) if not isinstance(node, DEFINITIONS) else ():
+                    self._bound(inner, names, within, test)
 
     def statements(self, body: list[ast.stmt], within: str, caught: tuple[str, ...]) -> None:
         """Notes about these statements and all below them; expressions would take twice as long."""
@@ -106,10 +159,29 @@ class _PythonFailures:
             code: str | None = "1"  # a text is printed, and is a failure
         else:
             code = _number(args[0]) if args else "0"
+        if args and isinstance(args[0], ast.Name) and within:
+            self._computed.setdefault(within.rpartition(".")[2], args[0].id)
         for name in caught:
             self._note(CAUGHT, node, within, name, code or "")
         if not caught and code is not None:
             self._note(EXIT, node, within, folded(ast.unparse(node), _CODE), code)
+
+
+def _functions(
+    body: list[ast.stmt], within: str
+) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    """The functions and methods at the top of a file, with their qualified names."""
+    for node in body:
+        if isinstance(node, DEFINITIONS):
+            name = f"{within}.{node.name}".strip(".")
+            if isinstance(node, ast.ClassDef):
+                yield from _functions(node.body, name)
+            else:
+                yield node, name
+
+
+def _is_call(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call)
 
 
 def _ends(called: ast.expr) -> bool:
@@ -127,7 +199,7 @@ def _caught(node: ast.ExceptHandler) -> tuple[str, ...]:
 
 
 def _number(node: ast.expr | None) -> str | None:
-    value = node.value if isinstance(node, ast.Constant) else node
+    value = node.value if isinstance(node, ast.Constant) else None
     if value is None:
         return "0" if isinstance(node, ast.Constant) else None
     return str(int(value)) if isinstance(value, int) else None

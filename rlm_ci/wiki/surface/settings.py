@@ -1,7 +1,8 @@
 """What sets a program from outside, besides environment variables, as its sources name it.
 
 A note of the kind ``OPTION`` has an option of the command line as ``text``, its help as ``detail``;
-one of ``SETTINGS`` a table of defaults and its keys; one of ``CONFIG_FILE`` the name of a file.
+one of ``SETTINGS`` a table of defaults and its keys; one of ``CONFIG_KEYS`` the class or struct
+that a configuration is read into, and its keys; one of ``CONFIG_FILE`` the name of a file.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from contextlib import suppress
 
 from rlm_ci.source.code_places import CodePlaces
 from rlm_ci.source.python.calls import callee
-from rlm_ci.source.python.names import text_of
+from rlm_ci.source.python.names import last_name, name_of, text_of
 from rlm_ci.source.python.statements import blocks
-from rlm_ci.wiki.facts.note import CONFIG_FILE, OPTION, SETTINGS, CodeNote, folded
+from rlm_ci.wiki.facts.note import CONFIG_FILE, CONFIG_KEYS, OPTION, SETTINGS, CodeNote, folded
 from rlm_ci.wiki.facts.other_notes import lines_of_tests
 
 TYPE_CHECKING = False
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
 #: Characters of a help and of a name; keys of a table, and how few make none.
 _HELP, _NAME, _KEYS, _FEW = 160, 80, 80, 3
 _FILE = (
-    r"(?:[\w.~-]+/){0,6}(?:\.[\w-]*(?:rc|ignore|env)|\.[\w-]+config|\.env\.\w+"
-    r"|[\w-][\w.-]*\.(?:toml|ini|cfg|conf|ya?ml|properties)"
+    r"(?!path/to/)(?:[\w.~-]+/){0,6}(?:\.[\w-]*(?:rc|ignore|env)|\.[\w-]+config|\.env\.\w+"
+    r"|\.?[\w-][\w.-]*\.(?:toml|ini|cfg|conf|ya?ml|properties)|\.[\w-]+\.(?:json|[cm]?js|py)"
     r"|[\w.-]*(?:config|settings)[\w.-]*\.json)"
 )
 _IS_FILE = re.compile(_FILE)
 _DEFAULTS = re.compile(r"(?i)\w*(?:default|config|setting|option)\w*")
 #: A text that may be such a name: only then all expressions are looked at.
 _MAYBE_FILE = re.compile(
-    rb"[\w-](?:rc|ignore|env|config|toml|ini|cfg|conf|ya?ml|properties|\.env\.\w+|\.json)[\"']"
+    rb"[\w-](?:rc|ignore|env|config|\.(?:toml|ini|cfg|conf|ya?ml|properties|json|py|[cm]?js|env\.\w+))[\"']"
     rb"|[\"']\.env[\"']"
 )
 _OPTIONS = frozenset(("add_argument", "option"))
+#: Bases and decorators of classes that a configuration is read into.
+_MODELS = frozenset(("BaseModel", "BaseSettings", "TypedDict", "dataclass", "define", "frozen"))
 
 
 # ── Python ──
@@ -62,6 +65,10 @@ class _PythonSettings:
                 inner = f"{within}.{node.name}" if within else node.name
                 for one in node.decorator_list:
                     self._option(one, inner)
+                if isinstance(node, ast.ClassDef):
+                    self._model(node, inner)
+                else:
+                    self._parameters(node.args, inner)
                 self.statements(node.body, inner)
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 self._option(node.value, within)
@@ -88,15 +95,60 @@ class _PythonSettings:
                 continue
             self.files(node, inner)
 
-    def _option(self, node: ast.expr | None, within: str) -> None:
-        if not isinstance(node, ast.Call):
+    def _option(
+        self,
+        node: ast.expr | None,
+        within: str,
+        *,
+        name: str = "",
+        default: ast.expr | None = None,
+    ) -> None:
+        """The option that a call declares; ``name`` is that of the parameter that it fills."""
+        if not isinstance(node, ast.Call) or (callee(node) not in _OPTIONS and not name):
             return
-        flags = [text_of(one) for one in node.args] if callee(node) in _OPTIONS else []
-        flags = [one for one in flags if re.fullmatch(r"-\S+", one)]
+        flags = [one for one in map(text_of, node.args) if re.fullmatch(r"-\S+", one)]
+        if not flags and name:
+            flags = [f"--{name.strip('_').replace('_', '-')}"]
         if flags:
-            told = next((text_of(one.value) for one in node.keywords if one.arg == "help"), "")
+            words = {one.arg: one.value for one in node.keywords}
+            told = _with_default(text_of(words.get("help")), words.get("default", default))
             text = folded(", ".join(flags), _NAME)
-            self.notes.append(_note(OPTION, node.lineno, within, text, folded(told, _HELP)))
+            self.notes.append(_note(OPTION, node.lineno, within, text, told))
+            for variable in _variables(words.get("envvar")):
+                read = f"{flags[-1]}, envvar"
+                self.notes.append(_note("environment", node.lineno, within, read, variable))
+
+    def _parameters(self, arguments: ast.arguments, within: str) -> None:
+        """The options of typer: ``x: int = Option(3)``, ``x: Annotated[int, Option()] = 3``."""
+        every = [*arguments.posonlyargs, *arguments.args]
+        given = [None] * (len(every) - len(arguments.defaults)) + list(arguments.defaults)
+        pairs = [*zip(every, given, strict=True)]
+        pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        for one, value in pairs:
+            if isinstance(value, ast.Call) and callee(value) == "Option":
+                first = next(iter(value.args), None)
+                self._option(value, within, name=one.arg, default=first)
+            noted = one.annotation.slice if isinstance(one.annotation, ast.Subscript) else None
+            for part in noted.elts if isinstance(noted, ast.Tuple) else ():
+                if callee(part) == "Option":
+                    self._option(part, within, name=one.arg, default=value)
+
+    def _model(self, node: ast.ClassDef, within: str) -> None:
+        """The keys of a configuration that is read into a class."""
+        bases = {name_of(one) for one in node.bases}
+        bases |= {last_name(one) for one in node.decorator_list}
+        if not bases & _MODELS or not (_DEFAULTS.fullmatch(node.name) or "BaseSettings" in bases):
+            return
+        keys = [
+            one.target.id
+            for one in node.body
+            if isinstance(one, ast.AnnAssign)
+            and isinstance(one.target, ast.Name)
+            and one.target.id != "model_config"
+            and not one.target.id.startswith("_")
+        ]
+        if keys:
+            self.notes.append(_note(CONFIG_KEYS, node.lineno, "", within, ", ".join(keys[:_KEYS])))
 
     def _table(self, node: ast.Assign | ast.AnnAssign, within: str) -> None:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
@@ -116,6 +168,20 @@ def _note(kind: str, line: int, within: str, text: str, detail: str = "") -> Cod
     return CodeNote(kind, line, line, within, text, detail)
 
 
+def _with_default(told: str, value: ast.expr | None) -> str:
+    """The help of an option, with its default if that is written beside it."""
+    known = isinstance(value, ast.Constant) and isinstance(value.value, str | int | float)
+    shown = f"default {ast.unparse(value)}" if known and value is not None else ""
+    parts = [folded(told, _HELP), folded(f"({shown})", _NAME) if shown else ""]
+    return " ".join(filter(None, parts))
+
+
+def _variables(node: ast.expr | None) -> list[str]:
+    """The names in ``envvar="A"`` and ``envvar=["A", "B"]``."""
+    every = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
+    return [name for one in every if (name := text_of(one))]
+
+
 # ── other languages ──
 
 _HELD = r"[\"'](?P<text>--?[^\"'\n]{1,60})[\"']\s*(?:,\s*[\"'](?P<help>[^\"'\n]{0,200}))?"
@@ -124,13 +190,30 @@ _DECLARED: Mapping[str, str] = {
     **dict.fromkeys(
         ("JavaScript", "TypeScript", "TSX"), rf"\.(?:option|requiredOption)\(\s*{_HELD}"
     ),
-    "Go": r"(?:\bflag|[Ff]lags\(\))\.(?:String|Bool|Int|Uint|Float|Duration|Count)\w*\(\s*"
-    r"(?:&[\w.]+,\s*)?\"(?P<text>[\w-]+)\"(?:[^\n]*\"(?P<help>[^\"\n]{4,200})\"\s*\))?",
-    "Rust": r"#\[(?:arg|clap)\((?P<clap>[^\]]{0,600}?)\)\]\s*(?:pub )?(?P<field>\w+):",
+    "Go": r"(?P<set>\bflag|[Ff]lags\(\))\.(?:(?:[A-Z][a-z0-9]+)*Var\w*\(\s*&?[\w.()]+,\s*"
+    r"|(?:String|Bool|Int|Uint|Float|Duration|Count|Func)\w*\(\s*)\"(?P<text>[\w-]+)\""
+    r"(?:[^\n]*(?:\"(?P<help>[^\"\n]{4,200})\"|,\s*(?P<constant>[A-Za-z_]\w*))\s*\))?",
+    "Rust": r"#\[(?:arg|clap)\((?P<clap>[^\]]{0,600}?)\)\]"
+    r"(?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?(?P<field>(?:r#)?\w+)\s*:",
     "Ruby": rf"\b(?:opts?|parser)\.on\(\s*{_HELD}",
 }
 _LONG = re.compile(r"\blong(?:\s*=\s*\"(?P<name>[\w-]+)\")?\s*(?:,|$)")
 _TOLD = re.compile(r"\bhelp\s*=\s*\"(?P<help>[^\"]{0,200})")
+_DEFAULT = re.compile(r"\bdefault_value(?:_t)?\s*=\s*(?:\"([^\"]*)\"|([\w:.-]+))")
+_ENV = re.compile(r"\benv\s*=\s*\"(\w+)\"|\benv\s*(?=,|$)")
+_OPEN = r"(?:pub(?:\([^)]*\))?\s+)?"
+_STRUCT = r"struct\s+(?P<name>\w*(?:Config|Settings)\w*)\s*\{(?P<body>[^}]{0,6000})\}"
+#: What a configuration is read into, and a key of it.
+_STRUCTS: Mapping[str, tuple[str, str]] = {
+    "Go": (
+        r"\btype\s+(?P<name>\w*(?:[Cc]onfig|[Ss]ettings)\w*)\s+struct\s*\{(?P<body>[^}]{0,6000})\}",
+        r"`[^`]*\b(?:yaml|toml|mapstructure|hcl):\"([\w.-]+)",
+    ),
+    "Rust": (
+        rf"#\[derive\([^)]*\bDeserialize\b[^)]*\)\](?:\s*#\[[^\]]*\])*\s*{_OPEN}{_STRUCT}",
+        rf"(?m)^\s*{_OPEN}(\w+)\s*:(?!:)",
+    ),
+}
 #: The name of a file as a whole text.
 _QUOTED = {
     language: re.compile(rf"(?P<quote>[{signs}])(?P<text>{_FILE})(?P=quote)")
@@ -149,11 +232,15 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
     text = source.decode("utf-8", "surrogateescape")
     aside = lines_of_tests(text) if language == "Rust" else frozenset()
     found = [
-        _note(OPTION, line, "", name, folded(told, _HELP))
+        note
         for match, line in places.matches(_DECLARED[language])
-        for name, told in _declared(match)
+        for note in _declared(match, line, text)
         if line not in aside
     ]
+    for match, line in places.matches(_STRUCTS.get(language, ("", ""))[0]):
+        keys = re.findall(_STRUCTS[language][1], match["body"])[:_KEYS]
+        if keys and line not in aside and "rename" not in match[0]:
+            found.append(_note(CONFIG_KEYS, line, "", match["name"], ", ".join(keys)))
     for number, row in enumerate(text.split("\n"), 1):
         found += (
             _note(CONFIG_FILE, number, "", match["text"])
@@ -163,12 +250,45 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
     return found
 
 
-def _declared(match: re.Match[str]) -> Iterator[tuple[str, str]]:
+def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
+    """The option that a match declares, and the variable that stands for it."""
     held = match.groupdict()
     if held.get("text"):
-        yield held["text"], held.get("help") or ""
+        name, told = held["text"], held.get("help") or ""
+        if held.get("set"):
+            name = f"{'-' if held['set'] == 'flag' else '--'}{name}"
+            told = told or _constant(text, held.get("constant") or "")
+        yield _note(OPTION, line, "", name, folded(told, _HELP))
     elif held.get("clap"):
-        long, told = _LONG.search(held["clap"]), _TOLD.search(held["clap"])
+        written, field = held["clap"], held["field"].removeprefix("r#")
+        long, told, default = _LONG.search(written), _TOLD.search(written), _DEFAULT.search(written)
         if long:
-            name = long["name"] or held["field"].replace("_", "-")
-            yield f"--{name}", told["help"] if told else ""
+            name = f"--{long['name'] or field.replace('_', '-')}"
+            help_text = told["help"] if told else _documented(text, line)
+            value = (default[1] or default[2]) if default else ""
+            parts = (folded(help_text, _HELP), f"(default {folded(value, _NAME)})" if value else "")
+            yield _note(OPTION, line, "", name, " ".join(filter(None, parts)))
+        env = _ENV.search(written)
+        if env:
+            yield _note("environment", line, "", f"option {field}, env", env[1] or field.upper())
+
+
+def _constant(text: str, name: str) -> str:
+    """The text of a constant of the same file, its first sentence or line."""
+    found = name and re.search(
+        rf"\b{name}\s*(?:string\s*)?=\s*(?:\"([^\"\n]{{1,400}})\"|`([^`]{{1,4000}})`)", text
+    )
+    return (found[1] or found[2].strip().partition("\n")[0]) if found else ""
+
+
+def _documented(text: str, line: int) -> str:
+    """The first paragraph of the comment above an attribute of Rust."""
+    rows = text.split("\n")
+    at = line - 1
+    while at and rows[at - 1].strip().startswith("#["):
+        at -= 1
+    told: list[str] = []
+    while at and (row := rows[at - 1].strip()).startswith("///"):
+        told.insert(0, row.removeprefix("///").strip())
+        at -= 1
+    return " ".join("\n".join(told).partition("\n\n")[0].split())

@@ -102,6 +102,40 @@ def test_other_languages_are_read_line_by_line(language: str, line: str, kinds: 
     assert [note.kind for note in other_notes(language, line.encode())] == kinds
 
 
+ENVIRONMENTS = {
+    "a.py": (
+        (
+            "import os\n\ndef read(name, or_else=None):\n    return os.environ.get(name, 1)\n\n"
+            "def run(environ):\n    read('SHOP_RATE')\n    environ.get('SKIP', '')\n"
+            "    environ['SET'] = '1'\n    if 'SHOP_OFF' in os.environ or 'x' in environ:\n"
+            "        return environ['SHOP_ON']\n    other.get('NOT')\n"
+        ),
+        ["SHOP_RATE", "SKIP", "SHOP_OFF", "x", "SHOP_ON"],
+    ),
+    "a.go": (
+        (
+            "package a\nfunc nonEmpty(env string) (string, error) {\n\tv := os.Getenv(env)\n}\n"
+            'func f() {\n\tnonEmpty("SHOP_TOKEN")\n\tother("NOT")\n}\n'
+        ),
+        ["", "SHOP_TOKEN"],
+    ),
+    "a.rs": (
+        (
+            "fn from_env(name: &str) -> Option<String> {\n    env::var(name).ok()\n}\n"
+            'fn f() {\n    from_env("SHOP_TOKEN");\n}\n'
+        ),
+        ["SHOP_TOKEN"],
+    ),
+}
+
+
+@pytest.mark.parametrize("path", ENVIRONMENTS)
+def test_variables_are_read_by_wrappers_and_parameters_too(path: str) -> None:
+    text, expected = ENVIRONMENTS[path]
+    notes = facts_of(path, text.encode()).notes
+    assert [one.detail for one in notes if one.kind == "environment"] == expected
+
+
 SCRIPT = """\
 import { exec as run, fork } from "node:child_process"
 const cp = require('child_process'), { join } = require('path')

@@ -50,8 +50,58 @@ func F(c *Command) {
 """
 
 
+RUST_ENV = """\
+#[derive(Debug, Deserialize)]
+pub(crate) struct ShopConfig {
+    pub(crate) rate: u8,
+    open: bool,
+}
+#[derive(Parser)]
+struct Opts {
+    /// Where to listen,
+    /// on this machine.
+    ///
+    /// More of it.
+    #[arg(long, env = "SHOP_PORT", default_value_t = 80)]
+    #[allow(unused)]
+    pub(crate) the_port: u16,
+}
+"""
+GO_FLAGS = """package a
+
+const hostHelp = "where it is"
+
+type Config struct {
+	Rate int `yaml:"rate"`
+	Open bool `yaml:"open,omitempty"`
+}
+
+func F() {
+	flag.Var(&host, "host", hostHelp)
+	flag.StringVar(&x, "name", "none", "what it is called")
+	read(".shop.yml", "path/to/x.yml")
+}
+"""
+TYPER = """\
+NAME = ".shop-config.yaml"
+
+
+class ShopSettings(BaseSettings):
+    rate: int = 3
+    open: bool = True
+
+
+def run(
+    name: str = typer.Option("x", help="Who."),
+    port: Annotated[int, typer.Option("--port", "-p", envvar="SHOP_PORT")] = 80,
+    other: int = 3,
+):
+    parser.add_argument("--rate", type=int, default=3, help="What it costs.")
+"""
+
+
 def settings(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
-    kinds = ("option", "settings", "configuration file")
+    kinds = ("option", "settings", "configuration keys", "configuration file", "environment")
     return [
         (one.kind, one.line_start, one.within, one.text, one.detail)
         for one in facts_of(path, text.encode()).notes
@@ -76,13 +126,32 @@ def settings(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
             ("configuration file", 11, "read", ".shopignore", ""),
         ]),
         ("a.go", GO, [
-            ("option", 4, "F", "host", "where it is"),
+            ("option", 4, "F", "--host", "where it is"),
             ("configuration file", 6, "F", "config.yaml", ""),
         ]),
         ("a.js", ("function f() {\n  program.option('-p, --port <n>', 'where to listen');\n"
                  "  read('shop.config.json');\n}\n"), [
             ("option", 2, "f", "-p, --port <n>", "where to listen"),
             ("configuration file", 3, "f", "shop.config.json", ""),
+        ]),
+        ("src/env.rs", RUST_ENV, [
+            ("configuration keys", 1, "ShopConfig", "ShopConfig", "rate, open"),
+            ("environment", 12, "Opts", "option the_port, env", "SHOP_PORT"),
+            ("option", 12, "Opts", "--the-port", "Where to listen, on this machine. (default 80)"),
+        ]),
+        ("f.go", GO_FLAGS, [
+            ("configuration keys", 5, "Config", "Config", "rate, open"),
+            ("option", 11, "F", "-host", "where it is"),
+            ("option", 12, "F", "-name", "what it is called"),
+            ("configuration file", 13, "F", ".shop.yml", ""),
+        ]),
+        ("shop/run.py", TYPER, [
+            ("configuration file", 1, "", ".shop-config.yaml", ""),
+            ("configuration keys", 4, "", "ShopSettings", "rate, open"),
+            ("option", 10, "run", "--name", "Who. (default 'x')"),
+            ("environment", 11, "run", "-p, envvar", "SHOP_PORT"),
+            ("option", 11, "run", "--port, -p", "(default 80)"),
+            ("option", 14, "run", "--rate", "What it costs. (default 3)"),
         ]),
         ("tests/test_cli.py", PYTHON, []),
         ("README.md", PYTHON, []),

@@ -50,6 +50,35 @@ FOUND = [
     ("message", 27, "main", "ValueError", "it is {} here"),
     ("exit", 30, "main", "sys.exit()", "0"),
 ]
+BY_VARIABLE = """\
+def _log_and_exit(msg, code):
+    print(msg)
+    raise SystemExit(code)
+
+
+def handle():
+    try:
+        yield
+    except Exception as e:
+        if isinstance(e, Fatal):
+            msg, code = "fatal", 1
+        elif isinstance(e, KeyboardInterrupt):
+            msg, code = "interrupted", 130
+        else:
+            code = 3
+        _log_and_exit(msg, code)
+
+
+def stop():
+    _log_and_exit("x", code=4)
+
+
+def main(argv):
+    result = 0
+    if argv:
+        result = 2
+    sys.exit(result)
+"""
 RUST = """\
 fn find() -> Result<()> {
     // bail!("not a message");
@@ -78,6 +107,17 @@ def failures(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
         (one.kind, one.line_start, one.within, one.text, one.detail)
         for one in facts_of(path, text.encode()).notes
         if one.kind in kinds
+    ]
+
+
+def test_codes_that_variables_have_are_found_where_they_are_set() -> None:
+    assert failures("shop/cli.py", BY_VARIABLE) == [
+        ("exit", 11, "handle", "isinstance(e, Fatal)", "1"),
+        ("exit", 13, "handle", "isinstance(e, KeyboardInterrupt)", "130"),
+        ("exit", 15, "handle", "code = 3", "3"),
+        ("exit", 20, "stop", "_log_and_exit('x', code=4)", "4"),
+        ("exit", 24, "main", "result = 0", "0"),
+        ("exit", 26, "main", "argv", "2"),
     ]
 
 
