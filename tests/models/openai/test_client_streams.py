@@ -437,8 +437,10 @@ def test_tokens_without_end_end_with_the_time_of_the_run(client: Client) -> None
     thread.join(5)
 
 
-def test_tokens_without_end_are_too_long_at_last(client: Client) -> None:
-    url, thread = raw_stream([delta(content="x" * 4096)], endless=True)
+@pytest.mark.parametrize("size", [4096, 0])
+def test_tokens_without_end_are_too_long_at_last(client: Client, size: int) -> None:
+    """What is said counts, and with more room what is around it."""
+    url, thread = raw_stream([delta(content="x" * size)], endless=True)
     model = client(ModelServer(), base_url=url, answer_limit=100_000)
     with pytest.raises(SpentError, match="larger than 100,000 bytes"):
         model.complete(question())

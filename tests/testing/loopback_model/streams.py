@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+#: Characters of an event, and events of a long answer: millions of them would show nothing more.
 _CHUNK = 12
+_EVENTS = 400
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ def _chunks(body: Mapping[str, Any], form: StreamForm) -> Iterator[dict[str, Any
     members = {key: value for key, value in message.items() if key not in ("role", "tool_calls")}
     for name, value in sorted(members.items(), key=lambda pair: pair[0] == "content"):
         if isinstance(value, str):
-            for start in range(0, len(value) or 1, _CHUNK):
-                yield chunk({name: value[start : start + _CHUNK]})
+            for piece in _slices(value) or [""]:
+                yield chunk({name: piece})
         elif form.has_pieces and name == "content" and value:
             yield from (chunk({name: piece}) for part in value for piece in _pieces(part))
         elif value is not None:
@@ -131,10 +133,8 @@ def _chunks(body: Mapping[str, Any], form: StreamForm) -> Iterator[dict[str, Any
             yield chunk({"tool_calls": [{**number, **call}]})
             continue
         yield chunk({"tool_calls": [{**number, **call, "function": {**function, "arguments": ""}}]})
-        written = function["arguments"]
-        for start in range(0, len(written), _CHUNK):
-            part = {"function": {"arguments": written[start : start + _CHUNK]}}
-            yield chunk({"tool_calls": [{**number, **part}]})
+        for piece in _slices(function["arguments"]):
+            yield chunk({"tool_calls": [{**number, "function": {"arguments": piece}}]})
     yield chunk({}, choice["finish_reason"] if form.has_reason else None)
 
 
@@ -142,13 +142,19 @@ def _pieces(part: Mapping[str, Any]) -> Iterator[str | list[dict[str, Any]]]:
     """What an event has of a part of a text."""
     if part["type"] == "thinking":
         written = part["thinking"][0]["text"]
-        for start in range(0, len(written), _CHUNK):
-            inner = {"type": "text", "text": written[start : start + _CHUNK]}
+        for piece in _slices(written):
+            inner = {"type": "text", "text": piece}
             yield [{"type": "thinking", "thinking": [inner]}]
     elif part.keys() == {"type", "text"}:
         yield part["text"]
     else:
         yield [dict(part)]
+
+
+def _slices(text: str) -> list[str]:
+    """What each event has of ``text``."""
+    size = max(_CHUNK, len(text) // _EVENTS)
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def _numbered(parts: Iterator[dict[str, Any]], form: StreamForm) -> Iterator[dict[str, Any]]:
