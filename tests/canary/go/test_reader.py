@@ -156,6 +156,12 @@ def text_of(tests: dict[str, str]) -> str:
     return HEAD + "\n\n".join(f"func {name}{body}" for name, body in tests.items()) + HELPERS
 
 
+@pytest.fixture(autouse=True)
+def _one_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Go compiles and vets its library once, not in the home of each test."""
+    monkeypatch.setenv("GOCACHE", str(tmp_path_factory.getbasetemp() / "go-cache"))
+
+
 def changed(text: str, form: str, seed: int = 0, *, plain: bool = False) -> ChangedText:
     wanted = {one.name: form for one in reader.tests("sums_test.go", text)}
     return reader.change("sums_test.go", text, wanted, random.Random(seed), plain=plain)

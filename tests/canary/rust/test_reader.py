@@ -181,6 +181,7 @@ def run(folder: Path, text: str) -> tuple[dict[str, str], dict[str, str]]:
     (folder / "src").mkdir(exist_ok=True)
     (folder / "Cargo.toml").write_text(
         '[package]\nname = "sums"\nversion = "0.1.0"\nedition = "2021"\n'
+        "[profile.test]\ndebug = false\nincremental = false\n"  # a third of the time
     )
     (folder / "src" / "lib.rs").write_text(text)
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # tests have another, without a toolchain
