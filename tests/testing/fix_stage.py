@@ -12,14 +12,17 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import rlm_ci.__main__
 from testing import plain_pytest
 from testing.leftovers import eventually, is_running
 from testing.loopback_model.replies import Answer, Call
+from testing.preforked_interpreter import nursery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from testing.loopback_model.server import Asked, ModelServer
+    from testing.preforked_interpreter import Forked
     from testing.program import Cli, Ended
     from testing.repositories.git_repo import GitRepo
 
@@ -198,7 +201,7 @@ class Stage:
         self.repo = repo
         self.llm = llm
         self._cli = cli
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: list[subprocess.Popen[bytes] | Forked] = []
         repo.write(".gitignore", ".runs/\nout/\n.pytest_cache/\n__pycache__/\n")
         repo.write("calc.py", BUG).write("test_calc.py", TEST).commit()
 
@@ -251,15 +254,21 @@ class Stage:
     ) -> Child:
         """``rlm-ci ARGS`` in a process group of its own, started by the command ``around`` it."""
         changed = {**os.environ, **self.environment(env)}
-        child = subprocess.Popen(
-            [*around, sys.executable, "-I", "-m", "rlm_ci", *args],
-            cwd=self.repo,
-            env={name: value for name, value in changed.items() if value is not None},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        given = {name: value for name, value in changed.items() if value is not None}
+        child: subprocess.Popen[bytes] | Forked
+        if not around and nursery().fits(given):
+            argv: list[str | bytes] = [rlm_ci.__main__.__file__, *args]
+            child = nursery().start(argv, cwd=self.repo, env=given, start_new_session=True)
+        else:
+            child = subprocess.Popen(
+                [*around, sys.executable, "-I", "-m", "rlm_ci", *args],
+                cwd=self.repo,
+                env=given,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
         self._children.append(child)
         return Child(child)
 
@@ -302,7 +311,7 @@ class Stage:
 class Child:
     """A process of the program that is under way."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes] | Forked) -> None:
         self.process = process
         self._pipes: tuple[bytes, bytes] = (b"", b"")
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -315,7 +324,7 @@ class Child:
         """Its exit code, a negative signal for a death by one."""
         self._reader.join(seconds)
         assert not self._reader.is_alive(), "it does not end"
-        return self.process.returncode
+        return self.process.wait()
 
     @property
     def stderr(self) -> str:

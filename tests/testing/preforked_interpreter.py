@@ -15,6 +15,7 @@ import atexit
 import os
 import pickle
 import re
+import select
 import selectors
 import signal
 import socket
@@ -85,6 +86,20 @@ class Nursery:
         timeout: float,
     ) -> tuple[int, bytes, bytes]:
         """Exit code, standard output and error. Raises TimeoutExpired, as subprocess does."""
+        forked = self.start(argv, cwd=cwd, env=env, stdin=stdin)
+        out, err = forked.communicate(timeout)
+        return forked.wait(), out, err
+
+    def start(
+        self,
+        argv: list[str | bytes],
+        *,
+        cwd: os.PathLike[str] | str,
+        env: Mapping[str, str],
+        stdin: bytes = b"",
+        start_new_session: bool = False,
+    ) -> Forked:
+        """A process that is under way."""
         folder = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY)
         source, sink = os.pipe()
         out, theirs_out = os.pipe()
@@ -97,21 +112,69 @@ class Nursery:
         finally:
             for one in lent:
                 os.close(one)
-        with ours:
-            asked = pickle.dumps((argv, dict(env)))
-            ours.sendall(len(asked).to_bytes(_STATUS, "little") + asked)
-            child = int.from_bytes(_exactly(ours, _STATUS), "little")
-            _feed(sink, stdin)
-            try:
-                told = _read(out, err, time.monotonic() + timeout)
-            except TimeoutError:
-                os.kill(child, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(argv, timeout) from None
-            finally:
-                os.close(out)
-                os.close(err)
-            status = int.from_bytes(_exactly(ours, _STATUS), "little")
-        return os.waitstatus_to_exitcode(status), *told
+        asked = pickle.dumps((argv, dict(env), start_new_session))
+        ours.sendall(len(asked).to_bytes(_STATUS, "little") + asked)
+        child = int.from_bytes(_exactly(ours, _STATUS), "little")
+        _feed(sink, stdin)
+        return Forked(argv, child, ours, out, err)
+
+
+class Forked:
+    """A process from the nursery: what tests use of ``subprocess.Popen``."""
+
+    def __init__(
+        self, argv: list[str | bytes], pid: int, way: socket.socket, out: int, err: int
+    ) -> None:
+        self.args = argv
+        self.pid = pid
+        self.returncode: int | None = None
+        self._way = way
+        self._pipes = out, err
+        self._told: tuple[bytes, bytes] | None = None
+        self._reading, self._ending = threading.Lock(), threading.Lock()
+
+    def poll(self) -> int | None:
+        """Its exit code, a negative signal for a death by one; None while it runs."""
+        with self._ending:
+            if self.returncode is None and self._has_status(0):
+                status = int.from_bytes(_exactly(self._way, _STATUS), "little")
+                self.returncode = os.waitstatus_to_exitcode(status)
+                self._way.close()
+        return self.returncode
+
+    def wait(self) -> int:
+        while (code := self.poll()) is None:
+            self._has_status(100)
+        return code
+
+    def _has_status(self, milliseconds: int) -> bool:
+        waiting = select.poll()
+        with suppress(ValueError):  # somebody else has read it, and closed the way
+            waiting.register(self._way, select.POLLIN)
+        return bool(waiting.poll(milliseconds))
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float = float("inf")) -> tuple[bytes, bytes]:
+        """Standard output and error, once it has ended. Raises TimeoutExpired, and kills it."""
+        with self._reading:
+            if self._told is None:
+                try:
+                    self._told = _read(*self._pipes, time.monotonic() + timeout)
+                except TimeoutError:
+                    self.kill()
+                    raise subprocess.TimeoutExpired(self.args, timeout) from None
+                finally:
+                    for one in self._pipes:
+                        os.close(one)
+                    self.wait()
+        return self._told
 
 
 @cache
@@ -161,7 +224,8 @@ def _read(out: int, err: int, deadline: float) -> tuple[bytes, bytes]:
         for one in told:
             waiting.register(one, selectors.EVENT_READ)
         while waiting.get_map():
-            ready = waiting.select(max(0.0, deadline - time.monotonic()))
+            left = max(0.0, deadline - time.monotonic())
+            ready = waiting.select(None if left == float("inf") else left)
             if not ready:
                 raise TimeoutError
             for key, _ in ready:
@@ -287,8 +351,10 @@ def _begin(way: int, stdin: int, stdout: int, stderr: int, folder: int) -> NoRet
     """In the child: be the program that was asked for."""
     asking = socket.socket(fileno=way)
     size = int.from_bytes(_exactly(asking, _STATUS), "little")
-    argv, env = pickle.loads(_exactly(asking, size))
+    argv, env, new_session = pickle.loads(_exactly(asking, size))
     os.fchdir(folder)
+    if new_session:
+        os.setsid()
     for number, one in enumerate((stdin, stdout, stderr)):
         os.dup2(one, number)
     os.closerange(3, 256)
