@@ -94,7 +94,7 @@ def run(
             findings += _of_rule(entry, paths)
     for patterns in task if is_by_agent else ():
         findings += _outside(patterns, paths, options)
-    summary = _summary(len(paths), len(rules), findings, queried=bool(queried))
+    summary = _summary(len(paths), len(rules) + len(task), findings, queried=bool(queried))
     if not is_by_agent:
         summary += f"; {wrote.told or 'no agent wrote it'}"
     elif not queried:

@@ -183,9 +183,10 @@ def fingerprint(settings: Settings) -> str:
     import json
     from hashlib import sha256
 
-    from rlm_ci.config.options import PUBLISH
+    from rlm_ci.config.options import BUDGET_OF_PR, PUBLISH
 
-    posting = {row.key for row in PUBLISH}
+    # Who raises the budget of a pull request does not want all of it reviewed again.
+    posting = {row.key for row in (*PUBLISH, *BUDGET_OF_PR)}
     judging = {
         row.key: value
         for row, value, _ in settings.items()

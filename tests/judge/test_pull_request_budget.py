@@ -71,6 +71,8 @@ def test_a_run_spends_what_is_left_and_then_no_model_is_asked(
     assert asked
     assert "$0.00 of $1.00 spent by earlier runs" in shown(pushes)
     assert 0 < pushes.stage.last.cost_usd < 1
+    more = {"RLM_CI_BUDGET_PULL_REQUEST_USD": "1.5"}
+    assert pushes.judge("--config", str(config), **more) == set(), "nothing is read again for it"
     pushes.forge(cost_usd=1.02)
     pushes.push(b="two = 2  # FAULT two\n")
     assert pushes.judge("--config", str(config), **ROOF) == set()
@@ -82,7 +84,7 @@ def test_a_run_spends_what_is_left_and_then_no_model_is_asked(
     assert pushes.stage.report["verdict"] == "incomplete"
     assert "review" not in {one["id"] for one in pushes.stage.report["parts"]}
     raised = {"RLM_CI_BUDGET_PULL_REQUEST_USD": "2"}
-    assert pushes.judge("--config", str(config), **raised)
+    assert pushes.judge("--config", str(config), **raised), "a raised budget is spent"
 
 
 @needs_locks
