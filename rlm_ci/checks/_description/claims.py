@@ -79,7 +79,7 @@ _LITTLE = re.compile(
     r"and|grammar|wording|update[sd]?|improve[sd]?|clean(?:s|ed|ing)?(?:[- ]?ups?)?|tweak(?:s|ed)?|"
     r"clarif(?:y|ies|ied)|the|in|of|code|edit(?:s|ed)?|polish(?:ed)?|(?:re)?format(?:ting|ted)?|"
     r"run|apply|black|prettier|gofmt|rustfmt|lint(?:ing|er)?|version|bump(?:s|ed)?|to|release|"
-    r"v?\d+(?:\.\d+){1,3}|whitespace|white|space|trailing|typos?|docs?|documentation|docstrings?|"
+    r"v?\d+(?:\.\d+){1,3}(?!\.?\d)|whitespace|white|space|trailing|typos?|docs?|documentation|docstrings?|"
     r"comments?|readme(?:\.\w+)?|changelog(?:\.\w+)?|changes?|style)\b[\s,.&/-]*)+",
     re.IGNORECASE,
 )

@@ -44,6 +44,26 @@ def test_no_claim_of_a_known_form(title: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "title",
+    [
+        "Bump to " + "1.1." * 240 + "x",
+        "fix " * 240 + "x",
+        "Fix a, a. a/ a& " * 60 + "x",
+        "Add " + "the new " * 120 + "`x",
+        "a_" * 480,
+        "a/" * 480,
+        "Adds a new some more tests" * 38,
+        "`" * 990,
+        "Rename `a_b` to " * 60,
+    ],
+)
+def test_a_hostile_title_is_read_in_time_that_grows_with_its_length(title: str) -> None:
+    """One that took exponential time would never end."""
+    assert len(claims.claims(title, f"{title}\n" * 60)) <= 60
+    assert isinstance(is_placeholder(title, ""), bool)
+
+
+@pytest.mark.parametrize(
     ("title", "body", "is_empty"),
     [
         ("", "", True),
