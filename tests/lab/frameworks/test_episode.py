@@ -171,3 +171,31 @@ def test_a_model_without_tools_is_told_that_it_was_cut_off() -> None:
     one.ask(MESSAGES, tools=True)
     assert "It was cut off: be shorter. Call one of:" in asked[1].messages[-1]["content"]
     assert asked[1].max_tokens > asked[0].max_tokens
+
+
+def test_what_an_endpoint_wants_back_goes_back_behind_a_framework() -> None:
+    """No framework keeps it: reasoning, parts of a text, members of a call and in its function."""
+    parts = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "I look."}]
+    extra = {"reasoning_content": "", "content": parts}
+    call = {
+        "id": "abcdefghi", "name": "run_python", "arguments": '{"code": "1"}',
+        "extra": {"extra_content": {"s": "c2ln"}, "function": {"thought_signature": "c2ln"}},
+    }  # fmt: skip
+    asked: list[ModelRequest] = []
+    first = Completion("I look.", (call,), "tool_calls", "m", extra=extra)
+    one, _ = episode(first, "It is done.", asked=asked)
+    one.ask(MESSAGES, tools=True)
+    function = {"name": "run_python", "arguments": '{"code": "1"}'}
+    plain = {"id": "abcdefghi", "type": "function", "function": function}
+    answer = {"role": "assistant", "content": "I look.", "tool_calls": [plain]}
+    result = {"role": "tool", "tool_call_id": "abcdefghi", "content": "1"}
+    one.ask([*MESSAGES, answer, result], tools=True)
+    sent = asked[1].messages[-2]
+    assert (sent["content"], sent["reasoning_content"]) == (parts, "")
+    assert sent["tool_calls"] == [
+        {
+            **plain,
+            "extra_content": {"s": "c2ln"},
+            "function": {**function, "thought_signature": "c2ln"},
+        }
+    ]
