@@ -367,12 +367,23 @@ def test_nobody_prints_but_the_command_line_and_nobody_asks_a_shell() -> None:
 
 
 def test_a_file_has_one_job_and_a_function_fits_on_a_screen() -> None:
+    """600 lines a file and 80 a function are guides: one in a hundred may be somewhat longer."""
+    files, functions = [], []
     for path in MODULES:
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 600, path
-        for node in statements(tree(path), types=True):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                assert length <= 80, f"{path}: {node.name} has {length} lines"
+        files.append((len(path.read_text(encoding="utf-8").splitlines()), str(path)))
+        functions += [
+            ((node.end_lineno or node.lineno) - node.lineno + 1, f"{path}: {node.name}")
+            for node in statements(tree(path), types=True)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+    for lengths, guide, wall in ((files, 600, 700), (functions, 80, 110)):
+        longer = sorted((length, name) for length, name in lengths if length > guide)
+        assert len(longer) <= len(lengths) // 100, longer
+        assert all(length <= wall for length, _ in longer), longer
+
+
+def test_no_module_has_a_name_that_fits_everything() -> None:
+    for path in MODULES:
         assert not FORBIDDEN_NAMES & set(name_of(path).split(".")), path
 
 

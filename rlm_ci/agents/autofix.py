@@ -94,7 +94,7 @@ class FixerProject:
 
     def _calls_any(self, *words: str) -> bool:
         """Whether the validator, or a file that calls tools, has one of these words."""
-        return any(one in self._calls for one in words)
+        return any(word in self._calls for word in words)
 
     def _has_table(self, name: str, *places: str) -> bool:
         """Whether one of the files, ``pyproject.toml`` if none is named, has that table."""

@@ -53,48 +53,48 @@ class Batches:
         taken = {*self._repository.refs("refs/heads"), *self._there.refs("refs/heads")}
         names = (f"{FOLDER}{self._plan.day}-{number}" for number in numbers(1))
         free = (name for name in names if f"refs/heads/{name}" not in taken)
-        rest = list(self._plan.documents)
-        made: list[Batch] = []
-        size = len(rest)
-        while rest:
-            batch, size = self._largest(rest, size, next(free))
-            made.append(batch)
-            rest = rest[len(batch.paths) :]
-        if made:
-            self._bring(made)
-        return made
+        documents = list(self._plan.documents)
+        batches: list[Batch] = []
+        size = len(documents)
+        while documents:
+            batch, size = self._largest(documents, size, next(free))
+            batches.append(batch)
+            documents = documents[len(batch.paths) :]
+        if batches:
+            self._bring(batches)
+        return batches
 
     def over_budget(self) -> str:
         """What the diff budget finds wrong with all the stubs as one change."""
         return self._try(self._plan.documents, "")[1]
 
-    def _bring(self, made: Sequence[Batch]) -> None:
+    def _bring(self, batches: Sequence[Batch]) -> None:
         """Take the branches over from the clone: all or none."""
-        for one in made:
-            self._clone.begin(one.branch, one.commit)
+        for batch in batches:
+            self._clone.begin(batch.branch, batch.commit)
         self._repository.run(
             "fetch", "--quiet", "--atomic", "--no-tags", "--no-write-fetch-head", "--no-auto-gc",
             "--", self._clone.folder,
-            *(f"refs/heads/{one.branch}:refs/heads/{one.branch}" for one in made),
+            *(f"refs/heads/{batch.branch}:refs/heads/{batch.branch}" for batch in batches),
             network=True,
         )  # fmt: skip
 
     def _largest(
-        self, rest: Sequence[PlannedDocument], guess: int, branch: str
+        self, documents: Sequence[PlannedDocument], guess: int, branch: str
     ) -> tuple[Batch, int]:
-        """The largest batch from the start of ``rest`` within the budget; one document at least.
+        """The largest batch from the start of ``documents`` within the budget; at least one.
 
         ``guess`` is the size to try first. Returns the size that was found with the batch.
         """
-        low, high, at = 0, len(rest), guess
+        low, high, at = 0, len(documents), guess
         best: Batch | None = None
         while low < high:
             at = min(max(at, low + 1), high)
-            found, over = self._try(rest[:at], branch)
+            batch, over = self._try(documents[:at], branch)
             if not over:
-                best, low = found, at
+                best, low = batch, at
             elif at == 1:
-                return found.replace(over=over), guess
+                return batch.replace(over=over), guess
             else:
                 high = at - 1
             at = at + 1 if at == guess == low else (low + high + 1) // 2
@@ -104,9 +104,9 @@ class Batches:
 
     def _try(self, documents: Sequence[PlannedDocument], branch: str) -> tuple[Batch, str]:
         """A batch of these documents, and what the diff budget finds wrong with it."""
-        paths = [one.path for one in documents]
+        paths = [document.path for document in documents]
         plan, clone = self._plan, self._clone
-        contents = {one.path: one.stub for one in documents}
+        contents = {document.path: document.stub for document in documents}
         rows = self._registry.marked(paths, plan.day, plan.policy.archived_cadence_days)
         if rows is not None:
             contents[REGISTRY] = rows
@@ -119,9 +119,9 @@ class Batches:
         return excess(self._there, self._repository.root, self._plan.head, commit)
 
 
-def excess(there: Repository, root: str, head: str, commit: str) -> str:
+def excess(repository: Repository, root: str, head: str, commit: str) -> str:
     """What the diff budget of ``root`` finds wrong with the change from ``head`` to ``commit``."""
-    change = ChangeSet(there, "range", base=head, head=commit, merge_base=head)
+    change = ChangeSet(repository, "range", base=head, head=commit, merge_base=head)
     judged = judge({"repo": root}, (diff_budget.ID,), lambda _: change, known=(change,))
     (part, *_) = judged.report.parts
     if part.error is not None:
@@ -138,16 +138,20 @@ def on_branches(
     found: dict[str, SkippedDocument] = {}
     for ref, (commit, _) in repository.refs(*places).items():
         entries = repository.tree(commit)
-        left = [one for one in documents if one.path not in found]
+        left = [document for document in documents if document.path not in found]
         other = [
-            one
-            for one in left
-            if (entry := entries.get(one.path)) is not None and entry.oid != one.oid
+            document
+            for document in left
+            if (entry := entries.get(document.path)) is not None and entry.oid != document.oid
         ]
-        texts = repository.read(*(entries[one.path].oid for one in other)) if other else []
-        for one, text in zip(other, texts, strict=True):
+        texts = (
+            repository.read(*(entries[document.path].oid for document in other)) if other else []
+        )
+        for document, text in zip(other, texts, strict=True):
             if text is not None and parse(text) is not None:
                 name = printable(ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"))
                 detail = f"its stub is on {name}: merge that branch, or delete it"
-                found[one.path] = SkippedDocument(one.path, "already_on_branch", detail, one.task)
+                found[document.path] = SkippedDocument(
+                    document.path, "already_on_branch", detail, document.task
+                )
     return list(found.values())

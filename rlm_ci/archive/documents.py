@@ -39,7 +39,7 @@ class DocumentFacts(Row):
     @classmethod
     def of_text(cls, data: bytes) -> DocumentFacts:
         lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-        cited = (one[0].decode() for _, one in zip(range(_MOST_CITED), _CITED.finditer(data)))  # noqa: B905 - the shorter ends it
+        cited = (match[0].decode() for _, match in zip(range(_MOST_CITED), _CITED.finditer(data)))  # noqa: B905 - the shorter ends it
         names = tuple(dict.fromkeys(cited))
         return cls(lines, len(open_items(data)), heading_of(data), names, parse(data))
 

@@ -33,21 +33,29 @@ class Payloads:
     def missing_in(self, held: Mapping[str, str]) -> dict[str, str]:
         """The object ids to put to those that the branch has ``held``; sets ``refused``."""
         documents = self._plan.documents
-        differing = [one.path for one in documents if held.get(one.path, one.oid) != one.oid]
+        differing = [
+            document.path
+            for document in documents
+            if held.get(document.path, document.oid) != document.oid
+        ]
         earlier = versions(self._repository, self._plan.head, differing)
         folders = {folder for path in held for folder in folders_of(path)}
         self.refused, wanted = [], {}
-        for one in documents:
-            there = held.get(one.path)
-            if one.path in folders or any(folder in held for folder in folders_of(one.path)):
-                self._refuse(one.path, one.task, "a folder and a file have the same name there")
-            elif there is None or there in earlier.get(one.path, ()):
-                wanted[one.path] = one.oid
-            elif there != one.oid:
+        for document in documents:
+            there = held.get(document.path)
+            if document.path in folders or any(
+                folder in held for folder in folders_of(document.path)
+            ):
+                self._refuse(
+                    document.path, document.task, "a folder and a file have the same name there"
+                )
+            elif there is None or there in earlier.get(document.path, ()):
+                wanted[document.path] = document.oid
+            elif there != document.oid:
                 why = "it is no older version of this document"
                 if self._repository.is_shallow():
                     why += ", as far as this shallow clone knows"
-                self._refuse(one.path, one.task, why)
+                self._refuse(document.path, document.task, why)
         return wanted
 
     def _refuse(self, path: str, task: str, why: str) -> None:
@@ -84,20 +92,22 @@ class Payloads:
         clone.fetch()
         branch = self._plan.policy.branch
         held = clone.held(branch)
-        made = self.narrowed(held)
-        lost = [one.path for one in made.documents if held.get(one.path) != one.oid]
+        plan = self.narrowed(held)
+        lost = [
+            document.path for document in plan.documents if held.get(document.path) != document.oid
+        ]
         if lost:
             raise RemoteError(
                 f"{count(len(lost), 'full text')} cannot be found again on the branch {branch}",
                 where=printable(lost[0]),
                 hint="no stub was written; look at the branch, then run it again",
             )
-        return made
+        return plan
 
     def narrowed(self, held: Mapping[str, str]) -> ArchivePlan:
         """The plan without documents that were refused, and rows of stubs without a full text."""
-        made = self._plan.without(self.refused)
-        return made.replace(unmarked=tuple(one for one in made.unmarked if held.get(one)))
+        plan = self._plan.without(self.refused)
+        return plan.replace(unmarked=tuple(one for one in plan.unmarked if held.get(one)))
 
 
 def versions(repository: Repository, head: str, paths: Sequence[str]) -> dict[str, set[str]]:

@@ -72,9 +72,9 @@ class ArchivePlan(Value):
 
     def without(self, skipped: Sequence[SkippedDocument]) -> ArchivePlan:
         """The plan without some of its documents, which stay for another reason."""
-        gone = {one.path for one in skipped}
-        kept = tuple(one for one in self.documents if one.path not in gone)
-        return self.replace(documents=kept, skipped=(*self.skipped, *skipped))
+        gone = {document.path for document in skipped}
+        documents = tuple(document for document in self.documents if document.path not in gone)
+        return self.replace(documents=documents, skipped=(*self.skipped, *skipped))
 
 
 class _Candidate(Row):
@@ -119,15 +119,15 @@ class ArchivePlanner:
 
     def plan(self) -> ArchivePlan:
         """Judge every candidate, in the order of their paths."""
-        found = [*self._of_tasks, *self._strays]
-        paths = [one.path for one in found]
+        candidates = [*self._of_tasks, *self._strays]
+        paths = [candidate.path for candidate in candidates]
         self._facts = self._reader.facts(paths)
         # Only texts that are others at the base are read again.
         entries, base = self._reader.entries, self._base.entries
-        other = [one for one in paths if one in base and base[one] != entries.get(one)]
+        other = [path for path in paths if path in base and base[path] != entries.get(path)]
         self._before = self._base.facts(other)
         documents, skipped, stubs = [], [], []
-        for one in sorted(found, key=lambda one: one.path):
+        for one in sorted(candidates, key=lambda candidate: candidate.path):
             try:
                 documents.append(self._judge(one))
             except _Skip as skip:
@@ -140,7 +140,7 @@ class ArchivePlanner:
             tuple(documents),
             tuple(skipped),
             tuple(self._registry.unmarked(stubs)),
-            len(found),
+            len(candidates),
             len(self._strays),
         )
 
@@ -163,25 +163,25 @@ class ArchivePlanner:
             if is_document(path) and path not in known and self._policy.covers(path)
         ]
 
-    def _judge(self, one: _Candidate) -> PlannedDocument:
+    def _judge(self, candidate: _Candidate) -> PlannedDocument:
         """Raises _Skip for a document that stays."""
-        facts = self._require_text(one.path)
-        self._require_free(one)
-        current = self._current(one.path)
-        self._require_no_stub(one.path, facts.stub if current is None else parse(current))
-        reasons = tuple(self._reasons(one, facts.lines))
+        facts = self._require_text(candidate.path)
+        self._require_free(candidate)
+        current = self._current(candidate.path)
+        self._require_no_stub(candidate.path, facts.stub if current is None else parse(current))
+        reasons = tuple(self._reasons(candidate, facts.lines))
         if not reasons:
             raise _Skip("not_eligible", f"{count(facts.lines, 'line')}, and not old enough")
-        oid = self._reader.entries[one.path].oid
+        oid = self._reader.entries[candidate.path].oid
         if self._tree and current is not None and not self._tree.is_blob(current, oid):
             detail = "it is not as HEAD has it: commit it, or use --split"
             raise _Skip("uncommitted_changes", detail)
-        self._require_done(one.path, facts)
+        self._require_done(candidate.path, facts)
         policy = self._policy
-        stub = write(one.path, self._day, policy.branch, policy.address, facts.heading)
+        stub = write(candidate.path, self._day, policy.branch, policy.address, facts.heading)
         if stub is None:
             raise _Skip("unsupported_path", "no stub can name this path")
-        return PlannedDocument(one.path, oid, stub, reasons, one.task, facts.lines)
+        return PlannedDocument(candidate.path, oid, stub, reasons, candidate.task, facts.lines)
 
     def _require_text(self, path: str) -> DocumentFacts:
         parts = path.split("/")
@@ -201,20 +201,22 @@ class ArchivePlanner:
             raise _Skip("empty")
         return facts
 
-    def _require_free(self, one: _Candidate) -> None:
+    def _require_free(self, candidate: _Candidate) -> None:
         """Raise _Skip for what the policy, a task or the registry keeps."""
-        kept = [task.key for task in one.tasks if task.key in self._policy.allowlist_task_keys]
+        kept = [
+            task.key for task in candidate.tasks if task.key in self._policy.allowlist_task_keys
+        ]
         if kept:
             raise _Skip("allowlist_task_key", kept[0])
-        if self._policy.keeps(one.path):
+        if self._policy.keeps(candidate.path):
             raise _Skip("allowlist_path")
-        active = [task.key for task in one.tasks if not task.is_terminal]
+        active = [task.key for task in candidate.tasks if not task.is_terminal]
         if active:
             raise _Skip("active_lifecycle_not_archive_ready", f"a task is not done: {active[0]}")
-        status = self._registry.status(one.path)
+        status = self._registry.status(candidate.path)
         if status in _KEEPING:
             raise _Skip(status)
-        if status == ARCHIVED and one.path.startswith(_FINDINGS):
+        if status == ARCHIVED and candidate.path.startswith(_FINDINGS):
             raise _Skip("already_archived_preserved_findings")
 
     def _current(self, path: str) -> bytes | None:
@@ -233,22 +235,25 @@ class ArchivePlanner:
         policy = self._policy
         flaw = stub
         if isinstance(stub, Stub):
-            found = stub.flaw_at(path, policy.branch, policy.target)
-            if found is None:
+            stub_flaw = stub.flaw_at(path, policy.branch, policy.target)
+            if stub_flaw is None:
                 raise _Skip("already_stubbed")
-            flaw = found
+            flaw = stub_flaw
         raise _Skip("invalid_archive_stub_metadata", getattr(flaw, "message", ""))
 
-    def _reasons(self, one: _Candidate, lines: int) -> Iterator[str]:
-        policy, status = self._policy, self._registry.status(one.path)
+    def _reasons(self, candidate: _Candidate, lines: int) -> Iterator[str]:
+        policy, status = self._policy, self._registry.status(candidate.path)
         if status == _PENDING:
             yield "terminal_task_lifecycle"
         if status in (ARCHIVED, _DEPRECATED):
             yield "registry_status"
-        reviewed = self._registry.row(one.path).get("last_review")
+        reviewed = self._registry.row(candidate.path).get("last_review")
         age, least = self._age(reviewed), policy.stray_retain_days
-        if one.tasks:
-            age, least = min(self._age(task.day) or 0 for task in one.tasks), policy.retain_days
+        if candidate.tasks:
+            age, least = (
+                min(self._age(task.day) or 0 for task in candidate.tasks),
+                policy.retain_days,
+            )
         if age is not None and age >= least:
             yield "retention_age"
         if lines > policy.max_lines:

@@ -78,11 +78,11 @@ class ArchivePolicy(Value):
 
     def covers(self, path: str) -> bool:
         """Whether a pattern of documents matches ``path``."""
-        return any(matches(one, path) for one in self.doc_patterns)
+        return any(matches(doc_pattern, path) for doc_pattern in self.doc_patterns)
 
     def keeps(self, path: str) -> bool:
         """Whether ``path`` is on the allow list of paths."""
-        return any(matches(one, path) for one in self.allowlist_paths)
+        return any(matches(allowlist_path, path) for allowlist_path in self.allowlist_paths)
 
 
 def _require_whole(record: Mapping[str, object]) -> None:

@@ -40,7 +40,7 @@ class Registry:
 
     def unmarked(self, paths: Collection[str]) -> list[str]:
         """Those of ``paths`` that have a row which does not say that they are archived."""
-        return [one for one in paths if one in self._rows and self.status(one) != ARCHIVED]
+        return [path for path in paths if path in self._rows and self.status(path) != ARCHIVED]
 
     def marked(self, paths: Collection[str], day: str, cadence: int) -> bytes | None:
         """The file with ``paths`` marked as archived on ``day``; None where nothing changes.
@@ -80,8 +80,8 @@ def _parsed(data: bytes) -> dict[str, Any]:
 def _written(record: Mapping[str, Any], before: bytes) -> bytes:
     """``record`` in the form that the file had before: indents, line ends, escapes, last line."""
     text = before.decode("utf-8")
-    found = _INDENT.search(text)
+    match = _INDENT.search(text)
     is_ascii = text.isascii() or "\\ud" in text.lower()  # half a character has no other form
-    written = json.dumps(record, indent=found[1] if found else None, ensure_ascii=is_ascii)
+    written = json.dumps(record, indent=match[1] if match else None, ensure_ascii=is_ascii)
     written += "\n" if text.endswith("\n") else ""
     return written.replace("\n", "\r\n" if "\r\n" in text else "\n").encode("utf-8")

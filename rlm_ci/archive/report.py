@@ -75,23 +75,23 @@ def record(outcome: ArchiveOutcome, *, dry_run: bool) -> dict[str, Any]:
         },
         "archived": [
             {
-                "path": encodable(one.path),
-                "oid": one.oid,
-                "reasons": list(one.reasons),
-                "task": one.task or None,
-                "lines": one.lines,
+                "path": encodable(document.path),
+                "oid": document.oid,
+                "reasons": list(document.reasons),
+                "task": document.task or None,
+                "lines": document.lines,
             }
-            for one in plan.documents
+            for document in plan.documents
         ],
         "registry_repairs": [encodable(path) for path in plan.unmarked],
         "skipped": [
             {
-                "path": encodable(one.path),
-                "reason": one.reason,
-                "detail": encodable(one.detail),
-                "task": one.task or None,
+                "path": encodable(document.path),
+                "reason": document.reason,
+                "detail": encodable(document.detail),
+                "task": document.task or None,
             }
-            for one in plan.skipped
+            for document in plan.skipped
         ],
         "branches": [
             {
@@ -124,8 +124,8 @@ def _archived(outcome: ArchiveOutcome, *, dry_run: bool, verbose: bool) -> Itera
         commit = f" (pushed {outcome.pushed[:12]})" if outcome.pushed else ", which had them"
         yield f"{number} archived on {plan.policy.branch}{commit}"
     shown = plan.documents if verbose else plan.documents[:_NAMED]
-    for one in shown:
-        yield f"  {one.path}  {', '.join(GOES.get(reason, reason) for reason in one.reasons)}"
+    for entry in shown:
+        yield f"  {entry.path}  {', '.join(GOES.get(reason, reason) for reason in entry.reasons)}"
     if len(shown) < len(plan.documents):
         yield f"  and {len(plan.documents) - len(shown):,} more; --verbose names them"
     rows = len(plan.unmarked)
@@ -140,12 +140,12 @@ def _skipped(outcome: ArchiveOutcome, *, verbose: bool) -> Iterator[str]:
     if not skipped:
         return
     yield f"{count(len(skipped), 'document')} left alone"
-    for reason, number in sorted(Counter(one.reason for one in skipped).items()):
+    for reason, number in sorted(Counter(document.reason for document in skipped).items()):
         yield f"  {number:>6,}  {STAYS.get(reason, reason)}"
         if verbose:
-            for one in skipped:
-                if one.reason == reason:
-                    yield f"            {one.path}{f': {one.detail}' if one.detail else ''}"
+            for entry in skipped:
+                if entry.reason == reason:
+                    yield f"            {entry.path}{f': {entry.detail}' if entry.detail else ''}"
     if not verbose:
         yield "  --verbose names them"
 
@@ -159,13 +159,13 @@ def _next(outcome: ArchiveOutcome, remote: str) -> Iterator[str]:
         over = f"; {one.over}" if one.over else ""
         yield f"{one.branch}: {count(len(one.paths), 'document')}{over}"
     if outcome.batches:
-        names = " ".join(quote(one.branch) for one in outcome.batches)
+        names = " ".join(quote(batch.branch) for batch in outcome.batches)
         if len(outcome.batches) > _PUSHED:
             every = f"refs/heads/{outcome.batches[0].branch.rpartition('-')[0]}-*"
             names = quote(f"{every}:{every}")
         yield f"next: git push {quote(remote)} {names}"
         yield "and open a pull request for each"
-        if any(one.over for one in outcome.batches):
+        if any(batch.over for batch in outcome.batches):
             yield f"one over the budget {needs}"
     elif plan.documents:
         yield "next: commit the stubs and open a pull request"

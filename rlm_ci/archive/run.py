@@ -73,10 +73,12 @@ def plan(repository: Repository, options: ArchiveOptions) -> ArchivePlan:
     planner = ArchivePlanner(
         repository, policy, head, _base(repository, options), registry, day=dates.today(), tree=tree
     )
-    made = planner.plan()
+    archive_plan = planner.plan()
     if options.split:  # a branch marks the rows of its own documents alone
-        made = made.without(on_branches(repository, made.documents)).replace(unmarked=())
-    return _as_known(repository, made) if options.dry_run else made
+        archive_plan = archive_plan.without(
+            on_branches(repository, archive_plan.documents)
+        ).replace(unmarked=())
+    return _as_known(repository, archive_plan) if options.dry_run else archive_plan
 
 
 def _require_apart(repository: Repository, branch: str) -> None:
@@ -86,58 +88,61 @@ def _require_apart(repository: Repository, branch: str) -> None:
         raise bad_policy(f"archive_branch is {branch}, which gets the stubs", "name another one")
 
 
-def _as_known(repository: Repository, made: ArchivePlan) -> ArchivePlan:
+def _as_known(repository: Repository, archive_plan: ArchivePlan) -> ArchivePlan:
     """The plan without what the archive, as this clone knows it, cannot take."""
-    branch = made.policy.branch
+    branch = archive_plan.policy.branch
     with ask_archive(repository, branch) as asking:
         known = find_archive(repository, branch, asking.finish())
     if known is None:
-        return made
-    payloads = Payloads(repository, made)
+        return archive_plan
+    payloads = Payloads(repository, archive_plan)
     entries = repository.tree(known).items()
-    held = {path: one.oid if one.is_file else "" for path, one in entries}
+    held = {path: entry.oid if entry.is_file else "" for path, entry in entries}
     payloads.missing_in(held)
     return payloads.narrowed(held)
 
 
 def archive(repository: Repository, options: ArchiveOptions) -> ArchiveOutcome:
     """Carry the plan out. Raises RlmCiError; what is done by then stays done."""
-    made = plan(repository, options)
-    if options.dry_run or not (made.documents or made.unmarked):
-        return ArchiveOutcome(made)
+    archive_plan = plan(repository, options)
+    if options.dry_run or not (archive_plan.documents or archive_plan.unmarked):
+        return ArchiveOutcome(archive_plan)
     with options.user.clone(repository) as clone:
         for folder in object_folders(repository):
             clone.borrow(folder)
-        payloads = Payloads(repository, made)
+        payloads = Payloads(repository, archive_plan)
         pushed = payloads.push(clone).commit
-        made = payloads.found_again(clone)
-        _fetch(repository, made)
-        work = Batches(repository, clone, made, options.user.environ)
+        archive_plan = payloads.found_again(clone)
+        _fetch(repository, archive_plan)
+        work = Batches(repository, clone, archive_plan, options.user.environ)
         if options.split:
-            return ArchiveOutcome(made, pushed, tuple(work.make()))
+            return ArchiveOutcome(archive_plan, pushed, tuple(work.make()))
         over = work.over_budget()
-    return ArchiveOutcome(made, pushed, marked=_write(repository, made), over=over)
+    return ArchiveOutcome(archive_plan, pushed, marked=_write(repository, archive_plan), over=over)
 
 
-def _write(repository: Repository, made: ArchivePlan) -> int:
+def _write(repository: Repository, archive_plan: ArchivePlan) -> int:
     """Put the stubs into the work tree, then mark their rows; how many rows were marked."""
     tree = DocumentTree(repository)
-    for one in made.documents:
-        tree.replace(one.path, one.oid, one.stub)
-    before = _registry(repository, made.head, split=False)
+    for document in archive_plan.documents:
+        tree.replace(document.path, document.oid, document.stub)
+    before = _registry(repository, archive_plan.head, split=False)
     registry = Registry(before)
-    paths = [*(one.path for one in made.documents), *made.unmarked]
-    data = registry.marked(paths, made.day, made.policy.archived_cadence_days)
+    paths = [
+        *(planned_document.path for planned_document in archive_plan.documents),
+        *archive_plan.unmarked,
+    ]
+    data = registry.marked(paths, archive_plan.day, archive_plan.policy.archived_cadence_days)
     if data is None or before is None:
         return 0
     tree.replace(REGISTRY, repository.blob_id(before), data)
     return len(registry.unmarked(paths))
 
 
-def _fetch(repository: Repository, made: ArchivePlan) -> None:
+def _fetch(repository: Repository, archive_plan: ArchivePlan) -> None:
     """Let the clone know the archive branch, which the doc-archive check reads."""
     try:
-        fetch_archive(repository, made.policy.branch)
+        fetch_archive(repository, archive_plan.policy.branch)
     except RlmCiError as error:
         say(f"note: {error}; the full texts are on the remote, and this clone does not know it")
 

@@ -75,7 +75,7 @@ def _task(item: Mapping[str, Any]) -> ArchiveTask:
     paths = item.get("paths")
     values = [item.get(name) for name in _FIELDS]
     values += [paths.get(name) for name in _PATHS] if isinstance(paths, dict) else []
-    named = (one.strip() for value in values for one in _texts(value))
+    named = (text.strip() for value in values for text in _texts(value))
     derived = tuple(form.format(key) for form in _MIRRORS) if key else ()
     day = ended or _day(item.get("last_review"))
     return ArchiveTask(
@@ -112,9 +112,14 @@ class TaskDocuments:
         for task, paths in zip(tasks, own, strict=True):
             for path in paths:
                 self.by_path.setdefault(path, []).append(task)
-                known = facts.get(path)
+                document_facts = facts.get(path)
                 is_packet = path.startswith(_CHECKLISTS) or policy.covers(path)
-                if is_packet and known and known.stub is None and known.open_items:
+                if (
+                    is_packet
+                    and document_facts
+                    and document_facts.stub is None
+                    and document_facts.open_items
+                ):
                     self._open.setdefault(id(task), []).append(path)
 
     def _own(
@@ -129,8 +134,8 @@ class TaskDocuments:
         cited = [
             path
             for place in own
-            if (known := facts.get(place)) is not None and known.stub is None
-            for path in known.cited
+            if (document_facts := facts.get(place)) is not None and document_facts.stub is None
+            for path in document_facts.cited
             if policy.covers(path) and _is_of(path, task.key)
         ]
         return list(dict.fromkeys([*own, *cited]))

@@ -38,7 +38,7 @@ def metrics(model: str, context: Context, turns: Sequence[Mapping[str, Any]]) ->
     """The figures of a run over ``context``; ``turns`` are those of its state."""
     subcalls = [one for turn in turns for one in all_calls(turn)]
     parts, missing = unread(turns)
-    not_allowed = sum((one["error"] or "").startswith(NOT_ALLOWED) for one in subcalls)
+    not_allowed = sum((subcall["error"] or "").startswith(NOT_ALLOWED) for subcall in subcalls)
     return {
         "mode": "symbolic",
         "iterations": len(turns),
@@ -60,15 +60,15 @@ def figures(
     if sandbox is None:
         return metrics(model, context, turns)
     blocks = [one for turn in turns for one in turn["blocks"]]
-    not_allowed = sum(one["not_allowed"] for one in blocks)
+    not_allowed = sum(block["not_allowed"] for block in blocks)
     return {
         "mode": "symbolic",
         "environment": REPL,
         "sandbox": sandbox,
         "turns": len(turns),
         "blocks": len(blocks),
-        "subcalls": sum(one["asked"] for one in blocks),
-        "subcalls_failed": sum(one["failed"] for one in blocks),
+        "subcalls": sum(block["asked"] for block in blocks),
+        "subcalls_failed": sum(block["failed"] for block in blocks),
         "model": model,
         "context": context.object_id,
         "context_bytes": context.byte_length,
@@ -119,8 +119,8 @@ def build(
     )
 
 
-def _is_in_worktree(place: Location) -> bool:
-    return not os.path.isabs(place.path) and ".." not in place.path.split("/")
+def _is_in_worktree(location: Location) -> bool:
+    return not os.path.isabs(location.path) and ".." not in location.path.split("/")
 
 
 def _summary(

@@ -90,9 +90,9 @@ def _words(copy: ChangedCopy, reply: ValidatorAnswer | None) -> _Keys | None:
     if reply is None:
         return None
     index, found = OutcomeIndex(reply.outcomes.tests), {}
-    for (path, name), made in copy.made.items():
+    for (path, name), test in copy.made.items():
         outcomes = index.of(path, name)
-        text = "\n".join([reply.printed, *(one.message for one in outcomes)])
+        text = "\n".join([reply.printed, *(outcome.message for outcome in outcomes)])
         if outcomes or not reply.outcomes.complete:
-            found[path, name] = {word for word in made.tokens if word in text}
+            found[path, name] = {word for word in test.tokens if word in text}
     return found

@@ -82,9 +82,9 @@ class ClaimEdits:
     def changed(self, wanted: Mapping[str, str]) -> ChangedText:
         """The text with each of the ``wanted`` tests in its form."""
         made = {
-            one.name: done
-            for one in self.source.tests
-            if one.name in wanted and (done := self.make(one, wanted[one.name]))
+            test.name: done
+            for test in self.source.tests
+            if test.name in wanted and (done := self.make(test, wanted[test.name]))
         }
         edits = [*reversed(self._closed), *self._opened]
         return ChangedText(spliced(self.source.content, edits), made)

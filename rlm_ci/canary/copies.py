@@ -58,7 +58,7 @@ class TestCopies:
         return Random(f"{self._secret}:{purpose}")  # noqa: S311 - the secret is what counts
 
     def _found(self, contents: Mapping[str, bytes]) -> list[TargetTest]:
-        found: list[TargetTest] = []
+        target_tests: list[TargetTest] = []
         named: dict[str, set[str]] = {}
         for outcome in self._verdict.outcomes.tests:
             named.setdefault(outcome.place, set()).add(outcome.name)
@@ -81,8 +81,8 @@ class TestCopies:
             ]
             sample = self._sampled(targets, chance)
             self.idle[path] = [target.test.name for target in targets if target not in sample]
-            found += sample
-        return found
+            target_tests += sample
+        return target_tests
 
     def _target(
         self,

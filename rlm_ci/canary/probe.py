@@ -123,13 +123,13 @@ class Canary:
         }
         self._disputed = {doubt.subject.key for doubt in left if not doubt.is_told}
         whole = (*list(self._whole.values())[:1], *self._written)
-        found = answers.findings(left, whole, self._tests.texts)
-        return CanaryResult(found + self._hidden(left), self._line(), changed)
+        findings = answers.findings(left, whole, self._tests.texts)
+        return CanaryResult(findings + self._hidden(left), self._line(), changed)
 
-    def _hidden(self, known: Iterable[FailedProbe]) -> tuple[Finding, ...]:
+    def _hidden(self, probes: Iterable[FailedProbe]) -> tuple[Finding, ...]:
         """What failed at the start, and was not tried because the tests became slow."""
         why = self._slowness() if self._stopped else ""
-        keys = self._tests.red - self._reversed() - {doubt.subject.key for doubt in known}
+        keys = self._tests.red - self._reversed() - {doubt.subject.key for doubt in probes}
         late = (target for target in self._tests.targets if target.key in keys)
         return answers.hidden(late, why, self._tests.texts) if why else ()
 
@@ -205,10 +205,10 @@ class Canary:
         }
         return {
             target.key: self._answer(
-                target, made, reply, each[target.path][target.test.name], tokens
+                target, changed_test, reply, each[target.path][target.test.name], tokens
             )
             for target in self._tests.targets
-            if (made := copy.made.get(target.key)) is not None
+            if (changed_test := copy.made.get(target.key)) is not None
         }
 
     def _doubts(self, copy: ChangedCopy, reply: ValidatorAnswer) -> list[FailedProbe]:
@@ -228,27 +228,27 @@ class Canary:
     def _answer(
         self,
         subject: TargetTest,
-        made: ChangedTest,
+        test: ChangedTest,
         reply: ValidatorAnswer,
         now: Collection[TestOutcome],
         tokens: Mapping[str, bool],
     ) -> tuple[str, str]:
         """The wrong result of a test, and in how many cases; "" for a right one."""
-        failed = [one for one in now if one.state == FAILED]
-        passed = [one for one in now if one.state == PASSED]
+        failed = [outcome for outcome in now if outcome.state == FAILED]
+        passed = [outcome for outcome in now if outcome.state == PASSED]
         if not (failed or passed) and (now or not self._is_judged(reply)):
             return MISSING, ""
-        if made.form == REWORDED:
+        if test.form == REWORDED:
             shown = f" ({len(failed)} of {len(now)})" if len(now) > 1 else ""
             return (FAILS, shown) if failed else ("", "")
-        red = [one for one in passed if one.case in subject.cases]
+        red = [outcome for outcome in passed if outcome.case in subject.cases]
         if not failed or red:
             shown = f" ({len(passed)} of {len(now)})" if len(now) > 1 else ""
             return PASSES, shown
-        messages = "\n".join(one.message for one in failed)
-        seen = any(tokens[one] or one in messages for one in made.tokens)
+        messages = "\n".join(outcome.message for outcome in failed)
+        seen = any(tokens[token] or token in messages for token in test.tokens)
         self._shows = self._shows or seen
-        return (SILENT, "") if made.tokens and not seen and not reply.clipped else ("", "")
+        return (SILENT, "") if test.tokens and not seen and not reply.clipped else ("", "")
 
     def _is_judged(self, reply: ValidatorAnswer) -> bool:
         """Whether a test without a name in the report has passed: as many ran as in the verdict."""
@@ -260,7 +260,7 @@ class Canary:
     def _judge_whole(self, copy: ChangedCopy, reply: ValidatorAnswer) -> None:
         """Note an exit code 0 although tests fail, and changed files that were written."""
         must_fail = sum(test.form != REWORDED for test in copy.made.values())
-        failed = any(one.state == FAILED for one in reply.outcomes.tests)
+        failed = any(outcome.state == FAILED for outcome in reply.outcomes.tests)
         if reply.exit_code == 0 and must_fail and failed:
             tests = count(must_fail, "test")
             self._whole[copy.label] = f"the validator ends with exit code 0 where {tests} must fail"
@@ -333,13 +333,13 @@ class Canary:
     ) -> list[FailedProbe]:
         """The doubts on tests that refuse what is far away, and accept what is near."""
         known = {doubt.subject.key for doubt in (*stable, *self._told)}
-        near = [
+        probes = [
             doubt
             for doubt in doubts
             if doubt.form == NEARLY
             if doubt.what in (PASSES, SILENT) and doubt.subject.key not in known
         ]
-        left, excused = acceptance.judged(near, self._tests, self._ask)
+        left, excused = acceptance.judged(probes, self._tests, self._ask)
         self._excused |= excused
         return left
 
@@ -368,12 +368,12 @@ class Canary:
             if doubt.subject.was_red:
                 by_form.setdefault(doubt.form, {}).setdefault(doubt.subject.key, doubt)
         left: list[FailedProbe] = []
-        asked: list[FailedProbe] = []
+        probes: list[FailedProbe] = []
         for by_key in by_form.values():
             few = list(by_key.values())
             self._tests.chance("alone").shuffle(few)
-            asked += few[:_ALONE]
-        for number, doubt in enumerate(asked, 1):
+            probes += few[:_ALONE]
+        for number, doubt in enumerate(probes, 1):
             key, label = doubt.subject.key, f"alone-{number}"
             copy = self._tests.alone([key], doubt.form, label)
             now = self._result(copy, key)

@@ -132,21 +132,29 @@ class ChangeSet(Value):
     def files(self, *, renames: bool = True) -> list[FileChange]:
         """The changed files with both sides, counted in the same way."""
         options = ("--raw", "--numstat", "--no-abbrev", "-M" if renames else "--no-renames")
-        found = _parse_files(self._diff(self._old_side(), options))
+        changes = _parse_files(self._diff(self._old_side(), options))
         for side in self.also:
             other = _parse_files(self._diff(side, options))
-            moved = [{one.path for one in some if one.status == "R"} for some in (found, other)]
-            found = beyond(found, other, moved[0] ^ moved[1])
+            moved = [
+                {change.path for change in some if change.status == "R"}
+                for some in (changes, other)
+            ]
+            changes = beyond(changes, other, moved[0] ^ moved[1])
         if self.trigger == "index":
             why = "it is in conflict: resolve it, then git add"
-            found = [one.replace(unmeasured=why) if one.status == "U" else one for one in found]
+            changes = [
+                change.replace(unmeasured=why) if change.status == "U" else change
+                for change in changes
+            ]
         if self.trigger == "worktree":
             root = self.repository.root
-            found = [_looked_at(root, one) if one.status == "D" else one for one in found]
+            changes = [
+                _looked_at(root, change) if change.status == "D" else change for change in changes
+            ]
             new = self._new(self.untracked.paths) if self.untracked.paths else []
             new += map(_closed, self.untracked.closed)
-            found = _merge(found, new) if new else found
-        return found
+            changes = _merge(changes, new) if new else changes
+        return changes
 
     @cached_property
     def untracked(self) -> UntrackedFiles:
@@ -230,7 +238,9 @@ class ChangeSet(Value):
         if self.trigger == "worktree":
             return [_size(os.path.join(self.repository.root, path)) for path in paths]
         side = ":0" if self.trigger == "index" else self.head
-        return [max(0, size) for size in self.repository.sizes([f"{side}:{one}" for one in paths])]
+        return [
+            max(0, size) for size in self.repository.sizes([f"{side}:{path}" for path in paths])
+        ]
 
     def hunks(self, context: int = 3) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
         """The hunks of each text file by its new path, and the paths that cannot be parsed.
@@ -275,14 +285,14 @@ def diff_of(
     """Files with their hunks by path; those of ``failed`` cannot be read."""
     from rlm_ci.git.patches import UNREADABLE, FileDiff, PatchDiff
 
-    found = []
-    for one in files:
-        absent = UNREADABLE if one.path in failed else ""
-        if one.added is None and one.path not in hunks:
+    diffs = []
+    for file in files:
+        absent = UNREADABLE if file.path in failed else ""
+        if file.added is None and file.path not in hunks:
             absent = absent or "the file is binary"
-        known = None if absent else hunks.get(one.path, ())
-        found.append(FileDiff(one.path, one.old_path or one.path, one.status, known, absent))
-    return PatchDiff(tuple(found))
+        known = None if absent else hunks.get(file.path, ())
+        diffs.append(FileDiff(file.path, file.old_path or file.path, file.status, known, absent))
+    return PatchDiff(tuple(diffs))
 
 
 def _decode(data: bytes) -> str:
@@ -308,8 +318,10 @@ def _parse_files(data: bytes) -> list[FileChange]:
             change = _parse_raw(fields, field)
             raw[change.path] = change
         else:
-            for one in parse(chain((field,), fields)):
-                counted[one.path] = raw[one.path].replace(added=one.added, deleted=one.deleted)
+            for count in parse(chain((field,), fields)):
+                counted[count.path] = raw[count.path].replace(
+                    added=count.added, deleted=count.deleted
+                )
     return list(counted.values())
 
 
@@ -392,18 +404,18 @@ def _attribute_places(repository: Repository, paths: Sequence[str]) -> list[str]
 
 def _merge(tracked: list[FileChange], untracked: list[FileChange]) -> list[FileChange]:
     """All of them; a file that left the index and stayed in the work tree is one."""
-    gone = {one.path: one for one in tracked if one.status == "D"}
-    both = {one.path for one in untracked if one.path in gone}
-    return [one for one in tracked if one.path not in both] + [
-        one.replace(
+    gone = {change.path: change for change in tracked if change.status == "D"}
+    both = {change.path for change in untracked if change.path in gone}
+    return [change for change in tracked if change.path not in both] + [
+        change.replace(
             status="M",
-            deleted=None if one.added is None else gone[one.path].deleted,
-            old_mode=gone[one.path].old_mode,
-            old_oid=gone[one.path].old_oid,
+            deleted=None if change.added is None else gone[change.path].deleted,
+            old_mode=gone[change.path].old_mode,
+            old_oid=gone[change.path].old_oid,
         )
-        if one.path in both
-        else one
-        for one in untracked
+        if change.path in both
+        else change
+        for change in untracked
     ]
 
 

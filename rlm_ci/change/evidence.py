@@ -34,19 +34,19 @@ REANCHORED = "reanchored"
 REJECTED = "rejected"
 
 
-def flaw(place: Location, content: bytes | None, blob: str | None) -> str | None:
-    """Why ``place`` does not hold in ``content``, whose object id is ``blob``; None if it does."""
+def flaw(location: Location, content: bytes | None, blob: str | None) -> str | None:
+    """Why ``location`` does not hold in ``content``, whose object id is ``blob``; or None."""
     if content is None:
         return "the path is not there"
-    if place.blob is not None and place.blob != blob:
+    if location.blob is not None and location.blob != blob:
         return "the file has changed since it was quoted"
-    if place.line_start is None:
+    if location.line_start is None:
         return None
     lines = _lines(content)
-    start, end = place.line_start, place.line_end or place.line_start
-    why = _line_flaw(place.quote, start, end, lines[max(0, start - 1) : end], len(lines))
+    start, end = location.line_start, location.line_end or location.line_start
+    why = _line_flaw(location.quote, start, end, lines[max(0, start - 1) : end], len(lines))
     if why is not None and (text := _decoded_lines(content, start, end)) is not None:
-        return _line_flaw(place.quote, start, end, *text)
+        return _line_flaw(location.quote, start, end, *text)
     return why
 
 
@@ -209,42 +209,49 @@ class CheckedReport(Value):
     notes: tuple[str, ...]
 
 
-def verify(report: Report, repository: Repository, kept: Container[Location] = ()) -> CheckedReport:
-    """Check every pointer of a report; ``kept`` are places known to hold in the run's own copy.
+def verify(
+    report: Report, repository: Repository, container: Container[Location] = ()
+) -> CheckedReport:
+    """Check every pointer of a report; ``container`` are places which hold in the run's own copy.
 
     Needs no network. Raises ConfigError when a commit of the report is not in the clone.
     """
-    places = [(finding.rule, place) for finding in report.findings for place in finding.evidence]
-    places += [
-        (document.path, place) for document in report.documents for place in document.evidence
+    places = [
+        (finding.rule, location) for finding in report.findings for location in finding.evidence
     ]
-    said = report.overview.said if report.overview else None
     places += [
-        ("overview", Location(one.path, one.line_start, one.line_end, one.side, quote=one.quote))
-        for sentence in ((*said.about, *said.groups) if said else ())
-        for one in sentence.lines
+        (document.path, location) for document in report.documents for location in document.evidence
     ]
-    opened = contents(report.subject, [place for _, place in places], repository)
+    words = report.overview.said if report.overview else None
+    places += [
+        (
+            "overview",
+            Location(lines.path, lines.line_start, lines.line_end, lines.side, quote=lines.quote),
+        )
+        for sentence in ((*words.about, *words.groups) if words else ())
+        for lines in sentence.lines
+    ]
+    opened = contents(report.subject, [location for _, location in places], repository)
     problems, notes = [], []
     blobs: dict[int, str] = {}  # by the identity of the content
-    for (claim, place), content in zip(places, opened, strict=True):
-        if content is not None and place.blob is not None and id(content) not in blobs:
+    for (claim, location), content in zip(places, opened, strict=True):
+        if content is not None and location.blob is not None and id(content) not in blobs:
             blobs[id(content)] = repository.blob_id(content)
-        blob = None if content is None or place.blob is None else blobs[id(content)]
-        why = flaw(place, content, blob)
+        blob = None if content is None or location.blob is None else blobs[id(content)]
+        why = flaw(location, content, blob)
         if why is None:
             continue
-        line = f":{place.line_start}" if place.line_start else ""
-        told = printable(f"{place.path}{line} ({claim}): {why}")
-        if place in kept:
+        line = f":{location.line_start}" if location.line_start else ""
+        told = printable(f"{location.path}{line} ({claim}): {why}")
+        if location in container:
             notes.append(f"{told}; the run's own copy has the quote")
         else:
             problems.append(told)
     rejected = len(problems)
     problems += [
-        printable(f"{one.rule} ({one.message[:80]}): it points to nothing")
-        for one in report.findings
-        if one.domain is not None and one.source != "check" and not one.evidence
+        printable(f"{finding.rule} ({finding.message[:80]}): it points to nothing")
+        for finding in report.findings
+        if finding.domain is not None and finding.source != "check" and not finding.evidence
     ]
     counts = Evidence(len(places), len(places) - rejected, 0, rejected)
     return CheckedReport(counts, tuple(problems), tuple(notes))
@@ -261,7 +268,7 @@ def contents(
         return []
     commits: dict[str, str] = {}
     for side, commit in (("new", subject.head), ("old", subject.merge_base or subject.base)):
-        needed = any(place.side == side for place in places)
+        needed = any(location.side == side for location in places)
         if needed and commit is not None and not (side == "new" and subject.worktree):
             # The empty tree, before a first commit, is a tree, not a commit.
             known = commit == repository.empty_tree()
@@ -269,17 +276,19 @@ def contents(
                 commit if known else require(repository, commit, f"{side} side", "report")
             )
     asked = {
-        place: _object(repository, commits[place.side], place.path)
-        for place in places
-        if place.side in commits and _is_name(place.path)
+        location: _object(repository, commits[location.side], location.path)
+        for location in places
+        if location.side in commits and _is_name(location.path)
     }
     objects = list(dict.fromkeys(asked.values()))
     opened = dict(zip(objects, repository.read(*objects), strict=True)) if objects else {}
-    read = {place: opened[name] for place, name in asked.items()}
+    read = {location: opened[name] for location, name in asked.items()}
     if subject.worktree or subject.head is None:
-        ours = [place for place in places if place.side == "new" and _is_name(place.path)]
-        read.update(_uncommitted(repository, ours))
-    return [read.get(place) for place in places]
+        locations = [
+            location for location in places if location.side == "new" and _is_name(location.path)
+        ]
+        read.update(_uncommitted(repository, locations))
+    return [read.get(location) for location in places]
 
 
 def _is_name(path: str) -> bool:
@@ -302,19 +311,23 @@ def _uncommitted(
     repository: Repository, places: Sequence[Location]
 ) -> dict[Location, bytes | None]:
     """The files of the work tree, or what is staged where only that has the blob."""
-    paths = {place.path for place in places}
+    paths = {location.path for location in places}
     opened = {path: _from_worktree(repository, path) for path in sorted(paths)}
-    found = {place: opened[place.path] for place in places}
+    found = {location: opened[location.path] for location in places}
 
-    def holds(place: Location, content: bytes | None) -> bool:
-        return content is not None and place.blob in (None, repository.blob_id(content))
+    def holds(location: Location, content: bytes | None) -> bool:
+        return content is not None and location.blob in (None, repository.blob_id(content))
 
-    others = [one for one, content in found.items() if one.blob and not holds(one, content)]
+    others = [
+        location
+        for location, content in found.items()
+        if location.blob and not holds(location, content)
+    ]
     if repository.git_dir is None:  # nothing is staged
         return found
     staged = repository.read(*(f":0:{one.path}" for one in others)) if others else []
     pairs = zip(others, staged, strict=True)
-    return found | {place: content for place, content in pairs if holds(place, content)}
+    return found | {location: content for location, content in pairs if holds(location, content)}
 
 
 def _from_worktree(repository: Repository, path: str) -> bytes | None:

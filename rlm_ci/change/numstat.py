@@ -78,11 +78,13 @@ class LineCounting:
     def finish(self) -> list[LineCount]:
         """What each file adds, in git's order within each part."""
         moved: set[str] = set()
-        found = [one for running in self._running for one in counts(running.finish(), moved)]
+        line_counts = [
+            count for running in self._running for count in counts(running.finish(), moved)
+        ]
         for other in self._others():
             moved_there: set[str] = set()
-            found = beyond(found, counts(other, moved_there), moved ^ moved_there)
-        return found
+            line_counts = beyond(line_counts, counts(other, moved_there), moved ^ moved_there)
+        return line_counts
 
     def _begin(self, within: Sequence[str]) -> None:
         pending = self._start(within)

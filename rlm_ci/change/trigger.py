@@ -160,7 +160,7 @@ def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -
     """The changes of a push: git gives lines ``local-ref sha remote-ref sha``."""
     from rlm_ci.change import pushes
 
-    found = []
+    refs = []
     for line in stdin.decode("utf-8", "surrogateescape").split("\n"):
         words = line.split(" ")
         if not line:
@@ -172,8 +172,8 @@ def _pushed(repository: Repository, stdin: bytes, note: Callable[[str], None]) -
                 hint="give standard input as git gives it to a pre-push hook",
             )
         if words[1].strip("0"):  # else the ref is deleted: nothing comes in
-            found.append(pushes.PushedRef(*words))
-    return pushes.from_refs(repository, found, note)
+            refs.append(pushes.PushedRef(*words))
+    return pushes.from_refs(repository, refs, note)
 
 
 # ── GitHub events ──

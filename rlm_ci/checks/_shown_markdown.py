@@ -95,7 +95,7 @@ def items(data: bytes) -> list[tuple[str, bool]]:
     """The text of each ``[ ]`` or ``[x]`` item, with single blanks, and whether it is ticked."""
     text = data.decode("utf-8", "surrogateescape")
     return [
-        (" ".join(line[found.end() :].split()), found[1] != " ")
+        (" ".join(line[match.end() :].split()), match[1] != " ")
         for _, line in shown_lines(text)
-        if (lead := LEAD.match(line)) and lead[1] and (found := _ITEM.match(line, lead.end()))
+        if (lead := LEAD.match(line)) and lead[1] and (match := _ITEM.match(line, lead.end()))
     ]

@@ -64,7 +64,9 @@ class UnchangedFiles(RestOfTree):
         except RlmCiError:
             return frozenset()
         kinds = self._changes.kinds
-        return frozenset(path for path, one in known.items() if one.is_file and path not in kinds)
+        return frozenset(
+            path for path, entry in known.items() if entry.is_file and path not in kinds
+        )
 
     def _named(self, names: Collection[str], commit: str) -> list[str]:
         from rlm_ci.guard.weakened_tests.cases import READ_BY_STATEMENTS

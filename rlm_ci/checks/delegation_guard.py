@@ -257,18 +257,18 @@ def _by_receipt(
         must_be_verified=wanted == "verified",
         workflows=options.delegation_guard.workflows,
     )
-    found = judge.judge(changes, task_id, lambda name: owner_of(name, keys), policy)
-    if found is None:
+    receipt = judge.judge(changes, task_id, lambda name: owner_of(name, keys), policy)
+    if receipt is None:
         return None
-    verdict = verdict.replace(receipts_seen=1, advice=found.hint)
-    if found.problem:
+    verdict = verdict.replace(receipts_seen=1, advice=receipt.hint)
+    if receipt.problem:
         return verdict.add(
             "receipt-invalid",
-            f"{found.path} does not count: {found.problem}",
-            f"a receipt that counts ({found.problem})",
-            at=found.file,
+            f"{receipt.path} does not count: {receipt.problem}",
+            f"a receipt that counts ({receipt.problem})",
+            at=receipt.file,
         )
-    return verdict.replace(evidence=f"{task_id} has a receipt: {found.label}")
+    return verdict.replace(evidence=f"{task_id} has a receipt: {receipt.label}")
 
 
 def _shown(value: object) -> str:
@@ -322,7 +322,9 @@ class _Verdict(Value):
         if self.role != "unregistered":
             lines.append(f"Expected manifests: {self.runs}/{task}-*/cli/<run-id>/manifest.json")
         if self.rejected:
-            shown = sorted((one.path, one.reason) for one in self.rejected)[:_SHOWN_CANDIDATES]
+            shown = sorted((candidate.path, candidate.reason) for candidate in self.rejected)[
+                :_SHOWN_CANDIDATES
+            ]
             listed = "; ".join(f"{path} (reason: {reason})" for path, reason in shown)
             lines.append(f"Candidates (first {_SHOWN_CANDIDATES}): {listed}")
         lines.append(f"Fix: {self.fix()}")
@@ -342,11 +344,13 @@ class _Verdict(Value):
         if not self.findings:
             return Part(ID, printable(self.evidence), metrics)
         hint = self.fix()
-        found = tuple(one.replace(hint=hint, suppression=override) for one in self.findings)
-        summary = "; ".join(finding.message for finding in found)
-        places = sum(len(finding.evidence) for finding in found)
+        findings = tuple(
+            finding.replace(hint=hint, suppression=override) for finding in self.findings
+        )
+        summary = "; ".join(finding.message for finding in findings)
+        places = sum(len(finding.evidence) for finding in findings)
         evidence = Evidence(offered=places, verified=places)
         if override:
             summary = f"overridden: {printable(override)} ({summary})"
         block = None if override else self.block()
-        return Part(ID, summary, metrics, found, block=block, evidence=evidence)
+        return Part(ID, summary, metrics, findings, block=block, evidence=evidence)

@@ -91,8 +91,8 @@ def run(
     """One part; raises ConfigError for a pattern or an override that cannot be read."""
     budget = options.diff_budget
     counted, ignored = _measure(changes, budget)
-    added = sum(one.added or 0 for one in counted)
-    deleted = sum(one.deleted or 0 for one in counted)
+    added = sum(line_count.added or 0 for line_count in counted)
+    deleted = sum(line_count.deleted or 0 for line_count in counted)
     lines = added + deleted
     weighted = _weigh(counted, lines, budget.paths)
     metrics = {
@@ -103,19 +103,19 @@ def run(
         "added": added,
         "deleted": deleted,
         "ignored_files": len(ignored),
-        "ignored_lines": sum(one.lines for one in ignored),
-        "binary_files": sum(one.added is None for one in counted),
+        "ignored_lines": sum(line_count.lines for line_count in ignored),
+        "binary_files": sum(line_count.added is None for line_count in counted),
     }
     findings = [*_over(metrics, counted), *_paths_over(counted, budget.paths)]
     findings += [
         _finding(
             "unmeasurable",
-            f"{printable(one.path)} could not be measured: {one.unmeasured}",
+            f"{printable(line_count.path)} could not be measured: {line_count.unmeasured}",
             "make it readable, or ignore it",
-            one.path,
+            line_count.path,
         )
-        for one in counted
-        if one.unmeasured
+        for line_count in counted
+        if line_count.unmeasured
     ]
     summary = (
         f"{count(len(counted), 'file')} (limit {budget.max_files:,}), "
@@ -127,7 +127,7 @@ def run(
         summary += f"; {NOTHING[changes.trigger]}"
     elif changes.also:
         summary += "; for a merge, files that differ from both sides"
-    binary = [one.path for one in counted if one.added is None]
+    binary = [line_count.path for line_count in counted if line_count.added is None]
     if binary:
         size = count(sum(changes.sizes(binary)), "byte")
         summary += f"; {count(len(binary), 'binary file')}, {size}"
@@ -139,7 +139,7 @@ def run(
     if changes.label:  # of several refs that are pushed at once, which
         label = f"{printable(changes.label)}: "
         summary = f"{label}{summary}"
-        findings = [one.replace(message=f"{label}{one.message}") for one in findings]
+        findings = [finding.replace(message=f"{label}{finding.message}") for finding in findings]
     if findings:
         override = stated(_OVERRIDE, budget.override_reason, changes.pull_request, today())
         findings, told = accept(findings, override, _finding("override-incomplete", "", ""))
@@ -156,15 +156,17 @@ def _finding(condition: str, message: str, hint: str, subject: str | None = None
 
 def _measure(changes: ChangeSet, budget: Any) -> tuple[list[LineCount], list[LineCount]]:
     configured = _matcher(budget.ignore, "diff_budget.ignore has a pattern")
-    found: Sequence[LineCount]
+    counts: Sequence[LineCount]
     if changes.worktree:
-        found = changes.files(renames=budget.renames)
-        paths = [one.path for one in found]
+        counts = changes.files(renames=budget.renames)
+        paths = [change.path for change in counts]
         ignored = _ignored(changes, paths, configured, _attribute_files(changes, paths))
     else:
-        found, ignored = _count(changes, configured, renames=budget.renames)
-    counted = [one for one in found if one.path not in ignored]
-    return counted, [one for one in found if one.path in ignored] if ignored else []
+        counts, ignored = _count(changes, configured, renames=budget.renames)
+    counted = [line_count for line_count in counts if line_count.path not in ignored]
+    return counted, [
+        line_count for line_count in counts if line_count.path in ignored
+    ] if ignored else []
 
 
 def _count(
@@ -272,9 +274,9 @@ def _weigh(counted: Sequence[LineCount], lines: int, paths: Sequence[dict[str, A
     if not rows:
         return lines
     weighted = 0.0
-    for one in counted:
-        weight = next((weight for match, weight in rows if match(one.path)), 1)
-        weighted += one.lines * weight
+    for line_count in counted:
+        weight = next((weight for match, weight in rows if match(line_count.path)), 1)
+        weighted += line_count.lines * weight
     # Round up, but not an error in the last digit: 100 times 0.07 is 7.
     return -int(-round(weighted, 6) // 1)
 
@@ -299,12 +301,15 @@ def _split_hint(counted: Sequence[LineCount]) -> str:
 
     from rlm_ci.change import tool_folders
 
-    outside, made = tool_folders.part(one.path for one in counted)
+    outside, made = tool_folders.part(line_count.path for line_count in counted)
     if 2 * len(outside) < len(counted):  # committed or staged, so it counts
         names = tool_folders.listed(made)
         return f"take out what a tool made: {names}; git rm -r --cached, and add to .gitignore"
     groups = _by_folder(counted)
-    sizes = {path: (sum(one.lines for one in inside), len(inside)) for path, inside in groups}
+    sizes = {
+        path: (sum(line_count.lines for line_count in inside), len(inside))
+        for path, inside in groups
+    }
     top = nsmallest(_LARGEST, sizes, lambda path: (-sum(sizes[path]), path))
     named = []
     for path in sorted(top, key=lambda path: not path.endswith("/")):
@@ -317,10 +322,10 @@ def _split_hint(counted: Sequence[LineCount]) -> str:
 def _by_folder(counted: Sequence[LineCount]) -> list[tuple[str, list[LineCount]]]:
     """The change in folders and files; a folder with more than half of it is opened again."""
     groups = {"": list(counted)}
-    half = sum(one.lines + 1 for one in counted) / 2
+    half = sum(line_count.lines + 1 for line_count in counted) / 2
     while True:
         weights = {
-            path: sum(one.lines + 1 for one in inside)
+            path: sum(line_count.lines + 1 for line_count in inside)
             for path, inside in groups.items()
             if not path or path.endswith("/")
         }
@@ -328,9 +333,9 @@ def _by_folder(counted: Sequence[LineCount]) -> list[tuple[str, list[LineCount]]
         if folder is None or weights[folder] <= half:
             return list(groups.items())
         opened: dict[str, list[LineCount]] = {}
-        for one in groups[folder]:
-            name, below, _ = one.path[len(folder) :].partition("/")
-            opened.setdefault(f"{folder}{name}{below}", []).append(one)
+        for group in groups[folder]:
+            name, below, _ = group.path[len(folder) :].partition("/")
+            opened.setdefault(f"{folder}{name}{below}", []).append(group)
         if len(groups) > 1 and not any(path.endswith("/") for path in opened):
             return list(groups.items())
         del groups[folder]
@@ -352,8 +357,8 @@ def _excess(number: int, unit: str, most: int, under: str = "") -> str:
 def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     for row in paths:
         glob, match = row["glob"], _glob(row)
-        inside = [one for one in counted if match(one.path)]
-        sums = {"files": len(inside), "lines": sum(one.lines for one in inside)}
+        inside = [line_count for line_count in counted if match(line_count.path)]
+        sums = {"files": len(inside), "lines": sum(line_count.lines for line_count in inside)}
         for unit, number in sums.items():
             most = row[f"max_{unit}"]
             if most is not None and number > most:

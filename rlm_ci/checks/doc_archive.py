@@ -104,13 +104,13 @@ def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
         # Git lists the archive while we read the first files, its full texts during the others.
         ahead = len(places) // _AHEAD if changes.trigger == "worktree" else 0
         documents = list(islice(reading, ahead))
-        asked = places if len(documents) == ahead else {one.path for one in documents}
+        asked = places if len(documents) == ahead else {document.path for document in documents}
         payloads = None
         if archive and archived and asked:
             payloads = ArchivePayloads(repository, archive, archived.finish(), asked)
             running.enter_context(payloads)
         documents += reading
-        documents.sort(key=lambda one: one.path)
+        documents.sort(key=lambda file: file.path)
         if not documents:
             return Part(ID, "no stubs", _metrics([], {}, archived=True))
         if archive is None and options.doc_archive.fetch:
@@ -124,7 +124,7 @@ def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
     if linking.texts:
         from rlm_ci.checks._doc_archive.inbound_links import LinkSearch, of_change
 
-        stubs = {one.path: one.data for one in documents}
+        stubs = {document.path: document.data for document in documents}
         search = LinkSearch(linking, target, stubs)
         findings += of_change(changes, search, _touched(changes, options), archive)
     metrics = _metrics(documents, broken, archived=archive is not None)
@@ -199,9 +199,9 @@ def _documents(
             linking.add(path, data)
 
 
-def _payloads(repository: Repository, archive: str, asked: Container[str]) -> ArchivePayloads:
+def _payloads(repository: Repository, archive: str, container: Container[str]) -> ArchivePayloads:
     with repository.start_tree(archive, sizes=True) as listing:
-        return ArchivePayloads(repository, archive, listing.finish(), asked)
+        return ArchivePayloads(repository, archive, listing.finish(), container)
 
 
 def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
@@ -248,7 +248,11 @@ def _judged(
 ) -> dict[str, StubFile]:
     """The stubs that the change adds or edits; all, without a change."""
     touched = _touched(changes, options)
-    return {one.path: one for one in documents if touched is None or one.path in touched}
+    return {
+        document.path: document
+        for document in documents
+        if touched is None or document.path in touched
+    }
 
 
 def _touched(changes: ChangeSet, options: Settings) -> frozenset[str] | None:
@@ -311,7 +315,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
         return []
     before = changes.merge_base
     paths = [
-        path for path, one in judged.items() if not one.flaw or one.flaw.condition != "malformed"
+        path for path, file in judged.items() if not file.flaw or file.flaw.condition != "malformed"
     ]
     if before is None or not paths:
         return []

@@ -160,9 +160,11 @@ def _dispatch(words: list[str]) -> int:
 
 def options(command: ModuleType, words: Sequence[str]) -> tuple[Setting, ...]:
     """The options of a command, given the words after it."""
-    found: tuple[Setting, ...] = command.rows(words) if hasattr(command, "rows") else command.ROWS
+    settings: tuple[Setting, ...] = (
+        command.rows(words) if hasattr(command, "rows") else command.ROWS
+    )
     forms = getattr(command, "FORMS", None)
-    return found if forms is None else tuple(map(partial(_with_forms, forms), found))
+    return settings if forms is None else tuple(map(partial(_with_forms, forms), settings))
 
 
 def _with_forms(forms: tuple[str, ...], row: Setting) -> Setting:

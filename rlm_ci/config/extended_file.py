@@ -29,10 +29,10 @@ def extended(
     """
     before = parse_config(data, source, None)
     wanted = _with(before, keys, dict(entry))
-    for made in _candidates(data, keys, entry, remark) if wanted else ():
+    for candidate in _candidates(data, keys, entry, remark) if wanted else ():
         try:
-            if parse_config(made, source, None) == wanted:
-                return made
+            if parse_config(candidate, source, None) == wanted:
+                return candidate
         except ConfigError:
             continue
     raise ConfigError(

@@ -59,28 +59,28 @@ class Context(Closing):
     Only :meth:`verify` checks that the source has not changed.
     """
 
-    def __init__(self, folder: str, known: index.IndexHeader, descriptor: int) -> None:
+    def __init__(self, folder: str, header: index.IndexHeader, descriptor: int) -> None:
         self._descriptor = descriptor
         self._whole: index.ContextIndex | None = None
         self.folder = folder
         self.source_path = os.path.join(folder, index.SOURCE)
-        self.known = known
-        self.layout = known.layout
-        self.object_id = known.object_id
-        self.created_at = known.created_at
-        self.byte_length = known.layout.size
-        self.chunk_count = known.layout.count
-        self.target_bytes = known.layout.target
-        self.overlap_bytes = known.layout.overlap
-        self.files = known.files
-        self.omitted = known.omitted
-        self.decoded = known.decoded
+        self.known = header
+        self.layout = header.layout
+        self.object_id = header.object_id
+        self.created_at = header.created_at
+        self.byte_length = header.layout.size
+        self.chunk_count = header.layout.count
+        self.target_bytes = header.layout.target
+        self.overlap_bytes = header.layout.overlap
+        self.files = header.files
+        self.omitted = header.omitted
+        self.decoded = header.decoded
         #: What a reader must know of the source; a run replaces it by what its record has.
-        self.notes = notes(known.omitted, known.decoded)
-        self._pointers = Pointers(known.object_id, known.layout)
+        self.notes = notes(header.omitted, header.decoded)
+        self._pointers = Pointers(header.object_id, header.layout)
         self.resolve = self._pointers.resolve
         self.pointer = self._pointers.to_chunk
-        self._lines = LineCounter(known.files, self.raw)
+        self._lines = LineCounter(header.files, self.raw)
 
     @classmethod
     def open(cls, folder: str) -> Self:
@@ -88,7 +88,7 @@ class Context(Closing):
 
         Raises ConfigError if there is none, DamagedError for a damaged one, or a newer version.
         """
-        known = index_reader.read_head(folder)
+        header = index_reader.read_head(folder)
         path = os.path.join(folder, index.SOURCE)
         try:
             descriptor = files.open_regular(path, os.O_RDONLY)
@@ -99,14 +99,14 @@ class Context(Closing):
                 hint=_HINT,
             ) from None
         size = os.fstat(descriptor).st_size
-        if size != known.layout.size:
+        if size != header.layout.size:
             os.close(descriptor)
             raise DamagedError(
-                f"the source has {size:,} bytes, but its index says {known.layout.size:,}",
+                f"the source has {size:,} bytes, but its index says {header.layout.size:,}",
                 where=printable(path),
                 hint=_HINT,
             )
-        return cls(folder, known, descriptor)
+        return cls(folder, header, descriptor)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
@@ -122,10 +122,10 @@ class Context(Closing):
     def full_index(self) -> index.ContextIndex:
         """The whole index, with the hashes of the chunks. Raises ConfigError, DamagedError."""
         if self._whole is None:
-            whole = index_reader.read(self.folder)
-            if whole.head != self.known:
+            context_index = index_reader.read(self.folder)
+            if context_index.head != self.known:
                 raise self._damage("it is another one by now", index.NAME)
-            self._whole = whole
+            self._whole = context_index
         return self._whole
 
     def stamp(self) -> dict[str, int]:
@@ -150,23 +150,23 @@ class Context(Closing):
         before = self.stamp()
         digits = next((len(piece.blob) for piece in self.files if piece.blob), 40)
         try:
-            found = digests.digest(self._descriptor, self.layout, self.files, digits)
+            context_digests = digests.digest(self._descriptor, self.layout, self.files, digits)
         except digests.ShrunkError:
             raise self._damage("it has become shorter") from None
         except OSError as error:
             raise self._unreadable(error) from None
-        self._compare(found)
+        self._compare(context_digests)
         if self.stamp() != before:
             raise self._damage("it is being changed")
         return before
 
-    def _compare(self, found: ContextDigests) -> None:
-        whole, right = f"sha256:{found.whole}", self.full_index()
+    def _compare(self, context_digests: ContextDigests) -> None:
+        whole, right = f"sha256:{context_digests.whole}", self.full_index()
         bad = [
             number
             for number in range(self.chunk_count)
-            if found.chunks[32 * number : 32 * number + 32].hex() != right.digest(number)
-        ] if found.chunks != right.digests else []  # fmt: skip
+            if context_digests.chunks[32 * number : 32 * number + 32].hex() != right.digest(number)
+        ] if context_digests.chunks != right.digests else []  # fmt: skip
         if bad:
             start, end = self.layout.bounds(bad[0])
             more = f", and {count(len(bad) - 1, 'chunk')} more" if len(bad) > 1 else ""
@@ -176,10 +176,10 @@ class Context(Closing):
             raise self._damage(f"{name} is not what was indexed{more}")
         if whole != self.object_id:
             raise self._damage("object_id is not that of the source", index.NAME)
-        if found.blobs == self.files.blobs:
+        if context_digests.blobs == self.files.blobs:
             return
         for number, piece in enumerate(self.files):
-            if piece.blob not in (None, found.blobs[number]):
+            if piece.blob not in (None, context_digests.blobs[number]):
                 name = printable(piece.path)
                 raise self._damage(f"the blob of {name} is not that of its bytes", index.NAME)
 

@@ -49,9 +49,9 @@ _HINT = "build it again: rlm-ci context build SOURCE"
 
 def read(folder: str) -> ContextIndex:
     """The index of the object in ``folder``. Raises ConfigError, DamagedError."""
-    found = _ours(folder, _whole)
-    if found is not None:
-        return found
+    index = _ours(folder, _whole)
+    if index is not None:
+        return index
     try:
         data = files.read_inside(folder, NAME, LIMIT)
     except files.UnreadableError as error:
@@ -120,8 +120,8 @@ def _is_dense(data: bytes) -> bool:
 
     # Names of files may be full of brackets.
     values = 0
-    for found in re.finditer(rb'"[^"\\]*+(?:\\.[^"\\]*+)*"|[\[{,]', data):
-        values += found[0][0] != ord('"')
+    for match in re.finditer(rb'"[^"\\]*+(?:\\.[^"\\]*+)*"|[\[{,]', data):
+        values += match[0][0] != ord('"')
         if values > most:
             return True
     return False
@@ -265,11 +265,11 @@ class _Reader:
         number = next(at for at, text in enumerate(hashes) if not _is_hex(text, _SHA256))
         raise self._damage(f"chunk {chunk_id(number)}: sha256 is {_shown(hashes[number])}")
 
-    def pieces(self, records: Any, size: int, known: Pieces) -> Pieces:
-        """Add the files in ``records`` to those that are ``known``."""
+    def pieces(self, records: Any, size: int, pieces: Pieces) -> Pieces:
+        """Add the files in ``records`` to those that are ``pieces``."""
         self._require(type(records) is list, "source.files is not a list")
-        end = known.ends[-1] if known else 0
-        for number, record in enumerate(records, len(known)):
+        end = pieces.ends[-1] if pieces else 0
+        for number, record in enumerate(records, len(pieces)):
             name = f"source.files[{number}]."
             path, start, stop = self._fields(record, name, {"path": str, "start": int, "end": int})
             if "path_b64" in record:
@@ -286,9 +286,9 @@ class _Reader:
             read_as = record.get("read_as", "")
             self._require(type(read_as) is str and len(read_as) <= _REASONS,
                           f"{name}read_as is not a short text")  # fmt: skip
-            known.add(path, start, stop, blob, read_as)
+            pieces.add(path, start, stop, blob, read_as)
             end = stop
-        return known
+        return pieces
 
     def _path(self, text: Any, name: str) -> str:
         from base64 import b64decode

@@ -74,7 +74,7 @@ def _count(text: bytes) -> int:
 def told(places: tuple[FileLines, ...], more: bool) -> str:  # noqa: FBT001 - a pair from above
     """``path:line`` or ``path:line-line`` for each, on one line."""
     names = []
-    for place in places:
-        last = f"-{place.line_end}" if place.line_end != place.line_start else ""
-        names.append(f"{printable(encodable(place.path))}:{place.line_start}{last}")
+    for lines in places:
+        last = f"-{lines.line_end}" if lines.line_end != lines.line_start else ""
+        names.append(f"{printable(encodable(lines.path))}:{lines.line_start}{last}")
     return ", ".join(names) + (" and more files" if more else "")

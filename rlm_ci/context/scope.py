@@ -38,11 +38,11 @@ class Scope(Value):
         count = context.chunk_count
         if not self.chunks:
             return range(count)
-        found = _RANGE.fullmatch(self.chunks)
-        if found is None:
+        match = _RANGE.fullmatch(self.chunks)
+        if match is None:
             shown = printable(self.chunks[:_SHOWN])
             raise PointerError(f"'{shown}' is no range of chunks: write c000001-c000009")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if not 0 < first <= last <= count:
             known = f"they go from {chunk_id(0)} to {chunk_id(count - 1)}" if count else "none"
             raise PointerError(f"there are no chunks {self.chunks}: {known}")
@@ -67,8 +67,8 @@ class Scope(Value):
     def _matches(self) -> Callable[[str], bool]:
         """A test for paths. It takes linear time, unlike patterns of ``.gitignore``."""
         paths = frozenset(self.files)
-        globs = [f"{one}*" if one.endswith("/") else one for one in self.files]
+        globs = [f"{file}*" if file.endswith("/") else file for file in self.files]
         # Also at any depth.
         both = (fnmatch.translate(one) for glob in globs for one in (glob, f"*/{glob}"))
         compiled = [re.compile(one) for one in both]
-        return lambda path: path in paths or any(one.match(path) for one in compiled)
+        return lambda path: path in paths or any(pattern.match(path) for pattern in compiled)

@@ -96,7 +96,7 @@ def watch() -> None:
             left.pop(path, None)
             if out:
                 left[path] = out
-    threads = [threading.Thread(target=_interrupt, args=one) for one in left.items()]
+    threads = [threading.Thread(target=_interrupt, args=item) for item in left.items()]
     for thread in threads:
         thread.start()
     for thread in threads:

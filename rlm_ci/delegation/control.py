@@ -160,7 +160,7 @@ def go_on(call: Call, runs: StoredRuns, entry: FoundRun, *, was_asked_to_pause: 
 
 def _manifest_of(server: ServerContext, run_id: str) -> str | None:
     try:
-        found = server.find(run_id)
+        run = server.find(run_id)
     except ToolError:
         return None
-    return os.path.join(os.path.abspath(found.path), manifest.NAME)
+    return os.path.join(os.path.abspath(run.path), manifest.NAME)

@@ -250,7 +250,7 @@ class _Served:
     async def _call(
         self, ctx: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        name = {_plain(one): one for one in self._tools}.get(params.name, params.name)
+        name = {_plain(tool): tool for tool in self._tools}.get(params.name, params.name)
         if name not in self._tools:
             raise MCPError(code=types.INVALID_PARAMS, message="there is no such tool")
         checked, cancelled = self._tools[name], threading.Event()
@@ -327,13 +327,13 @@ class _Asker:
     def _wait_for(
         self, asking: Coroutine[Any, Any, types.ElicitResult]
     ) -> types.ElicitResult | None:
-        asked = asyncio.run_coroutine_threadsafe(asking, self._loop)
+        future = asyncio.run_coroutine_threadsafe(asking, self._loop)
         while True:
             try:
-                return asked.result(_POLL)
+                return future.result(_POLL)
             except TimeoutError:
                 if self._cancelled.is_set():
-                    asked.cancel()
+                    future.cancel()
                     raise ToolError("cancelled", "the call was taken back") from None
             except CancelledError:  # the server ends
                 raise ToolError("cancelled", "the client is gone") from None

@@ -128,9 +128,9 @@ class ServerContext:
     def runs(self, repository: str | None = None) -> StoredRuns:
         """The runs of a repository in the roots. Raises ToolError, RlmCiError."""
         place = self.confine(repository) if repository else self.repository
-        found = StoredRuns(stored_runs.settings_of({"repo": place}))
-        self.confine(found.root)  # a folder inside of a repository whose top is outside
-        return found
+        runs = StoredRuns(stored_runs.settings_of({"repo": place}))
+        self.confine(runs.root)  # a folder inside of a repository whose top is outside
+        return runs
 
     def find(self, word: str, repository: str | None = None) -> FoundRun:
         """The run that an id, ``latest`` or the path of a manifest means. Raises ToolError."""

@@ -77,8 +77,8 @@ class JsonCalls(AnswerFormat):
     def prompt(tools: Sequence[Mapping[str, Any]]) -> str:
         """What a model is told of its tools, and how to call them."""
         functions = [
-            {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
-            for one in tools
+            {**tool["function"], "arguments": json.dumps(tool["function"]["parameters"])}
+            for tool in tools
         ]
         return loader.load_template("prompts/tools-as-json.md.j2")({"tools": functions})
 

@@ -249,7 +249,8 @@ def _noted_arguments(text: str, room: int) -> str:
     try:
         values = json.loads(text)
         values = {
-            key: one if isinstance(one, str) else json.dumps(one) for key, one in values.items()
+            key: value if isinstance(value, str) else json.dumps(value)
+            for key, value in values.items()
         }
         each = room // max(1, len(values))
         texts = [f"{name}: {_shortened(value, each)}" for name, value in values.items()]

@@ -219,7 +219,7 @@ class _Action:
             raise
         if self._fatal is not None:
             raise self._fatal
-        return [one for one in self._results if one is not None]
+        return [result for result in self._results if result is not None]
 
     def _ask(self, slots: ChildSlots) -> None:
         """Put the next child into the queue, if there is one left."""
@@ -262,10 +262,10 @@ def reward(results: Sequence[ChildResult]) -> float:
     """The reward of the action that gave the tasks; before the global scale."""
     if not results:
         return rewards.NO_CHILDREN
-    if all(one.skipped for one in results):
-        return min(one.reward for one in results)
+    if all(result.skipped for result in results):
+        return min(result.reward for result in results)
     number = len(results)
-    completed = sum(one.completed for one in results)
-    skipped = sum(one.skipped for one in results)
+    completed = sum(result.completed for result in results)
+    skipped = sum(result.skipped for result in results)
     failed = number - completed - skipped
     return 0.2 + (0.5 * completed - 0.35 * failed - 0.1 * skipped) / number

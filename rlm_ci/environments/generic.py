@@ -210,7 +210,7 @@ class GenericEnvironment:
             raise Refused(
                 f"{count(len(words), 'task')}; one action may give {delegates.max_children}"
             )
-        if not all(one.strip() for one in words):
+        if not all(word.strip() for word in words):
             raise Refused("a task is a text that is not empty")
         try:
             name = environment_of(arguments.get("environment") or self._name)
@@ -221,21 +221,21 @@ class GenericEnvironment:
         context, references = self._context(arguments.get("context_refs") or ())
         tasks = [
             ChildTask(
-                one.strip(),
+                word.strip(),
                 context,
                 name,
                 printable(str(arguments.get("role", ""))[:200]),
                 references,
                 arguments.get("steps"),
             )
-            for one in words
+            for word in words
         ]
         # There is one copy of the code: who works on it does so alone.
         parallel = 1 if name == CODING else arguments.get("parallel")
         results = delegates.run(tasks, parallel)
         shown = _shown_results(results)
-        failed = not any(one.completed for one in results)
-        details = {"children": [one.to_dict() for one in results]}
+        failed = not any(result.completed for result in results)
+        details = {"children": [result.to_dict() for result in results]}
         return Observation(shown, reward=delegation.reward(results), failed=failed, details=details)
 
     def _context(self, values: Sequence[object]) -> tuple[str, tuple[dict[str, Any], ...]]:
@@ -243,8 +243,8 @@ class GenericEnvironment:
         files = self._services.files
         if files is None or not values:
             return "", ()
-        found = files.resolve_many(values)
-        return files.render(found), tuple(one.to_dict() for one in found)
+        references = files.resolve_many(values)
+        return files.render(references), tuple(reference.to_dict() for reference in references)
 
 
 def _final(arguments: Mapping[str, Any]) -> Observation:
@@ -262,12 +262,12 @@ def _shown(text: str, room: int = OUTPUT_LIMIT) -> str:
 def _shown_results(results: Sequence[ChildResult]) -> str:
     room = max(SUMMARY_LIMIT, OUTPUT_LIMIT // max(1, len(results)))
     parts = []
-    for number, one in enumerate(results, 1):
-        if one.completed:
-            parts.append(quoted(f"Child {number} is done", _shown(one.answer, room)))
+    for number, result in enumerate(results, 1):
+        if result.completed:
+            parts.append(quoted(f"Child {number} is done", _shown(result.answer, room)))
             continue
-        did = "was not started" if one.skipped else "did not get done"
-        parts.append(f"Child {number} {did}: {one.reason or 'it gave no reason'}")
-        if one.answer.strip():
-            parts.append(quoted("It said", _shown(one.answer, room)))
+        did = "was not started" if result.skipped else "did not get done"
+        parts.append(f"Child {number} {did}: {result.reason or 'it gave no reason'}")
+        if result.answer.strip():
+            parts.append(quoted("It said", _shown(result.answer, room)))
     return "\n".join(parts)

@@ -56,10 +56,11 @@ def said_of(texts: Iterable[LeafText], told: str) -> str:
         last = text.line_start + number - 1
         shown.setdefault(written_name(text.path), []).append((text.line_start, last))
 
-    def holds(one: LineReference) -> bool:
-        windows = shown.get(one.name, ())
+    def holds(reference: LineReference) -> bool:
+        windows = shown.get(reference.name, ())
         return all(
-            any(low <= first <= last <= high for low, high in windows) for first, last in one.spans
+            any(low <= first <= last <= high for low, high in windows)
+            for first, last in reference.spans
         )
 
     return marked(told, shown, holds)

@@ -57,7 +57,7 @@ class RLMRewardProfile:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any] | None, where: str = "reward_profile") -> Self:
         """The defaults with ``values`` in their place. Raises ConfigError for a wrong one."""
-        known = [one.name for one in fields(cls)]
+        known = [field.name for field in fields(cls)]
         given: Any = values or {}
         if not isinstance(given, Mapping):
             told = printable(repr(values)[:100])

@@ -43,7 +43,7 @@ class ToolCall(Value):
 
 def schemas_of(tools: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """The schemas of the arguments, by the name of a tool."""
-    return {one["function"]["name"]: one["function"]["parameters"] for one in tools}
+    return {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
 
 
 def function(
@@ -70,14 +70,14 @@ def from_tools(tool_calls: Iterable[Mapping[str, Any]], turn: int) -> list[ToolC
     An odd id is replaced by one that follows from its place, the same when the run is resumed.
     """
     calls: list[ToolCall] = []
-    for index, one in enumerate(tool_calls):
-        name, arguments = one.get("name"), one.get("arguments")
-        ident = one.get("id")
+    for index, tool_call in enumerate(tool_calls):
+        name, arguments = tool_call.get("name"), tool_call.get("arguments")
+        ident = tool_call.get("id")
         if not isinstance(ident, str) or not _is_sound(ident) or any(ident == c.id for c in calls):
             ident = made_id(turn, index)
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         name = name if isinstance(name, str) else ""
-        calls.append(ToolCall(ident, name, text, index, extra=one.get("extra", {})))
+        calls.append(ToolCall(ident, name, text, index, extra=tool_call.get("extra", {})))
     return calls
 
 

@@ -197,7 +197,7 @@ class Actions:
     def __init__(self, environment: Environment, watcher: LoopWatcher | None = None) -> None:
         self.tools = environment.tools()
         self.schemas = tool_calls.schemas_of(self.tools)
-        self._checks = {name: tool_calls.checker(one) for name, one in self.schemas.items()}
+        self._checks = {name: tool_calls.checker(schema) for name, schema in self.schemas.items()}
         self._environment = environment
         self._watcher = watcher or LoopWatcher()
         self._number = 0

@@ -44,14 +44,14 @@ def select(
 
     ``ask`` lets a person pick another where its program is missing.
     """
-    found = detect.detect(root)
-    selection = detect.select(wanted, found, ask)
+    detection = detect.detect(root)
+    selection = detect.select(wanted, detection, ask)
     find = finder(search_path(environ, root), root, root)
     while ask is not None and selection.command is not None and not selection.others:
         missing = [name for name in selection.command.programs if find(name) is None]
         if not missing:
             break
-        picked = detect.choose(found, ask, f"{missing[0]} was not found")
+        picked = detect.choose(detection, ask, f"{missing[0]} was not found")
         if picked is None:
             break
         selection = picked
@@ -100,8 +100,8 @@ def first_able(
 
 
 def _picked(work: PipelineJob, options: FixOptions, why: str) -> Mapping[str, Any]:
-    found = detect.detect(work.repository.root)
-    picked = detect.choose(found, work.ask, why) if work.ask else None
+    detection = detect.detect(work.repository.root)
+    picked = detect.choose(detection, work.ask, why) if work.ask else None
     if picked is None:
         raise none_can_run(why, options.reason)
     text = picked.command.text if picked.command else None
@@ -129,16 +129,16 @@ def require_no_watch(validator: str, commands: SandboxedCommands, where: str) ->
     Returns a note on one that would wait on a terminal, or "".
     """
     is_ci = bool(commands.env.get("CI"))
-    found = watch_mode.find(validator, commands.text, is_ci=is_ci)
-    if found is None:
+    command = watch_mode.find(validator, commands.text, is_ci=is_ci)
+    if command is None:
         return ""
-    place = found.place or where
-    if found.ends:
-        return f"{found.text} watches where there is a terminal; here it runs once ({place})"
+    place = command.place or where
+    if command.ends:
+        return f"{command.text} watches where there is a terminal; here it runs once ({place})"
     raise ConfigError(
-        f"the validator watches for changes, and never ends: {found.text}",
+        f"the validator watches for changes, and never ends: {command.text}",
         where=place,
-        hint=f'pass --validator "{found.once}"' if found.once else "pass one that ends",
+        hint=f'pass --validator "{command.once}"' if command.once else "pass one that ends",
     )
 
 

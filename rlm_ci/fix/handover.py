@@ -58,8 +58,8 @@ class Handover:
         """Write files of an iteration, side by side: the disk takes the time."""
         paths = [self._path_of("rlm", f"iteration-{iteration}", name) for name in contents]
         found = [
-            one.encode("utf-8", "backslashreplace") if isinstance(one, str) else one
-            for one in contents.values()
+            content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+            for content in contents.values()
         ]
         with ThreadPoolExecutor(_WRITERS) as pool:
             list(pool.map(files.write, paths, found, repeat(0o600)))

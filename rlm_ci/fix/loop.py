@@ -109,7 +109,7 @@ class ValidationResult(Value):
 
     def held_by(self, verdict: str) -> tuple[GateResult, ...]:
         """The gates with this verdict."""
-        return tuple(one for one in self.gates if one.verdict == verdict)
+        return tuple(gate for gate in self.gates if gate.verdict == verdict)
 
 
 #: So many turns in a row without an edit end the loop, or green ones that the guard refuses.
@@ -134,7 +134,7 @@ class FixEnd(Value):
 
 def blocking(tampering: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings that keep a result from being a fix."""
-    return tuple(one for one in tampering if one.fails(Severity.HIGH))
+    return tuple(finding for finding in tampering if finding.fails(Severity.HIGH))
 
 
 def run(steps: Steps, limits: FixLimits) -> FixEnd:
@@ -248,8 +248,8 @@ def _final(
         return FinalState.of(BUDGET_COMPLETE, f"{reason}; nothing validates the result")
     if not limits.validated:
         return FinalState.of(status, reason)
-    if held := blocking(tampering):
-        found = printable.count(len(held), "finding")
+    if findings := blocking(tampering):
+        found = printable.count(len(findings), "finding")
         return FinalState.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")
     told = limits.green if judged.passed else f"the validator {judged.manner}"
     if judged.gates:

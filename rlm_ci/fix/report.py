@@ -178,7 +178,7 @@ def build(
             parts.append(_gates(ended.judged))
         elif options.validator and not ended.judged.gates:
             parts.append(_validator(ended.judged, account.log))
-            has_place = any(one.evidence for one in ended.judged.findings)
+            has_place = any(finding.evidence for finding in ended.judged.findings)
     parts += _remarks(ended.judged)
     if ended.tampering:
         parts.append(_tampering(ended.tampering, fails=final.exit_code != OK and error is None))
@@ -197,15 +197,16 @@ def build(
 def anchored(ended: FixEnd, entries: Mapping[str, TreeEntry]) -> FixEnd:
     """An end whose findings name each place by its content in ``entries``, if it is in there."""
 
-    def known(place: Location) -> Location | None:
-        if place.blob is not None:
-            return place
-        entry = entries.get(place.path)
-        return None if entry is None else place.replace(blob=entry.oid)
+    def known(location: Location) -> Location | None:
+        if location.blob is not None:
+            return location
+        entry = entries.get(location.path)
+        return None if entry is None else location.replace(blob=entry.oid)
 
-    def findings(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    def findings(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         return tuple(
-            one.replace(evidence=tuple(filter(None, map(known, one.evidence)))) for one in found
+            finding.replace(evidence=tuple(filter(None, map(known, finding.evidence))))
+            for finding in findings
         )
 
     judged = ended.judged.replace(findings=findings(ended.judged.findings))
@@ -229,7 +230,7 @@ def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
     told += [one for one in (account.canary, account.plain_run, account.tests) if one]
     if options.allowed:
         told.append(f"allowed: {', '.join(options.allowed)}")
-    rules = {one.rule for one in ended.tampering}
+    rules = {finding.rule for finding in ended.tampering}
     if DISCLOSED in rules:
         told.append("a secret was removed from the patch, which may not apply without it")
     if TOO_LARGE in rules:
@@ -271,14 +272,15 @@ def _validator(judged: ValidationResult, log: str) -> Part:
     Where no place is known, a reader needs the ``log``.
     """
     left = tuple(
-        one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in judged.findings
+        finding.replace(severity=min(finding.severity, Severity.MEDIUM))
+        for finding in judged.findings
     )
     told = [f"{count(len(left), 'failure')} left"] if left else []
     if not _BARE_CODE.fullmatch(judged.reason):  # a time limit, a signal, no test that ran
         told.insert(0, judged.reason or "it fails")
     elif not left:
         told = [f"it fails with {judged.reason}, and names no place"]
-    places = sum(len(one.evidence) for one in left)
+    places = sum(len(finding.evidence) for finding in left)
     if log and not places:
         told.append(f"see {log}")
     return Part("validator", "; ".join(told), {"failures": len(left)}, left, state=INCOMPLETE,
@@ -289,39 +291,43 @@ def _gates(judged: ValidationResult) -> Part:
     """The gates that keep the work from being done: each is a finding, with those of its run."""
     failed = judged.held_by(gate.FAILED)
     left = tuple(
-        one.replace(severity=min(one.severity, Severity.MEDIUM)) for one in judged.findings
+        finding.replace(severity=min(finding.severity, Severity.MEDIUM))
+        for finding in judged.findings
     )
-    held = tuple(
+    findings = tuple(
         Finding(
-            GATE, Severity.MEDIUM, f"gate {one.name} fails: {marked(one.reason)}", subject=one.name
+            GATE,
+            Severity.MEDIUM,
+            f"gate {result.name} fails: {marked(result.reason)}",
+            subject=result.name,
         )
-        for one in failed
+        for result in failed
     )
-    places = sum(len(one.evidence) for one in left)
-    return Part("gates", gate.summary(judged.gates), {"failed": len(failed)}, held + left,
+    places = sum(len(finding.evidence) for finding in left)
+    return Part("gates", gate.summary(judged.gates), {"failed": len(failed)}, findings + left,
                 state=INCOMPLETE, evidence=Evidence(places, places))  # fmt: skip
 
 
 def _remarks(judged: ValidationResult) -> list[Part]:
     """What gates that pass have to say of the result: no reason to fail it."""
-    said = [one for one in judged.held_by(gate.PASSED) if one.findings]
-    if not said:
+    results = [result for result in judged.held_by(gate.PASSED) if result.findings]
+    if not results:
         return []
-    found = tuple(finding for one in said for finding in one.findings)
-    told = "; ".join(f"{one.name}: {one.reason}" for one in said)
-    places = sum(len(one.evidence) for one in found)
+    findings = tuple(finding for result in results for finding in result.findings)
+    told = "; ".join(f"{result.name}: {result.reason}" for result in results)
+    places = sum(len(finding.evidence) for finding in findings)
     evidence = Evidence(places, places)
-    return [Part("remarks", told, {"remarks": len(found)}, found, evidence=evidence)]
+    return [Part("remarks", told, {"remarks": len(findings)}, findings, evidence=evidence)]
 
 
 def _tampering(findings: tuple[Finding, ...], *, fails: bool) -> Part:
     """Edits that weaken what decides; without a validator they do not fail the run."""
-    most = Severity.HIGH if fails else Severity.MEDIUM
-    held = tuple(one.replace(severity=min(one.severity, most)) for one in findings)
-    places = sum(len(one.evidence) for one in held)
-    refused = sum(one.fails(Severity.HIGH) for one in findings)
+    severity = Severity.HIGH if fails else Severity.MEDIUM
+    held = tuple(finding.replace(severity=min(finding.severity, severity)) for finding in findings)
+    places = sum(len(finding.evidence) for finding in held)
+    refused = sum(finding.fails(Severity.HIGH) for finding in findings)
     told = f"{count(refused, 'finding')} against the result" if refused else "nothing refused"
-    allowed = sum(one.suppression is not None for one in findings)
+    allowed = sum(finding.suppression is not None for finding in findings)
     if others := len(findings) - refused - allowed:
         told += f", {others:,} to look at"
     if allowed:

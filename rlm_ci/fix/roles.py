@@ -185,7 +185,7 @@ class Roles:
         undone = self._undone if heard else ("", "")
         variables = {
             "brief": brief.to_dict(),
-            "notes": [one.to_dict() for one in notes],
+            "notes": [note.to_dict() for note in notes],
             "undone": {"role": undone[0], "undone": taken_back(undone[1])},
             "analysis": analysis.to_dict() if analysis else None,
             "keyword": self._analyses.keyword(role.name) if self._analyses else "",
@@ -196,7 +196,7 @@ class Roles:
             **more,
         }
         prompt = loader.load_template(f"prompts/{role.name}.md.j2")(variables).strip() + "\n"
-        offered = [one.path for one in notes if one.path] + ([analysis.path] if analysis else [])
+        offered = [note.path for note in notes if note.path] + ([analysis.path] if analysis else [])
         task = Assignment(
             role=role.name,
             iteration=brief.iteration,

@@ -76,12 +76,12 @@ class FixSteps:
 
     def judge(self, label: str) -> ValidationResult:
         """What the validator says of the copy; without one, the gates alone decide."""
-        found = ValidationResult(passed=True)
+        result = ValidationResult(passed=True)
         if self._has_validator:
-            found = self.verdicts.judge(label)
+            result = self.verdicts.judge(label)
         if label == "0":
             self._gates.begin()
-        return found
+        return result
 
     def confirm(self) -> ValidationResult:
         return self.verdicts.confirm() if self._has_validator else ValidationResult(passed=True)
@@ -102,7 +102,9 @@ class FixSteps:
             passes=last.passed or bool(last.gates),
             feedback=last.feedback,
             changes=self._redactor.without_known(self._status(before)),
-            findings=self._redactor.text("\n".join(one.message for one in blocking(tampering))),
+            findings=self._redactor.text(
+                "\n".join(finding.message for finding in blocking(tampering))
+            ),
             protected=(*PROTECTED, *sorted(self.verdicts.protection.scripts)[:_NAMED]),
             allow_edit=self._options.allow_edit,
             allow_test_edits=self._options.allow_test_edits,
@@ -115,7 +117,7 @@ class FixSteps:
             self._roles.perform(brief)
         finally:
             self._tell_undone(iteration)
-        outcome = next(one for one in reversed(self._roles.turns) if one.edits).outcome
+        outcome = next(turn for turn in reversed(self._roles.turns) if turn.edits).outcome
         summary = outcome.summary or outcome.reason or NOTHING_SAID
         if outcome.exit_code:  # why it failed comes before what it said
             summary = outcome.reason or summary
@@ -139,7 +141,7 @@ class FixSteps:
         is_last = self.verdicts.is_last and verdict is not None and verdict.passed
         lost = self.verdicts.lost() if is_last else ()
         has_counts = is_last and not lost
-        found = guard.findings(
+        findings = guard.findings(
             self._space,
             self._space.settled_tree(),
             self.verdicts.collected_first if has_counts else None,
@@ -148,8 +150,8 @@ class FixSteps:
             redactor=self._redactor,
             allow_test_edits=self._options.allow_test_edits,
         )
-        found += guard.not_run(lost) + guard.held_against(self.verdicts.rewritten)
-        return rules.accepted(self.verdicts.decided(found), self._options.allow)
+        findings += guard.not_run(lost) + guard.held_against(self.verdicts.rewritten)
+        return rules.accepted(self.verdicts.decided(findings), self._options.allow)
 
     def probe(self) -> tuple[Finding, ...]:
         return rules.accepted(self.verdicts.probe(), self._options.allow)
@@ -169,16 +171,24 @@ class FixSteps:
             verdicts.result(self._space.settled_tree()),
             verdicts.fresh(),
             turns=turns,
-            files=(*log, *answers, *(one.analysis for one in turns if one.analysis)),
+            files=(
+                *log,
+                *answers,
+                *(role_turn.analysis for role_turn in turns if role_turn.analysis),
+            ),
         )
         results = self._gates.check(view)
-        held = [one for one in results if one.verdict in (FAILED, WAITING)]
-        reason = "; ".join(f"gate {one.name} {_HOW[one.verdict]}: {one.reason}" for one in held)
-        feedback = "\n\n".join(f"Gate {one.name}: {one.feedback or one.reason}" for one in held)
+        gate_results = [result for result in results if result.verdict in (FAILED, WAITING)]
+        reason = "; ".join(
+            f"gate {result.name} {_HOW[result.verdict]}: {result.reason}" for result in gate_results
+        )
+        feedback = "\n\n".join(
+            f"Gate {result.name}: {result.feedback or result.reason}" for result in gate_results
+        )
         return judged.replace(
-            passed=not held,
+            passed=not gate_results,
             feedback=feedback,
-            findings=tuple(found for one in held for found in one.findings),
+            findings=tuple(finding for result in gate_results for finding in result.findings),
             reason=reason,
             failures=feedback,
             gates=results,
@@ -217,10 +227,10 @@ class FixSteps:
                 "validatorReason": verdict.reason if verdict else None,
                 "validatorLogPath": f"rlm/validator-{self.verdicts.label}.log" if verdict else None,
                 "diffSummary": _summary(status),
-                "tampering": sorted({one.rule for one in tampering}),
-                "turns": [_turn_record(one) for one in self._roles.turns],
+                "tampering": sorted({finding.rule for finding in tampering}),
+                "turns": [_turn_record(turn) for turn in self._roles.turns],
             }
-            | ({"gates": [one.to_record() for one in judged.gates]} if judged.gates else {})
+            | ({"gates": [gate.to_record() for gate in judged.gates]} if judged.gates else {})
         )
         step = spans.current()
         passed = (judged.passed or bool(judged.gates)) and not tampering
@@ -230,7 +240,7 @@ class FixSteps:
             "the agent says": acted.summary,
             "validator": verdict.reason if verdict else None,
             "changes": _summary(status),
-            "guard": ", ".join(sorted({one.rule for one in tampering})),
+            "guard": ", ".join(sorted({finding.rule for finding in tampering})),
             "agent's exit code": acted.exit_code or None,
         }
         for result in judged.gates:

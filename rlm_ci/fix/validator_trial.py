@@ -32,7 +32,7 @@ class ValidatorTrial(Value):
 def try_out(
     wanted: str,
     repository: Repository,
-    place: Sandbox,
+    sandbox: Sandbox,
     environ: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> ValidatorTrial:
@@ -46,8 +46,8 @@ def try_out(
         return ValidatorTrial("none", selection.reason, "nothing is validated")
     redact = Redactor(environ).text
     with files.scratch("rlm-ci-") as folder:
-        workspace = Workspace(folder, repository, environ, isolated=place.isolated)
-        commands = SandboxedCommands(place, workspace, repository.root, environ)
+        workspace = Workspace(folder, repository, environ, isolated=sandbox.isolated)
+        commands = SandboxedCommands(sandbox, workspace, repository.root, environ)
         texts = (selection.command.text, *selection.others)
         command, why = selection.command, ""
         if selection.others:

@@ -124,9 +124,9 @@ class Clone:
         if not isinstance(inner, git.Tree):
             return {}
         blobs = [one for one in inner.traverse() if isinstance(one, git.Blob)]
-        self._prefetch([str(one.hexsha) for one in blobs])
+        self._prefetch([str(blob.hexsha) for blob in blobs])
         start = len(str(inner.path)) + 1 if inner.path else 0
-        return {str(one.path)[start:]: one.data_stream.read() for one in blobs}
+        return {str(blob.path)[start:]: blob.data_stream.read() for blob in blobs}
 
     def _prefetch(self, oids: Sequence[str]) -> None:
         """Fetch these at once: a partial clone fetches each by itself."""
@@ -192,7 +192,7 @@ class Clone:
             tree = self._written(base, _rows(blobs))
             if tip and tree == self._tree_of(tip):
                 return Delivery(name, None, differs=tree != self._tree_of(base))
-            options = [word for one in self._heads(tip, base) for word in ("-p", one)]
+            options = [word for head in self._heads(tip, base) for word in ("-p", head)]
             made = str(self._repo.git.commit_tree(tree, "-m", message, *options))
             return Delivery(name, made, differs=tree != self._tree_of(base))
 
@@ -269,7 +269,7 @@ class Clone:
             differs = bool(tip and ground and tip != ground and tree != self._tree_of(ground))
             return Delivery(name, None, kept, differs=differs)
         parents = self._heads(self.branch(name), ground)
-        options = [word for one in parents for word in ("-p", one)]
+        options = [word for parent in parents for word in ("-p", parent)]
         made = str(self._repo.git.commit_tree(tree, "-m", message, *options))
         return Delivery(name, made, kept, displaced)
 
@@ -338,7 +338,7 @@ class Clone:
             with _stream("".join(changes).encode("utf-8", "surrogateescape")) as stream:
                 self._repo.git.update_index("-z", "--index-info", istream=stream)
             tree = str(self._repo.git.write_tree("--missing-ok"))  # else it fetches every blob
-        self._require_all(tree, [one[:-1].split("\t", 1) for one in changes])
+        self._require_all(tree, [change[:-1].split("\t", 1) for change in changes])
         return tree
 
     def _require_all(self, tree: str, changes: Sequence[Sequence[str]]) -> None:

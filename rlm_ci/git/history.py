@@ -53,19 +53,21 @@ class GitHistory:
     def __init__(self, changes: Sequence[_Change], commits: int, note: str) -> None:
         self.commits = commits
         self.note = note
-        self._newest = max((one.time for one in changes), default=0)
+        self._newest = max((change.time for change in changes), default=0)
         #: There may be hundreds of thousands: only what is asked for is computed.
         self._changes = sorted(changes, key=_path)
 
     @property
     def hot(self) -> tuple[HotFile, ...]:
         """The files that still exist, by commits times lines, the hottest first."""
-        found = []
+        files = []
         for path, some in groupby(self._changes, key=_path):
             inner = list(some)
-            last = strftime("%Y-%m-%d", gmtime(max(0, *(one.time for one in inner))))
-            found.append(HotFile.of((path, len(inner), last, sum(one.lines for one in inner))))
-        return tuple(sorted(found, key=lambda one: (-one.commits * (one.lines + 1), one.path)))
+            last = strftime("%Y-%m-%d", gmtime(max(0, *(change.time for change in inner))))
+            files.append(
+                HotFile.of((path, len(inner), last, sum(change.lines for change in inner)))
+            )
+        return tuple(sorted(files, key=lambda file: (-file.commits * (file.lines + 1), file.path)))
 
     @classmethod
     def of(cls, repository: Repository, commit: str, limit: int) -> GitHistory:
@@ -92,13 +94,17 @@ class GitHistory:
         commits = asked.count(b"\n")
         if commits >= limit:
             notes.append(f"only the last {limit:,} commits were read")
-        return cls([one for one in changes if one.path in present], commits, "; ".join(notes))
+        return cls(
+            [change for change in changes if change.path in present], commits, "; ".join(notes)
+        )
 
     def owners(self, path: str) -> tuple[tuple[str, float], ...]:
         """The authors of a file and their shares of its changed lines; recent ones count more."""
         first = bisect_left(self._changes, path, key=_path)
         weights: dict[str, float] = {}
-        for one in takewhile(lambda one: one.path == path, islice(self._changes, first, None)):
+        for one in takewhile(
+            lambda change: change.path == path, islice(self._changes, first, None)
+        ):
             weight = (one.lines + 1) * 0.5 ** ((self._newest - one.time) / _HALF_LIFE)
             weights[one.author] = weights.get(one.author, 0.0) + weight
         whole = sum(weights[name] for name in sorted(weights))
@@ -120,8 +126,8 @@ def of_lines(repository: Repository, commit: str, path: str, first: int, last: i
     )  # fmt: skip
 
 
-def _path(one: _Change) -> str:
-    return one.path
+def _path(change: _Change) -> str:
+    return change.path
 
 
 def _parsed(printed: str) -> list[_Change]:

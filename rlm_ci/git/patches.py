@@ -72,7 +72,7 @@ class FileDiff(Value):
     def hunk_from(self, side: str, line: int) -> Hunk | None:
         """The first hunk with lines on ``side`` that ends at ``line`` or behind it."""
         hunks = self._by_end[side]
-        at = bisect_left(hunks, line, key=lambda one: one.span(side)[1])
+        at = bisect_left(hunks, line, key=lambda hunk: hunk.span(side)[1])
         return hunks[at] if at < len(hunks) else None
 
     @cached_property
@@ -80,9 +80,9 @@ class FileDiff(Value):
         """The hunks with lines on each side, by the last of them."""
         found = {}
         for side in ("old", "new"):
-            spans = [(one.span(side), one) for one in self.hunks or ()]
-            inside = [(last, one) for (first, last), one in spans if first <= last]
-            found[side] = [one for _, one in sorted(inside, key=itemgetter(0))]
+            spans = [(hunk.span(side), hunk) for hunk in self.hunks or ()]
+            inside = [(last, hunk) for (first, last), hunk in spans if first <= last]
+            found[side] = [hunk for _, hunk in sorted(inside, key=itemgetter(0))]
         return found
 
 
@@ -99,10 +99,10 @@ class PatchDiff(Value):
     @cached_property
     def _named(self) -> dict[str, dict[str, FileDiff]]:
         named: dict[str, dict[str, FileDiff]] = {"old": {}, "new": {}}
-        for one in self.files:
-            named["new"].setdefault(one.path, one)
-            if one.status not in ("A", "C"):
-                named["old"].setdefault(one.old_path, one)
+        for file in self.files:
+            named["new"].setdefault(file.path, file)
+            if file.status not in ("A", "C"):
+                named["old"].setdefault(file.old_path, file)
         return named
 
 
@@ -119,7 +119,7 @@ def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None)
 
     ``total`` is the pull request's number of files: the list ends at 3,000.
     """
-    found = []
+    diffs = []
     listed = 0
     for record in records:
         listed += 1
@@ -130,8 +130,8 @@ def from_records(records: Iterable[Mapping[str, Any]], total: int | None = None)
         before = record.get("previous_filename")
         moved = status in ("R", "C") and isinstance(before, str) and before
         hunks, absent = _hunks_of(record.get("patch"))
-        found.append(FileDiff(path, str(before) if moved else path, status, hunks, absent))
-    return PatchDiff(tuple(found), len(found) == listed and (total is None or listed >= total))
+        diffs.append(FileDiff(path, str(before) if moved else path, status, hunks, absent))
+    return PatchDiff(tuple(diffs), len(diffs) == listed and (total is None or listed >= total))
 
 
 def _hunks_of(patch: object) -> tuple[tuple[Hunk, ...] | None, str]:
@@ -197,12 +197,12 @@ def hunks_by_path(patch: str) -> dict[str, tuple[Hunk, ...]]:
     """
     try:
         parsed = PatchSet(_lines(patch))
-        files = {one.path: one for one in parsed}
+        files = {file.path: file for file in parsed}
         # By its hunks alone, unidiff takes what is put before the first line for a new file.
-        ends = {name for one in parsed for name in (one.source_file, one.target_file)}
-        if len(files) != len(parsed) or _NO_FILE in ends or any(one.is_rename for one in parsed):
+        ends = {name for file in parsed for name in (file.source_file, file.target_file)}
+        if len(files) != len(parsed) or _NO_FILE in ends or any(file.is_rename for file in parsed):
             raise ValueError("not only edits of files")
-        return {path: _hunks(one) for path, one in files.items()}
+        return {path: _hunks(file) for path, file in files.items()}
     except (UnidiffParseError, AttributeError, TypeError) as error:
         raise ValueError(f"no patch: {error}") from None
 

@@ -78,8 +78,8 @@ class SourcePlaces:
         if pattern is None:
             return None
         return [
-            (*found.span(), next(kind for kind in (COMMENT, TEXT, OPEN) if found[kind] is not None))
-            for found in pattern.finditer(self._source)
+            (*match.span(), next(kind for kind in (COMMENT, TEXT, OPEN) if match[kind] is not None))
+            for match in pattern.finditer(self._source)
         ]
 
 

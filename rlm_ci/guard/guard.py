@@ -82,13 +82,19 @@ def findings(
     )
     found += shrunk(before or {}, after or {})
     found += [
-        _finding("embedded-repository", one.path, f"removed from the copy: {one.reason}")
-        for one in workspace.removed_at(tree)
-        if not redactor.known_in(one.path)
+        _finding("embedded-repository", file.path, f"removed from the copy: {file.reason}")
+        for file in workspace.removed_at(tree)
+        if not redactor.known_in(file.path)
     ]
     if allow_test_edits:
-        found = [one for one in found if one.rule.removeprefix(rules.PREFIX) not in rules.OF_TESTS]
-    found = sorted(dict.fromkeys(found), key=lambda one: one.rule != secret_in_diff.DISCLOSED)
+        found = [
+            finding
+            for finding in found
+            if finding.rule.removeprefix(rules.PREFIX) not in rules.OF_TESTS
+        ]
+    found = sorted(
+        dict.fromkeys(found), key=lambda finding: finding.rule != secret_in_diff.DISCLOSED
+    )
     if len(found) > _MOST:
         more = f"and {count(len(found) - _MOST, 'more finding')}"
         found[_MOST:] = [_of_all("more", more)]
@@ -158,15 +164,15 @@ def _blind_spots(
     protection: Protection,
 ) -> Iterator[tuple[Hack, ChangedFile]]:
     """The lines of these changes that the tests of ``base`` cannot tell from a fix."""
-    by_path = {one.path: one for one in listed if known_hacks.language(one.path) and one.new}
+    by_path = {file.path: file for file in listed if known_hacks.language(file.path) and file.new}
     if not by_path:
         return
     paths = [path for path in base if known_hacks.language(path) and base[path].is_file]
     paths = [path for path in paths if protection.kind_of(path) == by_name.TESTS][:_MOST_TESTS]
     contents = store.contents(base[path].oid for path in paths)
     tests = {path: _text(one or b"") for path, one in zip(paths, contents, strict=True)}
-    tests |= {path: _text(one.before) for path, one in by_path.items() if path.endswith(".rs")}
-    product = [(path, _text(one.before), _text(one.after)) for path, one in by_path.items()]
+    tests |= {path: _text(file.before) for path, file in by_path.items() if path.endswith(".rs")}
+    product = [(path, _text(file.before), _text(file.after)) for path, file in by_path.items()]
     for hack in blind_spots.findings(product, tests):
         yield hack, by_path[hack.path]
 
@@ -180,7 +186,7 @@ def blinded(
 ) -> Blinded:
     """The product of ``tree`` with no effect of these new lines; of all that a run can decide."""
     edits = changes(workspace.entries(workspace.snapshot.tree), workspace.entries(tree), workspace)
-    listed = [one for one in edits if one.after and not protection.kind_of(one.path)]
+    listed = [edit for edit in edits if edit.after and not protection.kind_of(edit.path)]
     hacks = [
         (hack, change)
         for hack, change in _new_hacks(listed)
@@ -238,7 +244,7 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
 def decisive(workspace: Workspace, tree: str, paths: Sequence[str]) -> Finding:
     """The finding for edits of what is no source, with which put back the validator fails."""
     sides = [workspace.entries(one) for one in (workspace.snapshot.tree, tree)]
-    base, now = ({path: one[path] for path in paths[:1] if path in one} for one in sides)
+    base, now = ({path: side[path] for path in paths[:1] if path in side} for side in sides)
     change = next(changes(base, now, workspace))
     if module := _stands_for(change, sides[0]):
         what = f"the validator passes only with it, and reads it in place of {module}"
@@ -322,7 +328,9 @@ def _is_run(change: ChangedFile, base: Mapping[str, TreeEntry], protection: Prot
     if protection.kind_of(change.path) or not by_name.is_run_by_name(change.path, protection.homes):
         return False
     name = change.path.rpartition("/")[2]
-    return all(one != change.new or path.rpartition("/")[2] != name for path, one in base.items())
+    return all(
+        entry != change.new or path.rpartition("/")[2] != name for path, entry in base.items()
+    )
 
 
 def _sections(change: ChangedFile) -> list[str]:
@@ -335,7 +343,7 @@ def _sections(change: ChangedFile) -> list[str]:
 def _shape(change: ChangedFile) -> Iterator[Finding]:
     """Links, submodules, modes and binary files, which cannot be reviewed in a patch."""
     path, old, new = change.path, change.old, change.new
-    modes = {one.mode for one in (old, new) if one is not None}
+    modes = {entry.mode for entry in (old, new) if entry is not None}
     if SUBMODULE in modes:
         yield _finding("submodule", path, f"{_done(change)} a submodule", change)
     elif new is not None and new.mode == LINK:
@@ -430,13 +438,13 @@ def _finding(
     lines = text.split("\n")
     quote = lines[line - 1] if line and line <= len(lines) else None
     quote = None if quote is None or len(quote) > _LONGEST_QUOTE else quote
-    place = Location(path, line, line, side, entry.oid if entry else None, quote)
+    location = Location(path, line, line, side, entry.oid if entry else None, quote)
     return Finding(
         rule,
         severity,
         f"{printable(path)}: {printable(message)}",
         hint=rules.hint(rule),
-        evidence=(place,),
+        evidence=(location,),
         domain="tamper",
         subject=printable(subject)[:200] or None,
     )

@@ -62,7 +62,9 @@ def _tests(path: str, content: bytes) -> dict[str, tuple[str, ...]]:
     text = _text(content)
     lines = text.split("\n")
     try:
-        return {one.name: tuple(lines[one.line - 1 : one.end]) for one in reader.tests(path, text)}
+        return {
+            test.name: tuple(lines[test.line - 1 : test.end]) for test in reader.tests(path, text)
+        }
     except UnparsableError:
         return {}
 

@@ -298,10 +298,10 @@ def _ending(path: str) -> str:
 
 def added(before: Iterable[Hack], after: Iterable[Hack]) -> Iterator[Hack]:
     """Those of ``after`` that are not in ``before``, wherever they were there."""
-    known = Counter((one.rule, one.text) for one in before)
+    counts = Counter((one.rule, one.text) for one in before)
     for hack in after:
-        known[hack.rule, hack.text] -= 1
-        if known[hack.rule, hack.text] < 0:
+        counts[hack.rule, hack.text] -= 1
+        if counts[hack.rule, hack.text] < 0:
             yield hack
 
 
@@ -342,9 +342,9 @@ def imported(module: ast.Module) -> dict[str, str]:
     names = dict[str, str]()
     for node in ast.walk(module):
         if isinstance(node, ast.ImportFrom) and node.module:
-            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            names |= {name.asname or name.name: f"{node.module}.{name.name}" for name in node.names}
         elif isinstance(node, ast.Import):
-            names |= {one.asname: one.name for one in node.names if one.asname}
+            names |= {name.asname: name.name for name in node.names if name.asname}
     return names
 
 
@@ -359,8 +359,8 @@ def head(node: ast.stmt | ast.ExceptHandler) -> ast.AST:
 
 def at_import(body: list[ast.stmt]) -> set[ast.AST]:
     """The statements that run when a module is imported, whatever is the case."""
-    found = set[ast.AST](body)
+    nodes = set[ast.AST](body)
     for node in body:
         if isinstance(node, ast.Try | ast.With):
-            found |= at_import([*node.body, *getattr(node, "finalbody", ())])
-    return found
+            nodes |= at_import([*node.body, *getattr(node, "finalbody", ())])
+    return nodes

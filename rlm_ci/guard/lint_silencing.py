@@ -110,10 +110,10 @@ class Silencer(Row):
 
 def added(path: str, before: str, after: str, heeded: frozenset[str]) -> Iterator[tuple[int, str]]:
     """What silences the tools ``heeded`` in ``after``, and is not in ``before``."""
-    known = Counter(one.what for one in silencers(path, before, heeded))
+    counts = Counter(silencer.what for silencer in silencers(path, before, heeded))
     for line, what, _ in silencers(path, after, heeded):
-        known[what] -= 1
-        if known[what] < 0:
+        counts[what] -= 1
+        if counts[what] < 0:
             yield line, what
 
 
@@ -126,12 +126,12 @@ def silencers(
     places = SourcePlaces(name, text)
     for number, line in enumerate(lines or text.split("\n"), 1):
         for pattern, is_code in patterns:
-            for one in pattern.finditer(line):
-                kind = places.kind(number, one.start())
+            for match in pattern.finditer(line):
+                kind = places.kind(number, match.start())
                 if kind not in (OPEN, CODE if is_code else COMMENT):
                     continue
-                rules = one.groupdict().get("names") or ""
-                head = one[0].removesuffix(rules)
+                rules = match.groupdict().get("names") or ""
+                head = match[0].removesuffix(rules)
                 what = _written(head).rstrip("[(:= ")
                 closing = "".join(_CLOSING.get(sign, "") for sign in reversed(head))
                 for rule in rules.split(","):

@@ -81,8 +81,8 @@ def hint(rule: str, severity: Severity | None = None) -> str:
 def accepted(findings: Iterable[Finding], allowed: Collection[str]) -> tuple[Finding, ...]:
     """The findings; those of ``allowed`` rules are marked as suppressed."""
     return tuple(
-        one.replace(suppression=f"allowed by --allow {one.rule}")
-        if one.rule in allowed and one.suppression is None
-        else one
-        for one in findings
+        finding.replace(suppression=f"allowed by --allow {finding.rule}")
+        if finding.rule in allowed and finding.suppression is None
+        else finding
+        for finding in findings
     )

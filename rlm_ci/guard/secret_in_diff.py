@@ -31,7 +31,7 @@ def account(
     base = workspace.entries(workspace.snapshot.tree)
     without = tree_diff.large(base, workspace.entries(tree), workspace)
     status, patch = workspace.account(tree, without)
-    if not any(one.rule == DISCLOSED for one in tampering):
+    if not any(finding.rule == DISCLOSED for finding in tampering):
         return status, patch
     return redactor.without_known(status), _clean(patch, redactor)
 

@@ -166,7 +166,7 @@ def judge(
         flags = {**flags, "paths": _paths(options, repository)}
     level = Severity.from_label(options.fail_level)
     try:
-        found = [CheckTask(one) for one in known] or _select(
+        tasks = [CheckTask(change_set) for change_set in known] or _select(
             options, repository, default, selected, read_stdin
         )
     except UsageError:
@@ -179,7 +179,7 @@ def judge(
     levels = []
     obeyed = []
     doubts: dict[str, RlmCiError] = {}
-    for task in found:
+    for task in tasks:
         options, names, wrong = _configure(task, fresh, wanted, also, doubts)
         if wrong is None:
             parts += _run(task.change, names, options, names if wanted or options.checks else also)
@@ -189,14 +189,14 @@ def judge(
         levels.append(Severity.from_label(options.fail_level))
     for doubt in doubts.values():
         warn(doubt)
-    if found and _is_of_head(options, found[0].change):
+    if tasks and _is_of_head(options, tasks[0].change):
         from rlm_ci.judge import uncommitted
 
-        uncommitted.note(repository, found[0].change.head, "rlm-ci check")
-    if not found:  # a push that only deletes, or that brings no commit
+        uncommitted.note(repository, tasks[0].change.head, "rlm-ci check")
+    if not tasks:  # a push that only deletes, or that brings no commit
         off = "off: no commit is pushed"
         parts = [Part(name, off, {"enabled": False}, enabled=False) for name in selected]
-    judged = tuple(task.change for task in found)
+    judged = tuple(task.change for task in tasks)
     name = repository_name(judged, options, repository, look=with_repository_name)
     level = min(levels, default=level)  # of several changes, the strictest
     evidence = sum((part.evidence for part in parts if part.evidence), Evidence())
@@ -234,7 +234,7 @@ def _configure(
         names = _enabled(options, wanted)
         error = wrong
     names = tuple(dict.fromkeys((*names, *also)))
-    return options, tuple(one for one in names if task.only is None or one in task.only), error
+    return options, tuple(name for name in names if task.only is None or name in task.only), error
 
 
 def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -292,14 +292,14 @@ def _select(
     if defaulted and base and "diff-budget" in selected:
         # DIFF_BUDGET_BASE speaks to this one check, and is the last to be asked.
         others = [name for name in selected if name != "diff-budget"]
-        rest = [CheckTask(change, others) for change in found] if others else []
+        tasks = [CheckTask(change, others) for change in found] if others else []
         try:
             budgeted = changes.from_range(repository, base, "HEAD", "DIFF_BUDGET_BASE")
         except RlmCiError as error:
-            if not rest:
+            if not tasks:
                 raise
-            return [*rest, CheckTask(rest[0].change, ["diff-budget"], error)]
-        return [*rest, CheckTask(budgeted, ["diff-budget"])]
+            return [*tasks, CheckTask(tasks[0].change, ["diff-budget"], error)]
+        return [*tasks, CheckTask(budgeted, ["diff-budget"])]
     return [CheckTask(change) for change in found]
 
 
@@ -325,7 +325,7 @@ def subject_of(judged: Sequence[ChangeSet], name: str | None) -> Subject:
 
 def _with_agents(subject: Subject, judged: Sequence[ChangeSet]) -> Subject:
     """``subject`` with the agents that wrote commits of these changes."""
-    authors = reduce(or_, (one.authors for one in judged))
+    authors = reduce(or_, (change_set.authors for change_set in judged))
     number = len(authors.commits) if authors.agents else 0
     return subject.replace(commits=number, agents=authors.counted())
 

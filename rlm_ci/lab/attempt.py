@@ -187,8 +187,8 @@ class EpisodeAttempt(RunAttempt):
         is_known = self._record.find("context", "start", {}) is not None
         if not (is_named or is_known or environment_of(options.environment) == REPL):
             return None
-        kept = RunContext(self._all, self._run, self._record, self._step)
-        return kept.open(options.task, required=True)
+        context = RunContext(self._all, self._run, self._record, self._step)
+        return context.open(options.task, required=True)
 
     def _setups(
         self,

@@ -100,7 +100,7 @@ class ChatSession:
             record = self.read() or new
             histories: list[Any] = record["histories"]
             record |= {**head, "updated_at": at, "last_run_id": turn["run_id"]}
-            known = [one["run_id"] for one in histories]
+            known = [history["run_id"] for history in histories]
             if turn["run_id"] in known:  # it has gone on since
                 histories[known.index(turn["run_id"])] = dict(turn)
             else:
@@ -157,8 +157,8 @@ def _compact(
 
 def _dialogue(histories: Sequence[Mapping[str, Any]], room: int) -> str:
     return "\n".join(
-        f"{who}: {_line(one.get(key, ''), room)}"
-        for one in histories
+        f"{who}: {_line(history.get(key, ''), room)}"
+        for history in histories
         for who, key in (("User", "user"), ("Assistant", "assistant"))
     )
 

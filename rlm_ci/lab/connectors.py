@@ -179,7 +179,7 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 
 def _prompts(request: ModelRequest, *, apart: bool) -> tuple[str | None, str]:
     """The system prompt, None where it is a part of the other, and the conversation as a text."""
-    said = [(one["role"], one.get("content") or "") for one in request.messages]
+    said = [(message["role"], message.get("content") or "") for message in request.messages]
     system = "\n\n".join(text for role, text in said if role == "system")
     rest = [one for one in said if one[0] != "system"]
     if len(rest) == 1:
@@ -202,7 +202,7 @@ def _read(answer: Any) -> tuple[str, TokenUsage | None]:
             hint="return a str, or an object with text and usage",
         )
     counts = [_field(usage, name) for name in ("prompt_tokens", "completion_tokens")]
-    if not all(type(one) is int and one >= 0 for one in counts):
+    if not all(type(count) is int and count >= 0 for count in counts):
         return text, None
     return text, TokenUsage(*counts)
 

@@ -53,13 +53,17 @@ def checks(needs: EpisodeNeeds, *, fix: bool = False) -> list[EnvironmentDoctorC
     Raises ConfigError for an unknown environment.
     """
     kind = environment_of(needs.environment, "--environment")
-    found = [_run_dir(needs.run_dir, fix=fix), _sandbox(needs, kind), _model(needs.model)]
-    found += _frameworks()
+    environment_doctor_checks = [
+        _run_dir(needs.run_dir, fix=fix),
+        _sandbox(needs, kind),
+        _model(needs.model),
+    ]
+    environment_doctor_checks += _frameworks()
     if kind == CODING:
-        found += _code(needs.workdir)
+        environment_doctor_checks += _code(needs.workdir)
     if kind == REPL:
-        found.append(_import("cloudpickle_import", "cloudpickle", "repl"))
-    return found
+        environment_doctor_checks.append(_import("cloudpickle_import", "cloudpickle", "repl"))
+    return environment_doctor_checks
 
 
 def _run_dir(path: str, *, fix: bool) -> EnvironmentDoctorCheck:
@@ -127,22 +131,24 @@ def _code(workdir: str) -> Iterator[EnvironmentDoctorCheck]:
         None if pytest else "install pytest in the environment of the repository",
     )
     try:
-        found = detect.select(detect.AUTO, detect.detect(workdir))
+        selection = detect.select(detect.AUTO, detect.detect(workdir))
     except RlmCiError as error:
         yield EnvironmentDoctorCheck("test_discovery", WARN, printable(error.what), error.hint)
     else:
-        text = found.command.text if found.command else detect.NONE
+        text = selection.command.text if selection.command else detect.NONE
         yield EnvironmentDoctorCheck("test_discovery", PASS, f"Tests: {printable(text)}")
     yield _import("dspy_import", "dspy", "dspy")
 
 
 def _frameworks() -> Iterator[EnvironmentDoctorCheck]:
-    for one in frameworks.statuses():
-        name = f"framework_{one.name}"
-        if one.is_installed:
-            yield EnvironmentDoctorCheck(name, PASS, f"{one.name} is installed.")
+    for status in frameworks.statuses():
+        name = f"framework_{status.name}"
+        if status.is_installed:
+            yield EnvironmentDoctorCheck(name, PASS, f"{status.name} is installed.")
         else:
-            yield EnvironmentDoctorCheck(name, WARN, f"{one.name} is not installed.", one.install)
+            yield EnvironmentDoctorCheck(
+                name, WARN, f"{status.name} is not installed.", status.install
+            )
 
 
 def _import(name: str, module: str, extra: str) -> EnvironmentDoctorCheck:

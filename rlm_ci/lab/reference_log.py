@@ -24,24 +24,28 @@ if TYPE_CHECKING:
 _RESULT, _LIMIT = "run.json", 16 << 20
 
 
-def write(found: StoredTrajectory, path: str) -> int:
+def write(trajectory: StoredTrajectory, path: str) -> int:
     """Write the log of an episode to ``path``; the number of its steps. Raises StorageError."""
-    lines = found.lines()
-    steps = [one for one in lines if one.get("type") == "step"]
+    lines = trajectory.lines()
+    steps = [line for line in lines if line.get("type") == "step"]
     final: Mapping[str, Any] = next(
-        (one for one in reversed(lines) if one.get("type") == "final"), {}
+        (line for line in reversed(lines) if line.get("type") == "final"), {}
     )
     iterations = list(_iterations(steps, final))
-    told = [_metadata(found, lines), *iterations]
+    told = [_metadata(trajectory, lines), *iterations]
     data = "".join(f"{json.dumps(one)}\n" for one in told)
     files.write(path, encodable(data).encode(), 0o600)
     return len(iterations)
 
 
-def _metadata(found: StoredTrajectory, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _metadata(trajectory: StoredTrajectory, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = lines[0] if lines else {}
     result: Any = {}
-    data = files.read_or_none(os.path.join(found.folder, _RESULT), _LIMIT) if found.folder else None
+    data = (
+        files.read_or_none(os.path.join(trajectory.folder, _RESULT), _LIMIT)
+        if trajectory.folder
+        else None
+    )
     try:
         result = json.loads(data or b"{}")
     except (ValueError, RecursionError):
@@ -75,11 +79,11 @@ def _iterations(
             "timestamp": str(actions[0].get("timestamp", "")),
             "prompt": prompt,
             "response": str(actions[0].get("planner_raw", "")),
-            "code_blocks": [_block(one) for one in actions],
+            "code_blocks": [_block(action) for action in actions],
             "final_answer": final.get("final_response") if is_last and _is_done(final) else None,
             "iteration_time": None,
         }
-        prompt = [{"role": "user", "content": _output(one)} for one in actions]
+        prompt = [{"role": "user", "content": _output(action)} for action in actions]
 
 
 def _is_done(final: Mapping[str, Any]) -> bool:

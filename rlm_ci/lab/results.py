@@ -35,21 +35,21 @@ class RLMRunResult:
     usage_summary: dict[str, int] | None = None
 
 
-def of_episode(held: Run, job: EpisodeJob, task: str, environment: str) -> RLMRunResult:
-    """The result of the episode that ``job`` has carried out in ``held``."""
+def of_episode(run: Run, job: EpisodeJob, task: str, environment: str) -> RLMRunResult:
+    """The result of the episode that ``job`` has carried out in ``run``."""
     end, report = job.end, job.report
     if end is None or report is None:
-        raise RlmCiError("the run was replaced by stages of the repository", where=held.id)
+        raise RlmCiError("the run was replaced by stages of the repository", where=run.id)
     usage = report.usage
     return RLMRunResult(
-        run_id=held.id,
-        run_path=Path(held.path_of("rlm", "trajectory.jsonl")),
+        run_id=run.id,
+        run_path=Path(run.path_of("rlm", "trajectory.jsonl")),
         completed=end.completed,
         steps=end.steps,
         total_reward=end.reward,
         final_response=end.answer,
-        started_at=held.manifest.started_at,
-        finished_at=str(held.manifest.completed_at),
+        started_at=run.manifest.started_at,
+        finished_at=str(run.manifest.completed_at),
         environment=environment,
         task=task,
         usage_summary={

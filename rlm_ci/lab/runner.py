@@ -165,10 +165,10 @@ class RLMRunner:
 
     def resume_run(self, run_id: str) -> RLMRunResult:
         """Continue an episode whose process has ended, with this runner's connector and engine."""
-        runs, path, asked = self._resumable(run_id, definition.EPISODE)
-        settings = self._settings(asked.flags)
-        with runs.open(path) as held:
-            return self._conduct(held, asked, settings, runs)
+        runs, path, request = self._resumable(run_id, definition.EPISODE)
+        settings = self._settings(request.flags)
+        with runs.open(path) as run:
+            return self._conduct(run, request, settings, runs)
 
     def _resumable(
         self, run_id: str, pipeline: str
@@ -192,26 +192,26 @@ class RLMRunner:
         known = load.load(settings, open_repository(settings))
         runs = stored_runs.StoredRuns(settings)
         clean = runs.redactor.text
-        with runs.create(runs.task_or_own(), definition.EPISODE) as held:
+        with runs.create(runs.task_or_own(), definition.EPISODE) as run:
             if context is not None:
-                source = os.path.abspath(_context_of(context, held))
+                source = os.path.abspath(_context_of(context, run))
                 flags["context.source"] = settings.values["context.source"] = source
             digest = definition.digest(known, definition.EPISODE)
-            asked = RunRequest(definition.EPISODE, clean(task), flags, digest)
-            asked.write(held.path)
-            return self._conduct(held, asked, settings, runs)
+            request = RunRequest(definition.EPISODE, clean(task), flags, digest)
+            request.write(run.path)
+            return self._conduct(run, request, settings, runs)
 
     def _conduct(
-        self, held: Run, asked: RunRequest, settings: Settings, runs: stored_runs.StoredRuns
+        self, run: Run, request: RunRequest, settings: Settings, runs: stored_runs.StoredRuns
     ) -> RLMRunResult:
         repository = open_repository(settings)
         known = load.load(settings, repository)
-        load.require_same(known, asked)
-        load.require_leave(known, asked.pipeline_id, settings)
+        load.require_same(known, request)
+        load.require_leave(known, request.pipeline_id, settings)
         with Progress(settings.environ, quiet=True) as progress:
             job = episodes.make(settings, repository, runs, progress, caller=self._caller(settings))
-            load.conduct(held, asked, runs, known, {definition.EPISODE: job})
-            return of_episode(held, job, str(asked.goal), settings.episode.environment)
+            load.conduct(run, request, runs, known, {definition.EPISODE: job})
+            return of_episode(run, job, str(request.goal), settings.episode.environment)
 
     def _settings(self, flags: Mapping[str, Any]) -> Settings:
         settings = stored_runs.settings_of({**flags, "repo": str(self.workdir)})
@@ -292,20 +292,22 @@ class RLMRunner:
 
     def get_run_status(self, run_id: str | None = None) -> dict[str, Any] | None:
         """The summary of one episode, of the latest for None; None for an unknown one."""
-        found = self._trajectories().find(run_id)
-        return None if found is None else trajectories.status(found)
+        trajectory = self._trajectories().find(run_id)
+        return None if trajectory is None else trajectories.status(trajectory)
 
     def load_run_events(self, run_id: str) -> list[dict[str, Any]]:
         """The lines of a trajectory; none for an unknown one."""
-        found = self._trajectories().find(run_id)
-        return [] if found is None else found.lines()
+        trajectory = self._trajectories().find(run_id)
+        return [] if trajectory is None else trajectory.lines()
 
     def visualize_run(
         self, run_id: str | None = None, *, include_children: bool = True, max_depth: int = 3
     ) -> dict[str, Any]:
         """One episode for a viewer, its children nested. Raises UsageError for an unknown one."""
-        found = self._trajectories().require(run_id)
-        return trajectories.picture(found, include_children=include_children, max_depth=max_depth)
+        trajectory = self._trajectories().require(run_id)
+        return trajectories.picture(
+            trajectory, include_children=include_children, max_depth=max_depth
+        )
 
     def export_log(self, run_id: str, path: str | Path) -> int:
         """Write an episode as a log that the visualizer of rlm opens; the number of its steps."""
@@ -372,15 +374,15 @@ class RLMRunner:
 
     def resume_benchmark(self, benchmark_id: str) -> RLMBenchmarkResult:
         """Continue a benchmark whose process has ended, with this runner's connector and engine."""
-        runs, path, asked = self._resumable(benchmark_id, definition.BENCH)
-        settings = self._settings(asked.flags)
+        runs, path, request = self._resumable(benchmark_id, definition.BENCH)
+        settings = self._settings(request.flags)
         repository = open_repository(settings)
-        known = load.of_run(load.load(settings, repository), asked)
-        load.require_same(known, asked)
-        with Progress(settings.environ, quiet=True) as progress, runs.open(path) as held:
+        known = load.of_run(load.load(settings, repository), request)
+        load.require_same(known, request)
+        with Progress(settings.environ, quiet=True) as progress, runs.open(path) as run:
             caller = self._caller(settings)
             job = benchmarks.make(settings, repository, runs, progress, caller=caller)
-            load.conduct(held, asked, runs, known, {definition.BENCH: job})
+            load.conduct(run, request, runs, known, {definition.BENCH: job})
             return job.ended()[0]
 
     def compare_benchmarks(
@@ -424,7 +426,7 @@ class RLMRunner:
 
     def list_benchmark_runs(self, limit: int = 20) -> list[dict[str, Any]]:
         """Summaries of the newest benchmarks without their cases; those of rlm-code come last."""
-        found = [one.outline() for one in self._benchmarks()]
+        found = [benchmark.outline() for benchmark in self._benchmarks()]
         folder = os.path.join(self.workdir, os.path.dirname(trajectories.RLM_CODE), "benchmarks")
         return [*found, *summary.of_rlm_code(folder)][:limit]
 
@@ -465,12 +467,12 @@ class RLMRunner:
         return list(supported_environments())
 
 
-def _context_of(context: str | Path, held: Run) -> str:
+def _context_of(context: str | Path, run: Run) -> str:
     """The path of a context; a text is kept in the folder of the run."""
     if isinstance(context, Path) or (os.path.isabs(context[:4096]) and os.path.exists(context)):
         return str(context)
-    path = held.path_of("context.txt")
-    files.write(path, encodable(held.redactor.text(context)).encode(), 0o600)
+    path = run.path_of("context.txt")
+    files.write(path, encodable(run.redactor.text(context)).encode(), 0o600)
     return path
 
 

@@ -123,8 +123,8 @@ class EpisodeTerms:
             return pool.name, pool.isolated
         if self._caller.interpreter is not None and kind != CODING:
             return ENGINE, False
-        place = self.sandbox()
-        return place.name, place.isolated
+        sandbox = self.sandbox()
+        return sandbox.name, sandbox.isolated
 
     def _framework(self) -> str | None:
         """The framework, which is installed. Raises ConfigError, UnavailableError."""
@@ -170,11 +170,11 @@ class EpisodeTerms:
         """The command of the tests, None where none is found."""
         wanted = self._settings.loop.validator
         try:
-            found = detect.select(wanted, detect.detect(self._work.repository.root))
+            selection = detect.select(wanted, detect.detect(self._work.repository.root))
         except detect.NoValidatorError as error:
             self._work.progress.say(f"run_tests is not there: {error.what}; {error.hint}")
             return None
-        return found.command.text if found.command else None
+        return selection.command.text if selection.command else None
 
     def sandbox(self) -> Sandbox:
         return choose(self._settings.sandbox, self._settings.environ)

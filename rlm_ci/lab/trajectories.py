@@ -79,38 +79,38 @@ class Trajectories:
         if not is_task_id(str(run_id)):
             return None
         root = run_id.partition(".")[0]
-        for one in self.recent(replays=True):
-            if one.run_id == run_id:
-                return one
-            if one.folder and one.run_id == root:
-                child = _child(one.folder, run_id)
+        for stored_trajectory in self.recent(replays=True):
+            if stored_trajectory.run_id == run_id:
+                return stored_trajectory
+            if stored_trajectory.folder and stored_trajectory.run_id == root:
+                child = _child(stored_trajectory.folder, run_id)
                 return child if os.path.isfile(child.path) else None
         return None
 
     def require(self, run_id: str | None) -> StoredTrajectory:
         """As ``find``. Raises UsageError for an unknown one."""
-        found = self.find(run_id)
-        if found is None:
+        stored_trajectory = self.find(run_id)
+        if stored_trajectory is None:
             what = "there is no episode yet" if run_id is None else "there is no such episode"
             raise UsageError(
                 what,
                 where=printable(str(run_id))[:80],
                 hint="name an episode: list_runs() or rlm-ci list has the ids",
             )
-        return found
+        return stored_trajectory
 
 
-def status(found: StoredTrajectory) -> dict[str, Any] | None:
+def status(stored_trajectory: StoredTrajectory) -> dict[str, Any] | None:
     """A summary of one episode; None for a file without a line."""
-    lines = found.lines()
+    lines = stored_trajectory.lines()
     if not lines:
         return None
     final = _final(lines)
     first, last = lines[0], final or lines[-1]
     return {
-        "run_id": found.run_id,
-        "path": found.path,
-        "steps": final.get("steps", sum(one.get("type") == "step" for one in lines)),
+        "run_id": stored_trajectory.run_id,
+        "path": stored_trajectory.path,
+        "steps": final.get("steps", sum(line.get("type") == "step" for line in lines)),
         "completed": bool(final.get("completed", False)),
         "cancelled": bool(final.get("cancelled", False)),
         "total_reward": _number(final.get("total_reward")),
@@ -124,23 +124,26 @@ def status(found: StoredTrajectory) -> dict[str, Any] | None:
 
 
 def picture(
-    found: StoredTrajectory, *, include_children: bool, max_depth: int, depth: int = 0
+    stored_trajectory: StoredTrajectory, *, include_children: bool, max_depth: int, depth: int = 0
 ) -> dict[str, Any]:
     """An episode for a viewer: what it did step by step, and its children, nested."""
-    lines = found.lines()
-    steps = [one for one in lines if one.get("type") == "step"]
+    lines = stored_trajectory.lines()
+    steps = [line for line in lines if line.get("type") == "step"]
     final = _final(lines)
     timeline = list(_timeline(steps))
     counts = Counter(one["action"] for one in timeline)
     children = []
     if include_children and depth < max_depth:
         children = [
-            picture(one, include_children=True, max_depth=max_depth, depth=depth + 1)
-            for one in found.children()
+            picture(child, include_children=True, max_depth=max_depth, depth=depth + 1)
+            for child in stored_trajectory.children()
         ]
     return {
-        **(status(found) or {"run_id": found.run_id, "path": found.path}),
-        "run_path": found.path,
+        **(
+            status(stored_trajectory)
+            or {"run_id": stored_trajectory.run_id, "path": stored_trajectory.path}
+        ),
+        "run_path": stored_trajectory.path,
         "depth": depth,
         "step_count": len(steps),
         "final_response_preview": _preview(final.get("final_response")),
@@ -154,7 +157,7 @@ def picture(
             for one in timeline
             if "error" in one
         ],
-        "child_refs": [one.run_id for one in found.children()],
+        "child_refs": [child.run_id for child in stored_trajectory.children()],
         "children": children,
     }
 
@@ -182,14 +185,14 @@ def _timeline(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _final(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    return next((one for one in reversed(lines) if one.get("type") == "final"), {})
+    return next((line for line in reversed(lines) if line.get("type") == "final"), {})
 
 
 def _names(folder: str) -> list[str]:
     """The ids of the trajectories in a folder; links are left out."""
     try:
         with os.scandir(folder) as found:
-            names = [one.name for one in found if one.is_file(follow_symlinks=False)]
+            names = [entry.name for entry in found if entry.is_file(follow_symlinks=False)]
     except OSError:
         return []
     ids = (name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))

@@ -120,7 +120,7 @@ class _PromptCounts:
     def most(self, request: ModelRequest) -> int:
         """The most tokens that the prompt of ``request`` can have."""
         size = request.prompt_bytes()
-        counted = (self._prompts[one] for one in _digests(request) if one in self._prompts)
+        counted = (self._prompts[digest] for digest in _digests(request) if digest in self._prompts)
         bounds = [size + self._added, *(tokens + size - before for before, tokens in counted)]
         return min(bounds)
 
@@ -213,20 +213,20 @@ class Ledger:
             return _most(prompt, answer, self._price(model))
 
         with self._changed:
-            known = max(self._ratio, _USUAL) if self._ratio else Fraction(1)
-            ratio = min(known * _MARGIN, Fraction(1))
-            total, most, fitting = _NOTHING, _NOTHING, 0
+            fraction = max(self._ratio, _USUAL) if self._ratio else Fraction(1)
+            ratio = min(fraction * _MARGIN, Fraction(1))
+            total, use, fitting = _NOTHING, _NOTHING, 0
             for model, size, answer in calls:
                 largest = used(model, size, answer)
                 fitting += self._exceeded(self._spent + total + largest) is None
                 total += used(model, ceil(size * ratio), answer)
-                most += largest
+                use += largest
         is_priced = all(self._price(model) is not None for model, _, _ in calls)
         return Forecast(
             total.tokens,
-            most.tokens,
+            use.tokens,
             total.usd if is_priced else None,
-            most.usd if is_priced else None,
+            use.usd if is_priced else None,
             fitting,
         )
 
@@ -245,11 +245,11 @@ class Ledger:
                 counts = self._counted.get(request.model) or _PromptCounts()
                 prompt = counts.most(request)
                 fitting = self._fitting(prompt, price, request.max_tokens)
-                most = _most(prompt, fitting or min(SHORTEST, request.max_tokens), price)
+                use = _most(prompt, fitting or min(SHORTEST, request.max_tokens), price)
                 if not fitting:
-                    raise self._refusal(self._exceeded(self._spent + most) or "", most)
-                if self._has_room(request.model, most):
-                    reserved = Reservation(request, most, price)
+                    raise self._refusal(self._exceeded(self._spent + use) or "", use)
+                if self._has_room(request.model, use):
+                    reserved = Reservation(request, use, price)
                     self._open[id(reserved)] = reserved
                     return reserved
                 self._changed.wait(self.seconds_left())
@@ -262,13 +262,13 @@ class Ledger:
         Of an answer that broke off after ``size`` bytes, that is no more than they can have been,
         unless a budget must hold: reasoning may have been hidden.
         """
-        most, price = reservation.most, reservation.price
+        use, price = reservation.most, reservation.price
         if size is not None and not self._limits_tokens():
-            most = _most(most.prompt_tokens, min(size, most.completion_tokens), price)
+            use = _most(use.prompt_tokens, min(size, use.completion_tokens), price)
         more = None
         if usage is None or usage.estimated:
-            usage = TokenUsage(most.prompt_tokens, most.completion_tokens, estimated=True)
-            cost = most.usd
+            usage = TokenUsage(use.prompt_tokens, use.completion_tokens, estimated=True)
+            cost = use.usd
         elif price is not None:
             tokens = usage.prompt_tokens, usage.completion_tokens
             cost = price.cost(*tokens, usage.cached_tokens)
@@ -311,26 +311,26 @@ class Ledger:
         if self._open.pop(id(reservation), None) is None:
             raise ValueError("a reservation is given back once")
 
-    def _has_room(self, model: str, most: BudgetUse) -> bool:
+    def _has_room(self, model: str, use: BudgetUse) -> bool:
         # The first call shows how much an endpoint adds to a prompt: no other runs beside it.
         is_first = model not in self._counted
         others = self._open.values()
         if is_first and self._limits_tokens() and model in {one.request.model for one in others}:
             return False
-        return self._exceeded(sum((one.most for one in others), self._spent + most)) is None
+        return self._exceeded(sum((one.most for one in others), self._spent + use)) is None
 
     def _limits_tokens(self) -> bool:
         return (self.budget_usd, self.max_tokens) != (None, None)
 
     def _judge(self, reservation: Reservation, usage: TokenUsage) -> None:
         """Note a prompt of more tokens than it can have, and an answer that exceeded its cap."""
-        model, most = printable(reservation.request.model), reservation.most
-        if usage.prompt_tokens > most.prompt_tokens:
+        model, use = printable(reservation.request.model), reservation.most
+        if usage.prompt_tokens > use.prompt_tokens:
             self._surprise = (
                 f"a prompt came to {usage.prompt_tokens:,} tokens where no more than "
-                f"{most.prompt_tokens:,} were possible (model {model})"
+                f"{use.prompt_tokens:,} were possible (model {model})"
             )
-        cap, wrote = most.completion_tokens, usage.completion_tokens
+        cap, wrote = use.completion_tokens, usage.completion_tokens
         budget = "budget_usd" if self.budget_usd is not None else "max_tokens"
         if wrote > cap and self._limits_tokens():
             # Nothing bounds the next call either.
@@ -350,7 +350,7 @@ class Ledger:
                 return budget
         return None
 
-    def _refusal(self, budget: str, most: BudgetUse) -> LimitError:
+    def _refusal(self, budget: str, use: BudgetUse) -> LimitError:
         limit = getattr(self, budget)
         what = f"the budget of {_told(budget, limit)} "
         if budget not in ("max_tokens", "budget_usd"):
@@ -361,8 +361,8 @@ class Ledger:
         else:
             what += (
                 f"has no room for another call: {_told(budget, used)} used, up to "
-                f"{_told(budget, _amounts(most)[budget])} more needed, for a prompt of at most "
-                f"{most.prompt_tokens:,} tokens and an answer of {most.completion_tokens:,}"
+                f"{_told(budget, _amounts(use)[budget])} more needed, for a prompt of at most "
+                f"{use.prompt_tokens:,} tokens and an answer of {use.completion_tokens:,}"
             )
         hint = f"raise --{budget.replace('_', '-')}, and start again"
         return LimitError(what, budget=budget, where=budget, hint=hint)

@@ -20,9 +20,9 @@ class PartLedger(Ledger):
     ``told`` says what is used up, by budget. Other arguments are those of ``Ledger``.
     """
 
-    def __init__(self, whole: Ledger, told: Mapping[str, str], **own: Any) -> None:
+    def __init__(self, ledger: Ledger, told: Mapping[str, str], **own: Any) -> None:
         super().__init__(**own)
-        self._whole = whole
+        self._whole = ledger
         self._told = told
         #: By the identity of the reservation in ``whole``: the one here.
         self._pairs: dict[int, Reservation] = {}
@@ -37,13 +37,15 @@ class PartLedger(Ledger):
         return super().out_of_time() if own == 0 else self._whole.out_of_time()
 
     def reserve(self, request: ModelRequest) -> Reservation:
-        own = super().reserve(request)
+        reservation = super().reserve(request)
         try:
-            made = self._whole.reserve(request.replace(max_tokens=own.most.completion_tokens))
+            made = self._whole.reserve(
+                request.replace(max_tokens=reservation.most.completion_tokens)
+            )
         except BaseException:
-            super().release(own)
+            super().release(reservation)
             raise
-        self._pairs[id(made)] = own
+        self._pairs[id(made)] = reservation
         return made
 
     def commit(
@@ -56,7 +58,7 @@ class PartLedger(Ledger):
         super().release(self._pairs.pop(id(reservation)))
         self._whole.release(reservation)
 
-    def _refusal(self, budget: str, most: BudgetUse) -> LimitError:
+    def _refusal(self, budget: str, use: BudgetUse) -> LimitError:
         if budget not in self._told:
-            return super()._refusal(budget, most)
+            return super()._refusal(budget, use)
         return LimitError(self._told[budget], budget=budget)

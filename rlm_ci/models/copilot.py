@@ -115,7 +115,7 @@ class CopilotModel(Closing):
         if limits is None:
             return None
         figures = (limits.max_prompt_tokens, limits.max_context_window_tokens)
-        return min((one for one in figures if one), default=None)
+        return min((figure for figure in figures if figure), default=None)
 
     def close(self) -> None:
         with self._lock:
@@ -208,8 +208,10 @@ def program(path: str) -> str | None:
 
 def texts_of(messages: tuple[Message, ...]) -> tuple[str, str]:
     """The system's text, and all else as one prompt: a session begins with one message."""
-    system = "\n\n".join(str(one["content"]) for one in messages if one["role"] == "system")
-    said = [one for one in messages if one["role"] != "system"]
+    system = "\n\n".join(
+        str(message["content"]) for message in messages if message["role"] == "system"
+    )
+    said = [message for message in messages if message["role"] != "system"]
     if len(said) == 1:
         return system, str(said[0]["content"])
     turns = (f"[{one['role']}]\n{one.get('content') or ''}" for one in said)

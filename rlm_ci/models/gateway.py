@@ -221,7 +221,7 @@ class GatewayAsk:
         )
         read = request.replace(response_format=None)  # few endpoints count a schema
         try:
-            said = self._gateway.complete(request, f"{self._place}/{place}")
+            completion = self._gateway.complete(request, f"{self._place}/{place}")
         except RemoteError as error:
             if self._fit is not None and self._fit.shrinks(read, error):
                 if self._max_tokens > self._fit.longest(self._max_tokens):
@@ -229,9 +229,9 @@ class GatewayAsk:
                 self.max_bytes = min(self.max_bytes, self._fit.room(self._max_tokens))
             raise
         if self._fit is not None and self._largest is not None:
-            self._fit.learn(read.prompt_bytes(), said.usage)
+            self._fit.learn(read.prompt_bytes(), completion.usage)
             self.max_bytes = min(self._largest, self._fit.room(self._max_tokens))
-        return said
+        return completion
 
     def calls_left(self) -> int | None:
         return self._gateway.calls_left()
@@ -360,7 +360,7 @@ def earlier(run: str, name: str) -> tuple[str, ...]:
     folder, own = os.path.split(os.path.abspath(run))
     try:
         with os.scandir(folder) as found:
-            runs = [one.path for one in found if one.is_dir(follow_symlinks=False)]
+            runs = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return ()
     kept: list[str] = []

@@ -203,4 +203,4 @@ def _tiers(figure: Any) -> dict[int, Decimal] | None:
 
 
 def _at(tiers: dict[int, Decimal], start: int) -> Decimal:
-    return tiers[max(known for known in tiers if known <= start)]
+    return tiers[max(tier for tier in tiers if tier <= start)]

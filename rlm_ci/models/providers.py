@@ -121,39 +121,39 @@ def require_provider(model: str, where: str) -> None:
 def choose(
     model: str,
     provider: str,
-    given: Endpoint,
+    endpoint: Endpoint,
     environ: Mapping[str, str],
     *,
     from_file: bool,
 ) -> Endpoint:
-    """The endpoint for ``model``: what was ``given`` by hand, else what its provider has.
+    """The endpoint for ``model``: what was ``endpoint`` by hand, else what its provider has.
 
     A ``provider`` that is set, or the model's prefix, names it. With an address by hand a prefix is
     a part of the name, as for ``mistral:7b`` of a local server. A provider that a config file names
     (``from_file``) gets its own key only: it must not direct the key of another one. Raises
     ConfigError for an unknown prefix.
     """
-    if not (provider or given.base_url):
+    if not (provider or endpoint.base_url):
         require_provider(model, "model")
     prefix, _, rest = model.partition(":")
-    name = provider or (prefix if rest and not given.base_url and prefix in PROVIDERS else "")
+    name = provider or (prefix if rest and not endpoint.base_url and prefix in PROVIDERS else "")
     if not name:
-        is_set = given.api_key or given.base_url
-        return given if is_set else given.replace(lack=_neither(PROVIDERS[OPENAI]))
+        is_set = endpoint.api_key or endpoint.base_url
+        return endpoint if is_set else endpoint.replace(lack=_neither(PROVIDERS[OPENAI]))
     row = PROVIDERS[name]
     key = next((environ[one].strip() for one in row.keys if environ.get(one, "").strip()), "")
-    if not key and not row.local and (name == OPENAI or given.base_url or not from_file):
-        key = given.api_key
-    address = given.base_url or row.base_url
+    if not key and not row.local and (name == OPENAI or endpoint.base_url or not from_file):
+        key = endpoint.api_key
+    address = endpoint.base_url or row.base_url
     lack = ""
-    by_program = row.by_program and not given.base_url
+    by_program = row.by_program and not endpoint.base_url
     if not address and not by_program:
         lack = f"the address of {name} is not set: OPENAI_BASE_URL"
-    elif name == _AZURE and not given.api_version:
+    elif name == _AZURE and not endpoint.api_version:
         lack = "the version of Azure's API is not set: OPENAI_API_VERSION"
-    elif not key and not row.local and not given.base_url:
+    elif not key and not row.local and not endpoint.base_url:
         lack = f"the key of {name} is not set: {' or '.join(row.keys)}"
-    version = given.api_version if name == _AZURE or given.base_url else ""
+    version = endpoint.api_version if name == _AZURE or endpoint.base_url else ""
     variables = dict(environ) if by_program else None
     return Endpoint(address, key, version, name, lack, row.lacks, variables)
 

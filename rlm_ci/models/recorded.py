@@ -48,15 +48,15 @@ class RecordedModel(Closing):
                     raise _damaged(path) from None
 
     def complete(self, request: ModelRequest) -> Completion:
-        found = self._answers.get(digest(request))
-        if found is None:
+        completion = self._answers.get(digest(request))
+        if completion is None:
             raise ConfigError(
                 "the recording has no answer to this prompt",
                 where=self._path,
                 hint="its answers are to the prompts of one version and one change: play it with "
                 "the version and the settings that it was made with, or ask a model",
             )
-        return found
+        return completion
 
     def context_tokens(self, model: str) -> int | None:  # noqa: ARG002 - as it is called
         """Not known: the prompts stay as they were recorded."""

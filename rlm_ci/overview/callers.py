@@ -33,13 +33,13 @@ def with_callers(
     sides: ChangeSides, compared: Sequence[tuple[NameChange, str]]
 ) -> list[NameChange]:
     """Changes of names, each with its file at the base, with the callers of what was there."""
-    changes = [one for one, _ in compared]
+    changes = [change for change, _ in compared]
     asked = [
         number
-        for number, one in enumerate(changes)
-        if one.change != ADDED
-        and one.kind not in ("module", "import")
-        and len(word_of(one.name)) <= _LONGEST
+        for number, change in enumerate(changes)
+        if change.change != ADDED
+        and change.kind not in ("module", "import")
+        and len(word_of(change.name)) <= _LONGEST
     ]
     asked.sort(key=lambda number: (not changes[number].breaking, number))
     if asked[MOST_NAMES:]:
@@ -56,7 +56,7 @@ def with_callers(
         changes[number] = changes[number].replace(
             callers=tuple(callers[:_SHOWN]),
             caller_count=len(callers),
-            outside=sum(not one.in_change for one in callers),
+            outside=sum(not caller.in_change for caller in callers),
             by_name=_is_common(index, changes[number].name, compared[number][1]),
         )
     return changes
@@ -84,22 +84,26 @@ def _index(sides: ChangeSides, words: set[str], definers: set[str]) -> Reference
 
 def _users(index: ReferenceIndex, change: NameChange, definer: str) -> list[Reference]:
     """Where a name is used. An import alone is a use of a removed name: it fails from then on."""
-    found = [
-        one
-        for one in index.references(word_of(change.name), definers=(definer,))
-        if one.connected and not _is_own(one, change, definer)
+    references = [
+        reference
+        for reference in index.references(word_of(change.name), definers=(definer,))
+        if reference.connected and not _is_own(reference, change, definer)
     ]
-    users = [one for one in found if one.kind != IMPORT]
+    users = [reference for reference in references if reference.kind != IMPORT]
     if change.change == REMOVED:
         using = {one.path for one in users}
-        users += [one for one in found if one.kind == IMPORT and one.path not in using]
+        users += [
+            reference
+            for reference in references
+            if reference.kind == IMPORT and reference.path not in using
+        ]
     return users
 
 
-def _is_own(one: Reference, change: NameChange, definer: str) -> bool:
+def _is_own(reference: Reference, change: NameChange, definer: str) -> bool:
     """Whether a use is in the definition itself."""
-    inside = one.within == change.name or one.within.startswith(f"{change.name}.")
-    return one.path == definer and inside
+    inside = reference.within == change.name or reference.within.startswith(f"{change.name}.")
+    return reference.path == definer and inside
 
 
 def _callers(users: Iterable[Reference], edited: Mapping[str, frozenset[int]]) -> list[Caller]:
@@ -108,11 +112,11 @@ def _callers(users: Iterable[Reference], edited: Mapping[str, frozenset[int]]) -
     for one in users:
         key = one.path, one.within
         in_change = one.line in edited.get(one.path, ())
-        known = found.get(key)
-        if known is None:
+        caller = found.get(key)
+        if caller is None:
             found[key] = Caller(one.path, one.line, one.within, in_change)
-        elif in_change and not known.in_change:
-            found[key] = known.replace(in_change=True)
+        elif in_change and not caller.in_change:
+            found[key] = caller.replace(in_change=True)
     return sorted(
         found.values(), key=lambda one: (one.in_change, is_trial(one.path), one.path, one.line)
     )
@@ -121,7 +125,9 @@ def _callers(users: Iterable[Reference], edited: Mapping[str, frozenset[int]]) -
 def _edited(sides: ChangeSides, paths: set[str]) -> Mapping[str, frozenset[int]]:
     """The lines of the base, in those of ``paths`` that differ, which the change edits."""
     new = {
-        one.old_path or one.path: one.path for one in sides.files if one.status not in ("A", "C")
+        file.old_path or file.path: file.path
+        for file in sides.files
+        if file.status not in ("A", "C")
     }
     within = [f":(literal){one}" for path in paths if path in new for one in {path, new[path]}]
     if not within:
@@ -131,8 +137,8 @@ def _edited(sides: ChangeSides, paths: set[str]) -> Mapping[str, frozenset[int]]
     return {
         path: frozenset(
             line
-            for one in hunks.get(new[path], ())
-            for line in range(one.old_start, one.old_start + one.old_count)
+            for hunk in hunks.get(new[path], ())
+            for line in range(hunk.old_start, hunk.old_start + hunk.old_count)
         )
         for path in paths
         if path in new
@@ -144,5 +150,6 @@ def _is_common(index: ReferenceIndex, name: str, definer: str) -> bool:
     word = word_of(name)
     own = {name, name.rpartition(".")[0]}
     return word in _BUILT_IN or any(
-        one.path != definer or one.symbol.name not in own for one in index.definitions(word)
+        definition.path != definer or definition.symbol.name not in own
+        for definition in index.definitions(word)
     )

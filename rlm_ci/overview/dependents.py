@@ -31,15 +31,15 @@ _PACKAGES = frozenset(("__init__", "index", "mod", "lib"))
 
 def dependents(sides: ChangeSides) -> tuple[Dependent, ...]:
     """Files, or folders if there are many, that import what is touched; the heaviest first."""
-    old = {one.old_path or one.path for one in sides.files if one.status not in ("A", "C")}
+    old = {file.old_path or file.path for file in sides.files if file.status not in ("A", "C")}
     touched = sorted(path for path in old if has_names(path) and path in sides.old_tree)
     if not touched:
         return ()
     edges = _edges(sides, touched)
-    found = _grouped(edges, str)
-    if len(touched) > _TOUCHED or len({source for source, _ in found}) > _LEANING:
-        found = _grouped(edges, lambda path: folder_of(path) or ".") or found
-    return _heaviest(found)
+    counts = _grouped(edges, str)
+    if len(touched) > _TOUCHED or len({source for source, _ in counts}) > _LEANING:
+        counts = _grouped(edges, lambda path: folder_of(path) or ".") or counts
+    return _heaviest(counts)
 
 
 def _edges(sides: ChangeSides, touched: Sequence[str]) -> list[tuple[str, str]]:
@@ -82,17 +82,17 @@ def _grouped(
     return Counter(pair for pair in pairs if pair[0] != pair[1])
 
 
-def _heaviest(found: Counter[tuple[str, str]]) -> tuple[Dependent, ...]:
+def _heaviest(counts: Counter[tuple[str, str]]) -> tuple[Dependent, ...]:
     """The pairs of the sources and targets with most imports."""
     totals: tuple[Counter[str], Counter[str]] = Counter(), Counter()
-    for pair, number in found.items():
+    for pair, number in counts.items():
         for side, one in zip(totals, pair, strict=True):
             side[one] += number
     kept = [
         {one for one, _ in sorted(side.items(), key=lambda item: (-item[1], item[0]))[:most]}
         for side, most in zip(totals, (_LEANING, _TOUCHED), strict=True)
     ]
-    pairs = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    pairs = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         Dependent(source, target, number)
         for (source, target), number in pairs

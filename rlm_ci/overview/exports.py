@@ -70,10 +70,10 @@ class Exports:
         if (folder, kind) not in self._packages:
             self._packages[folder, kind] = next(
                 (
-                    one
-                    for one in ancestors(folder)
+                    ancestor
+                    for ancestor in ancestors(folder)
                     for manifest in _MANIFESTS.get(kind, ())
-                    if self._names_package(joined(one, manifest))
+                    if self._names_package(joined(ancestor, manifest))
                 ),
                 None,
             )
@@ -89,7 +89,7 @@ class Exports:
         read = manifests.outline(path, language(path), content)
         is_private = name == "package.json" and b'"private": true' in content
         return read is not None and any(
-            one.kind == "module" for one in read.symbols
+            symbol.kind == "module" for symbol in read.symbols
         ) and not is_private  # fmt: skip
 
     # ── Python ──
@@ -104,9 +104,9 @@ class Exports:
         for folder in ancestors(folder_of(path)):
             init = joined(folder, "__init__.py")
             if init in self._tree and init != path and not is_private(init):
-                for here, one in self.bindings(init).items():
-                    is_public = one.is_public and one.name in (own, "*")
-                    if is_public and self.target(init, one) == path and here[:1] != "_":
+                for here, binding in self.bindings(init).items():
+                    is_public = binding.is_public and binding.name in (own, "*")
+                    if is_public and self.target(init, binding) == path and here[:1] != "_":
                         return True
         return False
 
@@ -115,12 +115,12 @@ class Exports:
         if path not in self._interfaces:
             content = self._sides.fetch(path, old=True)
             self._interfaces[path] = None if content is None else interface(path, content)
-        found = self._interfaces[path]
-        return {} if found is None else found.bindings
+        python_interface = self._interfaces[path]
+        return {} if python_interface is None else python_interface.bindings
 
-    def target(self, path: str, one: Binding) -> str | None:
+    def target(self, path: str, binding: Binding) -> str | None:
         """The file that an import of the Python file ``path`` leads to, on the old side."""
-        return module_file(self._tree, path, one)
+        return module_file(self._tree, path, binding)
 
     # ── JavaScript ──
 
@@ -145,12 +145,12 @@ def is_private(path: str) -> bool:
     return any(part.startswith("_") and not part.startswith("__") for part in parts)
 
 
-def module_file(tree: Mapping[str, object], path: str, one: Binding) -> str | None:
-    """The file of the module that ``one``, an import of ``path``, takes a name from."""
-    parts = one.module.replace(".", "/")
-    if one.level:
+def module_file(tree: Mapping[str, object], path: str, binding: Binding) -> str | None:
+    """The file of the module that ``binding``, an import of ``path``, takes a name from."""
+    parts = binding.module.replace(".", "/")
+    if binding.level:
         folder = folder_of(path)
-        for _ in range(one.level - 1):
+        for _ in range(binding.level - 1):
             folder = folder_of(folder)
         starts = [folder]
     else:

@@ -70,24 +70,31 @@ def names_of(path: str, content: bytes | None) -> FileNames:
     if content is None:
         return FileNames(path, {})
     if language(path) == "Python":
-        found = interface(path, content)
-        if found is None:
+        python_interface = interface(path, content)
+        if python_interface is None:
             return FileNames(path, {}, is_read=False)
         public = {
-            name: PublicName(path, name, one.kind, one.line_start, one.line_end, python=one)
-            for name, one in found.names.items()
-            if one.is_public
+            name: PublicName(
+                path,
+                name,
+                python_name.kind,
+                python_name.line_start,
+                python_name.line_end,
+                python=python_name,
+            )
+            for name, python_name in python_interface.names.items()
+            if python_name.is_public
         }
-        return FileNames(path, public, found)
+        return FileNames(path, public, python_interface)
     read = outline(path, content)
     return FileNames(
         path,
         {
-            one.name: PublicName(
-                path, one.name, one.kind, one.line_start, one.line_end, one.signature
+            symbol.name: PublicName(
+                path, symbol.name, symbol.kind, symbol.line_start, symbol.line_end, symbol.signature
             )
-            for one in read.symbols
-            if one.is_public and one.kind != _MODULE
+            for symbol in read.symbols
+            if symbol.is_public and symbol.kind != _MODULE
         },
         is_read=read.state != UNPARSED,
     )
@@ -96,10 +103,10 @@ def names_of(path: str, content: bytes | None) -> FileNames:
 def difference(old: PublicName, new: PublicName) -> NameDifference | None:
     """What differs for those who use the name; None for nothing."""
     if old.python is not None and new.python is not None:
-        found = compatibility.differences(old.python, new.python)
-        if found:
-            notes = tuple(one.text for one in found)
-            return NameDifference(notes, any(one.breaks for one in found))
+        differences = compatibility.differences(old.python, new.python)
+        if differences:
+            notes = tuple(one.text for one in differences)
+            return NameDifference(notes, any(one.breaks for one in differences))
         is_retyped = compatibility.is_retyped(old.python, new.python)
         return NameDifference(retyped=True) if is_retyped else None
     if old.kind in ("constant", "variable", "field") or _agree(old.signature, new.signature):

@@ -47,12 +47,18 @@ class NameComparison:
 
     def changes(self) -> list[tuple[NameChange, str]]:
         """The changes, each with the file at the base; differences of annotations are counted."""
-        found = [(one, pair.old.path) for pair in self._pairs for one in self._of(pair)]
+        found = [(change, pair.old.path) for pair in self._pairs for change in self._of(pair)]
         found = _with_moves(found)
-        gone = {one.name for one, _ in found if one.change != ADDED and one.kind != _IMPORT}
-        found = [(one, path) for one, path in found if one.kind != _IMPORT or one.name not in gone]
-        self.counts.update(one.change for one, _ in found)
-        self.counts[_BREAKING] = sum(one.breaking for one, _ in found)
+        gone = {
+            change.name for change, _ in found if change.change != ADDED and change.kind != _IMPORT
+        }
+        found = [
+            (change, path)
+            for change, path in found
+            if change.kind != _IMPORT or change.name not in gone
+        ]
+        self.counts.update(change.change for change, _ in found)
+        self.counts[_BREAKING] = sum(change.breaking for change, _ in found)
         return found
 
     # ── which files ──
@@ -60,13 +66,13 @@ class NameComparison:
     def _read(self) -> Iterator[NamePair]:
         sides = self._sides
         files = [
-            one for one in sides.files
-            if has_names(one.path) or has_names(one.old_path or one.path)
+            file for file in sides.files
+            if has_names(file.path) or has_names(file.old_path or file.path)
         ]  # fmt: skip
-        files.sort(key=lambda one: (-((one.added or 0) + (one.deleted or 0)), one.path))
+        files.sort(key=lambda change: (-((change.added or 0) + (change.deleted or 0)), change.path))
         if files[MOST_FILES:]:
             sides.limit(f"names of {count(len(files) - MOST_FILES, 'file')} were not compared")
-        files = sorted(files[:MOST_FILES], key=lambda one: one.path)
+        files = sorted(files[:MOST_FILES], key=lambda file_change: file_change.path)
         pairs = list(_paired(files, sides))
         sides.load((old for old, _ in pairs if old), old=True)
         sides.load((new for _, new in pairs if new), old=False)
@@ -74,18 +80,18 @@ class NameComparison:
             yield from self._pair(old, new)
 
     def _pair(self, old: str, new: str) -> Iterator[NamePair]:
-        found = []
+        names = []
         for path, is_old in ((old, True), (new, False)):
             content = self._sides.read(path, old=is_old) if path else None
             tree = self._sides.old_tree if is_old else self._sides.new_tree
             if path in tree and content is None and tree[path].size:
                 return  # too large, which is told
-            found.append(names_of(path, content))
-        found[1] = self._followed(*found)
-        if all(one.is_read for one in found):
-            yield NamePair(*found)
+            names.append(names_of(path, content))
+        names[1] = self._followed(*names)
+        if all(file_names.is_read for file_names in names):
+            yield NamePair(*names)
         else:
-            path = next(one.path for one in found if not one.is_read)
+            path = next(file_names.path for file_names in names if not file_names.is_read)
             self._sides.limit(f"{path}: no reader of its syntax")
 
     def _followed(self, old: FileNames, new: FileNames) -> FileNames:
@@ -94,11 +100,11 @@ class NameComparison:
             return new
         names = dict(new.names)
         for name in old.names:
-            one = None if "." in name or name in names else new.python.bindings.get(name)
-            target = module_file(self._sides.new_tree, new.path, one) if one else None
-            found = self._interface(target) if target else None
-            if one is not None and target is not None and found is not None:
-                names.update(_brought(name, one.name, target, found))
+            binding = None if "." in name or name in names else new.python.bindings.get(name)
+            target = module_file(self._sides.new_tree, new.path, binding) if binding else None
+            python_interface = self._interface(target) if target else None
+            if binding is not None and target is not None and python_interface is not None:
+                names.update(_brought(name, binding.name, target, python_interface))
         return new.replace(names=names)
 
     # ── one file ──
@@ -110,16 +116,16 @@ class NameComparison:
         if pair.old.path and pair.new.path and pair.old.path != pair.new.path:
             yield from self._module(pair)
         for name in _outermost(gone):
-            one = old[name]
+            public_name = old[name]
             exported = self._exports.has(pair.old, name)
             breaking = exported and not self._is_reached(pair, name)
             yield NameChange(
-                REMOVED, name, one.kind, pair.old.path, one.line_start,
+                REMOVED, name, public_name.kind, pair.old.path, public_name.line_start,
                 exported=exported, breaking=breaking,
             )  # fmt: skip
         for name in _outermost(fresh):
-            one = new[name]
-            yield NameChange(ADDED, name, one.kind, pair.new.path, one.line_start)
+            public_name = new[name]
+            yield NameChange(ADDED, name, public_name.kind, pair.new.path, public_name.line_start)
         for name in sorted(old.keys() & new.keys()):
             yield from self._changed(pair, name, old[name], new[name])
         yield from self._bindings(pair)
@@ -127,16 +133,16 @@ class NameComparison:
     def _changed(
         self, pair: NamePair, name: str, old: PublicName, new: PublicName
     ) -> Iterator[NameChange]:
-        found = difference(old, new)
-        if found is None or (new.kind == CLASS and self._keeps_bases(old, new)):
+        name_difference = difference(old, new)
+        if name_difference is None or (new.kind == CLASS and self._keeps_bases(old, new)):
             return
-        if found.retyped:
+        if name_difference.retyped:
             self.counts[_RETYPED] += 1
             return
         exported = self._exports.has(pair.old, name)
         yield NameChange(
-            CHANGED, name, new.kind, new.path, new.line_start, found.notes, exported,
-            exported and found.breaks,
+            CHANGED, name, new.kind, new.path, new.line_start, name_difference.notes, exported,
+            exported and name_difference.breaks,
         )  # fmt: skip
 
     def _module(self, pair: NamePair) -> Iterator[NameChange]:
@@ -159,15 +165,17 @@ class NameComparison:
         for change, (this, other) in zip((REMOVED, ADDED), sides, strict=True):
             if not this.path.endswith(_INIT) or this.python is None:
                 continue
-            known = other.python
-            for name, one in sorted(this.python.bindings.items()):
-                is_new = known is None or not (name in known.names or name in known.bindings)
-                if one.is_public and one.name != "*" and is_new:
+            python_interface = other.python
+            for name, binding in sorted(this.python.bindings.items()):
+                is_new = python_interface is None or not (
+                    name in python_interface.names or name in python_interface.bindings
+                )
+                if binding.is_public and binding.name != "*" and is_new:
                     exported = change == REMOVED and not is_private(this.path) and (
                         self._exports.has(this, name)
                     )  # fmt: skip
                     yield NameChange(
-                        change, name, _IMPORT, this.path, one.line, exported=exported,
+                        change, name, _IMPORT, this.path, binding.line, exported=exported,
                         breaking=exported,
                     )  # fmt: skip
 
@@ -178,11 +186,11 @@ class NameComparison:
             return False
         if not owner:
             return name in pair.new.python.bindings
-        held = pair.new.names.get(owner)
-        path = pair.new.path if held is None else held.path
+        public_name = pair.new.names.get(owner)
+        path = pair.new.path if public_name is None else public_name.path
         return any(
-            f"{above}.{last}" in found.names for found, above in self._above(path, owner)
-        )  # fmt: skip
+            f"{above}.{last}" in interface.names for interface, above in self._above(path, owner)
+        )
 
     def _keeps_bases(self, old: PublicName, new: PublicName) -> bool:
         """Whether a class still derives from its bases, though not directly."""
@@ -196,23 +204,33 @@ class NameComparison:
         waiting, seen = [(path, owner)], {(path, owner)}
         while waiting and len(seen) < _MOST_BASES:
             here, name = waiting.pop()
-            found = self._interface(here)
-            held = found.names.get(name) if found is not None else None
-            for base in held.bases if found is not None and held is not None else ():
-                place = self._place_of(here, found, base) if found is not None else None
+            python_interface = self._interface(here)
+            python_name = python_interface.names.get(name) if python_interface is not None else None
+            for base in (
+                python_name.bases
+                if python_interface is not None and python_name is not None
+                else ()
+            ):
+                place = (
+                    self._place_of(here, python_interface, base)
+                    if python_interface is not None
+                    else None
+                )
                 other = self._interface(place[0]) if place else None
                 if place and other is not None and place not in seen:
                     seen.add(place)
                     waiting.append(place)
                     yield other, place[1]
 
-    def _place_of(self, path: str, found: PythonInterface, base: str) -> tuple[str, str] | None:
+    def _place_of(
+        self, path: str, python_interface: PythonInterface, base: str
+    ) -> tuple[str, str] | None:
         """The file and the name of a class that a file of the new side defines or imports."""
-        if base in found.names:
+        if base in python_interface.names:
             return path, base
-        one = found.bindings.get(base)
-        target = module_file(self._sides.new_tree, path, one) if one else None
-        return (target, one.name) if target and one else None
+        binding = python_interface.bindings.get(base)
+        target = module_file(self._sides.new_tree, path, binding) if binding else None
+        return (target, binding.name) if target and binding else None
 
     def _interface(self, path: str) -> PythonInterface | None:
         """A Python file of the new side."""
@@ -227,41 +245,42 @@ class NameComparison:
         if pair.old.python is None or not is_private(path) or "." in name:
             return False
         return any(
-            found is not None and (name in found.bindings or name in found.names)
+            python_interface is not None
+            and (name in python_interface.bindings or name in python_interface.names)
             for folder in ancestors(folder_of(path))
             if (init := joined(folder, _INIT)) in self._sides.new_tree
-            for found in (self._interface(init),)
+            for python_interface in (self._interface(init),)
         )
 
 
 def _brought(
-    name: str, there: str, path: str, found: PythonInterface
+    name: str, there: str, path: str, python_interface: PythonInterface
 ) -> Iterator[tuple[str, PublicName]]:
     """The definition of ``there`` in another file, and its public members, as ``name``."""
-    for key, known in found.names.items():
+    for key, python_name in python_interface.names.items():
         if key == there or key.startswith(f"{there}."):
             full = f"{name}{key.removeprefix(there)}"
             members = full.split(".")[1:]
-            if all(one[:1] != "_" or one[:2] == one[-2:] == "__" for one in members):
-                lines = known.line_start, known.line_end
-                yield full, PublicName(path, full, known.kind, *lines, python=known)
+            if all(member[:1] != "_" or member[:2] == member[-2:] == "__" for member in members):
+                lines = python_name.line_start, python_name.line_end
+                yield full, PublicName(path, full, python_name.kind, *lines, python=python_name)
 
 
 def _paired(files: list[FileChange], sides: ChangeSides) -> Iterator[tuple[str, str]]:
     """The old and the new path of each file, "" for a missing side; each path once."""
     taken = set()
-    for one in files:
-        old = "" if one.status in ("A", "C") else one.old_path or one.path
+    for file in files:
+        old = "" if file.status in ("A", "C") else file.old_path or file.path
         if old and (same := _same_module(old, sides.new_tree)):
             taken.add(same)
             yield old, same
         elif old:
-            new = one.path if one.status == "R" else ""
+            new = file.path if file.status == "R" else ""
             taken.add(new)
             yield old, new
-    for one in files:
-        if one.path in sides.new_tree and one.path not in taken:
-            yield "", one.path
+    for file in files:
+        if file.path in sides.new_tree and file.path not in taken:
+            yield "", file.path
 
 
 def _same_module(path: str, tree: Mapping[str, object]) -> str:
@@ -287,9 +306,9 @@ def _outermost(names: set[str]) -> list[str]:
 def _with_moves(found: list[tuple[NameChange, str]]) -> list[tuple[NameChange, str]]:
     """A definition that is removed here and added there, once, has moved."""
     sides: dict[str, dict[tuple[str, str], list[NameChange]]] = {REMOVED: {}, ADDED: {}}
-    for one, _ in found:
-        if one.change in sides and one.kind != _IMPORT:
-            sides[one.change].setdefault((one.name, one.kind), []).append(one)
+    for change, _ in found:
+        if change.change in sides and change.kind != _IMPORT:
+            sides[change.change].setdefault((change.name, change.kind), []).append(change)
     moved: dict[int, NameChange | None] = {}
     for key, old in sides[REMOVED].items():
         new = sides[ADDED].get(key, [])
@@ -298,5 +317,5 @@ def _with_moves(found: list[tuple[NameChange, str]]) -> list[tuple[NameChange, s
             place = {"path": new[0].path, "line": new[0].line}
             moved[id(old[0])] = old[0].replace(change=MOVED, notes=(note,), **place)
             moved[id(new[0])] = None
-    kept = [(moved.get(id(one), one), path) for one, path in found]
-    return [(one, path) for one, path in kept if one is not None]
+    kept = [(moved.get(id(name_change), name_change), path) for name_change, path in found]
+    return [(name_change, path) for name_change, path in kept if name_change is not None]

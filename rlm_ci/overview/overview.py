@@ -63,10 +63,20 @@ def overview(change: ChangeSet) -> Overview:
     )
 
 
-def _order(one: NameChange) -> tuple[bool, int, int, str, str]:
+def _order(change: NameChange) -> tuple[bool, int, int, str, str]:
     """What breaks others first, then what has most callers outside of the change."""
-    return not one.breaking, _ORDER.index(one.change), -one.outside, one.path, one.name
+    return (
+        not change.breaking,
+        _ORDER.index(change.change),
+        -change.outside,
+        change.path,
+        change.name,
+    )
 
 
-def _short(one: NameChange) -> NameChange:
-    return one.replace(name=clipped(one.name, _LONGEST)) if len(one.name) > _LONGEST else one
+def _short(change: NameChange) -> NameChange:
+    return (
+        change.replace(name=clipped(change.name, _LONGEST))
+        if len(change.name) > _LONGEST
+        else change
+    )

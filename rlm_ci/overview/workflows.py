@@ -31,7 +31,7 @@ _CHANGES = {"A": "added", "C": "added", "D": "removed", "R": "moved"}
 
 def permissions(sides: ChangeSides) -> tuple[PermissionChange, ...]:
     """What tokens of workflows may do at the head, and may not at the base."""
-    found: list[PermissionChange] = []
+    changes: list[PermissionChange] = []
     for file in sides.files:
         if file.status == "D" or not _WORKFLOW.fullmatch(file.path):
             continue
@@ -47,10 +47,10 @@ def permissions(sides: ChangeSides) -> tuple[PermissionChange, ...]:
             known = _level(before, job, scope)
             if _rank(level) > _rank(known):
                 texts = (clipped(one, 80) for one in (job, scope, known, level))
-                found.append(PermissionChange(file.path, *texts))
+                changes.append(PermissionChange(file.path, *texts))
         if any(not job for job, _ in before) and all(job for job, _ in after):
-            found.append(PermissionChange(file.path, "", _DEFAULT, "", "settings"))
-    return tuple(found[:100])
+            changes.append(PermissionChange(file.path, "", _DEFAULT, "", "settings"))
+    return tuple(changes[:100])
 
 
 def _rank(level: str) -> int:
@@ -118,9 +118,9 @@ def _inline(value: str) -> Iterator[tuple[str, str]]:
 def migrations(sides: ChangeSides) -> tuple[Migration, ...]:
     """Files that change the shape of stored data, by their place and their name."""
     found = [
-        Migration(one.path, _CHANGES.get(one.status, "changed"))
-        for one in sides.files
-        if _MIGRATION.fullmatch(one.path) and one.path.rpartition("/")[2] not in _NO_MIGRATION
+        Migration(file.path, _CHANGES.get(file.status, "changed"))
+        for file in sides.files
+        if _MIGRATION.fullmatch(file.path) and file.path.rpartition("/")[2] not in _NO_MIGRATION
     ]
     if found[100:]:
         sides.limit(f"{len(found) - 100:,} more migrations are not listed")

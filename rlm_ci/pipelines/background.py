@@ -52,8 +52,8 @@ _OTHERS = {
 def settings_of(flags: Mapping[str, Any]) -> Settings:
     """The settings of a start of a review or a wiki. Raises ConfigError."""
     of_both = (*RECURSION, *REVIEW, *WIKI, *MODEL, *BUDGET)
-    own = (*ROWS, *stored_runs.SANDBOX, *stored_runs.ROWS)
-    return Settings((*CORE, *PIPELINES, *own, *of_both), flags)
+    settings = (*ROWS, *stored_runs.SANDBOX, *stored_runs.ROWS)
+    return Settings((*CORE, *PIPELINES, *settings, *of_both), flags)
 
 
 def start(settings: Settings, name: str, given: Mapping[str, Any]) -> tuple[Manifest, int]:
@@ -93,7 +93,7 @@ def start(settings: Settings, name: str, given: Mapping[str, Any]) -> tuple[Mani
     flags |= {key: os.path.abspath(places[key]) for key in _PLACES if key in places}
     runs = stored_runs.StoredRuns(settings)
     clean = runs.redactor.text
-    asked = RunRequest(
+    request = RunRequest(
         name,
         None if goal is None else clean(goal),
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
@@ -102,7 +102,7 @@ def start(settings: Settings, name: str, given: Mapping[str, Any]) -> tuple[Mani
     ids = {"parent_run_id": _parent(settings), "run_id": _own_id(settings)}
     before = process.defer()  # a run that is half begun would never go on
     try:
-        return _begin(runs, asked, runs.task_or_own(), ids, _repeated(flags))
+        return _begin(runs, request, runs.task_or_own(), ids, _repeated(flags))
     finally:
         process.undefer(before)
 
@@ -140,15 +140,15 @@ def _own_id(settings: Settings) -> str | None:
 
 def _begin(
     runs: StoredRuns,
-    asked: RunRequest,
+    request: RunRequest,
     task: str,
     ids: Mapping[str, str | None],
     options: Sequence[str],
 ) -> tuple[Manifest, int]:
     """Create a run on disk, and a process that carries it out with these ``options``."""
-    with runs.create(task, asked.pipeline_id, log=LOG, **ids) as run:
+    with runs.create(task, request.pipeline_id, log=LOG, **ids) as run:
         try:
-            asked.write(run.path)
+            request.write(run.path)
         except RlmCiError as error:
             run.stop(error)
             raise

@@ -60,7 +60,7 @@ def recorded(record: Record) -> list[Budgets]:
 def carried(record: Record, more: Budgets) -> tuple[int, dict[str, float | None]]:
     """The number of increases, ``more`` included, and the current limit of each budget."""
     increases = [*recorded(record), *([more] if more else [])]
-    limits = {name: value for one in increases for name, value in one.items()}
+    limits = {name: value for increase in increases for name, value in increase.items()}
     return len(increases), limits
 
 
@@ -77,7 +77,7 @@ def apply(settings: Settings, more: Budgets) -> None:
         settings.values[key], settings.sources[key] = value, "rlm-ci resume"
 
 
-def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) -> None:
+def require(manifest: Manifest, more: Budgets, request: RunRequest, journal: str) -> None:
     """Raise UsageError if ``more`` does not let the run continue.
 
     ``journal`` is the path of its record, which may be missing.
@@ -90,7 +90,7 @@ def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) 
         )
     if manifest.pipeline_id not in (WITH_GOAL, EPISODE, BENCH):
         return  # their budgets are not recorded: each process uses its own settings
-    limits = _limits(asked, journal, manifest)
+    limits = _limits(request, journal, manifest)
     ended = manifest.spent_budget
     if ended and ended not in more:
         what = f"the run was ended by {ended}, and has no more of that"
@@ -106,13 +106,13 @@ def require(manifest: Manifest, more: Budgets, asked: RunRequest, journal: str) 
             )
 
 
-def _limits(asked: RunRequest, journal: str, manifest: Manifest) -> dict[str, float | None]:
+def _limits(request: RunRequest, journal: str, manifest: Manifest) -> dict[str, float | None]:
     """The current budgets of a run, as far as its folder has them."""
     known: dict[str, float | None] = {}
     for name in ("max_calls", "max_tokens", "budget_usd"):
-        if name in asked.flags:
+        if name in request.flags:
             with suppress(TypeError, ValueError):  # reading the settings reports it
-                known[name] = float(asked.flags[name])
+                known[name] = float(request.flags[name])
     if not os.path.lexists(journal):
         return known
     with Record.open(journal, redact=str, replay_only=True) as record:

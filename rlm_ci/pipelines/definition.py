@@ -144,9 +144,9 @@ def loop_from_json(data: bytes, source: str) -> dict[str, Any]:
     record = _object(data, source)
     reader = _Reader(source, foreign=True)
     loops = record.get("loops") or []
-    if not isinstance(loops, list) or not all(isinstance(one, dict) for one in loops):
+    if not isinstance(loops, list) or not all(isinstance(loop, dict) for loop in loops):
         raise reader.wrong("loops", "a list of objects")
-    found = [one["rlms"] for one in loops if "rlms" in one]
+    found = [loop["rlms"] for loop in loops if "rlms" in loop]
     if not all(isinstance(one, dict) for one in found):
         raise reader.wrong("loops[].rlms", "an object")
     if any(one != found[0] for one in found):

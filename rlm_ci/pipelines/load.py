@@ -47,7 +47,8 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
     foreign = {} if data is None else definition.from_json(data, at)
     inside = settings.environ.get(_INSIDE)
     own, foreign = (
-        {name: one for name, one in layer.items() if name != inside} for layer in (own, foreign)
+        {name: pipeline for name, pipeline in layer.items() if name != inside}
+        for layer in (own, foreign)
     )
     return definition.merge(own, foreign)
 
@@ -98,50 +99,50 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
     Users expect the sandbox of our own stages. Only the command line or a variable can turn it
     off, not a file of the repository.
     """
-    found = definition.replaced(pipelines, name)
-    if found is not None and settings.sandbox != "none":
+    pipeline = definition.replaced(pipelines, name)
+    if pipeline is not None and settings.sandbox != "none":
         raise ConfigError(
-            f"the repository defines {found.id} itself: its stages would run as you, without a"
+            f"the repository defines {pipeline.id} itself: its stages would run as you, without a"
             " sandbox",
-            where=found.source,
+            where=pipeline.source,
             hint="use --sandbox none to run them; or remove `stages` from that definition"
             " (keep `inputs`) to use the built-in ones",
         )
 
 
-def of_run(pipelines: Mapping[str, Pipeline], asked: RunRequest) -> Mapping[str, Pipeline]:
-    """The ``pipelines``, with the benchmarks if ``asked`` is one: not a pipeline of their name."""
+def of_run(pipelines: Mapping[str, Pipeline], request: RunRequest) -> Mapping[str, Pipeline]:
+    """The ``pipelines``, with the benchmarks if ``request`` is one: no pipeline of that name."""
     ours = definition.digest(definition.BENCHMARKS, definition.BENCH)
-    is_ours = (asked.pipeline_id, asked.definition) == (definition.BENCH, ours)
+    is_ours = (request.pipeline_id, request.definition) == (definition.BENCH, ours)
     return {**pipelines, **definition.BENCHMARKS} if is_ours else pipelines
 
 
-def require_same(pipelines: Mapping[str, Pipeline], asked: RunRequest) -> None:
+def require_same(pipelines: Mapping[str, Pipeline], request: RunRequest) -> None:
     """Raise ConfigError if the pipeline has changed since the run was started."""
-    known = asked.pipeline_id in pipelines
-    if not known or definition.digest(pipelines, asked.pipeline_id) != asked.definition:
+    known = request.pipeline_id in pipelines
+    if not known or definition.digest(pipelines, request.pipeline_id) != request.definition:
         what = "has changed since the run was started" if known else "is not there any more"
         raise ConfigError(
-            f"the pipeline {printable(asked.pipeline_id)[:80]} {what}",
-            where=pipelines[asked.pipeline_id].source if known else "PIPELINE",
+            f"the pipeline {printable(request.pipeline_id)[:80]} {what}",
+            where=pipelines[request.pipeline_id].source if known else "PIPELINE",
             hint="start a new run, or put the definition back",
         )
 
 
 def conduct(
     run: Run,
-    asked: RunRequest,
+    request: RunRequest,
     runs: StoredRuns,
     pipelines: Mapping[str, Pipeline],
     actions: Mapping[str, Action],
 ) -> int:
-    """Carry out the pipeline of ``asked`` in ``run``, which this process holds.
+    """Carry out the pipeline of ``request`` in ``run``, which this process holds.
 
     ``pipelines`` are unchanged (``require_same``); ``actions`` are our own, by pipeline. Returns
     the exit code. Raises the error that ends the run early, once the run has recorded it.
     """
     milliseconds = runs.settings.stage_timeout_ms
-    place = runner.RunnerContext(
+    context = runner.RunnerContext(
         runs.store,
         os.path.abspath(runs.root),
         runs.settings.environ,
@@ -149,9 +150,9 @@ def conduct(
         actions,
         None if milliseconds is None else milliseconds / 1000,
         warn,
-        definition.variables(asked.flags),
+        definition.variables(request.flags),
     )
     try:
-        return runner.conduct(run, asked.pipeline_id, place, asked.goal)
+        return runner.conduct(run, request.pipeline_id, context, request.goal)
     except Exception as error:  # noqa: BLE001 - the run keeps the traceback of a bug
         raise failure(error, run.path, run.redactor.text) from None

@@ -66,12 +66,12 @@ class RunnerContext(Value):
             self.warn(about)
 
 
-def conduct(run: Run, name: str, place: RunnerContext, goal: str | None = None) -> int:
+def conduct(run: Run, name: str, context: RunnerContext, goal: str | None = None) -> int:
     """Begin ``run``, carry out the pipeline ``name`` in it, and end it; return the exit code.
 
     See ``live``.
     """
-    return live(run, lambda: _carry_out(run, name, place, goal), place.doubt)
+    return live(run, lambda: _carry_out(run, name, context, goal), context.doubt)
 
 
 def live(
@@ -110,8 +110,8 @@ def live(
         process.undefer(deferred)
 
 
-def _carry_out(run: Run, name: str, place: RunnerContext, goal: str | None) -> tuple[int, str]:
-    stages = place.pipelines[name].stages
+def _carry_out(run: Run, name: str, context: RunnerContext, goal: str | None) -> tuple[int, str]:
+    stages = context.pipelines[name].stages
     done = {step.id for step in run.manifest.commands if step.status == SUCCEEDED}
     failure = ""
     code = OK
@@ -121,7 +121,7 @@ def _carry_out(run: Run, name: str, place: RunnerContext, goal: str | None) -> t
             run.skip(stage.title, stage.shown, name=stage.id, why=f"skipped: {failure}")
         elif stage.id not in done:
             run.heed()
-            outcome, summary = _step(run, stage, place, goal)
+            outcome, summary = _step(run, stage, context, goal)
             if outcome != OK and not (stage.allow_failure or stage.optional):
                 code, failure = outcome, f"{stage.title!r} failed"
     if len(stages) == 1 and summary:
@@ -133,30 +133,30 @@ def _carry_out(run: Run, name: str, place: RunnerContext, goal: str | None) -> t
     return OK, f"{count(len(stages) - len(missed), 'stage')} done{allowed}"
 
 
-def _step(run: Run, stage: Stage, place: RunnerContext, goal: str | None) -> tuple[int, str]:
+def _step(run: Run, stage: Stage, context: RunnerContext, goal: str | None) -> tuple[int, str]:
     """Carry out one stage; return its exit code in our table, and a line about it."""
     kind = "command" if stage.kind in (COMMAND, OWN) else "subpipeline"
     with run.step(stage.title, stage.shown, name=stage.id, kind=kind) as step:
         if stage.kind == OWN:
-            code, step.summary = place.actions[stage.pipeline](run, goal)
+            code, step.summary = context.actions[stage.pipeline](run, goal)
             step.exit_code = code
         elif stage.kind == COMMAND:
-            code = _command(run, stage, step, place, goal)
+            code = _command(run, stage, step, context, goal)
         else:
-            code = _subpipeline(run, stage, step, place, goal)
+            code = _subpipeline(run, stage, step, context, goal)
         step.passed = code == OK
         return code, step.summary or ""
 
 
-def _command(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str | None) -> int:
+def _command(run: Run, stage: Stage, step: Step, context: RunnerContext, goal: str | None) -> int:
     argv = ["sh", "-c", stage.command] if isinstance(stage.command, str) else list(stage.command)
-    limit = stage.timeout or place.timeout or _NO_LIMIT
+    limit = stage.timeout or context.timeout or _NO_LIMIT
     begun = manifest.timestamp(run.now())
     try:
         ended = stream(
             argv,
-            env=_environment(run, stage, place, goal),
-            cwd=os.path.join(place.repository, stage.cwd),
+            env=_environment(run, stage, context, goal),
+            cwd=os.path.join(context.repository, stage.cwd),
             timeout=limit,
             clip=Clip(_HEAD, _TAIL),
             grace=_GRACE,
@@ -185,7 +185,9 @@ def _command(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str
     return ended.returncode if as_ours else FINDINGS
 
 
-def _environment(run: Run, stage: Stage, place: RunnerContext, goal: str | None) -> dict[str, str]:
+def _environment(
+    run: Run, stage: Stage, context: RunnerContext, goal: str | None
+) -> dict[str, str]:
     """The variables of a stage: its definition overrides those of the run, flags override both."""
     prefix = "CODEX_ORCHESTRATOR_"
     of_run = {
@@ -195,29 +197,31 @@ def _environment(run: Run, stage: Stage, place: RunnerContext, goal: str | None)
         f"{prefix}PIPELINE_ID": run.manifest.pipeline_id,
         f"{prefix}MANIFEST_PATH": os.path.join(run.path, manifest.NAME),
         f"{prefix}RUN_DIR": run.path,
-        f"{prefix}RUNS_DIR": os.path.abspath(place.store.root),
+        f"{prefix}RUNS_DIR": os.path.abspath(context.store.root),
         f"{prefix}OUT_DIR": os.path.abspath(run.out),
-        f"{prefix}ROOT": place.repository,
+        f"{prefix}ROOT": context.repository,
         f"{prefix}PACKAGE_ROOT": os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
     }
     if goal is not None:
         of_run["RLM_GOAL"] = goal
-    inputs = place.pipelines[run.manifest.pipeline_id].variables()
-    return {**inputs, **place.environ, **of_run, **dict(stage.env), **place.given}
+    inputs = context.pipelines[run.manifest.pipeline_id].variables()
+    return {**inputs, **context.environ, **of_run, **dict(stage.env), **context.given}
 
 
-def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal: str | None) -> int:
-    if stage.pipeline not in place.pipelines:
+def _subpipeline(
+    run: Run, stage: Stage, step: Step, context: RunnerContext, goal: str | None
+) -> int:
+    if stage.pipeline not in context.pipelines:
         step.summary = f"there is no pipeline {stage.pipeline!r}"
         return UNAVAILABLE
-    with _child(run, stage, step, place) as child:
+    with _child(run, stage, step, context) as child:
         child.above = run
         if child.manifest.status == SUCCEEDED:
             code = OK
         else:
             step.started(child.manifest)
             try:
-                code = conduct(child, stage.pipeline, place, goal)
+                code = conduct(child, stage.pipeline, context, goal)
             except RlmCiError as error:
                 code = error.code
             finally:
@@ -226,7 +230,7 @@ def _subpipeline(run: Run, stage: Stage, step: Step, place: RunnerContext, goal:
         return code
 
 
-def _child(run: Run, stage: Stage, step: Step, place: RunnerContext) -> Run:
+def _child(run: Run, stage: Stage, step: Step, context: RunnerContext) -> Run:
     if step.sub_run_id is not None:
         path = sibling(run.path, step.sub_run_id)
         if path is not None:
@@ -235,7 +239,7 @@ def _child(run: Run, stage: Stage, step: Step, place: RunnerContext) -> Run:
                 return child
             child.close()
     return Run.create(
-        place.store,
+        context.store,
         run.task_id,
         pipeline_id=stage.pipeline,
         redactor=run.redactor,

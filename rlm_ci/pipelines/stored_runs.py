@@ -133,7 +133,7 @@ class StoredRuns:
     def prune(self, seconds: float, now: float) -> list[FoundRun]:
         self._tell_of_brought()
         removed = runs_find.prune(self.store, seconds, now, self.task)
-        for task in {one.task_id for one in removed}:
+        for task in {run.task_id for run in removed}:
             if not runs_find.entries(self.store, task):
                 task_summary.remove(os.path.join(self.out, task))
         return removed
@@ -251,7 +251,8 @@ def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str
             words.append(neutralise.clip(neutralise.one_line(step.summary), _WIDE))
         found.append(("", "  ".join(words)))
     found += [
-        ("", f"  child    {one.status:<12} {printable(one.run_id)}") for one in run.child_runs
+        ("", f"  child    {child_run.status:<12} {printable(child_run.run_id)}")
+        for child_run in run.child_runs
     ]
     return found
 

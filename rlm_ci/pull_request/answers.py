@@ -88,15 +88,17 @@ def read(
         from rlm_ci.github.posting import review_threads, thread_answers
 
         way.threads = review_threads.read(way.client(), to.repository, to.number)
-        said = thread_answers.of(way.threads)
+        answers = thread_answers.of(way.threads)
         if known is not None:
-            said = [one for one in said if _is_about(one.thread, known)]
-        here = [one for one in said if one.thread.origin.base == to.base]
+            answers = [answer for answer in answers if _is_about(answer.thread, known)]
+        here = [answer for answer in answers if answer.thread.origin.base == to.base]
         settled, doubt = _settled(way, to, here)
         way.declined = {
-            one.thread.fingerprint: one.login for one in here if one.did == thread_answers.DECLINED
+            answer.thread.fingerprint: answer.login
+            for answer in here
+            if answer.did == thread_answers.DECLINED
         }
-        if len(here) < len(said):
+        if len(here) < len(answers):
             say("note: answers to review comments that are about another base do not count")
     except UnavailableError:
         return [], ""  # posting needs it too, and reports it
@@ -119,12 +121,12 @@ def _can_settle(finding: Finding) -> bool:
 def _is_about(thread: ReviewThread, known: Mapping[str, Finding]) -> bool:
     claim = thread.origin.claim
     return thread.fingerprint in known or any(
-        claim_mark.is_same(claim, claim_mark.of(one)) for one in known.values()
+        claim_mark.is_same(claim, claim_mark.of(finding)) for finding in known.values()
     )
 
 
 def _settled(
-    way: GitHubSession, to: Destination, said: Sequence[ThreadAnswer]
+    way: GitHubSession, to: Destination, answers: Sequence[ThreadAnswer]
 ) -> tuple[list[Settlement], str]:
     """Why the finding of each thread is settled, and whom GitHub was not asked about."""
     from rlm_ci.github.posting.thread_answers import DECLINED
@@ -132,30 +134,30 @@ def _settled(
     may = way.writers
     settled: dict[str, Settlement] = {}
     unasked: set[str] = set()
-    for one in said:
-        who = one.login, one.number
-        if one.thread.id in settled or one.did == DECLINED:
+    for answer in answers:
+        who = answer.login, answer.number
+        if answer.thread.id in settled or answer.did == DECLINED:
             continue
         if who not in may and len(may) >= _MOST:
-            unasked.add(one.login)
+            unasked.add(answer.login)
             continue
         if who not in may:
-            may[who] = _may_write(way.client(), to.repository, one)
+            may[who] = _may_write(way.client(), to.repository, answer)
         if may[who]:
-            mark, claim = one.thread.fingerprint, one.thread.origin.claim
-            settled[one.thread.id] = Settlement(mark, claim, f"{one.login} {one.did}")
+            mark, claim = answer.thread.fingerprint, answer.thread.origin.claim
+            settled[answer.thread.id] = Settlement(mark, claim, f"{answer.login} {answer.did}")
     left = count(len(unasked), "more account")
     doubt = f"{_MOST} accounts answered review comments, and {left}, whose answers do not count"
     return [*settled.values()], doubt if unasked else ""
 
 
-def _may_write(way: GitHubClient, repository: str, one: ThreadAnswer) -> bool:
+def _may_write(way: GitHubClient, repository: str, answer: ThreadAnswer) -> bool:
     """Whether GitHub says so now. Raises RemoteError."""
     from rlm_ci.github.api.errors import GitHubRefusedError
 
     way.more()
     try:
-        require_writer(way, repository, {"login": one.login, "id": one.number})
+        require_writer(way, repository, {"login": answer.login, "id": answer.number})
     except ConfigError:
         return False
     except GitHubRefusedError as refused:
@@ -166,8 +168,8 @@ def _may_write(way: GitHubClient, repository: str, one: ThreadAnswer) -> bool:
 
 
 def _place(finding: Finding) -> str:
-    place = finding.evidence[0]
-    return f"{printable(encodable(place.path))}:{place.line_start}"
+    location = finding.evidence[0]
+    return f"{printable(encodable(location.path))}:{location.line_start}"
 
 
 def _marked(
@@ -175,9 +177,9 @@ def _marked(
 ) -> Report:
     if not (changed or declined or doubt):
         return report
-    settled = [one for one in changed.values() if one.suppression is not None]
+    settled = [finding for finding in changed.values() if finding.suppression is not None]
     worse = len(changed) - len(settled)
-    names = [_place(one) for one in settled[:_NAMED]]
+    names = [_place(finding) for finding in settled[:_NAMED]]
     names += ["..."] if len(settled) > _NAMED else []
     told = [f"{count(len(settled), 'finding')} settled ({', '.join(names)})"] if settled else []
     told += [f"{count(worse, 'settled finding')} got worse, and counts again"] if worse else []
@@ -185,8 +187,8 @@ def _marked(
     more = "; ".join((*told, *([doubt] if doubt else ())))
 
     def marked(part: Part) -> Part:
-        found = tuple(changed.get(id(one), one) for one in part.findings)
-        return part.replace(findings=found, summary=f"{part.summary}{_HERE}{more}")
+        findings = tuple(changed.get(id(finding), finding) for finding in part.findings)
+        return part.replace(findings=findings, summary=f"{part.summary}{_HERE}{more}")
 
     parts = (marked(one) if one.id == _PART else one for one in report.parts)
     return report.replace(parts=tuple(parts))

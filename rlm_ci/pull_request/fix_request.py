@@ -28,22 +28,22 @@ LABEL = "rlm-fix"
 _JOB = "github-actions[bot]"
 
 
-def request(posting: PostingOptions, output: Output, asked: CommentCommand) -> None:
+def request(posting: PostingOptions, output: Output, command: CommentCommand) -> None:
     """Reply, then set the label; one that is there is taken away first, for only a new one starts
     a job. Raises ConfigError if it would start none, RemoteError.
     """
-    way = _labeller(posting, asked.way)
-    to, head = asked.to, asked.pull["head"]["sha"]
-    text = reply_texts.fix_requested(LABEL, asked.command.text)
-    replies.deliver(posting, output, asked.way, to, text, fix_at=head)
+    way = _labeller(posting, command.way)
+    to, head = command.to, command.pull["head"]["sha"]
+    text = reply_texts.fix_requested(LABEL, command.command.text)
+    replies.deliver(posting, output, command.way, to, text, fix_at=head)
     labels = f"/repos/{to.repository}/issues/{to.number}/labels"
-    names = [one.get("name") for one in asked.pull.get("labels") or () if isinstance(one, dict)]
+    names = [one.get("name") for one in command.pull.get("labels") or () if isinstance(one, dict)]
     try:
         if LABEL in names:
             way.write("DELETE", f"{labels}/{LABEL}")
         way.write("POST", labels, {"labels": [LABEL]})
     except RemoteError as refused:
-        replies.post(posting, asked.way, to, reply_texts.refusal(refused))
+        replies.post(posting, command.way, to, reply_texts.refusal(refused))
         raise
     say(f"the label {LABEL} is set")
 

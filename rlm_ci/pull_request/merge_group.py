@@ -66,10 +66,10 @@ def of_event(
         payload = trigger.load(path)
         if not isinstance(payload.get("merge_group"), dict):
             return None
-        whole = trigger.from_event(opened(), path)
+        change_set = trigger.from_event(opened(), path)
     except RlmCiError:
         return None  # the judgement reports what is wrong with it
-    if whole is None:
+    if change_set is None:
         return None
     ref = _REF.fullmatch(str(payload["merge_group"].get("head_ref")))
     lack = "" if ref else "the event does not name its pull request"
@@ -77,13 +77,13 @@ def of_event(
         lack = "there is no token to ask GitHub with"
     if ref and not lack:
         try:
-            return _Reader(posting, way, whole, int(ref[1])).group()
+            return _Reader(posting, way, change_set, int(ref[1])).group()
         except RlmCiError as error:
             lack = str(error)
     say(
         f"note: overrides and answers on the pull requests of this merge group do not count: {lack}"
     )
-    return MergeGroup((whole,))
+    return MergeGroup((change_set,))
 
 
 class _Commit(Value):
@@ -96,11 +96,11 @@ class _Reader:
     """Reads the group ``whole``, whose last pull request is ``last``. Raises RemoteError."""
 
     def __init__(
-        self, posting: PostingOptions, way: GitHubSession, whole: ChangeSet, last: int
+        self, posting: PostingOptions, way: GitHubSession, change_set: ChangeSet, last: int
     ) -> None:
         self._posting = posting
         self._way = way
-        self._whole = whole
+        self._whole = change_set
         self._last = last
         self._pulls: dict[int, dict[str, Any]] = {}
 
@@ -116,7 +116,9 @@ class _Reader:
             if number and (to := self._destination(number, commits[-1])):
                 held = overrides.recorded(self._posting, self._way, to)
                 pull = trigger.pull_request_of({"pull_request": self._pull(number)}, to.path)
-                accepted = tuple((one.check, overrides.reason_of(one)) for one in held)
+                accepted = tuple(
+                    (override.check, overrides.reason_of(override)) for override in held
+                )
                 change = change.replace(pull_request=pull and pull.replace(overrides=accepted))
                 pulls.append(to)
             else:
@@ -176,16 +178,16 @@ class _Reader:
 
     def _merged(self, commit: _Commit) -> int:
         """The pull request whose head the commit merges, 0 for none."""
-        named = _MERGE.match(commit.subject)
-        if len(commit.parents) < 2 or not named or not self._is_queued(int(named[1])):
+        match = _MERGE.match(commit.subject)
+        if len(commit.parents) < 2 or not match or not self._is_queued(int(match[1])):
             return 0
-        head = self._pull(int(named[1])).get("head")
+        head = self._pull(int(match[1])).get("head")
         same = isinstance(head, dict) and head.get("sha") == commit.parents[1]
-        return int(named[1]) if same else 0
+        return int(match[1]) if same else 0
 
     def _is_of_another(self, commit: _Commit) -> bool:
-        named = _SQUASH.search(commit.subject)
-        return bool(named and int(named[1]) != self._last and self._is_queued(int(named[1])))
+        match = _SQUASH.search(commit.subject)
+        return bool(match and int(match[1]) != self._last and self._is_queued(int(match[1])))
 
     @cached_property
     def _entries(self) -> dict[str, int]:

@@ -34,21 +34,21 @@ def held(
     report: Report,
     to: Destination | None,
     way: GitHubSession,
-    asked: CommentCommand | None = None,
+    command: CommentCommand | None = None,
 ) -> tuple[Override, ...]:
     """The overrides on the head of ``report`` and its base, by this command or an earlier one.
 
     Raises ConfigError if this command's override could not be stored.
     """
-    if asked and asked.command.name == OVERRIDE:
+    if command and command.command.name == OVERRIDE:
         if to is None or posting.comment == NONE:
             raise ConfigError(
                 "an override is stored in the summary comment, but this run posts none",
                 where=posting.sources[1 if to else 0],
                 hint="post it: publish.comment sticky or review, and no --no-publish",
             )
-        return (_override(posting, asked.command, asked.person, to, asked.to.comment),)
-    overridable = any(one.rule.partition("/")[0] in OVERRIDABLE for one in report.failing())
+        return (_override(posting, command.command, command.person, to, command.to.comment),)
+    overridable = any(finding.rule.partition("/")[0] in OVERRIDABLE for finding in report.failing())
     return recorded(posting, way, to) if to and overridable and not to.is_group else ()
 
 
@@ -79,15 +79,15 @@ def _recorded(posting: PostingOptions, way: GitHubSession, to: Destination) -> t
     from rlm_ci.github.posting.summary_comment import SummaryComments
 
     marked = SummaryComments(way.client(), to, "").marked()
-    if all(one.last and not one.last.overrides for _, one in marked):
+    if all(comment.last and not comment.last.overrides for _, comment in marked):
         return ()  # most often there is nothing to confirm
     way.author = way.author or review_threads.viewer(way.client())
-    found = [one for login, one in marked if login == way.author]
-    if any(one.last is None for one in found):
+    comments = [comment for login, comment in marked if login == way.author]
+    if any(comment.last is None for comment in comments):
         say("note: the state in our summary comment cannot be read, so nothing in it counts")
     records = [
         record
-        for last in (one.last for one in found)
+        for last in (comment.last for comment in comments)
         if last and (last.number, last.head) == (to.number, to.head)
         for record in last.overrides
     ]
@@ -98,10 +98,16 @@ def _recorded(posting: PostingOptions, way: GitHubSession, to: Destination) -> t
 def _confirmed(
     posting: PostingOptions, way: GitHubClient, to: Destination, records: Sequence[Override]
 ) -> tuple[Override, ...]:
-    known = [one for one in records if one.head == to.head and one.check in OVERRIDABLE]
+    overrides = [
+        record for record in records if record.head == to.head and record.check in OVERRIDABLE
+    ]
     base = (to.target, to.merge_base)
-    fitting = [one for one in known if to.merge_base and (one.target, one.merge_base) == base]
-    if len(fitting) < len(known):
+    fitting = [
+        override
+        for override in overrides
+        if to.merge_base and (override.target, override.merge_base) == base
+    ]
+    if len(fitting) < len(overrides):
         say("note: an override that was given on another base does not count: comment again")
     if not fitting:
         return ()
@@ -113,7 +119,9 @@ def _confirmed(
     if not isinstance(base_ref, dict) or base_ref.get("ref") != to.target:
         say("note: the pull request goes to another branch now, so nothing is overridden here")
         return ()
-    return tuple(one for one in fitting[-_MOST:] if _is_confirmed(posting, way, to, pull, one))
+    return tuple(
+        override for override in fitting[-_MOST:] if _is_confirmed(posting, way, to, pull, override)
+    )
 
 
 def _is_confirmed(
@@ -131,8 +139,8 @@ def _is_confirmed(
         doubt = str(error)
     else:
         if command is not None and command.name == OVERRIDE:
-            said = _override(posting, command, person, to, record.comment)
-            if said == record:
+            override = _override(posting, command, person, to, record.comment)
+            if override == record:
                 return True
     say(f"note: the override of {record.check} in our summary comment does not count: {doubt}")
     return False
@@ -144,23 +152,23 @@ def reason_of(override: Override) -> str:
 
 def apply(report: Report, overrides: Sequence[Override]) -> Report:
     """``report`` with the findings of the overridden checks marked."""
-    reasons = {one.check: reason_of(one) for one in overrides}
-    return report.replace(parts=tuple(_marked(one, reasons.get(one.id)) for one in report.parts))
+    reasons = {override.check: reason_of(override) for override in overrides}
+    return report.replace(parts=tuple(_marked(part, reasons.get(part.id)) for part in report.parts))
 
 
 def _marked(part: Part, reason: str | None) -> Part:
-    if reason is None or all(one.suppression is not None for one in part.findings):
+    if reason is None or all(finding.suppression is not None for finding in part.findings):
         return part
     findings = tuple(
-        one if one.suppression is not None else one.replace(suppression=reason)
-        for one in part.findings
+        finding if finding.suppression is not None else finding.replace(suppression=reason)
+        for finding in part.findings
     )
     return part.replace(findings=findings, summary=f"{part.summary}; overridden: {reason}")
 
 
-def require_kept(asked: CommentCommand | None, publication: Publication | None) -> None:
+def require_kept(command: CommentCommand | None, publication: Publication | None) -> None:
     """Raise RemoteError if a command's override is not on the pull request, for later runs."""
-    if asked is None or asked.command.name != OVERRIDE:
+    if command is None or command.command.name != OVERRIDE:
         return
     if publication is None or publication.summary not in (POSTED, UPDATED):
         raise RemoteError(

@@ -40,7 +40,9 @@ def destination(
         return None
     if not posting.access.token:
         what, hint = "there is no token", "give it as github-token, or in GITHUB_TOKEN"
-    elif (group := [one for one in changes if one.trigger == "merge_group"]) and subject.head:
+    elif (
+        group := [change for change in changes if change.trigger == "merge_group"]
+    ) and subject.head:
         return Destination(
             subject.repository or "", subject.pull_request or 0, subject.head, report.name,
             group[-1].target or "", subject.merge_base, is_group=True,
@@ -48,7 +50,7 @@ def destination(
     elif subject.pull_request is None or subject.repository is None or subject.head is None:
         what, hint = "this is no pull request", "run it on a pull_request event, or with --event"
     else:
-        target = next((one.target or "" for one in changes), "")
+        target = next((change.target or "" for change in changes), "")
         to = Destination(
             subject.repository, subject.pull_request, subject.head, report.name, target,
             subject.merge_base,
@@ -72,7 +74,9 @@ def _of_others(posting: PostingOptions, to: Destination, way: GitHubSession) -> 
     except RlmCiError as error:
         say(f"note: the summary comments cannot be read: {error}")
         return ""
-    names = sorted({one.last.name for who, one in marked if one.last and who == way.author} - {""})
+    names = sorted(
+        {comment.last.name for who, comment in marked if comment.last and who == way.author} - {""}
+    )
     if len(names) > 1:
         say(
             f"note: the runs {', '.join(names)} keep their comments and check runs; this one has "

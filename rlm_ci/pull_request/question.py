@@ -60,11 +60,11 @@ class _QuestionJob(VerbJob):
     def attempt(self, run: Run, goal: str, record: Record) -> AskRun:
         mode = Mode("symbolic", "a comment asks a question")
         commit = self._commit
-        asked = AskRun(self, run, goal, record, mode, required=True, commit=commit).carry_out()
-        if isinstance(asked.error, BadPlanError):  # its own hint is for a run that is kept
+        ask_run = AskRun(self, run, goal, record, mode, required=True, commit=commit).carry_out()
+        if isinstance(ask_run.error, BadPlanError):  # its own hint is for a run that is kept
             hint = "ask again; or take a model that keeps to JSON"
-            asked.error = ConfigError(asked.error.what, where="the model", hint=hint)
-        return asked
+            ask_run.error = ConfigError(ask_run.error.what, where="the model", hint=hint)
+        return ask_run
 
 
 def answer(environ: Mapping[str, str], change: ChangeSet, question: str, repository: str) -> Report:

@@ -63,8 +63,8 @@ def last_fix(way: GitHubClient, to: ReplyPlace, head: str) -> tuple[int, bool] |
     thread. Raises RemoteError.
     """
     found: list[tuple[str, int, bool]] = []
-    for place in (to, to.replace(thread=1)):
-        for record, mark in _ours(way, place):
+    for reply_place in (to, to.replace(thread=1)):
+        for record, mark in _ours(way, reply_place):
             if mark["head"] == head:
                 created = str(record.get("created_at"))
                 found.append((created, int(mark["comment"]), mark["kind"] == "thread"))

@@ -59,14 +59,14 @@ def commands() -> str:
     ))  # fmt: skip
 
 
-def explained(found: Sequence[ExplainedFinding]) -> str:
+def explained(findings: Sequence[ExplainedFinding]) -> str:
     """What the page of rules says of each rule; all of them are known."""
     told = []
-    for one in found:
-        where = f" ([the comment]({one.url}))" if one.url else ""
-        text = rule_texts.markdown(one.rule) or ""
-        told += [f"### {neutralise.code(one.rule)}{where}", "", _linked(text), ""]
-        if page := address(one.rule):
+    for finding in findings:
+        where = f" ([the comment]({finding.url}))" if finding.url else ""
+        text = rule_texts.markdown(finding.rule) or ""
+        told += [f"### {neutralise.code(finding.rule)}{where}", "", _linked(text), ""]
+        if page := address(finding.rule):
             told += [f"[Page of rules]({page})", ""]
     return "\n".join(told).strip("\n")
 
@@ -85,7 +85,7 @@ def answered(question: str, report: Report, server_url: str) -> str:
     """The answer of ``report``, its verified places with links, and what it cost."""
     document = report.documents[0] if report.documents else Document("", "")
     links = Links(report.subject, RenderOptions(server_url=server_url))
-    places = list(dict.fromkeys(_place(one, links) for one in document.evidence))
+    places = list(dict.fromkeys(_place(location, links) for location in document.evidence))
     (part,) = report.parts
     head = (report.subject.head or "")[:12]
     told = [part.summary, f"read at `{head}`", f"model {part.metrics.get('model')}"]
@@ -109,10 +109,10 @@ def answered(question: str, report: Report, server_url: str) -> str:
     return text
 
 
-def _place(place: Location, links: Links) -> str:
-    lines = wording.spoken_lines(place)
-    named = f"{place.path}, {lines}" if lines else place.path
-    return f"- {MarkdownSurface().link(named, links.place(place))}"
+def _place(location: Location, links: Links) -> str:
+    lines = wording.spoken_lines(location)
+    named = f"{location.path}, {lines}" if lines else location.path
+    return f"- {MarkdownSurface().link(named, links.place(location))}"
 
 
 def _sentence(text: str) -> str:

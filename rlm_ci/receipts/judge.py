@@ -78,7 +78,7 @@ def judge(
     found = _entries(changes, path)
     if not found:
         return None
-    blob = "".join(name for name, one in found.items() if one.kind == "blob")
+    blob = "".join(name for name, entry in found.items() if entry.kind == "blob")
     judged = JudgedReceipt(path, blob)
     try:
         receipt = parse(_read(changes, found, path))
@@ -161,45 +161,43 @@ def _verified(
     changes: ChangeSet, receipt: Receipt, commits: Mapping[str, str], policy: ReceiptPolicy
 ) -> str:
     """Who vouches for a receipt. Raises UnverifiedError."""
-    made, token = receipt.workflow, receipt.token
-    if made is None or token is None:
+    run, token = receipt.workflow, receipt.token
+    if run is None or token is None:
         raise UnverifiedError("no CI job made it")
     if policy.server_url is None:
         raise UnverifiedError(policy.why_unchecked)
     if changes.pull_request is None or not changes.name:
         raise UnverifiedError("this is no pull request, which it could be verified for")
-    if made.repository.lower() != changes.name.lower():
+    if run.repository.lower() != changes.name.lower():
         raise UnverifiedError("a workflow of another repository made it")
     if commits.get(receipt.commit) != receipt.tree:
         raise UnverifiedError("the commit that it names is not in this pull request")
     merge = f"refs/pull/{changes.pull_request.number}/merge"
-    if made.sha != receipt.commit and not (made.ref == merge and _merges(made, receipt.commit)):
+    if run.sha != receipt.commit and not (run.ref == merge and _merges(run, receipt.commit)):
         raise UnverifiedError("the workflow that made it ran on another commit")
     from rlm_ci.receipts import oidc  # HTTP and cryptography
 
     issuer = oidc.issuer_of(policy.server_url)
     claims = oidc.verified_claims(token, issuer, receipt.audience())
     for name in _CLAIMED:
-        if str(claims.get(name)) != getattr(made, name):
+        if str(claims.get(name)) != getattr(run, name):
             raise UnverifiedError(f"its token does not say the same about its {name}")
     path = _require_unchanged(changes, receipt.commit, claims)
     if policy.workflows and path not in policy.workflows:
         raise UnverifiedError(f"{_short(path)} is none of delegation_guard.workflows")
     _require_soon(receipt, claims)
-    return f"{_short(path)} made it in run {made.run_id}, on {receipt.commit[:12]}"
+    return f"{_short(path)} made it in run {run.run_id}, on {receipt.commit[:12]}"
 
 
-def _merges(made: WorkflowRun, commit: str) -> bool:
+def _merges(run: WorkflowRun, commit: str) -> bool:
     """Whether GitHub's merge commit, which the workflow ran on, has ``commit`` as its head."""
     try:
-        content = base64.b64decode(made.merge_commit or "", validate=True)
+        content = base64.b64decode(run.merge_commit or "", validate=True)
     except ValueError:
         return False
     head = content.partition(b"\n\n")[0].split(b"\n")
     parents = [line[7:] for line in head if line.startswith(b"parent ")]
-    return object_id("commit", content, len(commit)) == made.sha and parents[1:] == [
-        commit.encode()
-    ]
+    return object_id("commit", content, len(commit)) == run.sha and parents[1:] == [commit.encode()]
 
 
 def _require_unchanged(changes: ChangeSet, commit: str, claims: Mapping[str, Any]) -> str:

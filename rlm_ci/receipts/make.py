@@ -37,10 +37,10 @@ def collect(store: RunStore, task_id: str, accept: Accept) -> Collected:
     """
     runs, left_out = [], []
     try:
-        for found in store.subagent_runs(task_id, accept):
-            run = found.reason or _read(store, found.path)
+        for subagent_run in store.subagent_runs(task_id, accept):
+            run = subagent_run.reason or _read(store, subagent_run.path)
             if isinstance(run, str):
-                left_out.append((found.path, run))
+                left_out.append((subagent_run.path, run))
             else:
                 runs.append(run)
     except FileNotFoundError:

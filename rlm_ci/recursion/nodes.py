@@ -150,8 +150,8 @@ class NodeResult(Value):
         """The result with its texts redacted; paths are identities, and stay."""
         return self.replace(
             summary=redactor.text(self.summary),
-            findings=tuple(_traced(one, redactor) for one in self.findings),
-            evidence=tuple(map(redactor.place, self.evidence)),
+            findings=tuple(_traced(finding, redactor) for finding in self.findings),
+            evidence=tuple(map(redactor.location, self.evidence)),
             notes=tuple(map(redactor.text, self.notes)),
             uncovered=tuple((path, redactor.text(reason)) for path, reason in self.uncovered),
             data=redactor.json(self.data),

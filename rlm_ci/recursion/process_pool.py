@@ -150,21 +150,21 @@ def work(descriptor: int) -> None:
     """Carry out calls in a worker, until the other end closes."""
     from multiprocessing.connection import Connection
 
-    theirs = Connection(os.dup(descriptor))
+    connection = Connection(os.dup(descriptor))
     while True:
         try:
-            function, arguments = theirs.recv()
+            function, arguments = connection.recv()
             answer = True, function(*arguments)
         except (EOFError, ConnectionError):
             return
         except Exception as error:  # noqa: BLE001 - sent to the caller
             answer = False, errors.to_dict(error, str)
         try:
-            theirs.send(answer)
+            connection.send(answer)
         except OSError:
             return
         except Exception as error:  # noqa: BLE001 - it cannot be pickled
-            theirs.send((False, errors.to_dict(error, str)))
+            connection.send((False, errors.to_dict(error, str)))
 
 
 def cores() -> int:

@@ -88,15 +88,15 @@ class SolveRun:
     def run(self, node: Node) -> NodeResult:
         kind, path, first, last, start, end = node.scope
         size = self._tree.size(first, last)
-        whole = NodeWork(
+        work = NodeWork(
             node.id, None, 0, node.depth, (kind, path, first, last, start or 0, end or 0, size)
         )
         try:
-            if ended := self._enter((whole,), node.parent):
+            if ended := self._enter((work,), node.parent):
                 self._overview.ended(is_failed=False)
-                self._root = ended[whole]
+                self._root = ended[work]
             else:
-                self._frontier.add((whole,))
+                self._frontier.add((work,))
             while self._root is None:
                 self._step()
         finally:
@@ -182,11 +182,11 @@ class SolveRun:
             for place, part in enumerate(parts)
         ]
         if not known:
-            below = [one.id for one in children]
+            below = [work.id for work in children]
             self._store.running(branch.id, branch.decision, below, 1, self._budgets(branch))
             self._store.event(journal.SPLIT_UP, (branch.id,))
         ended = self._enter(children, branch.id)
-        self._frontier.add([one for one in children if one not in ended] if ended else children)
+        self._frontier.add([work for work in children if work not in ended] if ended else children)
         for child, result in ended.items():
             self._overview.ended(is_failed=False)
             self._close(child, result)
@@ -198,18 +198,18 @@ class SolveRun:
         fresh = some
         ended: dict[NodeWork, NodeResult] = {}
         if store.resumed:
-            for one in some:
-                one.kept = store.kept(one.id)
-                if one.kept is not None and store.is_completed(one.id):
-                    ended[one] = one.kept
-            fresh = [one for one in some if not store.is_known(one.id)]
+            for work in some:
+                work.kept = store.kept(work.id)
+                if work.kept is not None and store.is_completed(work.id):
+                    ended[work] = work.kept
+            fresh = [node_work for node_work in some if not store.is_known(node_work.id)]
         if fresh:
             depth = fresh[0].depth
-            for one in fresh:
-                store.queued(one.id, parent, depth, one.part)
+            for work in fresh:
+                store.queued(work.id, parent, depth, work.part)
             self._overview.entered(len(fresh), depth)
             if fresh[0].parent is not None:
-                store.event(journal.ENQUEUED, [one.id for one in fresh])
+                store.event(journal.ENQUEUED, [node_work.id for node_work in fresh])
         return ended
 
     def _decide(self, branch: NodeWork) -> tuple[tuple[str, str, float], Sequence[Part]]:

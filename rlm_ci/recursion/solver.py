@@ -71,11 +71,11 @@ class RLM:
         head = run_json.head(self.corpus, node, objective, budget, constraints)
         overview = run_json.RunOverview.begin(self.store, head, self._name)
         self.store.of(self._name, objective.name, objective.domain)
-        executor, own = self._executor, None
+        executor, pool = self._executor, None
         cores = process_pool.cores()
         is_large = sum(file.size for file in self.corpus.files) >= _LARGE
         if executor is None and cores > 1 and is_large:
-            executor = own = process_pool.ProcessPool(cores)
+            executor = pool = process_pool.ProcessPool(cores)
         try:
             return SolveRun(
                 objective,
@@ -89,5 +89,5 @@ class RLM:
                 prompts=self._prompts,
             ).run(node)
         finally:
-            if own is not None:
-                own.shutdown(wait=False, cancel_futures=True)
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)

@@ -88,10 +88,10 @@ class Redactor:
 
         return re.sub(_DUMP, self._dumped, text)
 
-    def _dumped(self, found: re.Match[str]) -> str:
-        data = bytes.fromhex(found[1].replace(":", " "))
+    def _dumped(self, match: re.Match[str]) -> str:
+        data = bytes.fromhex(match[1].replace(":", " "))
         is_known = any(window in self._windows for window in _windows(data))
-        return SIGN if is_known else found[0]
+        return SIGN if is_known else match[0]
 
     @cached_property
     def _windows(self) -> frozenset[bytes]:
@@ -123,17 +123,19 @@ class Redactor:
         """The same report without secrets; paths, which are identities, stay as they are."""
         parts = tuple(self._part(part) for part in report.parts)
         documents = tuple(
-            one.replace(text=self.text(one.text), evidence=tuple(map(self.place, one.evidence)))
-            for one in report.documents
+            document.replace(
+                text=self.text(document.text), evidence=tuple(map(self.location, document.evidence))
+            )
+            for document in report.documents
         )
         refuted = tuple(
-            one.replace(finding=self.finding(one.finding), reason=self.text(one.reason))
-            for one in report.refuted
+            claim.replace(finding=self.finding(claim.finding), reason=self.text(claim.reason))
+            for claim in report.refuted
         )
         return report.replace(parts=parts, documents=documents, refuted=refuted)
 
     def _part(self, part: Part) -> Part:
-        findings = tuple(self.finding(one) for one in part.findings)
+        findings = tuple(self.finding(finding) for finding in part.findings)
         summary = self.text(part.summary)
         block = None if part.block is None else self.text(part.block)
         return part.replace(findings=findings, summary=summary, block=block)
@@ -146,10 +148,10 @@ class Redactor:
         if proof is not None:
             proof = proof.replace(**self.json(Value.to_dict(proof)))
         return finding.replace(
-            evidence=tuple(map(self.place, finding.evidence)), proof=proof, **texts
+            evidence=tuple(map(self.location, finding.evidence)), proof=proof, **texts
         )
 
-    def place(self, place: Location) -> Location:
+    def location(self, place: Location) -> Location:
         """A quote is verbatim or not there at all: it will be compared."""
         if place.quote is None or self.text(place.quote) == place.quote:
             return place
@@ -171,7 +173,9 @@ def _base32(data: bytes) -> str:
     """As RFC 4648 has it, without the padding; the library's own takes 4 ms to be imported."""
     groups = (data[at : at + 5].ljust(5, b"\0") for at in range(0, len(data), 5))
     numbers = map(int.from_bytes, groups)
-    return "".join(_BASE32[one >> shift & 31] for one in numbers for shift in range(35, -1, -5))
+    return "".join(
+        _BASE32[number >> shift & 31] for number in numbers for shift in range(35, -1, -5)
+    )
 
 
 def _windows(data: bytes) -> Iterator[bytes]:

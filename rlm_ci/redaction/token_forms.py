@@ -184,12 +184,12 @@ def _compiled(form: str) -> re.Pattern[str]:
     return re.compile(form, re.VERBOSE if form is _PRIVATE_KEY else 0)
 
 
-def _without_login(found: re.Match[str]) -> str:
+def _without_login(match: re.Match[str]) -> str:
     """Any word may follow "basic"; a login does where it says so, or where it decodes to one."""
-    said = found.string[max(0, found.start() - 24) : found.start()].lower()
+    said = match.string[max(0, match.start() - 24) : match.start()].lower()
     _, header, between = said.rpartition("authorization")
     is_said = header and (":" in between or "=" in between)
-    return SIGN if is_said or decoded_login(found[0]) else found[0]
+    return SIGN if is_said or decoded_login(match[0]) else match[0]
 
 
 #: Two texts that must be there, the expression to search, and what replaces it.

@@ -172,8 +172,8 @@ class RefutedClaim(Value):
 
 def order(finding: Finding) -> tuple[int, str, int, str, str]:
     """The order of a report: worst first, then by place."""
-    place = finding.evidence[0] if finding.evidence else Location("")
-    where = place.path, place.line_start or 0
+    location = finding.evidence[0] if finding.evidence else Location("")
+    where = location.path, location.line_start or 0
     return (-finding.severity, *where, finding.rule, finding.subject or "")
 
 
@@ -188,12 +188,12 @@ def fingerprints(findings: Iterable[Finding]) -> list[str]:
     seen: dict[tuple[str, ...], int] = {}
     prints = []
     for finding in findings:
-        place = finding.evidence[0] if finding.evidence else Location("")
-        folded = " ".join((place.quote or "").split())
+        location = finding.evidence[0] if finding.evidence else Location("")
+        folded = " ".join((location.quote or "").split())
         # Of a model's claim it is the definition, which tells nothing apart here.
         subject = "" if finding.source.startswith("model:") else finding.subject or ""
         # As the report writes them, so that one read back gives the same.
-        texts = (finding.rule, place.path, subject, folded)
+        texts = (finding.rule, location.path, subject, folded)
         key = tuple(encodable(text) for text in texts)
         index = seen[key] = seen.get(key, -1) + 1
         prints.append(sha256("\0".join((*key, str(index))).encode()).hexdigest()[:32])
@@ -368,7 +368,7 @@ class Report(Value):
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """All findings, part by part, worst first, then by place."""
-        return tuple(one for part in self.parts for one in sorted(part.findings, key=order))
+        return tuple(finding for part in self.parts for finding in sorted(part.findings, key=order))
 
     def verdict(self) -> str:
         """``findings``, ``not_run``, ``incomplete`` or ``clean``: the worst of any part."""
@@ -416,7 +416,7 @@ class Report(Value):
                 for part in self.parts
             ],
             "findings": map(_marked, self.findings, fingerprints(self.findings)),
-            **({"refuted": [one.to_dict() for one in self.refuted]} if self.refuted else {}),
+            **({"refuted": [claim.to_dict() for claim in self.refuted]} if self.refuted else {}),
             **({"overview": self.overview.to_dict()} if self.overview else {}),
             "documents": map(Document.to_dict, self.documents),
             "coverage": self.coverage.to_dict(),
@@ -445,10 +445,12 @@ class Report(Value):
             found[check].append(finding)
         parts = []
         for item in record["parts"]:
-            own = tuple(found.pop(item["id"], ()))  # where an id comes twice, the first has them
+            findings = tuple(
+                found.pop(item["id"], ())
+            )  # where an id comes twice, the first has them
             state = item["verdict"] if item["verdict"] in (NOT_RUN, INCOMPLETE) else None
             is_on = (metrics := item["metrics"]).get("enabled") is not False
-            parts.append(Part(item["id"], item["summary"], metrics, own, state, enabled=is_on))
+            parts.append(Part(item["id"], item["summary"], metrics, findings, state, enabled=is_on))
         report = cls(
             subject=Subject.from_dict(record["subject"]),
             fail_level=Severity.from_label(record["fail_level"]),

@@ -43,10 +43,10 @@ _MANUALS = (
 
 def in_manual(hint: str) -> tuple[str, str, str] | None:
     """An analyzer's hint as its rule, the rule's page, and the rest; None without a known page."""
-    found = HINT.match(hint)
-    if found is None or not found[2].startswith(_MANUALS):
+    match = HINT.match(hint)
+    if match is None or not match[2].startswith(_MANUALS):
         return None
-    return found[1], found[2], hint[found.end() :]
+    return match[1], match[2], hint[match.end() :]
 
 
 def quote_path(path: str) -> str:
@@ -101,24 +101,24 @@ class Links:
     def pull_request(self, number: int | None) -> str | None:
         return f"{self.repository}/pull/{number}" if self.repository and number else None
 
-    def file(self, place: Location) -> str | None:
-        """The file of ``place``, without lines."""
-        sha = self._old if place.side == "old" else self._new
-        if self.repository is None or sha is None or len(place.path) > _LONGEST:
+    def file(self, location: Location) -> str | None:
+        """The file of ``location``, without lines."""
+        sha = self._old if location.side == "old" else self._new
+        if self.repository is None or sha is None or len(location.path) > _LONGEST:
             return None
         # A browser resolves "a/../b", which may lead anywhere on the server.
-        odd = not {"", ".", ".."}.isdisjoint(place.path.split("/"))
-        return None if odd else f"{self.repository}/blob/{sha}/{quote_path(place.path)}"
+        odd = not {"", ".", ".."}.isdisjoint(location.path.split("/"))
+        return None if odd else f"{self.repository}/blob/{sha}/{quote_path(location.path)}"
 
-    def place(self, place: Location) -> str | None:
-        """The lines of ``place`` in its file."""
-        url = self.file(place)
-        if url is None or place.line_start is None:
+    def place(self, location: Location) -> str | None:
+        """The lines of ``location`` in its file."""
+        url = self.file(location)
+        if url is None or location.line_start is None:
             return url
-        plain = "?plain=1" if place.path.lower().endswith(RENDERED) else ""
-        end = place.line_end or place.line_start
-        last = f"-L{end}" if end != place.line_start else ""
-        return f"{url}{plain}#L{place.line_start}{last}"
+        plain = "?plain=1" if location.path.lower().endswith(RENDERED) else ""
+        end = location.line_end or location.line_start
+        last = f"-L{end}" if end != location.line_start else ""
+        return f"{url}{plain}#L{location.line_start}{last}"
 
 
 def _commit(sha: str | None) -> str | None:

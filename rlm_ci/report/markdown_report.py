@@ -80,8 +80,8 @@ class MarkdownSurface:
     def link(self, text: str, url: str | None) -> str:
         return f"[{self.code(text)}]({url})" if url else self.code(text)
 
-    def quote(self, place: Location, lines: int) -> str:
-        return neutralise.fence(excerpt(place.quote or "", lines), language(place.path))
+    def quote(self, location: Location, lines: int) -> str:
+        return neutralise.fence(excerpt(location.quote or "", lines), language(location.path))
 
     def block(self, text: str, language: str = "") -> str:
         return neutralise.fence(text, language)

@@ -95,7 +95,7 @@ def _of_ruff(rule: str, text: str) -> str:
 def _plain(text: str) -> str:
     text = re.sub(
         r"^```text\n(.*?)\n```$",
-        lambda found: "\n".join(f"    {line}" for line in found[1].split("\n")),
+        lambda match: "\n".join(f"    {line}" for line in match[1].split("\n")),
         text,
         flags=re.MULTILINE | re.DOTALL,
     )

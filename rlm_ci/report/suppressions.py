@@ -51,7 +51,7 @@ class _Entry(Value):
         if self.fingerprint and self.fingerprint != mark:
             return False
         matches = self.matches
-        return matches is None or any(matches(place.path) for place in finding.evidence)
+        return matches is None or any(matches(location.path) for location in finding.evidence)
 
 
 def require(
@@ -123,12 +123,12 @@ def apply(
     accepted = [_read(entry, source) for entry in entries]
     day = today() if accepted else ""
     marks = [""] * len(part.findings)
-    if any(one.fingerprint for one in accepted):
+    if any(entry.fingerprint for entry in accepted):
         ranked = sorted(range(len(marks)), key=lambda at: order(part.findings[at]))
         told = fingerprints(redact(part.findings[at]) for at in ranked)
         for at, mark in zip(ranked, told, strict=True):
             marks[at] = mark
-    found = []
+    findings = []
     for one, mark in zip(part.findings, marks, strict=True):
         finding = one
         reason = finding.suppression or inline(finding)
@@ -140,10 +140,10 @@ def apply(
             if holding and reason is None:
                 finding = claim_mark.worsened(finding, holding[0].claim, holding[0].reason)
         if reason is None:
-            found.append(_doubted(finding))
+            findings.append(_doubted(finding))
         else:
-            found.append(finding.replace(suppression=reason))
-    return part.replace(findings=tuple(found))
+            findings.append(finding.replace(suppression=reason))
+    return part.replace(findings=tuple(findings))
 
 
 def announce(

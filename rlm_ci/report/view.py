@@ -109,7 +109,7 @@ class View:
             for claim in wording.refuted_high(report)[: wording.ARGUED_SHOWN]
         ]
         claims = (*self.live, *self.argued[: wording.ARGUED_SHOWN], *self._refuted_high)
-        self._run = [id(one) for one in claims if one.proof and one.proof.reproduction]
+        self._run = [id(claim) for claim in claims if claim.proof and claim.proof.reproduction]
         self._by_rule = FindingsByRule(self.live)
         #: Each hint, with how many findings of each rule it is for.
         self._fixes: dict[str, dict[str, int]] = {}
@@ -136,18 +136,20 @@ class View:
     def claims_with_runs(self) -> int:
         """How many claims a comment shows in full, if something was run for one of them."""
         claims = [
-            *(one for one in self.live if one.proof),
+            *(finding for finding in self.live if finding.proof),
             *self.argued[: wording.ARGUED_SHOWN],
             *self._refuted_high,
         ]
-        return len(claims) if any(one.proof and one.proof.reproduction for one in claims) else 0
+        return (
+            len(claims) if any(claim.proof and claim.proof.reproduction for claim in claims) else 0
+        )
 
     def build(self, limits: ViewLimits) -> dict[str, Any]:
         """The variables of a template."""
         report = self._report
         alike = self._alike(limits)
-        listed = {id(one) for members in alike for one in members}
-        live = [one for one in self.live[: limits.findings] if id(one) not in listed]
+        listed = {id(member) for members in alike for member in members}
+        live = [finding for finding in self.live[: limits.findings] if id(finding) not in listed]
         suppressed = self.suppressed[: limits.suppressed]
         verdict, models = report.verdict(), wording.spent(report.usage)
         return {
@@ -163,7 +165,9 @@ class View:
             "models": self._surface.text(models) if models else None,
             "name": self._surface.code(self._report.name) if self._report.name else None,
             "overview": self._overview(limits),
-            "documents": [self._document(one, limits) for one in report.documents if one.shown],
+            "documents": [
+                self._document(document, limits) for document in report.documents if document.shown
+            ],
             "parts": [self._part(part, limits) for part in self._parts[: limits.parts]],
             "by_rule": self._by_rule.view(self._surface),
             "groups": self._groups(live[: limits.opened], limits),
@@ -173,8 +177,8 @@ class View:
             "folded_count": wording.count(len(live[limits.opened :]), "more finding"),
             "argued": self._groups(self.argued[: wording.ARGUED_SHOWN], limits),
             "argued_briefly": [
-                self._brief(one, limits)
-                for one in self.argued[wording.ARGUED_SHOWN : limits.claims]
+                self._brief(finding, limits)
+                for finding in self.argued[wording.ARGUED_SHOWN : limits.claims]
             ],
             "argued_told": wording.argued(len(self.argued)),
             "refuted": self._refuted(limits),
@@ -184,7 +188,9 @@ class View:
             ),
             "refuted_briefly": self._refuted_briefly(limits),
             "refuted_count": wording.count(len(report.refuted), "refuted claim"),
-            "old_claims": [self._brief(one, limits) for one in self._old_claims[: limits.claims]],
+            "old_claims": [
+                self._brief(old_claim, limits) for old_claim in self._old_claims[: limits.claims]
+            ],
             "old_claims_count": wording.count(len(self._old_claims), "claim"),
             "suppressed": self._groups(suppressed, limits),
             "suppressed_count": wording.count(len(self.suppressed), "suppressed finding"),
@@ -267,7 +273,7 @@ class View:
                 }
                 for lines, rows in blocks(text)
             ],
-            "places": [self._place(place) for place in places],
+            "places": [self._place(location) for location in places],
             "places_more": len(document.evidence) - len(places),
         }
 
@@ -286,13 +292,13 @@ class View:
         views = []
         whole = wording.whole(self._report)
         for members in groups.values():
-            place = members[0].evidence[0] if members[0].evidence else None
-            linked = brief and all(one.evidence[0].line_start for one in members if place)
+            location = members[0].evidence[0] if members[0].evidence else None
+            linked = brief and all(member.evidence[0].line_start for member in members if location)
             views.append({
-                "path": self._surface.code(place.path) if place else None,
-                "url": self._links.file(place) if place and not linked else None,
+                "path": self._surface.code(location.path) if location else None,
+                "url": self._links.file(location) if location and not linked else None,
                 "about": whole[0].upper() + whole[1:],
-                "removed": bool(place and place.side == "old"),
+                "removed": bool(location and location.side == "old"),
                 "findings": [self._finding(member, limits) for member in members],
             })  # fmt: skip
         return views
@@ -300,9 +306,9 @@ class View:
     def _alike(self, limits: ViewLimits) -> list[list[Finding]]:
         """The findings that are listed, by severity and rule."""
         rules: dict[tuple[int, str], list[Finding]] = {}
-        for one in self.live[: limits.findings]:
-            if one.proof is None:
-                rules.setdefault((one.severity, one.rule), []).append(one)
+        for finding in self.live[: limits.findings]:
+            if finding.proof is None:
+                rules.setdefault((finding.severity, finding.rule), []).append(finding)
         return [members for members in rules.values() if len(members) > limits.alike]
 
     def _list(self, findings: Sequence[Finding], limits: ViewLimits) -> dict[str, Any]:
@@ -312,7 +318,7 @@ class View:
             "fails": findings[0].fails(self._report.fail_level),
             "rule": self._surface.code(neutralise.clip(findings[0].rule, 120)),
             "count": wording.count(len(findings), "finding"),
-            "rows": [self._brief(one, rows) for one in findings[: limits.rows]],
+            "rows": [self._brief(finding, rows) for finding in findings[: limits.rows]],
             "more": f"{left:,} more" if (left := len(findings) - limits.rows) > 0 else None,
         }
 
@@ -343,20 +349,20 @@ class View:
             "url": self._links.place(places[0]) if places else None,
             "place": self._place(places[0]) if places else None,
             "quote": quote,
-            "places": [self._place(place) for place in places[1:]],
+            "places": [self._place(location) for location in places[1:]],
             "places_more": len(finding.evidence) - len(places),
         }
 
     def _refuted(self, limits: ViewLimits) -> list[dict[str, Any]]:
         return [
-            self._brief(one.finding, limits, one.reason)
-            for one in self._report.refuted[: limits.refuted]
+            self._brief(claim.finding, limits, claim.reason)
+            for claim in self._report.refuted[: limits.refuted]
         ]
 
     def _refuted_briefly(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """The refuted claims that are not shown with what was run."""
         shown = wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]
-        others = [one for one in self._report.refuted if one not in shown]
+        others = [claim for claim in self._report.refuted if claim not in shown]
         return [self._brief(one.finding, limits, one.reason) for one in others[: limits.claims]]
 
     def _brief(self, finding: Finding, limits: ViewLimits, reason: str = "") -> dict[str, Any]:
@@ -368,10 +374,10 @@ class View:
             "reason": self._text(reason, limits),
         }
 
-    def _place(self, place: Location) -> dict[str, Any]:
-        lines = wording.lines(place)
-        path = f"{place.path}:{lines}" if lines else place.path
-        return {"path": self._surface.code(path), "url": self._links.place(place)}
+    def _place(self, location: Location) -> dict[str, Any]:
+        lines = wording.lines(location)
+        path = f"{location.path}:{lines}" if lines else location.path
+        return {"path": self._surface.code(path), "url": self._links.place(location)}
 
     def _hints(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """Each hint once, with its rules and the number of its findings."""
@@ -391,7 +397,7 @@ class View:
 
     def _hinted(self, limits: ViewLimits) -> int:
         # Hints are in the order of the findings.
-        shown = {one.hint for one in self.live[: limits.findings] if one.hint}
+        shown = {finding.hint for finding in self.live[: limits.findings] if finding.hint}
         return min(len(self._fixes), limits.hints, len(shown) + _UNSHOWN)
 
     def _unseen(self, limits: ViewLimits) -> dict[str, Any]:
@@ -436,7 +442,7 @@ class View:
     def _overrides(self) -> dict[str, Any] | None:
         """How to accept the failing findings; None when nothing fails."""
         every, kept = self._report.failing(), (wording.TAMPER, wording.BENCH)
-        failing = [one for one in every if one.rule.partition("/")[0] not in kept]
+        failing = [finding for finding in every if finding.rule.partition("/")[0] not in kept]
         if not failing:
             return None
         checks = dict.fromkeys(finding.rule.partition("/")[0] for finding in failing)
@@ -473,7 +479,9 @@ class View:
         if len(self._parts) > limits.parts:
             shed.append(f"{len(self._parts) - limits.parts:,} of the checks")
         findings = self.live + self.suppressed
-        if not limits.quote_lines and any(p.quote for one in findings for p in one.evidence[:1]):
+        if not limits.quote_lines and any(
+            p.quote for finding in findings for p in finding.evidence[:1]
+        ):
             shed.append("quoted lines")
         elif listed := sum(map(len, self._alike(limits))):
             shed.append(f"the quoted lines of {wording.count(listed, 'finding')} that are listed")

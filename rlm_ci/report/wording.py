@@ -117,8 +117,10 @@ def _only_reports(part: Part) -> bool:
 
 def weakenings(parts: Iterable[Part]) -> int:
     """The weakened tests that nobody accepts."""
-    findings = [one for part in parts if part.id == _GUARD for one in part.findings]
-    return sum(one.suppression is None and one.severity > Severity.INFO for one in findings)
+    findings = [finding for part in parts if part.id == _GUARD for finding in part.findings]
+    return sum(
+        finding.suppression is None and finding.severity > Severity.INFO for finding in findings
+    )
 
 
 def _claims_left(parts: Iterable[Part]) -> str:
@@ -141,7 +143,7 @@ def _claims_left(parts: Iterable[Part]) -> str:
         told.append(f"{count(unchecked, 'claim')} could not be checked")
     if disputed:
         told.append(f"{count(disputed, 'claim')} refuted by an argument alone")
-    if live and (told or any(one.proof is not None for one in live)):
+    if live and (told or any(finding.proof is not None for finding in live)):
         told.insert(0, f"{count(len(live), 'finding')} below the fail level")
     begins = "" if live or argued or not told else "Nothing shown: "
     return f"{begins}{', '.join(told)}"
@@ -400,7 +402,7 @@ def tone(report: Report) -> str:
 
 
 def _idle(report: Report) -> bool:
-    return any(one.rule == IDLE for one in report.findings)
+    return any(finding.rule == IDLE for finding in report.findings)
 
 
 def remarks(report: Report, *, beside_line: bool = False) -> str:
@@ -412,7 +414,9 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
     marked = [finding for finding in report.findings if finding.suppression in OLD]
     old = len(marked)
     suppressed = sum(finding.suppression is not None for finding in report.findings) - old
-    only_argued = sum(one.is_argued and one.suppression is None for one in report.findings)
+    only_argued = sum(
+        finding.is_argued and finding.suppression is None for finding in report.findings
+    )
     below = len(report.findings) - len(report.failing()) - suppressed - old - only_argued
     told = []
     if below:
@@ -421,9 +425,9 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
         told.append(f"{suppressed:,} suppressed")
     if old:
         claims = [
-            f"{printable.printable(one.rule)} at {position(one.evidence[0])}"
-            for one in marked
-            if one.proof and one.evidence
+            f"{printable.printable(finding.rule)} at {position(finding.evidence[0])}"
+            for finding in marked
+            if finding.proof and finding.evidence
         ]
         among = "among them " if len(claims) < old else ""
         told.append(f"{old:,} not of this change{f' ({among}{join(claims)})' if claims else ''}")
@@ -453,32 +457,36 @@ def join(ids: list[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
 
 
-def lines(place: Location) -> str:
+def lines(location: Location) -> str:
     """``""``, ``"3"`` or ``"3-5"``."""
-    if place.line_start is None:
+    if location.line_start is None:
         return ""
-    end = place.line_end
-    return f"{place.line_start}" if end in (None, place.line_start) else f"{place.line_start}-{end}"
+    end = location.line_end
+    return (
+        f"{location.line_start}"
+        if end in (None, location.line_start)
+        else f"{location.line_start}-{end}"
+    )
 
 
-def position(place: Location) -> str:
+def position(location: Location) -> str:
     """``path:3-5``, which terminals and editors know how to open."""
-    numbers = lines(place)
-    before = " (before the change)" if place.side == "old" else ""
-    return f"{printable.printable(place.path)}{f':{numbers}' if numbers else ''}{before}"
+    numbers = lines(location)
+    before = " (before the change)" if location.side == "old" else ""
+    return f"{printable.printable(location.path)}{f':{numbers}' if numbers else ''}{before}"
 
 
-def spoken_lines(place: Location) -> str:
+def spoken_lines(location: Location) -> str:
     """``""``, ``"line 3"`` or ``"lines 3-5"``."""
-    told = lines(place)
+    told = lines(location)
     return f"lines {told}" if "-" in told else f"line {told}" if told else ""
 
 
 def parted(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
     """Those of ``findings`` that are not suppressed: what counts, and what is only argued."""
-    live = [one for one in findings if one.suppression is None]
-    argued = sorted((one for one in live if one.is_argued), key=surest_first)
-    return [one for one in live if not one.is_argued], argued
+    live = [finding for finding in findings if finding.suppression is None]
+    argued = sorted((finding for finding in live if finding.is_argued), key=surest_first)
+    return [finding for finding in live if not finding.is_argued], argued
 
 
 def surest_first(finding: Finding) -> tuple[bool, float]:
@@ -527,8 +535,8 @@ def proof_command(report: Report, proof: Proof) -> str:
     number = _proof_id(proof)
     if not report.run_id or not number:
         return printable.printable(proof.command)
-    claims = (*report.findings, *(one.finding for one in report.refuted))
-    others = {_proof_id(one.proof) for one in claims if one.proof} - {number}
+    claims = (*report.findings, *(claim.finding for claim in report.refuted))
+    others = {_proof_id(claim.proof) for claim in claims if claim.proof} - {number}
     short = number[:_SHORT_ID]
     if any(one.startswith(short) for one in others):
         short = number
@@ -543,4 +551,6 @@ def _proof_id(proof: Proof) -> str:
 
 def worst_first(findings: tuple[Finding, ...]) -> list[Finding]:
     """What a reader must see first: what counts before what is suppressed, worst first."""
-    return sorted(findings, key=lambda one: (one.suppression is not None, -one.severity))
+    return sorted(
+        findings, key=lambda finding: (finding.suppression is not None, -finding.severity)
+    )

@@ -122,9 +122,9 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
 def _solve(
     job: ReviewJob, agreed: RepositoryOptions, counter: _Counter, redactor: Redactor
 ) -> None:
-    corpus, found = job.corpus(agreed), job.prompts(agreed, agreed.options, counter.max_bytes)
-    near = job.near(agreed.scope) if found else None
-    parts = [part_of(one, near) for one in found.prompts] if found and near else []
+    corpus, prompts = job.corpus(agreed), job.prompts(agreed, agreed.options, counter.max_bytes)
+    files = job.near(agreed.scope) if prompts else None
+    parts = [part_of(prompt, files) for prompt in prompts.prompts] if prompts and files else []
     if not corpus.files and not parts:
         return
 
@@ -138,31 +138,31 @@ def _solve(
     ):
         rlm = RLM(corpus, store, ask=ask, prompts=parts)
         limits = Constraints(order=agreed.order, shape=shape)
-        review = ReviewObjective(agreed.options, prompts=found)
+        review = ReviewObjective(agreed.options, prompts=prompts)
         rlm.solve(rlm.root, review, Budget(max_depth=agreed.max_depth), limits)
 
 
-def as_json(found: ReviewCost) -> str:
-    record = found.to_dict()
-    usd = {"usd": found.usd, "most_usd": found.most_usd}
+def as_json(cost: ReviewCost) -> str:
+    record = cost.to_dict()
+    usd = {"usd": cost.usd, "most_usd": cost.most_usd}
     texts = {name: None if value is None else f"{value:.4f}" for name, value in usd.items()}
     return json.dumps({**record, **texts}, indent=2) + "\n"
 
 
-def as_text(found: ReviewCost) -> str:
-    if found.model is None:
+def as_text(cost: ReviewCost) -> str:
+    if cost.model is None:
         return "No model is used: the review costs nothing\n"
     rows = [
-        ("To read it", found.calls, found.prompt_tokens, found.usd, "without the answers"),
-        ("At most", found.most_calls, found.most_prompt_tokens, found.most_usd,
-         f"with answers of {found.answer_tokens:,} tokens each"),
+        ("To read it", cost.calls, cost.prompt_tokens, cost.usd, "without the answers"),
+        ("At most", cost.most_calls, cost.most_prompt_tokens, cost.most_usd,
+         f"with answers of {cost.answer_tokens:,} tokens each"),
     ]  # fmt: skip
-    lines = [f"Model: {found.model}"]
+    lines = [f"Model: {cost.model}"]
     for name, calls, tokens, usd, what in rows:
         money = "price not known" if usd is None else f"${usd:.2f} {what}"
         lines.append(f"{name}: {count(calls, 'call')}, about {tokens:,} tokens of prompts, {money}")
     lines.append(
-        f"What it finds is looked at again, until all has taken {count(found.limit_calls, 'call')}"
-        f" or {found.limit_prompt_tokens:,} tokens of prompts"
+        f"What it finds is looked at again, until all has taken {count(cost.limit_calls, 'call')}"
+        f" or {cost.limit_prompt_tokens:,} tokens of prompts"
     )
     return "\n".join(lines) + "\n"

@@ -44,49 +44,66 @@ class FixReview(Value):
     lacking: str = ""
 
 
-def review(place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
-    """Review the change from the base to the head of ``place``, which may be trees.
+def review(proof_place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
+    """Review the change from the base to the head of ``proof_place``, which may be trees.
 
     Raises RemoteError, StorageError, ConfigError.
     """
     here = RepositoryScope(
-        commit=place.head, head=place.head, base=place.base, merge_base=place.base
+        commit=proof_place.head,
+        head=proof_place.head,
+        base=proof_place.base,
+        merge_base=proof_place.base,
     )
-    change = scope.change_of(here, place.repository)
+    change = scope.change_of(here, proof_place.repository)
     if change is None:
         raise AssertionError("a fix has two sides")
-    near, changed = near_of(here, place.repository, ()), changed_of(change)
+    affected_files, changed = near_of(here, proof_place.repository, ()), changed_of(change)
     more = loader.load_template("prompts/review-fix.md.j2")({})
     room = room_for_change(ask.max_bytes, ask.repair, Guidelines(())) - len(more.encode())
-    shown = prompts_of(change, near, here, room, least=2 * min(LEAST, ask.repair))
+    shown = prompts_of(change, affected_files, here, room, least=2 * min(LEAST, ask.repair))
     limit = metered.limit_of(changed, {})
     counted = MeteredAsk(ask, None, limit)
-    found: list[TracedFinding] = []
+    findings: list[TracedFinding] = []
     # What no prompt can show is where a special case would hide.
     lacking = [(path, f"{path}: {why}") for path, why in shown.missing]
     for prompt in shown.prompts:
-        files = near.files(dict.fromkeys((*prompt.paths, *prompt.files)))
-        contents = zip(files, near.corpus.read(files), strict=True)
+        files = affected_files.files(dict.fromkeys((*prompt.paths, *prompt.files)))
+        contents = zip(files, affected_files.corpus.read(files), strict=True)
         texts = [LeafText(file.path, file.oid, content) for file, content in contents]
         looked = Finder(counted, _DOMAINS, more=more).look_at_change(prompt, texts)
         lacking += looked.uncovered
-        found += (
-            TracedFinding(one if one.rule == UNMENDED else marked(one, changed), (prompt.label,))
-            for one in looked.findings
+        findings += (
+            TracedFinding(
+                finding if finding.rule == UNMENDED else marked(finding, changed), (prompt.label,)
+            )
+            for finding in looked.findings
         )
-    with ProofRunner(place, fact) as runner:
-        prover = Prover(sources_of(change, near.corpus), runner, of_fix=True)
-        settled, proved = prover.settle(merge.apart(found), ask, limit, counted.spent())
-    standing = [_unfiled(one.finding) for one in settled if one.finding.suppression is None]
+    with ProofRunner(proof_place, fact) as runner:
+        prover = Prover(sources_of(change, affected_files.corpus), runner, of_fix=True)
+        settled, proved = prover.settle(merge.apart(findings), ask, limit, counted.spent())
+    standing = [
+        _unfiled(finding.finding) for finding in settled if finding.finding.suppression is None
+    ]
     lacking += proved.uncovered
     return FixReview(
-        tuple(one for one in standing if one.proof is not None and one.proof.level != ARGUED),
-        tuple(one for one in standing if one.proof is None or one.proof.level == ARGUED),
+        tuple(
+            finding
+            for finding in standing
+            if finding.proof is not None and finding.proof.level != ARGUED
+        ),
+        tuple(
+            finding
+            for finding in standing
+            if finding.proof is None or finding.proof.level == ARGUED
+        ),
         len(proved.refuted),
         lacking[0][1] if lacking else "",
     )
 
 
-def _unfiled(one: Finding) -> Finding:
+def _unfiled(finding: Finding) -> Finding:
     """A finding without the folder of its proof: a loop keeps none."""
-    return one if one.proof is None else one.replace(proof=one.proof.replace(path=""))
+    return (
+        finding if finding.proof is None else finding.replace(proof=finding.proof.replace(path=""))
+    )

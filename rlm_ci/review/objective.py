@@ -92,9 +92,9 @@ def options(
             hint=f"known are {', '.join(DOMAINS)}",
         )
     rows = [configured(row, number, sandbox) for number, row in enumerate(analyzers, 1)]
-    own = None if ruff == "off" else builtin(ruff, extend)
-    if own is not None:
-        rows.insert(0, own.replace(sandbox=sandbox))
+    analyzer = None if ruff == "off" else builtin(ruff, extend)
+    if analyzer is not None:
+        rows.insert(0, analyzer.replace(sandbox=sandbox))
     names = [row.name for row in rows]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -107,7 +107,7 @@ def options(
         "version": _VERSION,
         "domains": [one for one in DOMAINS if one in domains],
         "analyzers": [row.to_dict() for row in rows],
-        "extend": [] if own is None else list(named(extend, own.rules)),
+        "extend": [] if analyzer is None else list(named(extend, analyzer.rules)),
         "refute_level": refute_level,
         "repair_level": repair_level,
         "depth": depth,
@@ -118,9 +118,9 @@ def options(
     }
 
 
-def with_own(chosen: Mapping[str, Any], place: AnalyzerContext) -> dict[str, Any]:
+def with_own(chosen: Mapping[str, Any], context: AnalyzerContext) -> dict[str, Any]:
     """The options with the repository's own analyzers; those that need a tree run now."""
-    rows, notes = from_repository.rows(place)
+    rows, notes = from_repository.rows(context)
     added = [row.to_dict() for row in rows]
     return {
         **chosen,
@@ -176,14 +176,14 @@ def analyse(task: LeafTask) -> dict[str, Any]:
     by_pipe = bool(task.options.get("by_pipe"))
     done = analyzers.analyse(task, chosen, task.options["domains"], by_pipe=by_pipe)
     settings, named_rules = task.options.get("settings", ()), task.options.get("extend", ())
-    sandbox = next((one.sandbox for one in chosen if one.rules), "auto")
-    found, notes = within(
+    sandbox = next((analyzer.sandbox for analyzer in chosen if analyzer.rules), "auto")
+    findings, notes = within(
         done.findings, task.texts, settings, named_rules, sandbox=sandbox, by_pipe=by_pipe
     )
     if base := task.options.get("base"):
-        found = base_comparison.compared(found, task.texts, task.options["changed"], base)
+        findings = base_comparison.compared(findings, task.texts, task.options["changed"], base)
     return {
-        "findings": [one.to_dict() for one in found],
+        "findings": [finding.to_dict() for finding in findings],
         "counts": [*done.counts.to_dict().values()],
         "failed": [list(one) for one in done.failed],
         "seen": sorted(done.seen),
@@ -212,7 +212,7 @@ class ReviewObjective:
         """With ``explorer``, the model may look around before it answers."""
         self.options = options
         self._explorer = explorer
-        self._prompts = {one.label: one for one in prompts.prompts} if prompts else {}
+        self._prompts = {prompt.label: prompt for prompt in prompts.prompts} if prompts else {}
         #: What is in no prompt.
         self._missing = prompts.missing if prompts else ()
         self._too_many = prompts.unread if prompts else ()
@@ -233,19 +233,19 @@ class ReviewObjective:
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
-        found = [Finding.from_dict(one) for one in analysis["findings"]]
+        findings = [Finding.from_dict(one) for one in analysis["findings"]]
         if self._changed is None:
-            found = merge.gathered(found)
-        asked = NodeQuestions(self._explorer, node.id)
+            findings = merge.gathered(findings)
+        questions = NodeQuestions(self._explorer, node.id)
         way = None if ask is None else MeteredAsk(ask)
-        looked = self._look(node, task, way, asked)
-        contents = {one.path: one.complete for one in reversed(task.texts)}
+        looked = self._look(node, task, way, questions)
+        contents = {leaf_text.path: leaf_text.complete for leaf_text in reversed(task.texts)}
         claims = tuple(
-            with_definition(one.finding, contents.get(one.finding.evidence[0].path, b""))
-            for one in merge.merge(_traced(looked.findings, node))
+            with_definition(finding.finding, contents.get(finding.finding.evidence[0].path, b""))
+            for finding in merge.merge(_traced(looked.findings, node))
         )
         carried, checked, mended = self._carried(node, ask, claims)
-        both = (marked(one, self._changed) for one in (*found, *claims, *carried))
+        both = (marked(finding, self._changed) for finding in (*findings, *claims, *carried))
         spent = {} if way is None else way.spent()
         merged, proved = self._settled(node, merge.apart(_traced(both, node)), ask, spent)
         failed = [
@@ -261,19 +261,21 @@ class ReviewObjective:
         is_read = ask is not None and (is_whole or bool(self._prompts) or self._unread is not None)
         is_prompt = node.scope.kind == PROMPT  # other leaves have its files
         # A sliced file counts once.
-        files = [one for one in task.texts if one.line_start == 1 and not is_prompt]
-        paths = {one.path for one in files}
+        files = [
+            leaf_text for leaf_text in task.texts if leaf_text.line_start == 1 and not is_prompt
+        ]
+        paths = {file.path for file in files}
         # What prompts show is looked at if they are read, which the root knows.
         here = paths if is_read and is_whole else known - (self._shown() if is_read else set())
         unknown = sorted(paths - here) if is_read else []
         metrics = {
             "files": len(files),
-            "looked": sum(one.path in here - lacking for one in files)
+            "looked": sum(file.path in here - lacking for file in files)
             + (self._read(unknown, lacking) if node.parent is None else 0),
             "bytes": 0 if is_prompt else sum(len(text.content) for text in task.texts),
             "claims": len(looked.findings),
-            "merged": len(found) + len(claims) + len(carried) - len(merged),
-            **asked.metrics,
+            "merged": len(findings) + len(claims) + len(carried) - len(merged),
+            **questions.metrics,
             **looked.dropped,
             **_sum(spent, proved.metrics),
         }
@@ -283,7 +285,7 @@ class ReviewObjective:
             _summary(merged, metrics),
             _confidence(task, known, is_read=is_read),
             merged,
-            notes=(*map(_mended, mended), *self._notes(node), *analysis["notes"], *asked.notes),
+            notes=(*map(_mended, mended), *self._notes(node), *analysis["notes"], *questions.notes),
             uncovered=uncovered,
             counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
@@ -304,7 +306,7 @@ class ReviewObjective:
         domains = self._asked(node)
         if ask is None or not domains:
             return FinderResult()
-        names = [one.name for one in self._analyzers]
+        names = [analyzer.name for analyzer in self._analyzers]
         finder = Finder(ask, domains, names, self._guidelines, questions)
         if self._changed is None:
             return finder.look(task.texts) if task.texts else FinderResult()
@@ -320,10 +322,10 @@ class ReviewObjective:
         lines = suppressions.lines_about(
             told.get("entries", ()), f"{NAME}/", paths, told.get("day")
         )
-        for one in () if self._onward is None else self._onward.claims:
-            finding, place = one.finding, one.finding.evidence[0]
-            if place.path in paths and (why := self._prover.accepted(finding)):
-                where = f"{encodable(place.path)}:{place.line_start}"
+        for claim in () if self._onward is None else self._onward.claims:
+            finding, location = claim.finding, claim.finding.evidence[0]
+            if location.path in paths and (why := self._prover.accepted(finding)):
+                where = f"{encodable(location.path)}:{location.line_start}"
                 lines.append(f"{where}: {' '.join(finding.message.split())[:_MESSAGE]} ({why})")
         shown: list[str] = []
         room -= _REST
@@ -349,23 +351,23 @@ class ReviewObjective:
         if self._onward is None or ask is None or node.parent is not None:
             return (), Evidence(), ()
         standing, mended = [], []
-        for one in self._onward.claims:
+        for claim in self._onward.claims:
             # On the same commit it is no fix that makes a reproduction pass.
-            if self._onward.is_same or not self._prover.has_passed(one):
-                standing.append(one.finding)
-            elif not any(merge.are_near(one.finding, other) for other in new):
-                mended.append(one.finding)
+            if self._onward.is_same or not self._prover.has_passed(claim):
+                standing.append(claim.finding)
+            elif not any(merge.are_near(claim.finding, other) for other in new):
+                mended.append(claim.finding)
         return tuple(standing), self._onward.counts, tuple(mended)
 
     def _settled(
-        self, node: Node, found: Found, ask: Ask | None, spent: Mapping[str, float]
+        self, node: Node, findings: Found, ask: Ask | None, spent: Mapping[str, float]
     ) -> tuple[Found, ProvedClaims]:
         """At the root, decide what the claims rest on; ``spent`` are the calls so far."""
         if node.parent is not None:
-            return found, ProvedClaims()
+            return findings, ProvedClaims()
         limit = metered.limit_of(self._changed, spent)
         earlier = () if self._onward is None else self._onward.claims
-        return self._prover.settle(found, ask, limit, spent, earlier)
+        return self._prover.settle(findings, ask, limit, spent, earlier)
 
     def _kept(self, proved: ProvedClaims, mended: Sequence[Finding]) -> dict[str, Any]:
         """What the proofs hold, and the claims where a later review may need them."""
@@ -373,8 +375,8 @@ class ReviewObjective:
         if self._too_many:
             told["unread"] = list(self._too_many)
         if self._onward is not None:
-            told["claims"] = [one.to_dict() for one in proved.claims]
-            told["mended"] = [wording.position(one.evidence[0]) for one in mended]
+            told["claims"] = [claim.to_dict() for claim in proved.claims]
+            told["mended"] = [wording.position(finding.evidence[0]) for finding in mended]
         return told
 
     def _unchecked(self, node: Node, paths: Iterable[str]) -> list[str]:
@@ -389,11 +391,11 @@ class ReviewObjective:
     def _asked(self, node: Node) -> list[str]:
         """The domains that a model looks for in a leaf: architecture only in the whole."""
         is_whole = node.parent is None or (node.scope.kind == PROMPT and len(self._prompts) == 1)
-        return [one for one in self.options["domains"] if one != ARCHITECTURE or is_whole]
+        return [option for option in self.options["domains"] if option != ARCHITECTURE or is_whole]
 
     def _shown(self) -> set[str]:
         """The files for which prompts answer."""
-        return {path for one in self._prompts.values() for path in one.paths}
+        return {path for prompt in self._prompts.values() for path in prompt.paths}
 
     def _read(self, unknown: Iterable[str], uncovered: Iterable[str]) -> int:
         """How many of some files were in prompts that were read, now or in an earlier review."""
@@ -404,29 +406,31 @@ class ReviewObjective:
     # ── nodes that were split ──
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
-        found = merge.apart(one for child in children for one in child.findings)
+        findings = merge.apart(finding for child in children for finding in child.findings)
         metrics: Counter[str] = Counter()
         for child in children:
             metrics.update(child.metrics)
-        new = [one.finding for one in merge.claims_of(found)]
+        new = [finding.finding for finding in merge.claims_of(findings)]
         carried, checked, mended = self._carried(node, ask, new)
         counts = sum((child.counts for child in children), checked)
         below = (note for child in children for note in child.notes)
         notes = (*map(_mended, mended), *self._notes(node), *dict.fromkeys(below))
         if carried:
-            before = _traced((marked(one, self._changed) for one in carried), node)
-            found = merge.apart((*found, *before))
-        found, proved = self._settled(node, found, ask, metrics)
+            before = _traced((marked(finding, self._changed) for finding in carried), node)
+            findings = merge.apart((*findings, *before))
+        findings, proved = self._settled(node, findings, ask, metrics)
         uncovered = proved.uncovered
         metrics.update(proved.metrics)
         is_root = node.parent is None
         words = self._described(ask, metrics) if is_root else {}
         if ask is not None and is_root and self._is_large():
-            unread = [one for one in found if self._is_unread(one.finding.evidence[0].path)]
+            unread = [
+                finding for finding in findings if self._is_unread(finding.finding.evidence[0].path)
+            ]
             drawn = draw(ask, unread)
             argued = self._prover.prove(None, drawn.found)
             metrics.update(argued.metrics)
-            found = merge.merge((*found, *argued.findings))
+            findings = merge.merge((*findings, *argued.findings))
             proved = proved.replace(claims=(*proved.claims, *argued.claims))
             counts += drawn.counts
             notes = (*notes, *drawn.notes)
@@ -440,10 +444,10 @@ class ReviewObjective:
         return NodeResult(
             node.id,
             COMPLETED,
-            _summary(found, metrics),
+            _summary(findings, metrics),
             # The solver takes what its children come to, if that is less.
             1.0 if ask is None or not is_root or self._changed is None else _sureness(metrics),
-            found,
+            findings,
             notes=notes,
             uncovered=uncovered,
             counts=counts,
@@ -451,7 +455,7 @@ class ReviewObjective:
             data={
                 **self._kept(proved, mended),
                 "unchecked": self._unchecked(
-                    node, (path for one in children for path in one.data.get("unchecked", ()))
+                    node, (path for result in children for path in result.data.get("unchecked", ()))
                 ),
                 "scripts": _below(children, "scripts"),
                 "unknown": [] if is_root else _below(children, "unknown"),
@@ -492,8 +496,8 @@ def _sum(*numbers: Mapping[str, float]) -> dict[str, float]:
     return dict(total)
 
 
-def _traced(found: Iterable[Finding], node: Node) -> list[TracedFinding]:
-    return [TracedFinding(one, (node.id,)) for one in found]
+def _traced(findings: Iterable[Finding], node: Node) -> list[TracedFinding]:
+    return [TracedFinding(finding, (node.id,)) for finding in findings]
 
 
 def _mended(claim: Finding) -> str:
@@ -501,12 +505,12 @@ def _mended(claim: Finding) -> str:
     return printable(f"{where}: mended, its own reproduction passes now: {message}")
 
 
-def _confidence(task: LeafTask, known: Container[str], *, is_read: bool) -> float:
+def _confidence(task: LeafTask, container: Container[str], *, is_read: bool) -> float:
     """How sure we are that a leaf holds nothing else: the mean over its bytes."""
     total = weighted = 0.0
     for text in task.texts:
         size = len(text.content) + 1
-        sure = _READ if is_read else _ANALYZED if text.path in known else _UNREAD
+        sure = _READ if is_read else _ANALYZED if text.path in container else _UNREAD
         total += size
         weighted += size * sure
     return round(weighted / total, 4) if total else 1.0
@@ -517,10 +521,10 @@ def _sureness(metrics: Mapping[str, float]) -> float:
     return _READ * (1 + metrics["looked"] / metrics["files"]) / 2 if metrics["files"] else 1.0
 
 
-def _summary(found: Sequence[TracedFinding], metrics: Mapping[str, float]) -> str:
+def _summary(findings: Sequence[TracedFinding], metrics: Mapping[str, float]) -> str:
     files, looked = (int(metrics.get(name, 0)) for name in ("files", "looked"))
-    open_ones = [one.finding for one in found if one.finding.suppression is None]
-    old = sum(one.finding.suppression in OLD for one in found)
+    open_ones = [finding.finding for finding in findings if finding.finding.suppression is None]
+    old = sum(finding.finding.suppression in OLD for finding in findings)
     share = f"{looked:,} of " if looked < files else ""
     told = count(len(open_ones), "finding")
     if files:  # a prompt of a change has none of its own

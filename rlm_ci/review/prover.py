@@ -59,7 +59,7 @@ def options(
     return {
         "lacking": lacking,
         "setup": setup or "",
-        "validators": [one.text for one in judges],
+        "validators": [judge.text for judge in judges],
     }
 
 
@@ -96,7 +96,7 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         at.run.set_sandbox(found.name)
         return found
 
-    place = ProofPlace(
+    proof_place = ProofPlace(
         change.repository,
         change.merge_base,
         change.head,
@@ -105,7 +105,7 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         Command.parse(told["setup"], where=_SETUP) if told["setup"] else None,
         tuple(map(Command.parse, told["validators"])),
     )
-    runner = at.held.enter_context(ProofRunner(place, at.record.fact, tell=at.tell))
+    runner = at.held.enter_context(ProofRunner(proof_place, at.record.fact, tell=at.tell))
     return Prover(sources, runner, "", *levels, accepted=accepted)
 
 
@@ -123,8 +123,8 @@ def _accepted(
     (mark,) = fingerprints([redact(finding)])
     if part.findings[0].suppression is not None:
         return part.findings[0].suppression
-    known = [claim_mark.Settlement(*row) for row in told["settled"]]
-    before, is_worse = claim_mark.settled(finding, mark, known)
+    settlements = [claim_mark.Settlement(*row) for row in told["settled"]]
+    before, is_worse = claim_mark.settled(finding, mark, settlements)
     return None if before is None or is_worse else before.reason
 
 

@@ -206,7 +206,7 @@ def names(folder: str, inside: str = "", *, with_trees: bool = False) -> Iterato
     ``with_trees``: also those that make the trees of a fix.
     """
     with os.scandir(os.path.join(folder, inside)) as found:
-        inner = sorted(one.name for one in found)
+        inner = sorted(entry.name for entry in found)
     for name in inner:
         path = os.path.join(folder, inside, name)
         shown = f"{inside}{name}"
@@ -218,7 +218,7 @@ def names(folder: str, inside: str = "", *, with_trees: bool = False) -> Iterato
             if not _is_working_copy(os.path.join(folder, inside), name):
                 yield from names(folder, f"{shown}/", with_trees=with_trees)
             elif with_trees and name == "git":
-                yield from (f"{shown}/{one}" for one in _tree_files(path))
+                yield from (f"{shown}/{tree_file}" for tree_file in _tree_files(path))
         elif stat.S_ISREG(mode) and name not in _LEFT_OUT and not name.endswith(".tmp"):
             yield shown
 

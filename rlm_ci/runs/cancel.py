@@ -212,12 +212,12 @@ class _Target:
 
     def _unseen(self, known: dict[int, _Target]) -> list[_Target]:
         """Descendants, and members of a session of its own, not in ``known``."""
-        found = (
+        targets = (
             _Target.of(pid, status.started)
             for pid, status in _processes().items()
             if pid not in known and (status.parent in known or status.session == self.pid)
         )
-        return [target for target in found if target is not None]
+        return [target for target in targets if target is not None]
 
 
 def _processes() -> dict[int, ProcessStatus]:

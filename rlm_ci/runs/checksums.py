@@ -171,5 +171,7 @@ def _parsed(data: bytes) -> Iterator[tuple[str, str]]:
     for mark, digest, name in _LINE.findall(data):
         text = name.decode("utf-8", "surrogateescape")
         if mark:
-            text = re.sub(r"\\(.)", lambda one: {"n": "\n", "r": "\r"}.get(one[1], one[1]), text)
+            text = re.sub(
+                r"\\(.)", lambda match: {"n": "\n", "r": "\r"}.get(match[1], match[1]), text
+            )
         yield text, digest.decode("ascii")

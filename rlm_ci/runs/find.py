@@ -108,7 +108,7 @@ class FoundRun(Value):
             return False
         with suppress(RlmCiError):
             calls = replay(os.path.join(self.path, CALLS), live=True)
-            return all(one.get("kind") in _BEFORE_WORK for one in calls)
+            return all(call.get("kind") in _BEFORE_WORK for call in calls)
         return False
 
     def is_gone(self, now: float) -> bool:
@@ -142,8 +142,8 @@ def entries(store: RunStore, task_id: str | None = None) -> list[FoundRun]:
 
     Raises StorageError when the store cannot be listed; one that is not there is empty.
     """
-    found = [_in_store(store, task, run) for task, run in _ours(store, task_id)]
-    return sorted(found, key=lambda entry: entry.order, reverse=True)
+    runs = [_in_store(store, task, run) for task, run in _ours(store, task_id)]
+    return sorted(runs, key=lambda entry: entry.order, reverse=True)
 
 
 def brought(store: RunStore) -> int:
@@ -152,7 +152,7 @@ def brought(store: RunStore) -> int:
 
 
 def _ours(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
-    return (one for one in _folders(store, task_id) if not store.is_brought(*one))
+    return (folder for folder in _folders(store, task_id) if not store.is_brought(*folder))
 
 
 def _folders(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
@@ -176,9 +176,9 @@ def _names(folder: str, *, tolerant: bool = False) -> list[str]:
     try:
         with os.scandir(folder) as found:
             return [
-                one.name
-                for one in found
-                if is_task_id(one.name) and one.is_dir(follow_symlinks=False)
+                entry.name
+                for entry in found
+                if is_task_id(entry.name) and entry.is_dir(follow_symlinks=False)
             ]
     except FileNotFoundError:
         return []
@@ -244,11 +244,16 @@ def locate(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
     return _in_store(store, *matches[0])
 
 
-def _latest(known: list[FoundRun]) -> FoundRun:
+def _latest(runs: list[FoundRun]) -> FoundRun:
     """The newest run that did something, and that no other run started as one of its steps."""
-    inner = {one.run_id for entry in known if entry.manifest for one in entry.manifest.child_runs}
-    own = [one for one in known if one.manifest is not None and one.run_id not in inner]
-    of_rlm_ci = (one for one in own if not (one.run.recorded_by or one.was_refused))
+    inner = {
+        child_run.run_id
+        for entry in runs
+        if entry.manifest
+        for child_run in entry.manifest.child_runs
+    }
+    own = [run for run in runs if run.manifest is not None and run.run_id not in inner]
+    of_rlm_ci = (run for run in own if not (run.run.recorded_by or run.was_refused))
     for entry in (*of_rlm_ci, *own):
         return entry
     raise UsageError("there are no runs yet", where="RUN", hint="start one with: rlm-ci start")

@@ -196,9 +196,9 @@ class Intake:
                         self._learn(record)
                 journal.sync()
 
-    def moved(self, known: Iterable[ChildRun]) -> Iterator[Manifest]:
-        """The delegated children that ``known`` lacks, or has with another status."""
-        told = {_child(self._folder, *_names(one)): one.status for one in known}
+    def moved(self, runs: Iterable[ChildRun]) -> Iterator[Manifest]:
+        """The delegated children that ``runs`` lacks, or has with another status."""
+        told = {_child(self._folder, *_names(run)): run.status for run in runs}
         for folder in {*told, *self._children} - {""}:
             status = told.get(folder)
             if status not in manifests.ENDED and is_delegated(folder):

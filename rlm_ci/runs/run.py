@@ -277,7 +277,9 @@ class Run(Closing):
             return self.finish(FAILED, exit_code=INTERNAL, summary=what)
         code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else TERMINATED
         summary = "interrupted" if code == INTERRUPTED else "terminated"
-        step = next((one.title for one in self.manifest.commands if one.status == "pending"), "")
+        step = next(
+            (command.title for command in self.manifest.commands if command.status == "pending"), ""
+        )
         return self.finish(
             CANCELLED,
             exit_code=code,
@@ -368,7 +370,7 @@ class Run(Closing):
     def _step_begun(self, name: str, title: str, command: str, kind: str) -> StepRecord:
         at = manifests.timestamp(self.now())
         with self._state:
-            before = next((one for one in self.manifest.commands if one.id == name), None)
+            before = next((record for record in self.manifest.commands if record.id == name), None)
             index = len(self.manifest.commands) if before is None else before.index
             entry = StepRecord(index, name, title, command, kind, "running", at)
             if before is not None:
@@ -397,7 +399,7 @@ class Run(Closing):
     def skip(self, title: str, command: str = "", *, name: str = "", why: str = "") -> None:
         """Record a step that is not carried out, and the reason."""
         with self._state:
-            known = {one.id: one.index for one in self.manifest.commands}
+            known = {record.id: record.index for record in self.manifest.commands}
             index = known.get(name or title, len(known))
             said = self._said(title) or "", self._said(command, _SUMMARY) or ""
             entry = StepRecord(index, name or title, *said, status="skipped")
@@ -408,7 +410,11 @@ class Run(Closing):
         place = f"{child.artifact_root}/{manifests.NAME}"
         entry = ChildRun(child.run_id, child.pipeline_id, child.status, place)
         with self._state:
-            others = tuple(one for one in self.manifest.child_runs if one.run_id != child.run_id)
+            others = tuple(
+                child_run
+                for child_run in self.manifest.child_runs
+                if child_run.run_id != child.run_id
+            )
             self.manifest = self.manifest.replace(child_runs=(*others, entry))
             if step is not None:
                 self._put(step)

@@ -235,8 +235,8 @@ def _places(
 ) -> Iterator[str]:
     for mount in mounts:
         yield from ("--bind" if mount.writable else "--ro-bind", mount.source, mount.target)
-    for place in _tool_folders(mounts):
-        yield from ("--size", str(_SMALL), "--tmpfs", place)
+    for tool_folder in _tool_folders(mounts):
+        yield from ("--size", str(_SMALL), "--tmpfs", tool_folder)
     # The root and /dev are file systems in memory too, without a limit.
     yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", job.cwd)
     for name, value in environment.items():
@@ -255,7 +255,7 @@ def _tool_folders(mounts: Sequence[Mount]) -> Iterator[str]:
         for mount in mounts
         if not mount.writable and os.path.basename(mount.source) == "node_modules"
     ]
-    tools = (os.path.join(one.source, name) for one in modules for name in ("vite", "vitest"))
+    tools = (os.path.join(module.source, name) for module in modules for name in ("vite", "vitest"))
     if not any(map(os.path.isdir, tools)):
         return
     for mount, name in product(modules, (".vite-temp", ".vite", ".vitest")):
@@ -266,11 +266,11 @@ def _tool_folders(mounts: Sequence[Mount]) -> Iterator[str]:
             yield os.path.join(mount.target, name)
 
 
-def limits(given: JobLimits) -> Iterator[tuple[int, int, int]]:
+def limits(job_limits: JobLimits) -> Iterator[tuple[int, int, int]]:
     """Resources with their soft and hard limit; none of them above what we may have ourselves."""
     import resource
 
-    for name, most in {**given.of_a_process(), "NPROC": given.processes}.items():
+    for name, most in {**job_limits.of_a_process(), "NPROC": job_limits.processes}.items():
         number = getattr(resource, f"RLIMIT_{name}")
         highest = resource.getrlimit(number)[1]
         # After the soft limit comes a signal that gives the reason, after the hard one the end.
@@ -352,10 +352,10 @@ class _Gate(Closing):
     The kernel tells which process has written to it.
     """
 
-    def __init__(self, given: JobLimits) -> None:
+    def __init__(self, job_limits: JobLimits) -> None:
         from socket import SO_PASSCRED, SOL_SOCKET, socketpair
 
-        self._limits = given
+        self._limits = job_limits
         self._ours, self._its = socketpair()
         self._ours.setsockopt(SOL_SOCKET, SO_PASSCRED, 1)
         self.ours, self.its = self._ours.fileno(), self._its.fileno()
@@ -391,8 +391,8 @@ class _Gate(Closing):
 class _Watch(ResourceWatch):
     """Kills process 1 at once: to end bwrap first would give a fork bomb a second more."""
 
-    def __init__(self, given: JobLimits, writable: Sequence[str], inside: _Inside) -> None:
-        super().__init__(given, writable)
+    def __init__(self, job_limits: JobLimits, writable: Sequence[str], inside: _Inside) -> None:
+        super().__init__(job_limits, writable)
         self._inside = inside
 
     def __call__(self, root: int) -> str:
@@ -422,10 +422,10 @@ class _Inside:
     def _process(self) -> Iterator[int]:
         """A descriptor of process 1; -1 if it is dead already."""
         # With the brace the number is whole.
-        found = re.search(rb'"child-pid":\s{0,9}(\d{1,9})[^}]{0,999}}', self._listen())
+        match = re.search(rb'"child-pid":\s{0,9}(\d{1,9})[^}]{0,999}}', self._listen())
         handle = -1
         with suppress(OSError):
-            handle = os.pidfd_open(int(found[1])) if found else -1
+            handle = os.pidfd_open(int(match[1])) if match else -1
         try:
             yield handle
         finally:

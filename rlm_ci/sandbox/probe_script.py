@@ -133,7 +133,7 @@ def kernel(*sample: str) -> tuple[bool, str]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         rows = [line.split() for line in file]
     options = {row[4]: row[5].split(",") for row in rows}  # of those at one place, the last
-    for place in ("/proc", *(one for one in options if one.startswith("/proc/"))):
+    for place in ("/proc", *(option for option in options if option.startswith("/proc/"))):
         if "ro" not in options.get(place, ()):
             return False, f"{place} is not mounted read-only"
     number = 0

@@ -97,7 +97,7 @@ def proven(environ: Mapping[str, str]) -> Bubblewrap:
         sandbox = Bubblewrap.found(environ)
     except UnavailableError as error:
         raise install_hints.missing(str(error)) from None
-    failed = [one for one in attempts(sandbox, environ) if not one.passed]
+    failed = [attempt for attempt in attempts(sandbox, environ) if not attempt.passed]
     if failed:
         raise install_hints.refused(failed[0])
     return sandbox

@@ -42,7 +42,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     runs = stored_runs.StoredRuns(settings)
     task = runs.task_or_own()
     clean = runs.redactor.text
-    asked = RunRequest(
+    request = RunRequest(
         name,
         None if goal is None else clean(goal),
         {key: value for key, value in flags.items() if key not in OF_A_COMMAND},
@@ -50,31 +50,34 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
         work = registry.make(name, settings, runs, progress)
-        actions: dict[str, Action] = {**registry.actions(asked, {}, runs, progress, []), name: work}
-        with runs.create(task, name) as held:
-            asked.write(held.path)
+        actions: dict[str, Action] = {
+            **registry.actions(request, {}, runs, progress, []),
+            name: work,
+        }
+        with runs.create(task, name) as run:
+            request.write(run.path)
             progress.say(f"Task: {task}")
-            progress.say(f"Run: {held.id}")
+            progress.say(f"Run: {run.id}")
             try:
-                code = load.conduct(held, asked, runs, known, actions)
+                code = load.conduct(run, request, runs, known, actions)
             except BaseException as error:
                 tell_cost(work, progress)
-                tell_places(work, held, progress.say)
+                tell_places(work, run, progress.say)
                 if isinstance(error, RlmCiError) and settings.format != "text":
                     show(work, settings)  # as text, the error says it all
-                stored_runs.tell_way_on(held, progress)
+                stored_runs.tell_way_on(run, progress)
                 raise
             tell_cost(work, progress)
             if code != OK:
-                stored_runs.tell_way_on(held, progress)
+                stored_runs.tell_way_on(run, progress)
     if is_theirs:
-        _show_stages(runs.find(held.id), settings)
+        _show_stages(runs.find(run.id), settings)
     else:
         show(work, settings)
         if work.report is not None:
             output.explain_parts(work.report)
     if not settings.quiet:
-        tell_places(work, held, say)
+        tell_places(work, run, say)
     return code
 
 
@@ -105,17 +108,17 @@ def tell_cost(work: PipelineJob, progress: Progress) -> None:
         progress.say(f"Models: {spent}{', price unknown' if usage.cost_usd is None else ''}")
 
 
-def tell_places(work: PipelineJob, held: Run, tell: Callable[[str], None]) -> None:
+def tell_places(work: PipelineJob, run: Run, tell: Callable[[str], None]) -> None:
     """Print where the run left files for the user, and a patch that is not applied."""
     for line in work.places:
         tell(line)
-    patch = "" if work.report is None else patch_of(work.report, held)
+    patch = "" if work.report is None else patch_of(work.report, run)
     if patch:
         tell(f"Patch: {patch}")
 
 
-def patch_of(report: Report, held: Run) -> str:
+def patch_of(report: Report, run: Run) -> str:
     """The place of a patch that is not applied, "" for none."""
     metrics = report.parts[0].metrics
     is_left = metrics.get("patch") and not metrics.get("applied")
-    return held.shown(str(metrics["patch"])) if is_left else ""
+    return run.shown(str(metrics["patch"])) if is_left else ""

@@ -43,8 +43,8 @@ def read(
     """
     found: dict[str, ModelRequest] = {}
 
-    def keep(asked: ModelRequest, place: str) -> None:
-        found[place] = asked
+    def keep(model_request: ModelRequest, place: str) -> None:
+        found[place] = model_request
 
     job_type = registry.job_type(run.pipeline_id)
     names = (PLANNER, os.path.basename(FOLDER)) if run.pipeline_id == PIPELINE else ()

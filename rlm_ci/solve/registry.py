@@ -74,7 +74,7 @@ def job_type(name: str) -> Any:
 
 
 def actions(
-    asked: RunRequest,
+    request: RunRequest,
     flags: Mapping[str, Any],
     runs: StoredRuns,
     progress: Progress,
@@ -84,7 +84,7 @@ def actions(
 
     def action(name: str) -> Action:
         def carry_out(run: Run, goal: str | None) -> tuple[int, str]:
-            settings = stored_runs.settings_of({**asked.flags, **flags})
+            settings = stored_runs.settings_of({**request.flags, **flags})
             work = make(name, settings, runs, progress)
             work.more = budget_increase.told(settings, flags)
             done.append(work)

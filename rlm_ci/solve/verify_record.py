@@ -139,25 +139,27 @@ def examine(
             told = f"a replay: its record is that of {run.parent_run_id}"
             return DerivedFiles(notes=(printable(told),))
         if _is_made_again(run):
-            found = _derive(folder, run, report, settings, repository)
+            derived_files = _derive(folder, run, report, settings, repository)
         else:
-            found = _views(folder, report, settings, ending["rests_on"].get("templates", {}))
-        return _excused(found, ending["version"])
+            derived_files = _views(
+                folder, report, settings, ending["rests_on"].get("templates", {})
+            )
+        return _excused(derived_files, ending["version"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         told = f"its settings are not as a run writes them ({type(error).__name__})"
         return DerivedFiles(problems=(f"{checksums.EVENTS}: {told}",))
 
 
-def _excused(found: DerivedFiles, version: str) -> DerivedFiles:
+def _excused(derived_files: DerivedFiles, version: str) -> DerivedFiles:
     """Differences prove nothing where an earlier release wrote the run: its texts were others."""
-    if not found.problems or not _is_earlier(version):
-        return found
-    number = count(len(found.problems), "file")
+    if not derived_files.problems or not _is_earlier(version):
+        return derived_files
+    number = count(len(derived_files.problems), "file")
     told = (
         f"rlm-ci {version} wrote this run, and {__version__} words reports differently: {number} "
         f"could not be rebuilt, only checked by checksum. To rebuild, use rlm-ci {version}"
     )
-    return DerivedFiles(found.files, notes=(*found.notes, told))
+    return DerivedFiles(derived_files.files, notes=(*derived_files.notes, told))
 
 
 def _is_earlier(version: str) -> bool:
@@ -267,15 +269,15 @@ def _derive(
         # No record has how many answers were stored ones.
         usage = work.report.usage
         usage = usage.replace(replayed=min(report.usage.replayed, usage.calls))
-        found = _compared(folder, held.path, work.report.replace(usage=usage), settings)
-        if found.problems and error is not None:
+        derived_files = _compared(folder, held.path, work.report.replace(usage=usage), settings)
+        if derived_files.problems and error is not None:
             told = "report.json: the error that ended the run is not made again"
             return _not_made(folder, run, report, settings, told)
-        problems = found.problems
+        problems = derived_files.problems
         if error is None and run.pipeline_id in ("review", "wiki"):
             clean, is_review = Redactor(settings.environ).text, run.pipeline_id == "review"
             problems += tuple(_tree_problems(folder, held.path, clean, is_review=is_review))
-        return found.replace(problems=problems)
+        return derived_files.replace(problems=problems)
 
 
 def _not_made(
@@ -338,23 +340,23 @@ def _tree_problems(
     return problems
 
 
-def _compared(folder: str, scratch: str, made: Report, settings: Settings) -> DerivedFiles:
+def _compared(folder: str, scratch: str, report: Report, settings: Settings) -> DerivedFiles:
     names = [name for name, _ in output.FILES]
     names += [name for name in made_again(scratch) if name not in names]
-    known = {name: b"".join(pieces) for name, pieces in output_of(settings).rendered(made)}
+    known = {name: b"".join(pieces) for name, pieces in output_of(settings).rendered(report)}
     pairs = (
         (name, known[name] if name in known else files.read(_below(scratch, name), _LIMIT))
         for name in names
     )
     clean = Redactor(settings.environ).text
-    found = _held(folder, pairs, _NOT_GIVEN, clean)
+    derived_files = _held(folder, pairs, _NOT_GIVEN, clean)
     extra = [name for name in archive.names(folder) if name.startswith(_ARTIFACTS)]
     more = (
         printable(f"{name}: the record of the run does not give it")
         for name in extra
         if name not in names
     )
-    return found.replace(problems=(*found.problems, *more))
+    return derived_files.replace(problems=(*derived_files.problems, *more))
 
 
 def made_again(folder: str) -> list[str]:
@@ -393,11 +395,11 @@ def _is_masked(stored: bytes, made: bytes, clean: Callable[[str], str]) -> bool:
     return False
 
 
-def begin_alike(folder: str, held: Run) -> None:
+def begin_alike(folder: str, run: Run) -> None:
     """Copy the beginning of the run in ``folder`` for a replay."""
     for name in _BEGINNING:
         source = _below(os.path.join(folder, "rlm"), name)
-        target = held.path_of("rlm", *name.split("/"))
+        target = run.path_of("rlm", *name.split("/"))
         try:
             if os.path.isdir(source):
                 shutil.copytree(source, target, ignore=_no_files)

@@ -64,12 +64,12 @@ class CodePlaces:
         White space and signs of a shell at the beginning of a match do not count.
         """
         text, starts = self._text
-        for found in islice(re.finditer(pattern, text) if pattern else (), _MATCHES):
-            begin = found.start() + len(found[0]) - len(found[0].lstrip(";&|{ \n"))
+        for match in islice(re.finditer(pattern, text) if pattern else (), _MATCHES):
+            begin = match.start() + len(match[0]) - len(match[0].lstrip(";&|{ \n"))
             line = bisect_right(starts, begin)
             row = text[starts[line - 1] : starts[line] - 1]
             if self.does(line, row, begin - starts[line - 1]):
-                yield found, line
+                yield match, line
 
     @cached_property
     def _text(self) -> tuple[str, list[int]]:

@@ -32,8 +32,8 @@ def borders(path: str, content: bytes) -> tuple[int, ...]:
 
 
 def _of_python(content: bytes) -> list[int] | None:
-    found = syntax.read(content)
-    return None if found is None else list(_statements(found.module.body))
+    python_syntax = syntax.read(content)
+    return None if python_syntax is None else list(_statements(python_syntax.module.body))
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[int]:

@@ -252,24 +252,24 @@ class Walk:
 
     def finished(self, root: Node) -> Outline:
         """The outline of what was found."""
-        public = {one.name for one in self.symbols if one.is_public} | self.exported
-        known = {one.name for one in self.symbols}
+        public = {symbol.name for symbol in self.symbols if symbol.is_public} | self.exported
+        known = {symbol.name for symbol in self.symbols}
         doc, doc_start, doc_end = self._whole(root)
         if self._tests and is_trial(self.path):
             row = (min(self._tests), max(self._tests))
             self.entries.append(EntryPoint.of(("test", clipped(self.path, 300), *row)))
         symbols = [
-            one.replace(is_public=shown)
-            if (shown := _is_shown(one.name, public, known)) != one.is_public
-            else one
-            for one in self.symbols
+            symbol.replace(is_public=shown)
+            if (shown := _is_shown(symbol.name, public, known)) != symbol.is_public
+            else symbol
+            for symbol in self.symbols
         ]
         state = PARTLY if root.has_error else PARSED
         return Outline(
             self.path, self.language, state, line_count(self.content), doc, doc_start, doc_end,
-            tuple(sorted(symbols, key=lambda one: (one.line_start, one.name))),
+            tuple(sorted(symbols, key=lambda symbol: (symbol.line_start, symbol.name))),
             tuple(sorted(set(self.imports), key=lambda one: (one.line, one.module, one.names))),
-            tuple(sorted(self.entries, key=lambda one: (one.line_start, one.kind, one.name))),
+            tuple(sorted(self.entries, key=lambda use: (use.line_start, use.kind, use.name))),
             tuple(sorted(self.passed)),
         )  # fmt: skip
 

@@ -83,11 +83,13 @@ class ImportGraph:
             for one in sorted(outline.imports, key=lambda one: one.line):
                 if len(one.module) > _LONGEST:
                     continue
-                found = resolve(outline.path, one)
-                for target in found.targets:
+                resolved_import = resolve(outline.path, one)
+                for target in resolved_import.targets:
                     targets.setdefault(target, one.line)
-                if found.package:
-                    packages.setdefault((found.package, found.is_standard), one.line)
+                if resolved_import.package:
+                    packages.setdefault(
+                        (resolved_import.package, resolved_import.is_standard), one.line
+                    )
             targets.pop(outline.path, None)
             if targets:
                 internal[outline.path] = tuple(map(ImportEdge.of, sorted(targets.items())))
@@ -117,7 +119,7 @@ class ImportGraph:
         the importers of index files that export it; none of ``paths`` themselves.
         """
         changed = set(paths)
-        found = dict.fromkeys(self._touched(paths, [one.path for one in outlines]))
+        found = dict.fromkeys(self._touched(paths, [outline.path for outline in outlines]))
         return [path for path in found if path not in changed][:limit]
 
     def _touched(self, paths: Sequence[str], every: Sequence[str]) -> Iterator[str]:
@@ -160,27 +162,29 @@ def _resolvers(
     outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]
 ) -> tuple[Mapping[str, Resolve], GoResolver]:
     named: dict[str, dict[str, list[str]]] = {}
-    for one in outlines:
-        name = one.path.rpartition("/")[2]
-        group = one.language if one.language in ("C#", "Java") else name
+    for outline in outlines:
+        name = outline.path.rpartition("/")[2]
+        group = outline.language if outline.language in ("C#", "Java") else name
         if group in ("C#", "Java", "package.json", "go.mod", "Cargo.toml"):
-            for symbol in one.symbols:
+            for symbol in outline.symbols:
                 if symbol.kind == "module":
-                    where = one.path if group == one.language else folder_of(one.path)
+                    where = outline.path if group == outline.language else folder_of(outline.path)
                     named.setdefault(group, {}).setdefault(symbol.name, []).append(where)
     mains, crates, modules = (
         _listed(outlines, manifest) for manifest in ("package.json", "Cargo.toml", "go.mod")
     )
     aliases: dict[str, list[Import]] = {}
-    for one in outlines:
-        if one.language == "JSON" and one.imports:
-            renamed = [known for known in one.imports if not known.level]
-            known_here = aliases.setdefault(folder_of(one.path), [])
+    for outline in outlines:
+        if outline.language == "JSON" and outline.imports:
+            renamed = [known for known in outline.imports if not known.level]
+            known_here = aliases.setdefault(folder_of(outline.path), [])
             known_here.extend(renamed[: max(0, _ALIASES - len(known_here))])
-    rust = {one.path: one for one in outlines if one.language == "Rust"}
-    python = {one.path: one for one in outlines if one.language == "Python"}
-    imports = {path: one.imports for path, one in python.items()}
-    scripts = [path for path, one in python.items() if any(e.kind == "main" for e in one.entries)]
+    rust = {outline.path: outline for outline in outlines if outline.language == "Rust"}
+    python = {outline.path: outline for outline in outlines if outline.language == "Python"}
+    imports = {path: outline.imports for path, outline in python.items()}
+    scripts = [
+        path for path, outline in python.items() if any(e.kind == "main" for e in outline.entries)
+    ]
     go = GoResolver(places, named.get("go.mod", {}), modules)
     script = JavaScriptResolver(places, named.get("package.json", {}), mains, aliases).resolve
     c = partial(compiled.c, places)
@@ -202,9 +206,9 @@ def _listed(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
     """The entry files or required packages of each folder with a manifest of that name."""
     level = int(manifest == "package.json")  # its aliases have another level
     return {
-        folder_of(one.path): [known.module for known in one.imports if known.level == level]
-        for one in outlines
-        if one.imports and one.path.rpartition("/")[2] == manifest
+        folder_of(outline.path): [known.module for known in outline.imports if known.level == level]
+        for outline in outlines
+        if outline.imports and outline.path.rpartition("/")[2] == manifest
     }
 
 
@@ -212,10 +216,10 @@ def _packages_of_go(outlines: Sequence[Outline], go: GoResolver) -> dict[str, st
     """For each file of Go, the one that represents its package."""
     found: dict[str, str | None] = {}
     stands_for = {}
-    for one in outlines:
-        if one.language == "Go":
-            folder = folder_of(one.path)
+    for outline in outlines:
+        if outline.language == "Go":
+            folder = folder_of(outline.path)
             if folder not in found:
                 found[folder] = go.of_folder(folder)
-            stands_for[one.path] = found[folder] or one.path
+            stands_for[outline.path] = found[folder] or outline.path
     return stands_for

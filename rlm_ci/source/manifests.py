@@ -237,7 +237,7 @@ def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str
         return
     line = _line_of(lines, key, 0)
     for name in list(table)[:_MOST]:
-        targets = (one for one in _texts(table[name], 0) if one[:1] != "/" and len(one) <= 300)
+        targets = (text for text in _texts(table[name], 0) if text[:1] != "/" and len(text) <= 300)
         found.need(name, line, tuple(f"{folder}{one}" for one in islice(targets, _STANDS_FOR)))
 
 

@@ -139,5 +139,7 @@ def _interpreter(place: str) -> tuple[str, ...]:
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
     named: list[str] = []
     if words and os.path.basename(words[0]) == "env":
-        named = [one for one in words[1:] if not one.startswith("-") and not _is_assignment(one)]
+        named = [
+            word for word in words[1:] if not word.startswith("-") and not _is_assignment(word)
+        ]
     return (*words[:1], *named[:1])

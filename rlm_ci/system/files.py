@@ -326,14 +326,14 @@ def _held_folder(prefix: str, folder: str) -> tuple[str, int | None]:
 def _sweep(folder: str) -> None:
     """Remove the scratch folders in ``folder`` whose lock no process holds; once."""
     with suppress(OSError), os.scandir(folder) as found:
-        names = [one for one in found if one.name.startswith(("rlm-ci-", ".rlm-ci-"))]
-        for one in names:
-            if one.name.endswith(_HELD) and one.is_dir(follow_symlinks=False):
+        names = [entry for entry in found if entry.name.startswith(("rlm-ci-", ".rlm-ci-"))]
+        for name in names:
+            if name.name.endswith(_HELD) and name.is_dir(follow_symlinks=False):
                 with suppress(OSError):  # it is held, or another's, or has just gone
-                    descriptor = os.open(one.path, _FOLDER)
+                    descriptor = os.open(name.path, _FOLDER)
                     try:
                         if os.fstat(descriptor).st_uid == os.geteuid() and _lock(descriptor):
-                            clear(one.path)
+                            clear(name.path)
                     finally:
                         os.close(descriptor)
 

@@ -250,7 +250,9 @@ if sys.platform != "win32":
         even where we ignore them. Returns the process id; raises OSError.
         """
         own: dict[str, Any] = {"setsid": True} if session else {"setpgroup": 0}
-        given = [(os.POSIX_SPAWN_DUP2, ours, its) for its, ours in enumerate(descriptors)]
+        given = [
+            (os.POSIX_SPAWN_DUP2, descriptor, its) for its, descriptor in enumerate(descriptors)
+        ]
         keep_back(descriptors)
         return os.posix_spawnp(
             argv[0],

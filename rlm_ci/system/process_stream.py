@@ -290,4 +290,6 @@ else:
         import fcntl
 
         lowest = 3 + len(descriptors)
-        return [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, lowest) for one in descriptors]
+        return [
+            fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest) for descriptor in descriptors
+        ]

@@ -175,7 +175,7 @@ class Deadlines:
             # httpx2 makes its pools itself, also those of the environment's proxies, and takes
             # no network for them.
             transports = (client._transport, *client._mounts.values())  # noqa: SLF001 - see above
-            for pool in [one._pool for one in transports if one is not None]:  # noqa: SLF001 - same
+            for pool in [transport._pool for transport in transports if transport is not None]:  # noqa: SLF001 - same
                 inner = pool._network_backend  # noqa: SLF001 - same
                 pool._network_backend = _Network(inner, self)  # noqa: SLF001 - same
         except AttributeError as error:

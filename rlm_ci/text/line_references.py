@@ -111,9 +111,9 @@ class ReferenceReader:
         """All of ``text``, in order; none begins before the end of another."""
         done = 0
         for match in _REFERENCE.finditer(text):
-            if found := self.read(text, match, done):
-                yield found
-                done = found.end
+            if reference := self.read(text, match, done):
+                yield reference
+                done = reference.end
 
     def read(self, text: str, match: re.Match[str], since: int) -> LineReference | None:
         """What ``match``, of ``LINES`` in ``text``, refers to; nothing of it before ``since``."""
@@ -248,7 +248,7 @@ def _is_host(name: str) -> bool:
 
 def _spans(written: str) -> tuple[tuple[int, int], ...]:
     plain = _COLUMNS.sub("", written)
-    found = ((int(one[1]), int(one[2] or one[1])) for one in _NUMBERS.finditer(plain))
+    found = ((int(match[1]), int(match[2] or match[1])) for match in _NUMBERS.finditer(plain))
     return tuple(found)
 
 
@@ -271,12 +271,14 @@ def marked(
     parts: list[str] = []
     done = 0
     before, after = _UNVERIFIED.split("{}")
-    for one in ReferenceReader(names or {}).find(text):
-        is_marked = text.endswith(before, 0, one.start) and text.startswith(after, one.end)
-        if is_marked or (one.is_plain and holds is not None and holds(one)):
+    for reference in ReferenceReader(names or {}).find(text):
+        is_marked = text.endswith(before, 0, reference.start) and text.startswith(
+            after, reference.end
+        )
+        if is_marked or (reference.is_plain and holds is not None and holds(reference)):
             continue
-        parts += (text[done : one.start], unverified(text[one.start : one.end]))
-        done = one.end
+        parts += (text[done : reference.start], unverified(text[reference.start : reference.end]))
+        done = reference.end
     return "".join((*parts, text[done:]))
 
 

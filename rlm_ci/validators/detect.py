@@ -255,8 +255,8 @@ def _answered(answer: str, candidates: tuple[ValidatorCandidate, ...]) -> Select
 
 def _question(detection: Detection, problem: str) -> str:
     lines = [f"{printable(problem)}."]
-    for number, one in enumerate(detection.candidates, 1):
-        lines.append(f"  {number}. {one.text}  ({one.reason})")
+    for number, candidate in enumerate(detection.candidates, 1):
+        lines.append(f"  {number}. {candidate.text}  ({candidate.reason})")
     pick = "a number, a command" if detection.candidates else "a command"
     return "\n".join((*lines, f"Validator ({pick}, or none): "))
 
@@ -265,5 +265,7 @@ def _problem(detection: Detection) -> str:
     if not detection.candidates:
         seen = f": {'; '.join(detection.notes)}" if detection.notes else ""
         return f"no validator was found{seen}"
-    listed = "; ".join(f"{one.text} ({one.reason})" for one in detection.candidates)
+    listed = "; ".join(
+        f"{candidate.text} ({candidate.reason})" for candidate in detection.candidates
+    )
     return f"{_AMBIGUOUS}: {listed}"

@@ -67,8 +67,8 @@ def _listed(findings: Sequence[Finding], room: int) -> list[str]:
     head = f"{count(len(findings), 'finding')}:"
     room -= _size(head) + _GAP
     lines = []
-    for number, one in enumerate(findings):
-        line = f"- {_where(one)}{_clipped(one.message)} [{one.rule.partition('/')[2]}]"
+    for number, finding in enumerate(findings):
+        line = f"- {_where(finding)}{_clipped(finding.message)} [{finding.rule.partition('/')[2]}]"
         room -= _size(line)
         if room < 0:
             lines.append(f"- and {len(findings) - number:,} more")
@@ -77,11 +77,13 @@ def _listed(findings: Sequence[Finding], room: int) -> list[str]:
     return [head, *lines, ""]
 
 
-def _where(one: Finding) -> str:
-    if not one.evidence:
+def _where(finding: Finding) -> str:
+    if not finding.evidence:
         return ""
-    place = one.evidence[0]
-    return f"{place.path}:{place.line_start}: " if place.line_start else f"{place.path}: "
+    location = finding.evidence[0]
+    return (
+        f"{location.path}:{location.line_start}: " if location.line_start else f"{location.path}: "
+    )
 
 
 def _ends(transcript: Transcript, room: int) -> list[str]:

@@ -47,13 +47,15 @@ _RANKS = {SKIPPED: 0, PASSED: 1, FAILED: 2}
 def merged(outcomes: Iterable[TestOutcome]) -> tuple[TestOutcome, ...]:
     """The worst outcome of each case, of all its phases and runs, with the first message."""
     found: dict[tuple[str, str, str], TestOutcome] = {}
-    for one in outcomes:
-        key = one.place, one.name, one.case
-        known = found.get(key)
-        if known is None or _RANKS[one.state] > _RANKS[known.state]:
-            found[key] = one.replace(message=one.message or (known.message if known else ""))
-        elif one.message and not known.message:
-            found[key] = known.replace(message=one.message)
+    for outcome in outcomes:
+        key = outcome.place, outcome.name, outcome.case
+        test_outcome = found.get(key)
+        if test_outcome is None or _RANKS[outcome.state] > _RANKS[test_outcome.state]:
+            found[key] = outcome.replace(
+                message=outcome.message or (test_outcome.message if test_outcome else "")
+            )
+        elif outcome.message and not test_outcome.message:
+            found[key] = test_outcome.replace(message=outcome.message)
     return tuple(found.values())
 
 
@@ -74,10 +76,10 @@ class OutcomeIndex:
 
     def __init__(self, tests: Iterable[TestOutcome]) -> None:
         self._by_place: dict[str, dict[str, list[tuple[str, TestOutcome]]]] = {}
-        for one in tests:
-            names = self._by_place.setdefault(one.place, {})
-            name = _joined(one.name)
-            names.setdefault(name.rpartition("::")[2], []).append((name, one))
+        for test in tests:
+            names = self._by_place.setdefault(test.place, {})
+            name = _joined(test.name)
+            names.setdefault(name.rpartition("::")[2], []).append((name, test))
         self._fitting: dict[str, tuple[str, ...]] = {}
 
     def of(self, path: str, name: str) -> tuple[TestOutcome, ...]:
@@ -99,7 +101,9 @@ class OutcomeIndex:
         ranks = [fits(known) for known, _ in found]
         best = max(ranks, default=0)
         return tuple(
-            one for (_, one), rank in zip(found, ranks, strict=True) if rank and rank == best
+            outcome
+            for (_, outcome), rank in zip(found, ranks, strict=True)
+            if rank and rank == best
         )
 
     def of_each(self, path: str, names: Iterable[str]) -> dict[str, tuple[TestOutcome, ...]]:
@@ -107,8 +111,10 @@ class OutcomeIndex:
         told: dict[str, tuple[TestOutcome, ...]] = {}
         taken: set[TestOutcome] = set()
         for name in sorted(set(names), key=lambda name: ("*" in name, -len(name))):
-            found = self.of(path, name)
-            told[name] = tuple(one for one in found if "*" not in name or one not in taken)
+            outcomes = self.of(path, name)
+            told[name] = tuple(
+                outcome for outcome in outcomes if "*" not in name or outcome not in taken
+            )
             taken.update(told[name])
         return told
 
@@ -202,16 +208,20 @@ def lost(first: TestOutcomes, last: TestOutcomes) -> tuple[str, ...]:
     if not last.complete:
         return ()
     before = Counter(
-        (one.place, one.name) for one in first.tests if one.name and one.state != SKIPPED
+        (outcome.place, outcome.name)
+        for outcome in first.tests
+        if outcome.name and outcome.state != SKIPPED
     )
     index = OutcomeIndex(last.tests)
     found = []
     for (place, test), cases in before.items():
         name = printable("::".join(filter(None, (place, test))))[:_NAME]
         # Of a test that passes, a runner may not tell the file, though it does where it fails.
-        same = [one for one in index.of(place, test) if one.name == test]
-        same = [one for one in same if one.place == place or not (one.place and place)]
-        now = sum(one.state != SKIPPED for one in same)
+        same = [outcome for outcome in index.of(place, test) if outcome.name == test]
+        same = [
+            outcome for outcome in same if outcome.place == place or not (outcome.place and place)
+        ]
+        now = sum(outcome.state != SKIPPED for outcome in same)
         if not same:
             found.append(f"{name} did not run")
         elif not now:

@@ -62,11 +62,13 @@ def commands(source: str, text: Text, packages: tuple[str, ...] = ()) -> Iterato
 
     def below(parent: ScriptCommand, depth: int) -> Iterator[ScriptCommand]:
         folder = parent.folder
-        for one in _simple(parent.words[0]):
-            words = one.words
+        for script_command in _simple(parent.words[0]):
+            words = script_command.words
             if words[0] == "cd" and len(words) > 1 and "$" not in words[1]:
                 folder = normpath(join(folder, words[1]))
-            command = one.replace(origin=parent.origin, folder=folder, script=parent.script)
+            command = script_command.replace(
+                origin=parent.origin, folder=folder, script=parent.script
+            )
             yield command
             for inner in _scripts(command, text, packages) if depth < _DEEPEST else ():
                 if (key := (inner.words[0], inner.folder)) not in seen:
@@ -140,7 +142,7 @@ def _scripts(
         script = words[0] if words[0].endswith(".sh") else "".join(arguments[:1])
         path = within(folder, script)
         yield ScriptCommand((text(path),), printable(script), folder=folder, script=path)
-        yield from (ScriptCommand((one,), "", folder=folder) for one in words[1:] if " " in one)
+        yield from (ScriptCommand((word,), "", folder=folder) for word in words[1:] if " " in word)
 
 
 def _of_package(
@@ -170,8 +172,8 @@ def _package_scripts(manifest: str) -> dict[str, object]:
 
 def _first(text: str) -> str:
     """The target that is made where none is named."""
-    found = re.search(r"^@?(\w[\w-]*)[^:=\n]*:(?!=)", text, re.MULTILINE)
-    return "default" if found is None or found[1] == "version" else found[1]
+    match = re.search(r"^@?(\w[\w-]*)[^:=\n]*:(?!=)", text, re.MULTILINE)
+    return "default" if match is None or match[1] == "version" else match[1]
 
 
 def _recipe(text: str, target: str, program: str) -> Iterator[str]:

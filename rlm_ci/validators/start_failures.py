@@ -218,16 +218,16 @@ def find(
         return None
     lines = lines[-_LINES:]
     tallies = [tally for _, tally in reading.tallies]
-    if any(one.passed for one in tallies):
+    if any(test_tally.passed for test_tally in tallies):
         return None
-    if ended.returncode and (found := _imports(lines, reading, root)):
-        return found
+    if ended.returncode and (failure := _imports(lines, reading, root)):
+        return failure
     counted = [line for line in lines if line.startswith("FAIL")]
     is_setup = bool(counted) and all(map(_SETUP_FAILED.match, counted))
-    if any(one.failed for one in tallies) and not is_setup:
+    if any(test_tally.failed for test_tally in tallies) and not is_setup:
         return None
-    if not may_edit and (found := _no_test(ended, lines, reading)):
-        return found
+    if not may_edit and (failure := _no_test(ended, lines, reading)):
+        return failure
     if not ended.returncode or any(map(_RAN.match, lines)):
         return None
     return next(_signs(ended, lines, root, command), None)
@@ -238,15 +238,15 @@ def _signs(
 ) -> Iterator[StartFailure]:
     has_code = ended.returncode in (126, 127) or any(map(_PASSED_ON.search, lines))
     for line in lines:
-        if has_code and (told := _NOT_FOUND.match(line)):
-            yield from _program(told["program"], told["how"], told["by"], root, command)
-        elif (told := _LAUNCHERS.match(line)) and told.lastindex:
-            yield _missing(told[told.lastindex], root)
-        elif (told := _MODULE.match(line)) and not root.has(told[1]):
-            yield _missing(told[1], root, f"Python has no module {told[1]}")
+        if has_code and (match := _NOT_FOUND.match(line)):
+            yield from _program(match["program"], match["how"], match["by"], root, command)
+        elif (match := _LAUNCHERS.match(line)) and match.lastindex:
+            yield _missing(match[match.lastindex], root)
+        elif (match := _MODULE.match(line)) and not root.has(match[1]):
+            yield _missing(match[1], root, f"Python has no module {match[1]}")
         for pattern, what, hint in _SIGNS:
-            if (told := pattern.match(line)) and not (what == _RUNNER and root.is_named(lines)):
-                name = printable(told.groupdict().get("name") or "")[:_NAME]
+            if (match := pattern.match(line)) and not (what == _RUNNER and root.is_named(lines)):
+                name = printable(match.groupdict().get("name") or "")[:_NAME]
                 node, python = root.installs(_NODE), root.installs(_PYTHON)
                 yield StartFailure(
                     what.format(name=name), hint.format(name=name, node=node, python=python)
@@ -292,11 +292,15 @@ def _imports(
     wanted = root.package(*_GROUPS)
     missing = []
     for line in lines:
-        if (told := _IMPORT.match(line)) and not root.has(told[1]):
-            if root.mentions(told[1], *_MANIFESTS):
-                missing.append((told[1], _PYTHON))
-        elif (told := _PACKAGE.match(line)) and told[1] in wanted and not root.has_package(told[1]):
-            missing.append((told[1], _NODE))
+        if (match := _IMPORT.match(line)) and not root.has(match[1]):
+            if root.mentions(match[1], *_MANIFESTS):
+                missing.append((match[1], _PYTHON))
+        elif (
+            (match := _PACKAGE.match(line))
+            and match[1] in wanted
+            and not root.has_package(match[1])
+        ):
+            missing.append((match[1], _NODE))
     if not missing or len(missing) < len(reading.findings):
         return None
     name, table = missing[0]
@@ -308,14 +312,14 @@ def _no_test(
 ) -> StartFailure | None:
     """There is no test, or no script that runs one: a new one would not count."""
     for line in lines if ended.returncode else ():
-        if told := _SCRIPTS.match(line):
-            name = printable(told[told.lastindex or 0])[:_NAME]
+        if match := _SCRIPTS.match(line):
+            name = printable(match[match.lastindex or 0])[:_NAME]
             return StartFailure(f"there is no {name}", "name what runs the tests")
     tools = [tool for tool, _ in reading.tallies]
-    if not tools or any(one.rule not in _OWN_RULES for one in reading.findings):
+    if not tools or any(finding.rule not in _OWN_RULES for finding in reading.findings):
         return None
     counts = test_counts.parse("\n".join(lines))
-    known = sum(one.total for name, one in counts.items() if name != "go")
+    known = sum(count.total for name, count in counts.items() if name != "go")
     if known and not ("pytest" in tools and ended.returncode == 5):  # all are skipped
         return None
     return StartFailure(

@@ -99,10 +99,14 @@ def parse(output: str) -> dict[str, CollectedTests]:
     failures, ends = _PYTEST_FAILURES.search(text), list(_PYTEST.finditer(text))
     if failures and ends and failures.end() < ends[-1].start():
         text = text[: failures.start()] + text[ends[-1].start() :]
-    found = [read(text) for read in (_pytest, _unittest, _phpunit, _node)]
-    found += [_summary(runner, text) for runner in _SUMMARIES]
-    found += [_listed(runner, text) for runner in _LINES]
-    return {one.runner: one for one in found if one is not None}
+    tests = [read(text) for read in (_pytest, _unittest, _phpunit, _node)]
+    tests += [_summary(runner, text) for runner in _SUMMARIES]
+    tests += [_listed(runner, text) for runner in _LINES]
+    return {
+        collected_tests.runner: collected_tests
+        for collected_tests in tests
+        if collected_tests is not None
+    }
 
 
 def _counted(runner: str, lines: Iterable[str]) -> CollectedTests:

@@ -108,17 +108,17 @@ def read(printed: Iterable[str], lines: Iterable[str], root: str) -> TestOutcome
     ``printed`` are the lines of a transcript, ``root`` is the repository as the job saw it.
     """
     rows = [row for line in lines if (row := _row(line))]
-    told = outcomes.merged(
+    test_outcomes = outcomes.merged(
         _outcome(*row[1:]) for row in rows if row[0] == "test" and row[4] in outcomes.STATES
     )
     if not rows:
         return parsers.outcomes(printed, root)
-    others = parsers.outcomes(printed, root, without=("pytest",) if told else ())
+    others = parsers.outcomes(printed, root, without=("pytest",) if test_outcomes else ())
     held = {row[1] for row in rows if row[0] == "held"}
     conftests = {row[1] for row in rows if row[0] == "conftest"}
     is_full = any(row[0] == "full" and row[1] == "test" for row in rows)
     return TestOutcomes(
-        tests=(*told, *others.tests),
+        tests=(*test_outcomes, *others.tests),
         complete=not is_full and others.complete,
         held=frozenset(filter(_is_path, held | conftests)),
     )

@@ -57,8 +57,8 @@ def narrowed(argv: Words, names: Words, root: str, exists: Exists) -> Words | No
     counts.
     """
     launcher = "bunx" if argv[0] == "bun" else "npx"
-    found = script_commands.commands(shlex.join(argv), _reader(root))
-    for number, command in enumerate(islice(found, _MOST)):
+    commands = script_commands.commands(shlex.join(argv), _reader(root))
+    for number, command in enumerate(islice(commands, _MOST)):
         if command.words[0] in _SHELL_STATE:
             return None
         is_own = not number and command.words[0] in _OF_NODE
@@ -233,7 +233,7 @@ def _go(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
     folders = (
         os.path.dirname(path) if path.endswith(".go") else path for path, *_ in split if path
     )
-    packages = dict.fromkeys(f"./{one.removeprefix('./')}" for one in folders)
+    packages = dict.fromkeys(f"./{folder.removeprefix('./')}" for folder in folders)
     tests = [rest[0] for _, *rest in split if rest]
     named = [word for word in rest[1:] if word.startswith(".") or word.endswith("...")]
     options = [word for word in rest[1:] if word not in named]

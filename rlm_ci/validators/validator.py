@@ -173,7 +173,7 @@ class Validator(Value):
             what = "the validator watches for changes, and never ends"
             raise NotStartedError(self._unavailable(what, "pass one that ends"), lines)
         reading = parsers.read(lines, self.root, self.exists)
-        found = start_failures.find(
+        start_failure = start_failures.find(
             ended,
             lines,
             reading,
@@ -181,8 +181,10 @@ class Validator(Value):
             command=self.command.text,
             may_edit=may_edit or self.trust_exit_code,
         )
-        if found is not None:
-            error = self._unavailable(f"the validator cannot start: {found.what}", found.hint)
+        if start_failure is not None:
+            error = self._unavailable(
+                f"the validator cannot start: {start_failure.what}", start_failure.hint
+            )
             raise NotStartedError(error, lines)
 
     def _missing_module(self, ended: StreamResult, transcript: Transcript) -> str:
@@ -254,9 +256,9 @@ def _signal(number: int) -> str:
 
 def _doubt(tallies: Mapping[str, TestTally]) -> str:
     """Why exit code 0 does not count; empty if it does."""
-    if failed := sum(one.failed for one in tallies.values()):
-        tools = ", ".join(name for name, one in tallies.items() if one.failed)
+    if failed := sum(tally.failed for tally in tallies.values()):
+        tools = ", ".join(name for name, tally in tallies.items() if tally.failed)
         return f"exit code 0, and yet {tools} says that {failed:,} failed"
-    if tallies and not any(one.passed for one in tallies.values()):
+    if tallies and not any(tally.passed for tally in tallies.values()):
         return f"exit code 0, but {', '.join(tallies)} says that no test ran"
     return ""

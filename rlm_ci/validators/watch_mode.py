@@ -65,8 +65,8 @@ def find(command: str, text: Callable[[str], str], *, is_ci: bool = False) -> Wa
 
     ``text`` gives the text of a file of the repository, or "".
     """
-    for one in islice(commands(command, text), _MOST):
-        words, place = list(one.words), one.origin
+    for script_command in islice(commands(command, text), _MOST):
+        words, place = list(script_command.words), script_command.origin
         for at, word in enumerate(words):
             name, rest = os.path.basename(word), words[at + 1 :]
             is_program = not at or os.path.basename(words[0]) in _LAUNCHERS

@@ -85,9 +85,9 @@ class _Shown:
         for place, step in self._kept.values():
             for one in step.found:
                 self._finders.setdefault(_identity(one), []).append(place)
-        sizes = [len(one.text) for step in self._kept.values() for one in step[1].texts]
+        sizes = [len(text.text) for step in self._kept.values() for text in step[1].texts]
         sizes += [len(patch) for _, patch in run.diffs[:_DIFFS]]
-        sizes += [len(text_in(one, "text")) for one in run.documents]
+        sizes += [len(text_in(document, "text")) for document in run.documents]
         fitting = (most for most in _EACH if sum(min(size, most) for size in sizes) <= _ALL)
         self._each = next(fitting, _EACH[-1])
 
@@ -138,11 +138,14 @@ class _Shown:
             "facts": [[name, self._lines(value)] for name, value in run.facts],
             "budgets": dict(run.budgets),
             "steps": steps,
-            "findings": [self._finding(one) for one in self._findings()],
+            "findings": [self._finding(finding) for finding in self._findings()],
             "argued": wording.argued(sum(map(_is_argued, run.findings))),
             "documents": [
-                [self.line(text_in(one, "path"), _TITLE), self._text(text_in(one, "text"))]
-                for one in run.documents
+                [
+                    self.line(text_in(document, "path"), _TITLE),
+                    self._text(text_in(document, "text")),
+                ]
+                for document in run.documents
             ],
             "diffs": [
                 [self.line(title, _TITLE), self._text(patch)]
@@ -152,7 +155,7 @@ class _Shown:
                 [round(at, 3), self.line(told, _TITLE)]
                 for at, told in self._some(run.events, _EVENTS, "events")
             ],
-            "problems": [self.line(one) for one in run.problems],
+            "problems": [self.line(problem) for problem in run.problems],
         }
         if self._cut:
             most = f"at most {self._each:,} characters of each are shown"
@@ -185,13 +188,13 @@ class _Shown:
                 step.order,
                 self.line(step.model, _TITLE),
                 facts,
-                [[one.label, self._text(one.text), one.form] for one in step.texts],
+                [[text.label, self._text(text.text), text.form] for text in step.texts],
             ]
 
     def _findings(self) -> list[Mapping[str, Any]]:
         """Those that are only argued come last, and people need no more than some of them."""
         argued = sorted(filter(_is_argued, self._run.findings), key=_surest_first)
-        others = tuple(one for one in self._run.findings if not _is_argued(one))
+        others = tuple(finding for finding in self._run.findings if not _is_argued(finding))
         return [*self._some(others, _FINDINGS, "findings"), *argued[: wording.ARGUED_SHOWN]]
 
     def _finding(self, one: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,10 +25,10 @@ class Prompts:
         #: The last request of each conversation: its next one repeats it.
         self._last: dict[str, Messages] = {}
 
-    def step(self, one: RecordedCall, title: str, conversation: str = "") -> ViewedStep:
+    def step(self, call: RecordedCall, title: str, conversation: str = "") -> ViewedStep:
         """A call with its prompt: what is new in it, where it goes on with a conversation."""
-        step = call_step(one, title)
-        request = self._known.get(one.place)
+        step = call_step(call, title)
+        request = self._known.get(call.place)
         if request is None:
             return step
         messages = request.messages

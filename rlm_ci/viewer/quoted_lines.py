@@ -26,16 +26,20 @@ def read(report: Mapping[str, Any], repository: Repository) -> Around:
         subject = Subject.from_dict(mapping_in(report, "subject"))
         firsts = [mappings_in(one, "evidence")[:1] for one in mappings_in(report, "findings")]
         places = [Location.from_dict(place) for some in firsts[:_PLACES] for place in some]
-        places = [one for one in places if one.line_start and one.line_end and one.quote]
+        places = [
+            location
+            for location in places
+            if location.line_start and location.line_end and location.quote
+        ]
         opened = evidence.contents(subject, places, repository)
     except (RlmCiError, KeyError, TypeError, ValueError, AttributeError):
         return {}
     found: dict[tuple[str, int, int], tuple[Sequence[str], Sequence[str]]] = {}
-    for place, content in zip(places, opened, strict=True):
-        start, end = place.line_start or 0, place.line_end or 0
-        if content is None or evidence.flaw(place.replace(blob=None), content, None) is not None:
+    for location, content in zip(places, opened, strict=True):
+        start, end = location.line_start or 0, location.line_end or 0
+        if content is None or evidence.flaw(location.replace(blob=None), content, None) is not None:
             continue
         lines = content.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
         before, behind = lines[max(0, start - 1 - _LINES) : start - 1], lines[end : end + _LINES]
-        found[place.path, start, end] = before, behind
+        found[location.path, start, end] = before, behind
     return found

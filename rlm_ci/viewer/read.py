@@ -128,11 +128,11 @@ def _steps(
 def _span(root: ViewedStep) -> None:
     """Give each step without times those of the steps below it."""
     for _, step in reversed(list(root.walk())):
-        starts = [one.start for one in step.children if one.start is not None]
+        starts = [child.start for child in step.children if child.start is not None]
         ends = [
-            one.start + one.seconds
-            for one in step.children
-            if one.start is not None and one.seconds is not None
+            child.start + child.seconds
+            for child in step.children
+            if child.start is not None and child.seconds is not None
         ]
         if step.start is None and step.seconds is None and starts:
             step.took(min(starts), max(ends, default=None))
@@ -161,16 +161,18 @@ def _commands(folder: RunFolder, root: ViewedStep, run: Manifest | None) -> None
     """The stages of a pipeline, and runs within the run."""
     stages = () if run is None else run.commands
     if len(stages) > 1 or not root.children:
-        for one in stages:
-            step = root.add(ViewedStep("stage", one.title or one.id, _STATUSES.get(one.status, "")))
-            step.tell("exit code", one.exit_code)
-            step.tell("summary", one.summary)
-            step.tell("run", one.sub_run_id)
-            step.show("Command", one.command)
-            if one.log_path and run is not None:
-                name = one.log_path.removeprefix(f"{run.artifact_root}/")
+        for stage in stages:
+            step = root.add(
+                ViewedStep("stage", stage.title or stage.id, _STATUSES.get(stage.status, ""))
+            )
+            step.tell("exit code", stage.exit_code)
+            step.tell("summary", stage.summary)
+            step.tell("run", stage.sub_run_id)
+            step.show("Command", stage.command)
+            if stage.log_path and run is not None:
+                name = stage.log_path.removeprefix(f"{run.artifact_root}/")
                 step.show("Output", folder.text(name))
-            moments = [manifests.moment(at) for at in (one.started_at, one.completed_at) if at]
+            moments = [manifests.moment(at) for at in (stage.started_at, stage.completed_at) if at]
             if moments:
                 ended = moments[1] - folder.began if len(moments) > 1 else None
                 step.took(moments[0] - folder.began, ended)
@@ -202,8 +204,8 @@ def _explain(folder: RunFolder, run: Manifest | None, status: str) -> None:
 def _facts(
     entry: FoundRun, run: Manifest | None, calls: Sequence[RecordedCall]
 ) -> tuple[tuple[str, str], ...]:
-    terms = next((one.value for one in calls if one.kind == "terms"), {})
-    mode = next((one.value for one in calls if one.kind == "mode"), {})
+    terms = next((call.value for call in calls if call.kind == "terms"), {})
+    mode = next((call.value for call in calls if call.kind == "mode"), {})
     told: list[tuple[str, Any]] = [("run", entry.run_id), ("task", entry.task_id)]
     if run is not None:
         told += [
@@ -216,7 +218,10 @@ def _facts(
             ("recorded by", run.recorded_by and f"{run.recorded_by.name}, not run by rlm-ci"),
             ("part of", run.parent_run_id),
         ]
-        told += [("child run", f"{one.run_id} ({one.status})") for one in run.child_runs]
+        told += [
+            ("child run", f"{child_run.run_id} ({child_run.status})")
+            for child_run in run.child_runs
+        ]
     told += [("mode", text_in(mode, "name")), ("because", text_in(mode, "reason"))]
     for name in ("model", "agent", "roles", "validator"):
         told.append((name, text_in(terms, name)))
@@ -238,11 +243,11 @@ def _budgets(folder: RunFolder, calls: Sequence[RecordedCall]) -> Mapping[str, f
         limit = amount(told[0] if isinstance(told, list) and told else flags.get(name))
         if limit is not None:
             found[name] = limit
-    for one in calls:
-        if one.kind == "raised":
+    for call in calls:
+        if call.kind == "raised":
             found |= {
                 name: value
                 for name in _BUDGETS
-                if (value := number_in(one.value, name)) is not None
+                if (value := number_in(call.value, name)) is not None
             }
     return found

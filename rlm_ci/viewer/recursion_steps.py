@@ -101,7 +101,7 @@ class ViewedRecursion:
         step.show("Findings", "\n".join(map(_finding, step.found)))
         uncovered = record.get("uncovered")
         pairs = uncovered if isinstance(uncovered, list) else []
-        lines = [": ".join(map(str, one)) for one in pairs[:_LISTED] if isinstance(one, list)]
+        lines = [": ".join(map(str, pair)) for pair in pairs[:_LISTED] if isinstance(pair, list)]
         more = len(pairs) - len(lines)
         step.show("Not covered", "\n".join([*lines, *([f"and {more:,} more"] if more else [])]))
         metrics = {name: one for name, one in mapping_in(record, "metrics").items() if one}

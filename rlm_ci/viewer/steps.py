@@ -87,7 +87,7 @@ class ViewedStep:
         while waiting:
             depth, step = waiting.pop()
             yield depth, step
-            waiting += [(depth + 1, one) for one in reversed(step.children)]
+            waiting += [(depth + 1, child) for child in reversed(step.children)]
 
 
 class ViewedRun(Value):

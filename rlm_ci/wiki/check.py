@@ -79,7 +79,7 @@ class WikiCheck(WikiJob):
             todo = refresh.plan(corpus, state, cache=work, under=here.under, outside=looks.outside)
             result = _solved(todo, agreed, work, redactor) if todo.todo.files else None
             believed = self._believed(folder, here)
-            made = refresh.finish(
+            pages = refresh.finish(
                 todo,
                 result,
                 looks,
@@ -91,9 +91,9 @@ class WikiCheck(WikiJob):
                 mask=redactor.text,
             )
         is_whole = result is None or result.status == COMPLETED
-        stale = tuple(_stale(made, state, believed, folder)) if is_whole else ()
+        stale = tuple(_stale(pages, state, believed, folder)) if is_whole else ()
         level = Severity.from_label(self.settings.fail_level)
-        part = self._compared_part(made, stale, state, corpus)
+        part = self._compared_part(pages, stale, state, corpus)
         part = part if is_whole else part.replace(state=INCOMPLETE, summary="files were not read")
         return redactor.report(Report(here.subject(), level, (part,)))
 
@@ -134,33 +134,33 @@ class WikiCheck(WikiJob):
 
     def _compared_part(
         self,
-        made: WikiPages,
+        pages: WikiPages,
         stale: Sequence[PageChange],
         state: WikiState | None,
         corpus: Corpus,
     ) -> Part:
         where = printable(os.path.relpath(str(self.settings.wiki.out), self._root()))
-        places = {page.name: page.evidence for page in made.pages}
+        places = {page.name: page.evidence for page in pages.pages}
         before = state.pages if state is not None else {}
         findings = tuple(
             Finding(
                 f"wiki/{_OUTDATED}",
                 RULES[_OUTDATED],
-                f"the wiki's page {one.name} is stale: {one.told(printable)}",
+                f"the wiki's page {change.name} is stale: {change.told(printable)}",
                 hint=f"write the pages again, and commit them: rlm-ci wiki --out {where}",
-                evidence=_about(one, places.get(one.name, ()), before.get(one.name)),
+                evidence=_about(change, places.get(change.name, ()), before.get(change.name)),
                 domain="docs",
-                subject=one.name,
+                subject=change.name,
             )
-            for one in stale
+            for change in stale
         )
-        told = f"{len(stale):,} of {count(len(made.pages), 'page')} stale"
+        told = f"{len(stale):,} of {count(len(pages.pages), 'page')} stale"
         if not stale:
-            told = f"{count(len(made.pages), 'page')}, none stale"
-        prose = made.sentences.told()
+            told = f"{count(len(pages.pages), 'page')}, none stale"
+        prose = pages.sentences.told()
         told += f" in {where}"
         told += f"; {prose}" if prose else ""
-        metrics = {"pages": len(made.pages), "stale": len(stale), "prose": prose}
+        metrics = {"pages": len(pages.pages), "stale": len(stale), "prose": prose}
         return scope.with_closed(Part(self.name, told, metrics, findings), corpus)
 
 
@@ -175,34 +175,36 @@ def _solved(
 
 
 def _stale(
-    made: WikiPages, state: WikiState | None, believed: WikiState | None, folder: str
+    pages: WikiPages, state: WikiState | None, believed: WikiState | None, folder: str
 ) -> Iterator[PageChange]:
     """The pages whose bytes in ``folder`` are others, and those that should not be there."""
-    whys = {one.name: one for one in page_changes(state, made.state)}
-    for page in made.pages:
+    whys = {page_change.name: page_change for page_change in page_changes(state, pages.state)}
+    for page in pages.pages:
         if not page.is_new:
             continue
         is_there = os.path.lexists(place_of(folder, page.name))
         old = believed.pages.get(page.name) if believed is not None else None
-        known = whys.get(page.name)
-        if known is not None and known.why == COMMIT and old is not None and old.commit:
-            known = None  # the same content at a known commit: the file itself differs
+        change = whys.get(page.name)
+        if change is not None and change.why == COMMIT and old is not None and old.commit:
+            change = None  # the same content at a known commit: the file itself differs
         if old is not None and not is_there:
-            known = PageChange(page.name, MISSING)
-        elif known is None or (old is None and is_there):
-            known = PageChange(page.name, EDITED)
-        elif known.why == OTHER and state is not None and state.options != made.state.options:
-            known = PageChange(page.name, OPTIONS)
-        yield known
+            change = PageChange(page.name, MISSING)
+        elif change is None or (old is None and is_there):
+            change = PageChange(page.name, EDITED)
+        elif change.why == OTHER and state is not None and state.options != pages.state.options:
+            change = PageChange(page.name, OPTIONS)
+        yield change
     for one in whys.values():
         if one.why == GONE and os.path.lexists(place_of(folder, one.name)):
             yield one
 
 
 def _about(
-    one: PageChange, places: tuple[Location, ...], old: PageState | None
+    change: PageChange, places: tuple[Location, ...], old: PageState | None
 ) -> tuple[Location, ...]:
     """Lines of the files that the reason names, those that the page does not cite yet first."""
-    known = set(old.claims) if old is not None else set()
-    found = [place for place in places if place.path in one.paths]
-    return tuple(sorted(found, key=lambda place: claim_of(place) in known)[:_PLACES])
+    hashed_places = set(old.claims) if old is not None else set()
+    locations = [location for location in places if location.path in change.paths]
+    return tuple(
+        sorted(locations, key=lambda location: claim_of(location) in hashed_places)[:_PLACES]
+    )

@@ -63,21 +63,21 @@ class WikiTarget(Value):
     environ: Mapping[str, str]
 
 
-def last_pages(place: WikiTarget, repository: Repository) -> dict[str, bytes]:
+def last_pages(wiki_target: WikiTarget, repository: Repository) -> dict[str, bytes]:
     """The pages that were delivered last, by the names that they have in a folder."""
-    target = place.target
-    with _clone(place, repository) as clone:
+    target = wiki_target.target
+    with _clone(wiki_target, repository) as clone:
         if target == _WIKI:
             kept = clone.read(clone.head() or "", "").get(_KEPT)
             return {} if kept is None else _unpacked(kept)
         if target == PR:
             name = OURS if clone.branch(OURS) else clone.head() or ""
-            return _ours(clone.read(name, place.folder))
+            return _ours(clone.read(name, wiki_target.folder))
         return _ours(clone.read(target.removeprefix(_BRANCH), ""))
 
 
 def push(
-    place: WikiTarget, repository: Repository, source: str, spent: RefreshCost
+    wiki_target: WikiTarget, repository: Repository, source: str, spent: RefreshCost
 ) -> Iterator[str]:
     """Deliver the pages in ``source``; what became of it, a line each.
 
@@ -85,8 +85,8 @@ def push(
 
     Raises ConfigError, RemoteError, UnavailableError.
     """
-    target, pages = place.target, _pages(source)
-    with _clone(place, repository) as clone:
+    target, pages = wiki_target.target, _pages(source)
+    with _clone(wiki_target, repository) as clone:
         if target == _WIKI:
             move = partial(_moved_first_page, clone)
             name = clone.head() or "master"
@@ -101,13 +101,13 @@ def push(
                     where="--to pr",
                     hint="push the repository first",
                 )
-            placed = {f"{place.folder}/{name}": data for name, data in pages.items()}
+            placed = {f"{wiki_target.folder}/{name}": data for name, data in pages.items()}
             delivered = clone.deliver(OURS, placed, _MESSAGE, base=base)
             yield delivered.told()
             if delivered.differs:
-                last = clone.read(base, place.folder).get(NAME)
-                body = body_of(place.folder, _state_of(last), WikiState.read(source), spent)
-                yield _pull(place, repository, delivered, base, body)
+                last = clone.read(base, wiki_target.folder).get(NAME)
+                body = body_of(wiki_target.folder, _state_of(last), WikiState.read(source), spent)
+                yield _pull(wiki_target, repository, delivered, base, body)
 
 
 def checked_target(target: str, source: str) -> str:
@@ -223,11 +223,11 @@ def _pages(folder: str) -> dict[str, bytes]:
     return found
 
 
-def _clone(place: WikiTarget, repository: Repository) -> AbstractContextManager[Clone]:
-    suffix = ".wiki.git" if place.target == _WIKI else ""
-    access = place.access
+def _clone(target: WikiTarget, repository: Repository) -> AbstractContextManager[Clone]:
+    suffix = ".wiki.git" if target.target == _WIKI else ""
+    access = target.access
     hint = "or write the pages to a folder: --out DIR"
-    who = RemoteUser(access.token, access.server_url, place.environ, "--push", hint, "wiki")
+    who = RemoteUser(access.token, access.server_url, target.environ, "--push", hint, "wiki")
     return who.clone(repository, suffix)
 
 
@@ -239,9 +239,9 @@ def _state_of(data: bytes | None) -> WikiState | None:
 
 
 def _pull(
-    place: WikiTarget, repository: Repository, delivered: Delivery, base: str, body: str
+    target: WikiTarget, repository: Repository, delivered: Delivery, base: str, body: str
 ) -> str:
-    access = place.access
-    name = place.repository or from_remote(repository, access.server_url) or ""
+    access = target.access
+    name = target.repository or from_remote(repository, access.server_url) or ""
     proposal = Proposal(name, delivered.branch, base, _MESSAGE, body, follows=True)
     return proposal.open(access, is_new=delivered.commit is not None)

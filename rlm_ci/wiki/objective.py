@@ -26,9 +26,9 @@ NAME = "wiki"
 
 def analyse(task: LeafTask) -> dict[str, Any]:
     """The facts of the leaf's files; those of a file in slices come with its first slice."""
-    first = [one for one in task.texts if one.line_start == 1]
-    found = [facts_of(one.path, one.complete) for one in first]
-    return {"packed": pack(found), "files": len(task.texts)}
+    first = [text for text in task.texts if text.line_start == 1]
+    facts = [facts_of(text.path, text.complete) for text in first]
+    return {"packed": pack(facts), "files": len(task.texts)}
 
 
 def options(
@@ -48,13 +48,13 @@ def options(
     them; ``flows`` are the digests of those that were asked about; ``tree`` is a hash of
     all files, as flows lead through those that are settled, too.
     """
-    kept = {path: one.to_dict() for path, one in (known or {}).items()}
+    kept = {path: prose.to_dict() for path, prose in (known or {}).items()}
     return {
         "version": VERSION,
         "known": kept,
         "settled": sorted(settled),
         "whole": list(whole),
-        "doubted": [[said.to_list(), list(lines)] for said, lines in doubted],
+        "doubted": [[sentence.to_list(), list(lines)] for sentence, lines in doubted],
         "flows": sorted(flows),
         "tree": tree,
     }
@@ -77,18 +77,20 @@ class WikiObjective:
     ) -> None:
         self.options = dict(chosen if chosen is not None else options())
         self._sources = sources
-        self._known = {path: Prose.from_dict(one) for path, one in self.options["known"].items()}
+        self._known = {
+            path: Prose.from_dict(option) for path, option in self.options["known"].items()
+        }
         self._settled = frozenset(self.options["settled"])
 
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
-        asked = [one for one in task.texts if one.path not in self._settled]
-        told = ProseResult(NOTHING)
+        texts = [text for text in task.texts if text.path not in self._settled]
+        result = ProseResult(NOTHING)
         if ask is not None:
-            told = tell(ask, asked, self._known, defers=self._sources is not None)
-        data = {**told.data, "packed": [analysis["packed"]]}
-        return self._result(node, ask, told.replace(data=data), files=analysis["files"])
+            result = tell(ask, texts, self._known, defers=self._sources is not None)
+        data = {**result.data, "packed": [analysis["packed"]]}
+        return self._result(node, ask, result.replace(data=data), files=analysis["files"])
 
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
         alive = [child for child in children if child.status != FAILED]
@@ -97,68 +99,72 @@ class WikiObjective:
         counts = sum((child.counts for child in alive), Evidence())
         files = int(sum(child.metrics["files"] for child in alive))
         is_whole = len(alive) == len(children)
-        told = ProseResult(data, counts)
-        return self._result(node, ask, told, files=files, is_whole=is_whole)
+        result = ProseResult(data, counts)
+        return self._result(node, ask, result, files=files, is_whole=is_whole)
 
     def _result(
         self,
         node: Node,
         ask: Ask | None,
-        told: ProseResult,
+        result: ProseResult,
         *,
         files: int,
         is_whole: bool = True,
     ) -> NodeResult:
         """The result of a node; at the root, all sentences are judged, and the whole summed up."""
         is_root = node.parent is None
-        if ask is not None and (is_root or sum(told.data["later"].values()) >= WINDOW):
-            told = self._rest(ask, told, is_root=is_root)
+        if ask is not None and (is_root or sum(result.data["later"].values()) >= WINDOW):
+            result = self._rest(ask, result, is_root=is_root)
         if ask is not None and is_root:
             for more in (self._judged, self._whole):
-                found = more(ask, told.data)
-                told = ProseResult(
-                    {**told.data, **found.data},
-                    told.counts + found.counts,
-                    (*told.uncovered, *found.uncovered),
+                prose_result = more(ask, result.data)
+                result = ProseResult(
+                    {**result.data, **prose_result.data},
+                    result.counts + prose_result.counts,
+                    (*result.uncovered, *prose_result.uncovered),
                 )
-            told = told.replace(data={**told.data, "quoted": {}})
+            result = result.replace(data={**result.data, "quoted": {}})
         return NodeResult(
             node.id,
-            COMPLETED if is_whole and not told.uncovered else PARTIAL,
+            COMPLETED if is_whole and not result.uncovered else PARTIAL,
             count(files, "file"),
             1.0,
-            uncovered=told.uncovered,
-            counts=told.counts,
-            metrics={"files": files, "sentences": sum(map(len, told.data["prose"].values()))},
-            data=told.data,
+            uncovered=result.uncovered,
+            counts=result.counts,
+            metrics={"files": files, "sentences": sum(map(len, result.data["prose"].values()))},
+            data=result.data,
         )
 
-    def _rest(self, ask: Ask, told: ProseResult, *, is_root: bool) -> ProseResult:
+    def _rest(self, ask: Ask, result: ProseResult, *, is_root: bool) -> ProseResult:
         """With what was left for later, and at the root with the flows that are others now."""
         if self._sources is None:
-            return told
-        data = told.data
-        flows, whole = [], []
+            return result
+        data = result.data
+        flows, sentences = [], []
         if is_root:
             before = self.options["flows"]
             every = self._sources.flows(data["packed"])
-            flows = [one for one in every if one.digest not in before]
-            known = grounds({path: one.said for path, one in self._known.items()})
-            whole = known if is_due(known, self.options["whole"], EARLY) else []
-        found = tell_rest(
+            flows = [text for text in every if text.digest not in before]
+            prose_sentences = grounds({path: prose.said for path, prose in self._known.items()})
+            sentences = (
+                prose_sentences if is_due(prose_sentences, self.options["whole"], EARLY) else []
+            )
+        prose_result = tell_rest(
             ask,
             self._sources.texts(data["later"]),
             self._known,
             data["shown"],
             flows=flows,
-            whole=whole,
-            background=self._sources.background(data["packed"]) if whole else "",
-            first=1 + told.turns,
+            sentences=sentences,
+            background=self._sources.background(data["packed"]) if sentences else "",
+            first=1 + result.turns,
         )
-        both = gathered((data, found.data)) | {"packed": data["packed"], "later": {}}
-        if "whole" in found.data:
-            both["whole"] = found.data["whole"]
-        return ProseResult(both, told.counts + found.counts, (*told.uncovered, *found.uncovered))
+        both = gathered((data, prose_result.data)) | {"packed": data["packed"], "later": {}}
+        if "whole" in prose_result.data:
+            both["whole"] = prose_result.data["whole"]
+        return ProseResult(
+            both, result.counts + prose_result.counts, (*result.uncovered, *prose_result.uncovered)
+        )
 
     def _judged(self, ask: Ask, data: Mapping[str, Any]) -> ProseResult:
         doubted = [(ProseSentence.from_list(row), lines) for row, lines in self.options["doubted"]]
@@ -166,9 +172,9 @@ class WikiObjective:
 
     def _whole(self, ask: Ask, data: Mapping[str, Any]) -> ProseResult:
         """What is said of all files, those that this run left alone too; asked where it is new."""
-        known = grounds(merged({path: one.said for path, one in self._known.items()}, data))
+        sentences = grounds(merged({path: prose.said for path, prose in self._known.items()}, data))
         before = data["whole"]["shown"] if "whole" in data else self.options["whole"]
-        if not is_due(known, before):
+        if not is_due(sentences, before):
             return ProseResult()
         background = self._sources.background(data["packed"]) if self._sources else ""
-        return sum_up(ask, known, background)
+        return sum_up(ask, sentences, background)

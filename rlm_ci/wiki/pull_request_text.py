@@ -44,8 +44,8 @@ def body_of(folder: str, old: WikiState | None, new: WikiState | None, spent: Re
 def _pages(old: WikiState | None, new: WikiState) -> Iterator[str]:
     changes = page_changes(old, new)
     rows = [
-        f"| {code(one.name, cell=True)} | {one.told(lambda path: code(path, cell=True))} |"
-        for one in changes[:_PAGES]
+        f"| {code(change.name, cell=True)} | {change.told(lambda path: code(path, cell=True))} |"
+        for change in changes[:_PAGES]
     ]
     if rows:
         yield "\n".join(["| page | why |", "|---|---|", *rows])
@@ -61,16 +61,16 @@ def _sentences(old: WikiState | None, new: WikiState, dropped: Mapping[str, str]
     fresh = len(added) if old is not None else present
     told = [f"{present - fresh:,} kept", f"{fresh:,} new", f"{len(gone):,} lost"]
     yield f"**Sentences of a model:** {', '.join(told)}."
-    rows = [_lost_row(said, dropped.get(said.text, "")) for said in gone[:_LOST]]
+    rows = [_lost_row(sentence, dropped.get(sentence.text, "")) for sentence in gone[:_LOST]]
     if gone[_LOST:]:
         rows.append(f"- and {count(len(gone) - _LOST, 'other')}")
     if rows:
         yield "\n".join(rows)
 
 
-def _lost_row(said: ProseSentence, why: str) -> str:
-    place = code(f"{said.path}#L{said.line_start}-L{said.line_end}")
-    return f"- {place}{f', {why}' if why else ''}: {prose(clip(said.text, _SHORT))}"
+def _lost_row(sentence: ProseSentence, why: str) -> str:
+    place = code(f"{sentence.path}#L{sentence.line_start}-L{sentence.line_end}")
+    return f"- {place}{f', {why}' if why else ''}: {prose(clip(sentence.text, _SHORT))}"
 
 
 def _cost(usage: Usage) -> str:

@@ -85,7 +85,7 @@ class WikiJob(RepositoryJob):
         folders = [self._folder()]
         if out:
             folders.append(files.below(self._root(), os.path.realpath(out)) or "")
-        ours = [f"/{one}/" for one in folders if one and self._is_wiki(here, one)]
+        ours = [f"/{folder}/" for folder in folders if folder and self._is_wiki(here, folder)]
         bounds = here.replace(exclude=(*here.exclude, *ours))
         corpus = super().corpus(agreed.replace(scope=bounds))
         missing = lacking({language(file.path) for file in corpus.files})
@@ -140,7 +140,7 @@ class WikiJob(RepositoryJob):
             return self._unchanged(done, level)
         agreed, before = done.agreed, self._kept
         commit = agreed.scope.commit
-        self._made = made = refresh.finish(
+        self._made = pages = refresh.finish(
             self._work,
             done.result,
             self._looks(agreed.scope),
@@ -151,7 +151,7 @@ class WikiJob(RepositoryJob):
             model=agreed.model,
             mask=done.run.redactor.text,
         )
-        gone = made.sentences.rows()
+        gone = pages.sentences.rows()
         for number, row in enumerate(gone):
             if number < _NAMED:
                 self._told(done.run, row)
@@ -160,16 +160,16 @@ class WikiJob(RepositoryJob):
         if len(gone) > _NAMED:
             others = count(len(gone) - _NAMED, "other")
             self.progress.say(f"and {others}: see {done.run.shown(EVENTS)}")
-        for page in made.pages:
+        for page in pages.pages:
             done.write(page.name, page.text)
-        files.write(done.run.path_of(*_PLACE, STATE), made.state.pieces(), 0o600)
-        part = self._part(done, made)
-        offered = sum(len(page.evidence) for page in made.pages)
+        files.write(done.run.path_of(*_PLACE, STATE), pages.state.pieces(), 0o600)
+        part = self._part(done, pages)
+        offered = sum(len(page.evidence) for page in pages.pages)
         counts = part.evidence or Evidence()
         return done.report(
             part,
             level,
-            documents=tuple(page.document() for page in made.pages),
+            documents=tuple(page.document() for page in pages.pages),
             evidence=counts.replace(
                 offered=counts.offered + offered, verified=counts.verified + offered
             ),
@@ -189,7 +189,7 @@ class WikiJob(RepositoryJob):
                 )
                 text = data.decode("utf-8", "replace")
                 documents.append(Document(f"artifacts/wiki/{name}", text, places))
-        number = sum(len(one.evidence) for one in documents)
+        number = sum(len(document.evidence) for document in documents)
         pages = count(len(documents), "page")
         said = sum(len(one.said) for one in state.prose.values())
         prose = Sentences(kept=said, doubted=doubted_in(state.prose)).told()
@@ -223,7 +223,7 @@ class WikiJob(RepositoryJob):
     def _cost(self) -> RefreshCost:
         dropped = self._made.sentences.dropped if self._made is not None else ()
         usage = self.report.usage if self.report is not None else Usage()
-        return RefreshCost(usage, {said.text: why for said, (why, _) in dropped})
+        return RefreshCost(usage, {sentence.text: why for sentence, (why, _) in dropped})
 
     # ── where it goes ──
 
@@ -328,8 +328,8 @@ class WikiJob(RepositoryJob):
         if self.repository.git_dir:
             every = outer_project.listed(self.repository)
         else:
-            found = scope.corpus(here.replace(under=""), self.repository, self.skipped)
-            every = [file.path for file in found.files]
+            corpus = scope.corpus(here.replace(under=""), self.repository, self.skipped)
+            every = [file.path for file in corpus.files]
         return OuterProject.on_disk(self.repository, every, here.under)
 
     def _target(self, here: RepositoryScope) -> LinkDestination:
@@ -350,14 +350,14 @@ class WikiJob(RepositoryJob):
             LinkDestination(*found, base, is_gitlab=True) if found else LinkDestination(base=base)
         )
 
-    def _part(self, done: RecursionResult, made: WikiPages) -> Part:
+    def _part(self, done: RecursionResult, pages: WikiPages) -> Part:
         result = done.result
-        claims = sum(len(page.evidence) for page in made.pages)
-        new = sum(page.is_new for page in made.pages)
+        claims = sum(len(page.evidence) for page in pages.pages)
+        new = sum(page.is_new for page in pages.pages)
         state = None
-        summary = f"{count(len(made.pages), 'page')}, {count(claims, 'claim')}"
+        summary = f"{count(len(pages.pages), 'page')}, {count(claims, 'claim')}"
         summary += f", {count(new, 'page')} new or rewritten" if new else ", nothing new"
-        prose = made.sentences.told()
+        prose = pages.sentences.told()
         summary += f"; {prose}" if prose else ""
         if result is not None and result.status == FAILED:
             state, summary = NOT_RUN, result.summary
@@ -368,7 +368,7 @@ class WikiJob(RepositoryJob):
             whole = [why.partition(": ")[2] for path, why in result.uncovered if not path]
             summary += f"; about the whole: {printable(whole[0])}" if whole else ""
         metrics = {
-            "pages": len(made.pages),
+            "pages": len(pages.pages),
             "new": new,
             "claims": claims,
             "prose": prose,

@@ -74,8 +74,8 @@ class Checkout:
         self._git.read(self.path, self._index, "read-tree", tree)
         self._git.read(self.path, self._index, "checkout-index", "-a", "-f", "-u", "-q")
         entries = self._git.objects.tree(tree)
-        self._submodules = tuple(path for path, one in entries.items() if one.mode == SUBMODULE)
-        self._known = tuple(path for path, one in entries.items() if one.mode != SUBMODULE)
+        self._submodules = tuple(path for path, entry in entries.items() if entry.mode == SUBMODULE)
+        self._known = tuple(path for path, entry in entries.items() if entry.mode != SUBMODULE)
         self._guests = dict(guests)
         self._last = tree
         self._receive()
@@ -118,8 +118,8 @@ class Checkout:
 
     def recall(self, tree: str, removed: Iterable[Iterable[str]]) -> None:
         """Note what had been taken out for ``tree``: path and reason."""
-        known = (RemovedFile(path, reason) for path, reason in removed)
-        self._removed_at[tree] = tuple(dict.fromkeys((*self.removed_at(tree), *known)))
+        removed_files = (RemovedFile(path, reason) for path, reason in removed)
+        self._removed_at[tree] = tuple(dict.fromkeys((*self.removed_at(tree), *removed_files)))
 
     def restore(self, tree: str) -> None:
         """Make the folder hold ``tree`` again; ignored files stay where they are."""

@@ -52,15 +52,15 @@ def make_shown_git(
 
 def on_top(shown_git: str, repository: Repository, snapshot: Snapshot) -> tuple[Mount, ...]:
     """What is read-only on top of the copy at the repository's own place."""
-    root, found = repository.root, []
+    root, mounts = repository.root, []
     if repository.git_dir:
         place = os.path.join(root, ".git")
-        found.append(Mount(shown_git, place))
+        mounts.append(Mount(shown_git, place))
         for objects in object_folders(repository):
-            found += _object_mounts(objects, os.path.join(place, "objects"), _DEPTH)
+            mounts += _object_mounts(objects, os.path.join(place, "objects"), _DEPTH)
     for name in shared(root, snapshot):
-        found.append(Mount(os.path.join(root, name), os.path.join(root, name)))
-    return tuple(found)
+        mounts.append(Mount(os.path.join(root, name), os.path.join(root, name)))
+    return tuple(mounts)
 
 
 def shared(root: str, snapshot: Snapshot) -> Iterator[str]:

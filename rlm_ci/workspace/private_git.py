@@ -70,8 +70,8 @@ class PrivateGit:
 
         Only objects and patterns are kept: git runs what a configuration says.
         """
-        _keep(self.folder, lambda one: _is_folder(one, "objects") or _is_file(one, RULES))
-        _keep(self._own, lambda one: _is_folder(one, "objects"))
+        _keep(self.folder, lambda entry: _is_folder(entry, "objects") or _is_file(entry, RULES))
+        _keep(self._own, lambda dir_entry: _is_folder(dir_entry, "objects"))
         store = os.path.join(self._own, "objects")
         _keep(store, lambda one: _is_folder(one, "pack") or _is_fan_out(one))
         for name in os.listdir(store) if os.path.isdir(store) else ():
@@ -130,7 +130,7 @@ def _keep(folder: str, is_kept: Callable[[os.DirEntry[str]], bool]) -> None:
         files.clear(folder)
         return
     with os.scandir(folder) as found:
-        doomed = [one.path for one in found if not is_kept(one)]
+        doomed = [entry.path for entry in found if not is_kept(entry)]
     for path in doomed:
         files.clear(path)
 

@@ -32,7 +32,7 @@ def recorded(
         record = produce()
         copy.settled = None
         tree = copy.settled_tree()
-        removed = [[one.path, one.reason] for one in copy.removed_at(tree)]
+        removed = [[file.path, file.reason] for file in copy.removed_at(tree)]
         return {**record, "tree": tree, "removed": removed}
 
     told = fact(*place, {**key, "tree": copy.settled_tree()}, produced)

@@ -202,7 +202,7 @@ class SandboxedCommands:
         tools = (*self._tools, *self.reach.mounts)
         tree = tree.replace(tools=tools, writable=not launch.read_only)
         caches = self.workspace.caches.mounts(last_verdict=copy is not None)
-        given = tuple(Mount(path, path) for path in launch.files)
+        mounts = tuple(Mount(path, path) for path in launch.files)
         with files.scratch("rlm-ci-") as nothing:
             hidden = curtains(self.root, self.place, launch.hidden, nothing)
             job = SandboxJob(
@@ -210,7 +210,7 @@ class SandboxedCommands:
                 env={**self.env, **launch.env},
                 stdin=launch.stdin,
                 network=launch.network,
-                mounts=(*caches, *given, *extra, *hidden),
+                mounts=(*caches, *mounts, *extra, *hidden),
                 limits=JobLimits(wall=launch.timeout),
                 keep=keep,
                 errors_apart=launch.on_output is not None,

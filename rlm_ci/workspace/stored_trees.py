@@ -40,8 +40,8 @@ def held(
 
     The folder may come from anywhere, so each content must match its hash.
     """
-    ours = (one for one in report.findings if one.rule.startswith(_OWN))
-    wanted = dict.fromkeys(place for one in ours for place in one.evidence)
+    findings = (finding for finding in report.findings if finding.rule.startswith(_OWN))
+    wanted = dict.fromkeys(location for finding in findings for location in finding.evidence)
     begun = _snapshot(folder)
     if not wanted or begun is None:
         return frozenset()
@@ -49,7 +49,7 @@ def held(
         git = PrivateGit(scratch, environ)
         git.make((*_objects(folder), *object_folders(repository)), sha256=is_sha256(begun.commit))
         sides = {"old": _entries(git, begun.tree), "new": _result(git, folder, begun)}
-        entries = {place: sides[place.side].get(place.path) for place in wanted}
+        entries = {location: sides[location.side].get(location.path) for location in wanted}
         contents = _contents(git, {entry.oid for entry in entries.values() if entry})
     # git does not look whether an object is what its name says.
     known = {
@@ -58,11 +58,11 @@ def held(
         if content is not None and repository.blob_id(content) == oid
     }
     return frozenset(
-        place
-        for place, entry in entries.items()
+        location
+        for location, entry in entries.items()
         if entry is not None
         and entry.oid in known
-        and evidence.flaw(place, known[entry.oid], entry.oid) is None
+        and evidence.flaw(location, known[entry.oid], entry.oid) is None
     )
 
 

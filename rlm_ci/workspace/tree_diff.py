@@ -48,10 +48,10 @@ def changes(
     for batch in _batches(sides, sizes):
         wanted = sorted(
             {
-                one.oid
+                side.oid
                 for path in batch
-                for one in sides[path]
-                if one and sizes.get(one.oid, LIMIT + 1) <= LIMIT
+                for side in sides[path]
+                if side and sizes.get(side.oid, LIMIT + 1) <= LIMIT
             }
         )
         contents = dict(zip(wanted, store.contents(wanted), strict=True))
@@ -94,7 +94,9 @@ def differing(base: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]) -> Si
 
 
 def _sizes(sides: Sides, store: Store) -> Mapping[str, int]:
-    blobs = {one.oid for pair in sides.values() for one in pair if one and one.mode != SUBMODULE}
+    blobs = {
+        entry.oid for pair in sides.values() for entry in pair if entry and entry.mode != SUBMODULE
+    }
     return store.sizes(sorted(blobs))
 
 
@@ -106,7 +108,7 @@ def _batches(sides: Sides, sizes: Mapping[str, int]) -> Iterator[list[str]]:
     batch: list[str] = []
     total = 0
     for path, pair in sides.items():
-        size = sum(min(sizes.get(one.oid, 0), LIMIT) for one in pair if one)
+        size = sum(min(sizes.get(entry.oid, 0), LIMIT) for entry in pair if entry)
         if batch and total + size > _BATCH:
             yield batch
             batch, total = [], 0

@@ -237,7 +237,7 @@ class Workspace:
         """The id of ``tree`` with the paths that are protected as ``base`` has them."""
         changed = differing(self.entries(base), self.entries(tree))
         old = {path: before for path, (before, _) in changed.items() if is_protected(path)}
-        rows = {path: (one.mode, one.oid) if one else None for path, one in old.items()}
+        rows = {path: (entry.mode, entry.oid) if entry else None for path, entry in old.items()}
         return self._with(tree, rows)
 
     def edited(self, tree: str, contents: Mapping[str, bytes]) -> str:
@@ -272,7 +272,7 @@ class Workspace:
     def apply_to(self, repository: Repository, tree: str) -> ApplyOutcome:
         """Bring ``tree`` into the user's work tree, whole, or say why not. Raises StorageError."""
         before = self.entries(self.snapshot.tree)
-        wanted = changes(before, self.entries(tree))
+        path_changes = changes(before, self.entries(tree))
 
         def look() -> Mapping[str, TreeEntry]:
             try:
@@ -282,7 +282,7 @@ class Workspace:
                 raise files.storage_error(error, repository.root) from None
 
         root = os.path.realpath(repository.root)
-        return land(root, wanted, self._git.objects, before, look)
+        return land(root, path_changes, self._git.objects, before, look)
 
     def branch(self, folder: str) -> Workspace:
         """A second copy of what the copy holds now, in ``folder``, to try something in."""

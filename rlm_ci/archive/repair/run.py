@@ -127,13 +127,13 @@ def repair(repository: Repository, user: RemoteUser, *, dry_run: bool) -> Repair
         for folder in object_folders(repository):
             clone.borrow(folder)
         repairer = Repairer(repository, clone, branch, target)
-        made = repairer.plan()
-        if dry_run or not made.found:
-            return made
-        made = repairer.push(made)
+        plan = repairer.plan()
+        if dry_run or not plan.found:
+            return plan
+        plan = repairer.push(plan)
     with suppress(RlmCiError):  # the doc-archive check names the fetch if that is needed
         fetch_archive(repository, branch)
-    return made
+    return plan
 
 
 class Repairer:
@@ -193,7 +193,7 @@ class Repairer:
         listed = self._repository.start_listing()
         with listed:
             names = listed.finish().decode("utf-8", "surrogateescape").split("\0")
-        paths = dict.fromkeys(one for one in sorted(names) if is_document(one))
+        paths = dict.fromkeys(name for name in sorted(names) if is_document(name))
         return (one for one in in_worktree(self._repository, paths) if parse(one[1]) is not None)
 
     def _problems(self, paths: Sequence[str]) -> dict[str, str]:

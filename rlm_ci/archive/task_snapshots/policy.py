@@ -72,8 +72,8 @@ class TasksPolicy(Value):
     def index(self, years: Iterable[str]) -> list[str]:
         """The lines for ``docs/TASKS.md`` that say where the archive is."""
         links = [
-            f"- {one}: {link_to(self.address, self.branch, self.path(one))}"
-            for one in sorted(years)
+            f"- {year}: {link_to(self.address, self.branch, self.path(year))}"
+            for year in sorted(years)
         ]
         return [
             "## Archive index",

@@ -50,13 +50,13 @@ class TasksPlan(Value):
     def additions(self) -> dict[str, list[str]]:
         """The texts for each year's file."""
         found: dict[str, list[str]] = {}
-        for one, day in self.taken:
-            found.setdefault(day[:4], []).append(one.text.replace("\r\n", "\n"))
+        for snapshot, day in self.taken:
+            found.setdefault(day[:4], []).append(snapshot.text.replace("\r\n", "\n"))
         return found
 
     def after(self, policy: TasksPolicy, years: Iterable[str]) -> str:
         """The file without what goes; ``years`` are those of the archive."""
-        taken = [one for one, _ in self.taken]
+        taken = [snapshot for snapshot, _ in self.taken]
         return "".join(without(self.lines, taken, policy.index(years)))
 
 
@@ -71,20 +71,20 @@ def plan_tasks(
     if len(lines) <= policy.max_lines:
         return TasksPlan(tuple(lines), (), ())
     candidates, kept, names = [], [], TaskNames(tasks)
-    for one in snapshots(lines):
-        day, why = one.completed_on(names)
+    for snapshot in snapshots(lines):
+        day, why = snapshot.completed_on(names)
         if day:
-            candidates.append((day, one.start, one))
+            candidates.append((day, snapshot.start, snapshot))
         else:
-            kept.append((one, why))
+            kept.append((snapshot, why))
     taken: list[tuple[TaskSnapshot, str]] = []
     known = set(years)
     left, added = len(lines), 0
-    for day, _, one in sorted(candidates):
+    for day, _, snapshot in sorted(candidates):
         if left + added <= policy.target and taken:
             break
-        taken.append((one, day))
-        left -= one.end - one.start
+        taken.append((snapshot, day))
+        left -= snapshot.end - snapshot.start
         if day[:4] not in known or len(taken) == 1:
             known.add(day[:4])
             added = len(without(lines, (), policy.index(known))) - len(lines)
@@ -97,8 +97,8 @@ def _unreachable(
     lines: int, left: int, policy: TasksPolicy, kept: Sequence[tuple[TaskSnapshot, str]]
 ) -> ConfigError:
     names: dict[str, list[str]] = {}
-    for one, why in kept[:_SHOWN]:
-        names.setdefault(why, []).append(one.key or f"line {one.start + 1}")
+    for snapshot, why in kept[:_SHOWN]:
+        names.setdefault(why, []).append(snapshot.key or f"line {snapshot.start + 1}")
     shown = [f"{', '.join(some)}: {why}" for why, some in names.items()]
     more = f"; and {len(kept) - _SHOWN:,} more" if len(kept) > _SHOWN else ""
     what = (
@@ -165,20 +165,20 @@ class TasksOutcome(Value):
             "target": policy.target,
             "archived": [
                 {
-                    "task": encodable(one.key) or None,
-                    "line": one.start + 1,
+                    "task": encodable(snapshot.key) or None,
+                    "line": snapshot.start + 1,
                     "completed_at": day,
                     "file": policy.path(day[:4]),
                 }
-                for one, day in self.plan.taken
+                for snapshot, day in self.plan.taken
             ],
             "kept": [
                 {
-                    "task": encodable(one.key) or None,
-                    "line": one.start + 1,
+                    "task": encodable(snapshot.key) or None,
+                    "line": snapshot.start + 1,
                     "reason": encodable(why),
                 }
-                for one, why in self.plan.kept
+                for snapshot, why in self.plan.kept
             ],
         }
 
@@ -197,8 +197,8 @@ class TasksOutcome(Value):
         else:
             commit = f" (pushed {self.pushed[:12]})" if self.pushed else ", which had them"
             yield f"{number} archived on {policy.branch}{commit}"
-        for one, day in self.plan.taken:
-            yield f"  {day}  {one.key or f'line {one.start + 1}'}  {policy.path(day[:4])}"
+        for snapshot, day in self.plan.taken:
+            yield f"  {day}  {snapshot.key or f'line {snapshot.start + 1}'}  {policy.path(day[:4])}"
         yield f"{TASKS}: {lines:,} lines, {self.left:,} left, {policy.max_lines:,} allowed"
         if not dry_run:
             yield f"next: commit {TASKS}"

@@ -49,7 +49,7 @@ class TaskNames:
         for task in tasks:
             parts = task.key.split("-")
             names = {"-".join(parts[: number + 1]) for number in range(min(len(parts), _PARTS))}
-            names |= {task.key, *(found[1] for one in task.named if (found := _CHECKLIST(one)))}
+            names |= {task.key, *(match[1] for one in task.named if (match := _CHECKLIST(one)))}
             for name in names:
                 self._rows.setdefault(name, []).append(task)
 
@@ -71,15 +71,15 @@ class TaskSnapshot(Value):
 
         The index of tasks decides; only a snapshot without a row is judged by its last update.
         """
-        updates = [found for line in self.text.split("\n") if (found := _UPDATE.search(line))]
-        updates = [found for found in updates if is_day(found[1])]
-        last = max(updates, key=lambda found: found[1], default=None)
+        updates = [match for line in self.text.split("\n") if (match := _UPDATE.search(line))]
+        updates = [update for update in updates if is_day(update[1])]
+        last = max(updates, key=lambda match: match[1], default=None)
         rows = tasks.named(self.key)
         if rows:
-            active = [one.key for one in rows if not one.is_terminal]
+            active = [row.key for row in rows if not row.is_terminal]
             if active:
                 return "", f"the task {active[0]} is not completed"
-            day = max(one.day for one in rows) or (last[1] if last else "")
+            day = max(row.day for row in rows) or (last[1] if last else "")
             return day, "" if day else "no day of its completion is known"
         if last is None or not _COMPLETED.match(last[2].strip()):
             return "", "neither the index of tasks nor its last update says that it is completed"
@@ -95,7 +95,7 @@ def lines_of(text: str) -> list[str]:
 
 def snapshots(lines: Sequence[str]) -> list[TaskSnapshot]:
     """The snapshots, in their order. Raises ConfigError for a comment that nothing ends."""
-    found: list[TaskSnapshot] = []
+    task_snapshots: list[TaskSnapshot] = []
     at = 0
     while at < len(lines):
         end = at + 1
@@ -112,9 +112,9 @@ def snapshots(lines: Sequence[str]) -> list[TaskSnapshot]:
         else:
             is_snapshot = False
         if is_snapshot:
-            found.append(TaskSnapshot(key, at, end, "".join(lines[at:end]).strip("\r\n")))
+            task_snapshots.append(TaskSnapshot(key, at, end, "".join(lines[at:end]).strip("\r\n")))
         at = end
-    return found
+    return task_snapshots
 
 
 def _end_of(lines: Sequence[str], start: int, key: str) -> int:
@@ -145,7 +145,7 @@ def _after(lines: Sequence[str], start: int, mark: str) -> int:
 
 def without(lines: Sequence[str], taken: Sequence[TaskSnapshot], index: Sequence[str]) -> list[str]:
     """The file without the snapshots ``taken``, with the lines ``index`` about their archive."""
-    gone = {number for one in taken for number in range(one.start, one.end)}
+    gone = {number for snapshot in taken for number in range(snapshot.start, snapshot.end)}
     left = [line for number, line in enumerate(lines) if number not in gone]
     if not index:
         return left

@@ -198,7 +198,9 @@ class _Reader:
         if ground.flaw is None:
             self._verified += 1
             self._places.update(
-                (one, None) for one in ground.locations if self._redact(one.path) == one.path
+                (location, None)
+                for location in ground.locations
+                if self._redact(location.path) == location.path
             )
             return self._redact(ground.text)
         self._rejected.append((self._short(pointer), ground.flaw))

@@ -48,7 +48,7 @@ class _Lines(Value):
     end: int
 
 
-def unrefuted(_piece: SourceFile, _place: FileLines) -> None:
+def unrefuted(_piece: SourceFile, lines: FileLines) -> None:
     """Trust the context."""
 
 
@@ -109,10 +109,10 @@ class CitedLines:
         if not lines:
             spans = ", ".join(f"bytes {first}-{last}" for first, last in parts[:PLACES])
             return CitationGround(spans + (" and more" if len(parts) > PLACES else ""))
-        for one in lines:
-            if flaw := self._refute(one.piece, one.place):
+        for line in lines:
+            if flaw := self._refute(line.piece, line.place):
                 return CitationGround(flaw=flaw)
-        text = told(tuple(one.place for one in lines), more=False)
+        text = told(tuple(line.place for line in lines), more=False)
         return CitationGround(
             text + (" and more" if more else ""), tuple(map(self._location, lines))
         )
@@ -134,8 +134,8 @@ class CitedLines:
                 continue
             ground = self.of(*span, exact=True)
             if ground.flaw is None:
-                (one,) = ground.locations[:1]
-                is_whole = (one.line_start, one.line_end) == (first, last)
+                (location,) = ground.locations[:1]
+                is_whole = (location.line_start, location.line_end) == (first, last)
                 return ground.replace(text=written) if is_whole else ground
             flaw = ground.flaw
         return CitationGround(flaw=flaw)
@@ -146,13 +146,13 @@ class CitedLines:
         """As ``of_lines``, for several spans; all must hold."""
         if len(spans) == 1:
             return self.of_lines(pieces, *spans[0], written)
-        found = [self.of_lines(pieces, *span, "") for span in spans]
-        flaw = next((one.flaw for one in found if one.flaw is not None), None)
+        grounds = [self.of_lines(pieces, *span, "") for span in spans]
+        flaw = next((ground.flaw for ground in grounds if ground.flaw is not None), None)
         if flaw is not None:
             return CitationGround(flaw=flaw)
-        text = ", ".join(one.text for one in found)
-        places = tuple(place for one in found for place in one.locations)
-        return CitationGround(text if any(one.text for one in found) else written, places)
+        text = ", ".join(ground.text for ground in grounds)
+        places = tuple(location for ground in grounds for location in ground.locations)
+        return CitationGround(text if any(ground.text for ground in grounds) else written, places)
 
     def _among(self, start: int, end: int) -> list[tuple[int, int]]:
         parts = []
@@ -181,8 +181,8 @@ class CitedLines:
         found: list[_Lines] = []
         for start, end in parts:
             places, more = self._context.first_places(start, end, PLACES + 1)
-            for place in places:
-                lines = _Lines(place, self._piece(place, start), start, end)
+            for file_lines in places:
+                lines = _Lines(file_lines, self._piece(file_lines, start), start, end)
                 if found and (joined := _joined(found[-1], lines)):
                     found[-1] = joined
                 else:
@@ -191,20 +191,26 @@ class CitedLines:
                 return found[:PLACES], True
         return found, False
 
-    def _piece(self, place: FileLines, start: int) -> SourceFile:
+    def _piece(self, lines: FileLines, start: int) -> SourceFile:
         """The file of a place in a span from ``start``; names need not be unique."""
         files = self._context.files
         following = map(files.__getitem__, range(bisect_right(files.ends, start), len(files)))
-        return next(one for one in following if one.path == place.path)
+        return next(file for file in following if file.path == lines.path)
 
     def _location(self, lines: _Lines) -> Location:
-        place, quote = lines.place, self._quote(lines)
-        return Location(place.path, place.line_start, place.line_end, blob=place.blob, quote=quote)
+        file_lines, quote = lines.place, self._quote(lines)
+        return Location(
+            file_lines.path,
+            file_lines.line_start,
+            file_lines.line_end,
+            blob=file_lines.blob,
+            quote=quote,
+        )
 
     def _quote(self, lines: _Lines) -> str | None:
         """The whole lines; None if they are many or long."""
-        place, piece = lines.place, lines.piece
-        number = place.line_end - place.line_start + 1
+        file_lines, piece = lines.place, lines.piece
+        number = file_lines.line_end - file_lines.line_start + 1
         low, high = max(piece.start, lines.start), min(piece.end, lines.end)
         # Whoever checks a quote does not know a setting.
         if number > QUOTED_LINES or high - low > QUOTED_BYTES or piece.read_as.endswith(SET):
@@ -223,7 +229,9 @@ class CitedLines:
         return text if len(split) == number and len(data) <= QUOTED_BYTES else None
 
 
-def _joined(one: _Lines, other: _Lines) -> _Lines | None:
-    if one.piece != other.piece or other.place.line_start > one.place.line_end + 1:
+def _joined(lines: _Lines, other: _Lines) -> _Lines | None:
+    if lines.piece != other.piece or other.place.line_start > lines.place.line_end + 1:
         return None
-    return _Lines(one.place.replace(line_end=other.place.line_end), one.piece, one.start, other.end)
+    return _Lines(
+        lines.place.replace(line_end=other.place.line_end), lines.piece, lines.start, other.end
+    )

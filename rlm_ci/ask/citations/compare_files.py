@@ -32,14 +32,14 @@ OTHER = "the file of the repository has something else in these lines"
 _BLOB = 64 << 20
 
 
-def name_of(piece: SourceFile, place: FileLines) -> str:
+def name_of(piece: SourceFile, lines: FileLines) -> str:
     """The name of a place in the record of a run, which has no paths."""
-    return f"{piece.start}:{place.line_start}-{place.line_end}"
+    return f"{piece.start}:{lines.line_start}-{lines.line_end}"
 
 
 def refuted_by(known: Mapping[str, str]) -> Refute:
     """The results of an earlier comparison, by ``name_of``."""
-    return lambda piece, place: known.get(name_of(piece, place))
+    return lambda piece, lines: known.get(name_of(piece, lines))
 
 
 class FileComparison:
@@ -58,10 +58,10 @@ class FileComparison:
     def refuted(self) -> dict[str, str]:
         return {name: flaw for name, flaw in self._known.items() if flaw is not None}
 
-    def __call__(self, piece: SourceFile, place: FileLines) -> str | None:
-        name = name_of(piece, place)
+    def __call__(self, piece: SourceFile, lines: FileLines) -> str | None:
+        name = name_of(piece, lines)
         if name not in self._known:
-            self._known[name] = self._flaw(piece, place.line_start, place.line_end)
+            self._known[name] = self._flaw(piece, lines.line_start, lines.line_end)
         return self._known[name]
 
     def _flaw(self, piece: SourceFile, first: int, last: int) -> str | None:
@@ -132,9 +132,9 @@ def _reader(content: bytes) -> Read:
 
 
 def _numbered(size: int, read: Read) -> tuple[LineOffsets, Read]:
-    whole = Pieces()
-    whole.add("", 0, size)
-    lines = LineCounter(whole, read)
+    pieces = Pieces()
+    pieces.add("", 0, size)
+    lines = LineCounter(pieces, read)
     return LineOffsets(0, size, lambda byte: lines.places(byte, byte + 1)[0].line_start), read
 
 

@@ -66,7 +66,7 @@ class ShownText:
             return
         for path in self._prompts:
             self._texts += _of_log(self._folder, path) if is_log(path) else self._alone(path)
-        self._lines = frozenset(line.strip() for one in self._texts for line in one.split(b"\n"))
+        self._lines = frozenset(line.strip() for text in self._texts for line in text.split(b"\n"))
         self._is_read = True
 
     def _alone(self, path: str) -> list[bytes]:

@@ -53,8 +53,8 @@ _UNTYPED = {"real", "imag", "complex", "min", "max"}
 def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # noqa: PT028 - no test
     """The tests of a file, its fuzz targets and its examples with an output."""
     return [
-        FoundTest(one.name, one.node.start_point.row + 1, one.node.end_point.row + 1)
-        for one in _read(path, text).tests
+        FoundTest(test.name, test.node.start_point.row + 1, test.node.end_point.row + 1)
+        for test in _read(path, text).tests
     ]
 
 

@@ -259,16 +259,16 @@ class GoSource:
 
     def _failure(self, body: Node, reporters: set[str], deep: int = 0) -> tuple[str, bool] | None:
         """The call that fails the test on every path through a block, and whether it ends it."""
-        for one in _statements(body) if body.type == "block" and deep < _DEEPEST else ():
-            if one.type == "if_statement":
+        for statement in _statements(body) if body.type == "block" and deep < _DEEPEST else ():
+            if statement.type == "if_statement":
                 ways = [
-                    self._failure(field(one, name), reporters, deep + 1)
+                    self._failure(field(statement, name), reporters, deep + 1)
                     for name in ("consequence", "alternative")
                 ]
                 if ways[0] and ways[1]:
                     return ways[0][0], ways[0][1] and ways[1][1]
-            elif one.type == "expression_statement":
-                call = named(one)[0]
+            elif statement.type == "expression_statement":
+                call = named(statement)[0]
                 reporter, called = self._called(call)
                 if reporter in reporters and called in _FAILS | _ENDS:
                     return reporter, called in _ENDS
@@ -283,7 +283,7 @@ class GoSource:
         owner, name = self._called(call)
         values = named(field(call, "arguments"))
         function = field(call, "function")
-        given = next((text for one in values if (text := text_of(one)) in reporters), "")
+        given = next((text for value in values if (text := text_of(value)) in reporters), "")
         if owner in bound:
             reporter, testify = bound[owner]
         elif owner in self._libraries and values and text_of(values[0]) in reporters:
@@ -302,12 +302,12 @@ class GoSource:
 
 def _statements(body: Node) -> list[Node]:
     return [
-        one
+        node
         for child in named(body)
-        for one in (named(child) if child.type == "statement_list" else [child])
+        for node in (named(child) if child.type == "statement_list" else [child])
     ]
 
 
 def departs(body: Node) -> bool:
     """Whether a block ends with a jump out of it, which the compiler may require."""
-    return any(one.type == "return_statement" for one in _statements(body)[-1:])
+    return any(statement.type == "return_statement" for statement in _statements(body)[-1:])

@@ -78,55 +78,57 @@ class Alterations:
 
     def of(self, test: JavaScriptTest, claims: Sequence[JavaScriptClaim]) -> list[AlteredClaim]:
         """The claims of a test that can be altered, and its calls that may judge by themselves."""
-        found = [self._claim(one) for one in claims if _is_plain(one)]
-        found += [self._helper(one) for one in _helpers(self._source, test)]
-        return [one for one in found if one is not None and one.alterations]
+        altered_claims = [self._claim(claim) for claim in claims if _is_plain(claim)]
+        altered_claims += [self._helper(helper) for helper in _helpers(self._source, test)]
+        return [claim for claim in altered_claims if claim is not None and claim.alterations]
 
     def _claim(self, claim: JavaScriptClaim) -> AlteredClaim | None:
         if claim.kind == EXPECT and not literals.is_known(claim):
             return self._own(claim)
         far = literals.altered(self._source, claim, self._chance)
-        made = [JavaScriptAlteration(FAR, (far[0],))] if far else []
-        given = literals.expected(self._source, claim)
+        alterations = [JavaScriptAlteration(FAR, (far[0],))] if far else []
+        nodes = literals.expected(self._source, claim)
         if claim.method in _EXACT and not any(
             below.kind in ("call_expression", "new_expression")
-            for one in given
-            for below in _all(one)
+            for node in nodes
+            for below in _all(node)
         ):
-            close = list(self._near(given, is_part=claim.method == "toMatchObject"))
-            made += self._chance.sample(close, min(_MOST, len(close)))
+            close = list(self._near(nodes, is_part=claim.method == "toMatchObject"))
+            alterations += self._chance.sample(close, min(_MOST, len(close)))
         sides = claim.subject if claim.kind in (EXPECT, CHAI) else claim.given[:1]
         if claim.method in _BELOW | _ABOVE:
             at = 0 if claim.kind in (EXPECT, CHAI) else 1
-            made += self._impossible(claim.given[at : at + 1], is_above=claim.method in _ABOVE)
-        elif claim.method in _TRUE or [self._source.text(one) for one in given] == ["true"]:
-            conditions = [one for side in sides for one in self._conditions(side)]
+            alterations += self._impossible(
+                claim.given[at : at + 1], is_above=claim.method in _ABOVE
+            )
+        elif claim.method in _TRUE or [self._source.text(node) for node in nodes] == ["true"]:
+            conditions = [condition for side in sides for condition in self._conditions(side)]
             if conditions:
-                places = [edit for one in conditions for edit in one.edits]
-                operands = [one for side in sides for one in _operands(side, places)]
-                return AlteredClaim(claim, tuple(operands), (*conditions, *made[:1]))
-        edited = {(edit.start, edit.end) for one in made for edit in one.edits}
+                places = [edit for condition in conditions for edit in condition.edits]
+                operands = [operand for side in sides for operand in _operands(side, places)]
+                return AlteredClaim(claim, tuple(operands), (*conditions, *alterations[:1]))
+        edited = {(edit.start, edit.end) for alteration in alterations for edit in alteration.edits}
         bound = tuple(
-            one
-            for one in (*claim.subject[:1], *(claim.given if claim.kind == ASSERT else ()))
-            if not any(one.start <= start and end <= one.end for start, end in edited)
-            and one.kind not in (*FUNCTIONS, "string", "number", "spread_element")
+            node
+            for node in (*claim.subject[:1], *(claim.given if claim.kind == ASSERT else ()))
+            if not any(node.start <= start and end <= node.end for start, end in edited)
+            and node.kind not in (*FUNCTIONS, "string", "number", "spread_element")
         )
-        return AlteredClaim(claim, bound, tuple(made))
+        return AlteredClaim(claim, bound, tuple(alterations))
 
     # ── values ──
 
     def _near(
-        self, given: Sequence[SyntaxNode], *, is_part: bool
+        self, nodes: Sequence[SyntaxNode], *, is_part: bool
     ) -> Iterator[JavaScriptAlteration]:
-        for node in literals.literals(self._source, tuple(given)):
+        for node in literals.literals(self._source, tuple(nodes)):
             text = self._source.text(node)
             for kind, new in (
-                *((NEAR, one) for one in self._numbers(node, text)),
+                *((NEAR, number) for number in self._numbers(node, text)),
                 *near.quoted(text, self._chance),
             ):
                 yield JavaScriptAlteration(kind, (Edit(node.start, node.end, new),))
-        for node in (below for one in given for below in _all(one)):
+        for node in (below for syntax_node in nodes for below in _all(syntax_node)):
             for new in self._sizes(node, is_part=is_part):
                 yield JavaScriptAlteration(NEAR, (Edit(node.start, node.end, new),))
 
@@ -134,17 +136,17 @@ class Alterations:
         if node.kind != "number" or not _NUMBER.fullmatch(text):
             return []
         steps = near.steps(self._chance)
-        made = [f"({int(text) + one})" for one in steps] if "." not in text else []
+        made = [f"({int(text) + step})" for step in steps] if "." not in text else []
         return made or [repr(float(text) + steps[0]), repr(float(text) * 1.01 + 0.001)]
 
     def _sizes(self, node: SyntaxNode, *, is_part: bool) -> Iterator[str]:
         """An array or object without one of its elements, and with one more."""
         inner = node.inner()
         if node.kind not in ("array", "object") or any(
-            one.kind == "spread_element" for one in inner
+            syntax_node.kind == "spread_element" for syntax_node in inner
         ):
             return
-        texts = [self._source.text(one) for one in inner]
+        texts = [self._source.text(syntax_node) for syntax_node in inner]
         start, end = ("[", "]") if node.kind == "array" else ("{", "}")
         word = token(self._chance)
         more = f'"{word}"' if node.kind == "array" else f"{word}: 1"
@@ -159,23 +161,25 @@ class Alterations:
     ) -> list[JavaScriptAlteration]:
         number = f"{'' if is_above else '-'}{self._chance.randrange(10**30, 10**36)}"
         return [
-            JavaScriptAlteration(FAR, (Edit(one.start, one.end, f"({number})"),))
-            for one in nodes
-            if one.kind == "number" and not self._source.text(one).endswith("n")
+            JavaScriptAlteration(FAR, (Edit(node.start, node.end, f"({number})"),))
+            for node in nodes
+            if node.kind == "number" and not self._source.text(node).endswith("n")
         ]
 
     def _conditions(self, node: SyntaxNode) -> list[JavaScriptAlteration]:
         """What a condition must refuse: ``a === 3``, ``a < 3``, ``a.startsWith("b")``."""
         if node.kind == "parenthesized_expression":
-            return [one for inner in node.inner() for one in self._conditions(inner)]
+            return [condition for inner in node.inner() for condition in self._conditions(inner)]
         if node.kind == "call_expression":
             _, links = self._source.chain(node)
             if len(links) < 2 or links[-2].name not in _ASKED:
                 return []
             return [
-                JavaScriptAlteration(FAR, (Edit(one.start, one.end, f'"{token(self._chance)}"'),))
-                for one in links[-1].given[:1]
-                if one.kind == "string"
+                JavaScriptAlteration(
+                    FAR, (Edit(syntax_node.start, syntax_node.end, f'"{token(self._chance)}"'),)
+                )
+                for syntax_node in links[-1].given[:1]
+                if syntax_node.kind == "string"
             ]
         left, right = node.part("left"), node.part("right")
         sign = node.part("operator")
@@ -199,13 +203,14 @@ class Alterations:
         """``Math.abs(a - b)``: far more than what it is compared with."""
         if node.kind != "call_expression" or not self._source.text(node).startswith("Math.abs("):
             return []
-        given = self._source.chain(node)[1][-1].given
+        nodes = self._source.chain(node)[1][-1].given
         return [
             JavaScriptAlteration(
-                FAR, (Edit(one.end, one.end, f" - {self._chance.randrange(10**30)}"),)
+                FAR,
+                (Edit(syntax_node.end, syntax_node.end, f" - {self._chance.randrange(10**30)}"),),
             )
-            for one in given[:1]
-            if one.kind == "binary_expression" and one.has("-")
+            for syntax_node in nodes[:1]
+            if syntax_node.kind == "binary_expression" and syntax_node.has("-")
         ]
 
     # ── own matchers and helpers ──
@@ -215,33 +220,36 @@ class Alterations:
         subject = claim.subject[:1]
         if not subject or claim.is_promise or "not" in claim.names():
             return None
-        made = self._judged(claim, claim.given, subject)
-        return AlteredClaim(claim, subject, tuple(made))
+        alterations = self._judged(claim, claim.given, subject)
+        return AlteredClaim(claim, subject, tuple(alterations))
 
     def _helper(self, claim: JavaScriptClaim) -> AlteredClaim | None:
         operands = tuple(
-            one
-            for one in claim.given
-            if one.kind not in (*FUNCTIONS, "spread_element")
-            and not literals.literals(self._source, (one,))
+            node
+            for node in claim.given
+            if node.kind not in (*FUNCTIONS, "spread_element")
+            and not literals.literals(self._source, (node,))
         )
         if not operands:
             return None
         return AlteredClaim(claim, operands, tuple(self._judged(claim, claim.given, operands)))
 
     def _judged(
-        self, claim: JavaScriptClaim, given: Sequence[SyntaxNode], operands: Sequence[SyntaxNode]
+        self, claim: JavaScriptClaim, nodes: Sequence[SyntaxNode], operands: Sequence[SyntaxNode]
     ) -> Iterator[JavaScriptAlteration]:
-        whole = expression(claim)
-        for node in literals.literals(self._source, tuple(given))[:_MOST]:
+        syntax_node = expression(claim)
+        for node in literals.literals(self._source, tuple(nodes))[:_MOST]:
             text = self._source.text(node)
             close = self._numbers(node, text)
             close += [one for _, one in near.quoted(text, self._chance)]
             far = literals.another(self._source, node, self._chance)[0]
-            same = [Edit(one.start, one.end, f"({text})") for one in operands]
+            same = [Edit(operand.start, operand.end, f"({text})") for operand in operands]
             for new in (far, *close):
                 edit = Edit(node.start, node.end, new)
-                calls = self._source.text(whole, same), self._source.text(whole, [*same, edit])
+                calls = (
+                    self._source.text(syntax_node, same),
+                    self._source.text(syntax_node, [*same, edit]),
+                )
                 yield JavaScriptAlteration(PART, (edit,), calls)
 
 
@@ -251,9 +259,9 @@ def _operands(node: SyntaxNode, places: Sequence[Edit]) -> Iterator[SyntaxNode]:
         if node.kind in ("call_expression", "await_expression", "member_expression"):
             yield node
         return
-    for one in node.inner():
-        if node.kind != "arguments" or one.kind not in FUNCTIONS:
-            yield from _operands(one, places)
+    for syntax_node in node.inner():
+        if node.kind != "arguments" or syntax_node.kind not in FUNCTIONS:
+            yield from _operands(syntax_node, places)
 
 
 def expression(claim: JavaScriptClaim) -> SyntaxNode:
@@ -282,22 +290,22 @@ def _helpers(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptC
         nodes = [(body, body, BODY)]
     else:
         nodes = [
-            (one, one.inner()[0], STATEMENT)
-            for one in body.inner()
-            if one.kind == "expression_statement" and one.inner()[0].kind == "call_expression"
+            (node, node.inner()[0], STATEMENT)
+            for node in body.inner()
+            if node.kind == "expression_statement" and node.inner()[0].kind == "call_expression"
         ]
-    claimed = [(one.whole.start, one.whole.end) for one in test.claims]
-    found = []
-    for whole, call, site in nodes:
+    claimed = [(claim.whole.start, claim.whole.end) for claim in test.claims]
+    claims = []
+    for node, call, site in nodes:
         root, links = source.chain(call)
-        name = next((one.name for one in reversed(links) if one.name), source.text(root))
-        is_last = not test.claims and whole is nodes[-1][0]
-        is_free = not any(start < whole.end and whole.start < end for start, end in claimed)
+        name = next((link.name for link in reversed(links) if link.name), source.text(root))
+        is_last = not test.claims and node is nodes[-1][0]
+        is_free = not any(start < node.end and node.start < end for start, end in claimed)
         if links and is_free and (is_last or near.HELPER.match(name)):
-            found.append(
+            claims.append(
                 JavaScriptClaim(
-                    whole, site, OTHER, name, links, (), links[-1].given,
+                    node, site, OTHER, name, links, (), links[-1].given,
                     is_awaited=False, is_promise=False,
                 )
             )  # fmt: skip
-    return found
+    return claims

@@ -106,12 +106,12 @@ class JavaScriptNames:
         module = node.part("source")
         if module is None:
             return
-        for one in node.below():
-            if one.kind == "import_specifier":
-                name = one.part("name")
-                self._bind(module, name, one.part("alias") or name)
-            elif one.kind in ("import_clause", "namespace_import"):
-                self._bind(module, None, one.child("identifier"))
+        for syntax_node in node.below():
+            if syntax_node.kind == "import_specifier":
+                name = syntax_node.part("name")
+                self._bind(module, name, syntax_node.part("alias") or name)
+            elif syntax_node.kind in ("import_clause", "namespace_import"):
+                self._bind(module, None, syntax_node.child("identifier"))
 
     def _bind(self, module: SyntaxNode, name: SyntaxNode | None, local: SyntaxNode | None) -> None:
         if local is None:
@@ -132,15 +132,15 @@ class JavaScriptNames:
         if name is None or value is None:
             return
         variants = value.inner()[1:] if value.kind == "ternary_expression" else [value]
-        for one in variants:
-            root, links = self._source.chain(one)
-            word, given = self.word(root), links[0].given if links else ()
-            if word == "require" and given and given[0].kind == "string":
+        for variant in variants:
+            root, links = self._source.chain(variant)
+            word, nodes = self.word(root), links[0].given if links else ()
+            if word == "require" and nodes and nodes[0].kind == "string":
                 if name.kind == "identifier":
-                    self._bind(given[0], None, name)
+                    self._bind(nodes[0], None, name)
                 for bound in name.inner() if name.kind == "object_pattern" else ():
                     short = None if bound.kind == "pair_pattern" else bound
-                    self._bind(given[0], bound.part("key") or short, bound.part("value") or short)
+                    self._bind(nodes[0], bound.part("key") or short, bound.part("value") or short)
             elif name.kind == "identifier" and word in _KNOWN - {"expect", "chai"} and links:
                 self._words.setdefault(self._source.text(name), word)
 
@@ -150,17 +150,17 @@ class JavaScriptNames:
         Claims whose failure the code around them may catch are left out.
         """
         context = self._context(function)
-        found = []
+        claims = []
         waiting = [function]
         while waiting:
             node = waiting.pop()
             claim = self._claim(node, context) if _is_top(node) else None
             if claim is None:
                 catching = self._catching(node)
-                waiting += [one for one in node.parts[::-1] if one.field != catching]
+                waiting += [part for part in node.parts[::-1] if part.field != catching]
             else:
-                found.append(claim)
-        return found
+                claims.append(claim)
+        return claims
 
     def _catching(self, node: SyntaxNode) -> str | None:
         """The field of a ``try``, or of a call that retries, in which a failure may be caught."""
@@ -174,8 +174,8 @@ class JavaScriptNames:
 
     def _context(self, function: SyntaxNode) -> str:
         """The name of a test's first parameter, such as ``t``."""
-        named = next((one.identifier() for one in function.parameters()), None)
-        return "" if named is None else self._source.text(named)
+        node = next((parameter.identifier() for parameter in function.parameters()), None)
+        return "" if node is None else self._source.text(node)
 
     def _claim(self, node: SyntaxNode, context: str) -> JavaScriptClaim | None:
         root, links = self._source.chain(node)
@@ -186,15 +186,17 @@ class JavaScriptNames:
         if not kind:
             return None
         names = {link.name for link in links} | {method}
-        whole, site, is_awaited = _site(node)
-        given, is_promise = links[-1].given, is_awaited or bool(names & _PROMISES)
+        syntax_node, site, is_awaited = _site(node)
+        nodes, is_promise = links[-1].given, is_awaited or bool(names & _PROMISES)
         if kind == REQUEST:
-            given = tuple(one for at in _expecting(links) for one in links[at].given)
+            nodes = tuple(
+                syntax_node for at in _expecting(links) for syntax_node in links[at].given
+            )
             is_promise = is_awaited
         elif is_promise and not is_awaited and site == STATEMENT:
             return None  # nothing waits for it
         return JavaScriptClaim(
-            whole, site, kind, method, links, subject, given, is_awaited, is_promise
+            syntax_node, site, kind, method, links, subject, nodes, is_awaited, is_promise
         )
 
     def _kind(
@@ -231,28 +233,28 @@ def _is_top(node: SyntaxNode) -> bool:
 
 
 def _site(call: SyntaxNode) -> tuple[SyntaxNode, str, bool]:
-    whole, is_awaited = call, False
+    node, is_awaited = call, False
     above = call.above
     while above is not None and (above.kind in _AROUND or above.has("void")):
         is_awaited |= above.kind == "await_expression"
-        whole, above = above, above.above
+        node, above = above, above.above
     if above is None:
-        return whole, INNER, is_awaited
+        return node, INNER, is_awaited
     if above.kind == "expression_statement":
         return above, STATEMENT, is_awaited
     if above.kind == "return_statement":
         return above, RETURNED, is_awaited
-    is_body = above.kind == "arrow_function" and whole.field == "body"
-    return whole, BODY if is_body else INNER, is_awaited
+    is_body = above.kind == "arrow_function" and node.field == "body"
+    return node, BODY if is_body else INNER, is_awaited
 
 
 def _expected(links: list[ChainLink]) -> tuple[str, str, tuple[SyntaxNode, ...]]:
     at = next((i for i, link in enumerate(links) if not link.name), -1)
-    rest = links[at + 1 :]
-    if at < 0 or not rest or {link.name for link in links[:at]} - _BEFORE_EXPECT:
+    chain_links = links[at + 1 :]
+    if at < 0 or not chain_links or {link.name for link in links[:at]} - _BEFORE_EXPECT:
         return "", "", ()
     subject = links[at].given
-    names = [link.name for link in rest]
+    names = [link.name for link in chain_links]
     method = next((name for name in reversed(names) if name), "")
     if "snapshot" in method.lower():
         return SNAPSHOT, method, subject
@@ -260,17 +262,17 @@ def _expected(links: list[ChainLink]) -> tuple[str, str, tuple[SyntaxNode, ...]]
     if is_matcher and names[-2:] == [method, ""]:
         known = {*names[:-2]} <= {"not", "resolves", "rejects"}
         return (EXPECT if known else OTHER), method, subject
-    return (CHAI if _is_plain(rest) else OTHER), method, subject
+    return (CHAI if _is_plain(chain_links) else OTHER), method, subject
 
 
 def _expecting(links: list[ChainLink]) -> list[int]:
     pairs = enumerate(pairwise(links), 1)
-    return [at for at, (one, call) in pairs if at > 1 and one.name == "expect" and call.given]
+    return [at for at, (link, call) in pairs if at > 1 and link.name == "expect" and call.given]
 
 
-def _is_plain(rest: list[ChainLink]) -> bool:
+def _is_plain(links: list[ChainLink]) -> bool:
     """Whether words of chai make a single claim, so that ``not`` reverses it."""
-    words = [link.name for link in rest]
+    words = [link.name for link in links]
     words = words[:-2] if words and not words[-1] else words[:-1]
     return {*words} <= _CHAI_WORDS
 

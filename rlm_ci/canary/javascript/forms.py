@@ -87,21 +87,21 @@ class ClaimForms:
         """Note in the array ``name`` what is accepted, or judged, and the kinds by their words."""
         claim, kinds, steps = altered.claim, {}, []
         names = {node: token(self._chance) for node in altered.bound}
-        for one in altered.alterations:
+        for alteration in altered.alterations:
             word = token(self._chance)
-            kinds[word] = one.kind
+            kinds[word] = alteration.kind
             start, end = halves(word, on_branch=False)
             noted = f'(globalThis.{name} ??= []).push("{start}" + "{end}");'
             if form == JUDGES:
-                same, other = one.judged or ("", "")
+                same, other = alteration.judged or ("", "")
                 noted = f'{noted} console.log("{start}" + "{end}");'
                 if same:
                     steps.append(
                         f"try {{ {same}; try {{ {other}; }} catch {{ {noted} }} }} catch {{}}"
                     )
                 continue
-            known = [Edit(node.start, node.end, new) for node, new in names.items()]
-            text = self._source.text(expression_of(claim), [*known, *one.edits])
+            edits = [Edit(node.start, node.end, new) for node, new in names.items()]
+            text = self._source.text(expression_of(claim), [*edits, *alteration.edits])
             steps.append(f"try {{ {text}; {noted} }} catch {{}}")
         bound = [f"const {new} = {self._source.text(node)};" for node, new in names.items()]
         ends = " return;" if claim.site == RETURNED else ""
@@ -115,8 +115,8 @@ class ClaimForms:
         if claim.kind == SNAPSHOT:
             return []
         if claim.site == INNER or claim.kind == REQUEST:
-            given = claim.given if claim.kind == REQUEST else claim.given[-1:]
-            return self._rewritten(given) if _takes_value(claim) else []
+            nodes = claim.given if claim.kind == REQUEST else claim.given[-1:]
+            return self._rewritten(nodes) if _takes_value(claim) else []
         edits, parts = [], []
         for node in self._operands(claim) if not self._plain else ():
             name = token(self._chance)
@@ -135,9 +135,9 @@ class ClaimForms:
         return self._chance.choice(ways)
 
     def _rewritten(self, nodes: tuple[SyntaxNode, ...]) -> list[Edit]:
-        found = literals.literals(self._source, nodes)
-        self._chance.shuffle(found)
-        for node in found:
+        syntax_nodes = literals.literals(self._source, nodes)
+        self._chance.shuffle(syntax_nodes)
+        for node in syntax_nodes:
             text = literals.same(self._source, node, self._chance)
             if text is not None:
                 return [Edit(node.start, node.end, text)]
@@ -151,18 +151,18 @@ class ClaimForms:
         else:
             nodes = list(claim.subject[:1])
             nodes += claim.given[:1] if _takes_value(claim) else ()
-        found: list[SyntaxNode] = []
+        syntax_nodes: list[SyntaxNode] = []
         for node in nodes:
             if node.kind in FUNCTIONS or node.kind in _CANNOT:
                 break  # the operands after it must stay after it
-            found.append(node)
-        if len(found) > 1 and self._chance.random() < 1 / 3:
-            found.pop()
-        return found
+            syntax_nodes.append(node)
+        if len(syntax_nodes) > 1 and self._chance.random() < 1 / 3:
+            syntax_nodes.pop()
+        return syntax_nodes
 
     def _negated(self, claim: JavaScriptClaim, word: str) -> list[Edit] | None:
         """The edits that reverse a claim with its own library; None if it has no way."""
-        if any(one.kind == "spread_element" for one in (*claim.subject, *claim.given)):
+        if any(node.kind == "spread_element" for node in (*claim.subject, *claim.given)):
             return None
         if (
             claim.kind == EXPECT
@@ -208,7 +208,7 @@ def is_changeable(source: JavaScriptSource, claim: JavaScriptClaim) -> bool:
     if claim.kind == REQUEST:
         return bool(literals.literals(source, claim.given))
     if claim.site == INNER:
-        return not any(one.kind == "yield_expression" for one in claim.whole.below(SCOPES))
+        return not any(node.kind == "yield_expression" for node in claim.whole.below(SCOPES))
     return True
 
 
@@ -227,7 +227,7 @@ def _removed(member: SyntaxNode) -> Edit:
 
 def _other_value(claim: JavaScriptClaim, word: str) -> list[Edit]:
     at = 1 if claim.kind == ASSERT else 0
-    return [Edit(one.start, one.end, f'Symbol("{word}")') for one in claim.given[at : at + 1]]
+    return [Edit(node.start, node.end, f'Symbol("{word}")') for node in claim.given[at : at + 1]]
 
 
 def _opposed(claim: JavaScriptClaim, word: str) -> list[Edit] | None:
@@ -250,4 +250,7 @@ def _opposed(claim: JavaScriptClaim, word: str) -> list[Edit] | None:
 
 
 def _begins_statement(node: SyntaxNode) -> bool:
-    return any(one.kind == "expression_statement" and one.start == node.start for one in node.up())
+    return any(
+        syntax_node.kind == "expression_statement" and syntax_node.start == node.start
+        for syntax_node in node.up()
+    )

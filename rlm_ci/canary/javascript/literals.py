@@ -63,10 +63,10 @@ def altered(
     source: JavaScriptSource, claim: JavaScriptClaim, chance: Random
 ) -> tuple[Edit, str] | None:
     """An edit that changes one expected literal, and the word that the failure prints."""
-    found = literals(source, expected(source, claim))
-    if not found:
+    nodes = literals(source, expected(source, claim))
+    if not nodes:
         return None
-    node = chance.choice(found)
+    node = chance.choice(nodes)
     text, word = another(source, node, chance)
     return Edit(node.start, node.end, text), word
 
@@ -81,12 +81,12 @@ def expected(source: JavaScriptSource, claim: JavaScriptClaim) -> tuple[SyntaxNo
     if "not" in claim.names() or claim.method not in known:
         return ()
     at = known[claim.method]
-    given = claim.given if claim.kind == REQUEST else claim.given[at : at + 1]
+    nodes = claim.given if claim.kind == REQUEST else claim.given[at : at + 1]
     if claim.method in ("throws", "rejects"):  # a text would be the message
-        return tuple(one for one in given if one.kind in ("object", "regex"))
-    if claim.kind in (ASSERT, TAP) and not literals(source, given):
+        return tuple(node for node in nodes if node.kind in ("object", "regex"))
+    if claim.kind in (ASSERT, TAP) and not literals(source, nodes):
         return claim.given[:1] if "qual" in claim.method else ()
-    return given
+    return nodes
 
 
 def another(source: JavaScriptSource, node: SyntaxNode, chance: Random) -> tuple[str, str]:
@@ -110,20 +110,24 @@ def another(source: JavaScriptSource, node: SyntaxNode, chance: Random) -> tuple
 
 def literals(source: JavaScriptSource, nodes: tuple[SyntaxNode, ...]) -> list[SyntaxNode]:
     """The literals in expected values, without those that code computes with."""
-    found, waiting = [], list(nodes[::-1])
+    syntax_nodes, waiting = [], list(nodes[::-1])
     while waiting:
         node = waiting.pop()
         inner = node.inner()
         if node.kind in _SIMPLE:
             if node.kind != "template_string" or all(i.kind == "string_fragment" for i in inner):
-                found.append(node)
+                syntax_nodes.append(node)
         elif node.kind in ("array", "object") and not inner:
-            found.append(node)
+            syntax_nodes.append(node)
         elif node.kind == "array":
             waiting += inner[::-1]
         elif node.kind == "object":
-            values = (one.part("value") for one in reversed(inner) if one.kind == "pair")
-            waiting += [one for one in values if one is not None]
+            values = (
+                syntax_node.part("value")
+                for syntax_node in reversed(inner)
+                if syntax_node.kind == "pair"
+            )
+            waiting += [value for value in values if value is not None]
         elif node.kind in _WRAPPED:
             is_sign = node.kind != "unary_expression" or node.has("-")
             waiting += inner[:1] if is_sign else []
@@ -131,7 +135,7 @@ def literals(source: JavaScriptSource, nodes: tuple[SyntaxNode, ...]) -> list[Sy
             root, links = source.chain(node)
             if source.text(root) == "expect" and "not" not in {link.name for link in links}:
                 waiting += links[-1].given[::-1]
-    return found
+    return syntax_nodes
 
 
 def same(source: JavaScriptSource, node: SyntaxNode, chance: Random) -> str | None:

@@ -41,7 +41,7 @@ def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # no
     if _IS_OF_TYPES.search(path):
         raise UnparsableError(f"{path} is checked for its types, and does not run")
     source = JavaScriptSource(path, text)
-    return [FoundTest(one.name, one.call.line, one.call.last) for one in find(source)]
+    return [FoundTest(test.name, test.call.line, test.call.last) for test in find(source)]
 
 
 def change(
@@ -51,17 +51,17 @@ def change(
     source = JavaScriptSource(path, text)
     changes = _Changes(source, chance, plain=plain)
     made: dict[str, ChangedTest] = {}
-    for one in find(source):
-        if one.name in wanted:
-            new = changes.make(one, wanted[one.name])
-            made[one.name] = _both(made[one.name], new) if one.name in made else new
+    for test in find(source):
+        if test.name in wanted:
+            new = changes.make(test, wanted[test.name])
+            made[test.name] = _both(made[test.name], new) if test.name in made else new
     return ChangedText(spliced(source.content, changes.all()), made)
 
 
-def _both(one: ChangedTest, other: ChangedTest) -> ChangedTest:
-    have_tokens = one.tokens and other.tokens
-    form = one.form if one.form == other.form else forms.INVERTED
-    return ChangedTest(form, one.tokens + other.tokens if have_tokens else ())
+def _both(test: ChangedTest, other: ChangedTest) -> ChangedTest:
+    have_tokens = test.tokens and other.tokens
+    form = test.form if test.form == other.form else forms.INVERTED
+    return ChangedTest(form, test.tokens + other.tokens if have_tokens else ())
 
 
 class _Changes:
@@ -74,7 +74,7 @@ class _Changes:
         """All edits; TypeScript is not checked for its types."""
         if not (self._edits and self._source.is_typed):
             return self._edits
-        first = next(one for one in self._source.root.inner() if one.kind != "hash_bang_line")
+        first = next(node for node in self._source.root.inner() if node.kind != "hash_bang_line")
         # Behind other comments: some are for the runner if they are the first thing in a file.
         at, comment = first.start, "// @ts-nocheck"
         if self._source.content[:at].endswith(b"\n\n"):
@@ -83,9 +83,11 @@ class _Changes:
 
     def make(self, test: JavaScriptTest, form: str) -> ChangedTest:
         word = token(self._chance)
-        claims = [one for one in test.claims if is_changeable(self._source, one)]
+        claims = [claim for claim in test.claims if is_changeable(self._source, claim)]
         if form == forms.IDLE:
-            if all(one.kind != TAP for one in test.claims):  # a test of ava has to claim something
+            if all(
+                claim.kind != TAP for claim in test.claims
+            ):  # a test of ava has to claim something
                 self._idle(test.function)
             return ChangedTest(form)
         if form == forms.REWORDED:
@@ -101,7 +103,7 @@ class _Changes:
         if form in (forms.ACCEPTS, forms.JUDGES):
             return ChangedTest(form)
         if form == forms.ALTERED:
-            found = [literals.altered(self._source, one, self._chance) for one in claims]
+            found = [literals.altered(self._source, claim, self._chance) for claim in claims]
             if any(found):
                 self._edits += [one[0] for one in found if one]
                 return ChangedTest(form, tuple(one[1] for one in found if one))
@@ -110,7 +112,7 @@ class _Changes:
             self._end(test, f'new Error("{word}")')
             return ChangedTest(forms.STOPPED if form == forms.INVERTED else form, (word,))
         if form == forms.REACHED:
-            self._edits += [self._forms.reached(one, word) for one in claims]
+            self._edits += [self._forms.reached(claim, word) for claim in claims]
             return ChangedTest(form, (word,))
         return ChangedTest(form, (word, *self._invert(claims, word)))
 
@@ -119,8 +121,8 @@ class _Changes:
     ) -> ChangedTest:
         """The test fails with what it accepts, or unless it accepts anything."""
         name, kinds = token(self._chance), {}
-        for one in altered:
-            edit, more = self._forms.altered(one, name, form)
+        for claim in altered:
+            edit, more = self._forms.altered(claim, name, form)
             self._edits.append(edit)
             kinds.update(more)
         if form == forms.NEARLY:
@@ -134,14 +136,14 @@ class _Changes:
     def _invert(self, claims: list[JavaScriptClaim], word: str) -> list[str]:
         """Reverse claims; returns what their failures print besides ``word``."""
         others = []
-        for one in claims:
-            edit, thrown = self._forms.inverted(one, word)
+        for claim in claims:
+            edit, thrown = self._forms.inverted(claim, word)
             self._edits.append(edit)
             others += [thrown] if thrown != word else []
         return others
 
     def _reword(self, test: JavaScriptTest) -> None:
-        edits = [edit for one in test.claims for edit in self._forms.reworded(one)]
+        edits = [edit for claim in test.claims for edit in self._forms.reworded(claim)]
         self._edits += edits
         if edits:
             return
@@ -174,7 +176,7 @@ class _Changes:
             copied = f"({inner} => Object.assign(() => {inner}({given}), {inner}))({done})"
             self._insert(body.start + 1, f" {done} = {copied};")
         elif body.kind == "statement_block":
-            returns = any(one.kind == "return_statement" for one in body.below(SCOPES))
+            returns = any(node.kind == "return_statement" for node in body.below(SCOPES))
             if returns:
                 self._insert(body.start + 1, " try {")
             close = f"}} finally {{ {failing} }} " if returns else f"; {failing} "
@@ -197,11 +199,13 @@ class _Changes:
         _, links = self._source.chain(test.call)
         if function.has("async") or any(link.name in EACH for link in links):
             return ""
-        named = next((one.identifier() for one in function.parameters()[-1:]), None)
-        name = "" if named is None else self._source.text(named)
+        node = next((parameter.identifier() for parameter in function.parameters()[-1:]), None)
+        name = "" if node is None else self._source.text(node)
         is_called = any(
-            one.kind == "identifier" and one.field == "function" and self._source.text(one) == name
-            for one in _body(function).below()
+            syntax_node.kind == "identifier"
+            and syntax_node.field == "function"
+            and self._source.text(syntax_node) == name
+            for syntax_node in _body(function).below()
         )
         return name if is_called or _CALLBACK.fullmatch(name) else ""
 
@@ -212,9 +216,13 @@ class _Changes:
             self._insert(single.start, "(")
             self._insert(single.end, " = undefined)")
         elif _directive(function) is None:
-            for one in function.parameters()[:1]:
-                if one.identifier() and one.kind != "optional_parameter" and not one.has("="):
-                    self._insert(one.end, " = undefined")
+            for parameter in function.parameters()[:1]:
+                if (
+                    parameter.identifier()
+                    and parameter.kind != "optional_parameter"
+                    and not parameter.has("=")
+                ):
+                    self._insert(parameter.end, " = undefined")
         self._begin(function, "return;")
 
     def _insert(self, at: int, text: str) -> None:
@@ -228,7 +236,7 @@ def _body(function: SyntaxNode) -> SyntaxNode:
 
 def _directive(function: SyntaxNode) -> SyntaxNode | None:
     """``"use strict"`` at the start of a function, where it has to stay first."""
-    for one in _body(function).inner()[:1]:
-        if one.kind == "expression_statement" and one.inner()[0].kind == "string":
-            return one
+    for node in _body(function).inner()[:1]:
+        if node.kind == "expression_statement" and node.inner()[0].kind == "string":
+            return node
     return None

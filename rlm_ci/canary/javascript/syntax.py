@@ -42,11 +42,11 @@ class SyntaxNode:
         self.parts: list[SyntaxNode] = []
 
     def part(self, field: str) -> SyntaxNode | None:
-        return next((one for one in self.parts if one.field == field), None)
+        return next((part for part in self.parts if part.field == field), None)
 
     def inner(self) -> list[SyntaxNode]:
         """The children without brackets, commas and comments."""
-        return [one for one in self.parts if one.named and one.kind != "comment"]
+        return [part for part in self.parts if part.named and part.kind != "comment"]
 
     def parameters(self) -> list[SyntaxNode]:
         """The parameters of a function."""
@@ -55,11 +55,11 @@ class SyntaxNode:
 
     def identifier(self) -> SyntaxNode | None:
         """The name of a parameter, if it has one."""
-        named = self if self.kind == "identifier" else self.part("pattern")
-        return named if named is not None and named.kind == "identifier" else None
+        node = self if self.kind == "identifier" else self.part("pattern")
+        return node if node is not None and node.kind == "identifier" else None
 
     def child(self, kind: str) -> SyntaxNode | None:
-        return next((one for one in self.parts if one.kind == kind), None)
+        return next((part for part in self.parts if part.kind == kind), None)
 
     def has(self, kind: str) -> bool:
         return self.child(kind) is not None
@@ -77,10 +77,10 @@ class SyntaxNode:
         """All nodes below in the order of the text, but for those within the kinds ``without``."""
         waiting = self.parts[::-1]
         while waiting:
-            one = waiting.pop()
-            yield one
-            if one.kind not in without:
-                waiting += one.parts[::-1]
+            node = waiting.pop()
+            yield node
+            if node.kind not in without:
+                waiting += node.parts[::-1]
 
 
 class ChainLink(Row):
@@ -104,7 +104,7 @@ class JavaScriptSource:
         raise UnparsableError(f"{path}: this is not {DIALECTS[ending][0]} that can be read")
 
     def text(self, node: SyntaxNode, edits: Iterable[Edit] = ()) -> str:
-        moved = [Edit(one.start - node.start, one.end - node.start, one.text) for one in edits]
+        moved = [Edit(edit.start - node.start, edit.end - node.start, edit.text) for edit in edits]
         return spliced(self.content[node.start : node.end], moved)
 
     def chain(self, node: SyntaxNode) -> tuple[SyntaxNode, list[ChainLink]]:
@@ -112,10 +112,10 @@ class JavaScriptSource:
         links: list[ChainLink] = []
         while len(links) < _LONGEST:
             if node.kind == "call_expression":
-                given, inner = node.part("arguments"), node.part("function")
-                whole = () if given is None else tuple(given.inner())
-                is_list = given is not None and given.kind == "arguments"
-                links.append(ChainLink("", node, whole if is_list else ()))
+                syntax_node, inner = node.part("arguments"), node.part("function")
+                nodes = () if syntax_node is None else tuple(syntax_node.inner())
+                is_list = syntax_node is not None and syntax_node.kind == "arguments"
+                links.append(ChainLink("", node, nodes if is_list else ()))
             elif node.kind == "member_expression":
                 named, inner = node.part("property"), node.part("object")
                 links.append(ChainLink("" if named is None else self.text(named), node))

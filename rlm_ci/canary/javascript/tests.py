@@ -45,7 +45,7 @@ class _Search:
 
     def found(self) -> list[JavaScriptTest]:
         tests = {call: function for call, (_, function, is_test) in self._made.items() if is_test}
-        outer = {self._calls[one] for call in tests for one in call.up() if one in self._calls}
+        outer = {self._calls[node] for call in tests for node in call.up() if node in self._calls}
         return [
             JavaScriptTest(self._named(call), call, function, tuple(self._names.claims(function)))
             for call, function in tests.items()
@@ -54,24 +54,24 @@ class _Search:
 
     def _named(self, call: SyntaxNode) -> str:
         parts = [self._made[call][0]]
-        for one in call.up():
-            if one in self._calls:
-                parts.append(self._made[self._calls[one]][0])
-            elif one.kind in SCOPES and (one.above is None or one.above.kind != "arguments"):
+        for node in call.up():
+            if node in self._calls:
+                parts.append(self._made[self._calls[node]][0])
+            elif node.kind in SCOPES and (node.above is None or node.above.kind != "arguments"):
                 return "::".join(["*", *reversed(parts)])  # any suite may call it
         return "::".join(reversed(parts))
 
     def _look(self, call: SyntaxNode) -> None:
         root, links = self._source.chain(call)
         words = [self._names.word(root), *(link.name for link in links if link.name)]
-        given = links[-1].given if links else ()
+        nodes = links[-1].given if links else ()
         at = next((i for i in (1, 0) if words[i : i + 1] and words[i] in _TESTS | _SUITES), -1)
         if at < 0 or links[-1].name or {*words[at + 1 :]} - _MODIFIERS - _LEFT:
             return
-        function = self._function(given)
-        if function is None or (at and len(given) < 2):
+        function = self._function(nodes)
+        if function is None or (at and len(nodes) < 2):
             return
-        title = self._title(given[0], is_table=bool(EACH & {*words}))
+        title = self._title(nodes[0], is_table=bool(EACH & {*words}))
         self._made[call] = title, function, words[at] in _TESTS
 
     def _is_left(self, node: SyntaxNode) -> bool:
@@ -84,21 +84,26 @@ class _Search:
             return True
         if node not in self._made:
             return bool(words & {"xit", "xtest", "xdescribe", "xcontext", "xspecify"})
-        options = [pair for one in links[-1].given if one.kind == "object" for pair in one.inner()]
+        options = [
+            pair
+            for syntax_node in links[-1].given
+            if syntax_node.kind == "object"
+            for pair in syntax_node.inner()
+        ]
         return any(
             self._source.text(key) in _LEFT and value.kind in ("true", "string")
-            for one in options
-            if (key := one.part("key")) and (value := one.part("value"))
+            for option in options
+            if (key := option.part("key")) and (value := option.part("value"))
         )
 
     @staticmethod
-    def _function(given: tuple[SyntaxNode, ...]) -> SyntaxNode | None:
+    def _function(nodes: tuple[SyntaxNode, ...]) -> SyntaxNode | None:
         """The last function among the arguments, maybe within a call."""
-        for one in reversed(given):
-            if one.kind in FUNCTIONS:
-                return one
-            held = one.part("arguments") if one.kind == "call_expression" else None
-            for inner in reversed(held.inner() if held is not None else []):
+        for node in reversed(nodes):
+            if node.kind in FUNCTIONS:
+                return node
+            syntax_node = node.part("arguments") if node.kind == "call_expression" else None
+            for inner in reversed(syntax_node.inner() if syntax_node is not None else []):
                 if inner.kind in FUNCTIONS:
                     return inner
         return None
@@ -114,11 +119,11 @@ class _Search:
         """A title with ``*`` for its computed parts."""
         parts, waiting = [], [node]
         while waiting:
-            one = waiting.pop()
-            if one.kind in ("string", "template_string"):
-                parts += [self._piece(inner) for inner in one.inner()]
-            elif one.kind == "parenthesized_expression" or one.has("+"):
-                waiting += one.inner()[::-1]
+            syntax_node = waiting.pop()
+            if syntax_node.kind in ("string", "template_string"):
+                parts += [self._piece(inner) for inner in syntax_node.inner()]
+            elif syntax_node.kind == "parenthesized_expression" or syntax_node.has("+"):
+                waiting += syntax_node.inner()[::-1]
             else:
                 parts.append("*")
         return "".join(parts)

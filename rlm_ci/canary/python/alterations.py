@@ -117,11 +117,11 @@ class ClaimQuestions:
 
     def of(self, claim: PythonClaim) -> list[ClaimQuestion]:
         if isinstance(claim.node, ast.Assert):
-            found = self._of_test(claim.node.test)
+            questions = self._of_test(claim.node.test)
         else:
             call = call_of(claim.node) if claim.kind in (CALL, HELPER) else None
-            found = self._of_call(claim, call) if call is not None else []
-        return [one for one in found if one.alterations]
+            questions = self._of_call(claim, call) if call is not None else []
+        return [question for question in questions if question.alterations]
 
     def _of_call(self, claim: PythonClaim, call: ast.Call) -> list[ClaimQuestion]:
         name = callee(call)
@@ -151,7 +151,7 @@ class ClaimQuestions:
 
     def _of_test(self, test: ast.expr) -> list[ClaimQuestion]:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            return [one for value in test.values for one in self._of_test(value)]
+            return [question for value in test.values for question in self._of_test(value)]
         if isinstance(test, ast.Compare):
             special = (self._distance(test) or self._item(test)) if self._is_nearly else None
             return [special or self._compared(test)]
@@ -160,7 +160,7 @@ class ClaimQuestions:
         if not self._is_nearly:
             return []
         if isinstance(test, ast.Subscript):
-            return [one for one in [self._item(test)] if one]
+            return [question for question in [self._item(test)] if question]
         if isinstance(test, ast.Call):
             if callee(test) in _ASKED:
                 return self._whole(test, test.args[:1])
@@ -181,16 +181,16 @@ class ClaimQuestions:
 
             return written
 
-        made = [
+        alterations = [
             PythonAlteration(kind, condition(index, at, text), judged, kind != PART)
             for index, operator in enumerate(test.ops)
             for at, kind, text, judged in self._of_pair(index, operands, operator)
         ]
-        longest = max(len(self._source.text(one)) for one in operands)
+        longest = max(len(self._source.text(operand)) for operand in operands)
         most = max(3, min(_MOST, _LONGEST // longest))
-        if len(made) > most:
-            made = [made[0], *self._chance.sample(made[1:], most - 1)]
-        return ClaimQuestion(tuple(operands), tuple(made))
+        if len(alterations) > most:
+            alterations = [alterations[0], *self._chance.sample(alterations[1:], most - 1)]
+        return ClaimQuestion(tuple(operands), tuple(alterations))
 
     def _of_pair(
         self, index: int, operands: list[ast.expr], operator: ast.cmpop
@@ -230,30 +230,32 @@ class ClaimQuestions:
         if not places:
             yield at, FAR, self._changed, ""
             yield beside, FAR, self._changed, ""
-        elif all(not isinstance(one, _ONCE) or is_made_of_literals(one) for one in ast.walk(side)):
-            numbers = [ast.literal_eval(one) for one in literals_in(side) if is_number(one)]
+        elif all(
+            not isinstance(node, _ONCE) or is_made_of_literals(node) for node in ast.walk(side)
+        ):
+            numbers = [ast.literal_eval(node) for node in literals_in(side) if is_number(node)]
             value = self._source.text(other)
             judged = f'{self._helpers}["tolerant"](lambda: ({value}), {numbers})'
-            for one in literals_in(side):
-                if not isinstance(one, ast.Call):
-                    yield from ((at, *new) for new in self._nearly_equal(side, one, judged))
+            for node in literals_in(side):
+                if not isinstance(node, ast.Call):
+                    yield from ((at, *new) for new in self._nearly_equal(side, node, judged))
                 elif not is_made_of_literals(other):
                     text = self._source.text(side)
-                    for new in self._parts(side, one):
+                    for new in self._parts(side, node):
                         known = f"({text}) == ({text})"
                         yield at, PART, new, self._refused(known, f"({text}) == ({new})")
 
     def _nearly_equal(
-        self, side: ast.expr, place: ast.expr, judged: str
+        self, side: ast.expr, node: ast.expr, judged: str
     ) -> Iterator[tuple[str, str, str]]:
-        if kind_of(place):
-            texts = near(place, self._chance)
+        if kind_of(node):
+            texts = near(node, self._chance)
         else:
-            texts = resized(place, self._elements(place), self._chance)
+            texts = resized(node, self._elements(node), self._chance)
         for new in texts:
-            yield NEAR, self._with(side, place, new), judged
-        for new in restyled(place, self._chance) if kind_of(place) else ():
-            yield STYLE, self._with(side, place, new), ""
+            yield NEAR, self._with(side, node, new), judged
+        for new in restyled(node, self._chance) if kind_of(node) else ():
+            yield STYLE, self._with(side, node, new), ""
 
     def _contained(
         self, index: int, left: ast.expr, right: ast.expr
@@ -324,7 +326,7 @@ class ClaimQuestions:
         self, call: ast.Call, sides: Sequence[ast.expr], form: str = "{}"
     ) -> list[ClaimQuestion]:
         """A call with one literal of ``sides`` altered."""
-        places = [place for one in sides for place in self._literals(one)]
+        places = [literal for side in sides for literal in self._literals(side)]
         if not places:
             return []
         text = form.replace("{}", self._with(call, self._chance.choice(places)))
@@ -332,34 +334,36 @@ class ClaimQuestions:
 
     def _helper(self, call: ast.Call, form: str) -> ClaimQuestion:
         """A call that judges by itself: a helper of the tests, or a method of what they test."""
-        given = [one for one in arguments(call) if not isinstance(one, ast.Starred)]
-        operands = [one for one in given if not literals_in(one)]
-        places = [place for one in given for place in self._literals(one)]
+        nodes = [argument for argument in arguments(call) if not isinstance(argument, ast.Starred)]
+        operands = [node for node in nodes if not literals_in(node)]
+        places = [literal for node in nodes for literal in self._literals(node)]
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
         if not operands and places and receiver is not None and not is_made_of_literals(receiver):
             operands = [receiver]
         made = []
-        for place in places if operands else ():
-            for new in (far(place, self._chance), *self._nearly(place)):
-                same = dict.fromkeys(operands, f"({self._source.text(place)})")
+        for node in places if operands else ():
+            for new in (far(node, self._chance), *self._nearly(node)):
+                same = dict.fromkeys(operands, f"({self._source.text(node)})")
                 known = form.replace("{}", self._with_all(call, same))
-                other = form.replace("{}", self._with_all(call, {**same, place: new}))
-                made.append((PART, place, new, self._refused(known, other)))
+                other = form.replace("{}", self._with_all(call, {**same, node: new}))
+                made.append((PART, node, new, self._refused(known, other)))
         if not operands:
             while isinstance(receiver, ast.Call):
-                places += [one for each in arguments(receiver) for one in self._literals(each)]
+                places += [
+                    literal for each in arguments(receiver) for literal in self._literals(each)
+                ]
                 receiver = getattr(receiver.func, "value", None)
-            for place in places if isinstance(getattr(call.func, "value", None), ast.Call) else ():
+            for node in places if isinstance(getattr(call.func, "value", None), ast.Call) else ():
                 value = token(self._chance)
-                touched = f"lambda {value}: {self._with(call, place, value)}"
+                touched = f"lambda {value}: {self._with(call, node, value)}"
                 judged = f'{self._helpers}["touched"]({touched})'
-                made.append((UNUSED, place, "object()", judged))
+                made.append((UNUSED, node, "object()", judged))
         if len(made) > _MOST:
             made = self._chance.sample(made, _MOST)
 
-        def condition(place: ast.expr, new: str) -> Callable[[Sequence[str]], str]:
+        def condition(node: ast.expr, new: str) -> Callable[[Sequence[str]], str]:
             return lambda names: form.replace(
-                "{}", self._with_all(call, {**dict(zip(operands, names, strict=True)), place: new})
+                "{}", self._with_all(call, {**dict(zip(operands, names, strict=True)), node: new})
             )
 
         alterations = tuple(
@@ -372,28 +376,28 @@ class ClaimQuestions:
 
     def _literals(self, side: ast.expr) -> list[ast.expr]:
         """The literals of an operand, classes made of them among them, without containers."""
-        found = []
-        for one in literals_in(side):
-            if callee(one) == "approx" and isinstance(one, ast.Call):
-                found += [place for given in one.args[:1] for place in self._literals(given)]
-            elif kind_of(one) or isinstance(one, ast.Call):
-                found.append(one)
-        return found
+        nodes = []
+        for node in literals_in(side):
+            if callee(node) == "approx" and isinstance(node, ast.Call):
+                nodes += [literal for given in node.args[:1] for literal in self._literals(given)]
+            elif kind_of(node) or isinstance(node, ast.Call):
+                nodes.append(node)
+        return nodes
 
-    def _nearly(self, place: ast.expr) -> list[str]:
-        if isinstance(place, ast.Call):
-            return self._parts(place, place)
-        return near(place, self._chance)
+    def _nearly(self, node: ast.expr) -> list[str]:
+        if isinstance(node, ast.Call):
+            return self._parts(node, node)
+        return near(node, self._chance)
 
     def _parts(self, side: ast.expr, call: ast.Call) -> list[str]:
         """``side`` with a single argument of a call in it altered, each far and by a little."""
         return [
-            self._with(side, one, new)
-            for one in arguments(call)
+            self._with(side, argument, new)
+            for argument in arguments(call)
             for new in (
-                far(one, self._chance),
-                *near(one, self._chance),
-                *restyled(one, self._chance),
+                far(argument, self._chance),
+                *near(argument, self._chance),
+                *restyled(argument, self._chance),
             )
         ]
 
@@ -413,13 +417,13 @@ class ClaimQuestions:
             return [f"{self._source.text(k)}: {self._source.text(v)}" for k, v in pairs if k]
         return [self._source.text(one) for one in getattr(container, "elts", ())]
 
-    def _with(self, whole: ast.expr, place: ast.expr, new: str = "") -> str:
-        """The text of ``whole`` with another literal at one place, a far one if none is given."""
-        return self._with_all(whole, {place: new or far(place, self._chance)})
+    def _with(self, node: ast.expr, place: ast.expr, new: str = "") -> str:
+        """The text of ``node`` with another literal at one place, a far one if none is given."""
+        return self._with_all(node, {place: new or far(place, self._chance)})
 
-    def _with_all(self, whole: ast.expr, texts: Mapping[ast.expr, str]) -> str:
-        edits = [self._source.replaced(place, new) for place, new in texts.items()]
-        return self._source.text(whole, edits)
+    def _with_all(self, node: ast.expr, texts: Mapping[ast.expr, str]) -> str:
+        edits = [self._source.replaced(node, new) for node, new in texts.items()]
+        return self._source.text(node, edits)
 
     def _refused(self, known: str, new: str) -> str:
         """Whether the start tree refuses what is new, although it accepts what is known."""

@@ -107,21 +107,21 @@ def literals_in(node: ast.expr) -> list[ast.expr]:
 
     A call is a class with literals alone; a number of ``approx`` is no literal of the operand.
     """
-    waiting, found = [node], []
+    waiting, nodes = [node], []
     while waiting:
         one = waiting.pop()
         if kind_of(one) or is_made_of_literals(one) or callee(one) == "approx":
-            found.append(one)
+            nodes.append(one)
         elif isinstance(one, ast.List | ast.Tuple | ast.Set):
-            found.append(one)
+            nodes.append(one)
             waiting += one.elts
         elif isinstance(one, ast.Dict):
             keys = [key.value for key in one.keys if isinstance(key, ast.Constant)]
             # One entry may replace another if not all keys are known.
             if len(keys) == len(one.keys) and len(set(keys)) == len(keys):
-                found.append(one)
+                nodes.append(one)
                 waiting += [part for part in [*one.keys, *one.values] if part]
-    return found
+    return nodes
 
 
 def is_made_of_literals(node: ast.AST) -> bool:
@@ -129,9 +129,9 @@ def is_made_of_literals(node: ast.AST) -> bool:
     name = callee(node)
     if not isinstance(node, ast.Call) or not name[:1].isupper():
         return False
-    given = arguments(node)
+    nodes = arguments(node)
     is_named = all(word.arg for word in node.keywords)
-    return bool(given) and is_named and all(kind_of(one) for one in given)
+    return bool(nodes) and is_named and all(kind_of(one) for one in nodes)
 
 
 def arguments(call: ast.Call) -> list[ast.expr]:
@@ -144,7 +144,7 @@ def resized(container: ast.expr, texts: list[str], chance: Random) -> list[str]:
     more = f'"{token(chance)}": 1' if is_dict else f'"{token(chance)}"'
     sizes = near_values.resized(texts, more)
     if isinstance(container, ast.List):
-        return [f"[{', '.join(one)}]" for one in sizes]
+        return [f"[{', '.join(size)}]" for size in sizes]
     if isinstance(container, ast.Tuple):
-        return [f"({''.join(f'{part}, ' for part in one)})" for one in sizes]
-    return [f"{{{', '.join(one)}}}" if one or is_dict else "set()" for one in sizes]
+        return [f"({''.join(f'{part}, ' for part in size)})" for size in sizes]
+    return [f"{{{', '.join(size)}}}" if size or is_dict else "set()" for size in sizes]

@@ -85,13 +85,15 @@ def _applied(
     if text is None:  # Python by themselves, but not together: one function in another
         changes, text = [], source.edited(())
     by_name: dict[str, list[ChangedTest]] = {}
-    for names, (made, _) in changes:
+    for names, (test, _) in changes:
         for name in names:
-            by_name.setdefault(name, []).append(made)
+            by_name.setdefault(name, []).append(test)
     # A function may be defined twice: either may be the one that runs.
     both = {
-        name: found[-1].replace(tokens=tuple(word for made in found for word in made.tokens))
-        for name, found in by_name.items()
+        name: changed_tests[-1].replace(
+            tokens=tuple(word for changed_test in changed_tests for word in changed_test.tokens)
+        )
+        for name, changed_tests in by_name.items()
     }
     return ChangedText(text or "", both)
 
@@ -145,8 +147,8 @@ class _Index:
 
 
 def _is_fixture(node: Function) -> bool:
-    named = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
-    return any("fixture" in (getattr(one, "attr", ""), getattr(one, "id", "")) for one in named)
+    nodes = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+    return any("fixture" in (getattr(one, "attr", ""), getattr(one, "id", "")) for one in nodes)
 
 
 class _Change:
@@ -172,17 +174,17 @@ class _Change:
             edits = [it for claim in self._claims.found for it in self._writer.reworded(claim)]
             edits = edits or [self._opening(self._writer.decoy())]
         elif form == forms.REACHED:
-            found = self._claims.reversible
+            claims = self._claims.reversible
             edits = [
-                self._writer.before(claim.node, self._writer.reaching(claim)) for claim in found
+                self._writer.before(claim.node, self._writer.reaching(claim)) for claim in claims
             ]
         else:
             edits = [self._opening("return" if form == forms.IDLE else self._writer.fail)]
         if not edits:
             form, edits = forms.STOPPED, self._ending()
-        made = ChangedTest(form, () if form in {forms.REWORDED, forms.IDLE} else (self._token,))
+        test = ChangedTest(form, () if form in {forms.REWORDED, forms.IDLE} else (self._token,))
         more = sum(self._source.more_lines(edit) for edit in edits)
-        return made, [*edits, *self._blank[: max(more, 0)]]
+        return test, [*edits, *self._blank[: max(more, 0)]]
 
     def _reversed(self) -> list[Edit]:
         claims = self._claims.reversible
@@ -199,7 +201,10 @@ class _Change:
         if claims.nested or not all(self._source.alone(claim.node) for claim, _ in asked):
             edits = []
             questions = {id(claim): them for claim, them in asked}
-            for claim in (*claims.reversible, *(one for one, _ in asked if one.kind == HELPER)):
+            for claim in (
+                *claims.reversible,
+                *(python_claim for python_claim, _ in asked if python_claim.kind == HELPER),
+            ):
                 if them := questions.get(id(claim)):
                     edits += writer.altered(claim, them, goes_on=False)
                 elif claim.kind != HELPER:
@@ -214,15 +219,17 @@ class _Change:
         """The claims that can be altered, with their questions."""
         is_nearly = form != forms.ALTERED
         questions = ClaimQuestions(self._source, self._chance, helpers, is_nearly=is_nearly)
-        found = list(self._claims.found)
+        claims = list(self._claims.found)
         if is_nearly:
-            found += helpers_of(self._test, self._claims)
+            claims += helpers_of(self._test, self._claims)
         asked = []
-        for claim in found:
+        for claim in claims:
             is_alone = self._source.alone(claim.node)
             them = questions.of(claim) if claim.shield < SHUT else []
             if not is_alone and form in (forms.ALTERED, forms.NEARLY):
-                them = [one for one in them if all(it.is_safe for it in one.alterations)]
+                them = [
+                    question for question in them if all(it.is_safe for it in question.alterations)
+                ]
             if them:
                 asked.append((claim, them))
         return asked
@@ -243,8 +250,8 @@ class _Change:
         words = f"{helpers} = {{'words': ['{start}' '{end}']}}; exec({HELPERS!r}, {helpers})"
         edits.append(self._opening("; ".join((words, *every))))
         failing = f'raise AssertionError(" ".join({helpers}["words"]))'
-        made = ChangedTest(form, (self._token, *kinds), kinds)
-        return made, [*edits, *self._ending(failing)]
+        test = ChangedTest(form, (self._token, *kinds), kinds)
+        return test, [*edits, *self._ending(failing)]
 
     def _opening(self, statement: str) -> Edit:
         body = self._test.body

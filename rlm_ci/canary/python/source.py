@@ -77,17 +77,17 @@ class PythonSource:
         return bool(_ENDED.match(self.raw, end))
 
     def line_end(self, place: int) -> int:
-        found = _NEWLINE.search(self.raw, place)
-        return found.start() if found else len(self.raw)
+        match = _NEWLINE.search(self.raw, place)
+        return match.start() if match else len(self.raw)
 
     def blank_lines(self, line: int) -> list[Edit]:
         """Edits that remove the blank lines after a line, one by one."""
-        found = []
+        edits = []
         for start, end in itertools.pairwise(self._starts[line : line + _FEW]):
             if self.raw[start:end].strip():
                 break
-            found.append(Edit(start, end, ""))
-        return found
+            edits.append(Edit(start, end, ""))
+        return edits
 
     def replaced(self, node: ast.AST, new: str) -> Edit:
         """``new`` in place of a node, padded to as many lines if possible."""
@@ -146,5 +146,5 @@ def scopes(tree: ast.Module) -> Iterator[tuple[str, Scope, bool]]:
             yield inner[:-2], node, usual
             usual = usual and isinstance(node, ast.ClassDef)
         if isinstance(node, COMPOUND):
-            held = [child for block in blocks(node) for child in block]
-            waiting += [(child, inner, usual) for child in reversed(held)]
+            nodes = [child for block in blocks(node) for child in block]
+            waiting += [(child, inner, usual) for child in reversed(nodes)]

@@ -78,8 +78,16 @@ class ClaimWriter:
         bound, asked, raising_ = [], [], []
         for question in questions:
             names = [token(self._chance) for _ in question.operands]
-            safe = [one.condition(names) for one in question.alterations if one.is_safe]
-            unsafe = [one.condition(names) for one in question.alterations if not one.is_safe]
+            safe = [
+                alteration.condition(names)
+                for alteration in question.alterations
+                if alteration.is_safe
+            ]
+            unsafe = [
+                alteration.condition(names)
+                for alteration in question.alterations
+                if not alteration.is_safe
+            ]
             used = self._bound(question, names, [*safe, *unsafe])
             either = " or ".join(f"({one})" for one in safe)
             if unsafe and used:
@@ -117,10 +125,10 @@ class ClaimWriter:
         for question in questions:
             names = [token(self._chance) for _ in question.operands]
             noted = []
-            for one in question.alterations:
+            for alteration in question.alterations:
                 word = token(self._chance)
-                kinds[word] = one.kind
-                condition = one.judged if at_start else one.condition(names)
+                kinds[word] = alteration.kind
+                condition = alteration.judged if at_start else alteration.condition(names)
                 if not condition or "await " in condition:
                     continue
                 asks = f"({condition})"
@@ -139,8 +147,8 @@ class ClaimWriter:
         """A true expression that gives operands their names, if a condition has these."""
         pairs = zip(names, question.operands, strict=True)
         used = [
-            f"{name} := ({self._source.text(one)})"
-            for name, one in pairs
+            f"{name} := ({self._source.text(node)})"
+            for name, node in pairs
             if any(name in condition for condition in conditions)
         ]
         return f"[{', '.join(used)}]" if used else ""
@@ -273,7 +281,7 @@ class ClaimWriter:
         if len(call.args) != 1 or callee(call) == "RaisesGroup" or not names <= {"match", "msg"}:
             return ""
         inner = (ast.Await, ast.NamedExpr, ast.Starred)
-        if any(isinstance(one, inner) for one in ast.walk(call.args[0])):
+        if any(isinstance(node, inner) for node in ast.walk(call.args[0])):
             return ""
         return self._source.text(call.args[0])
 
@@ -329,16 +337,16 @@ class ClaimWriter:
         parts, moved, given = [f"{function} = ({self._source.text(call.func)})"], [function], []
         whole = False
         arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
-        for one in arguments:
-            inner: ast.expr = one.value if isinstance(one, ast.keyword) else one
-            whole = whole or isinstance(inner, ast.Starred) or getattr(one, "arg", "") is None
+        for argument in arguments:
+            inner: ast.expr = argument.value if isinstance(argument, ast.keyword) else argument
+            whole = whole or isinstance(inner, ast.Starred) or getattr(argument, "arg", "") is None
             if whole:
-                given.append(self._source.text(one))
+                given.append(self._source.text(argument))
                 continue
             name = token(self._chance)
             moved.append(name)
             parts.append(f"{name} = ({self._same(inner)})")
-            given.append(f"{one.arg}={name}" if isinstance(one, ast.keyword) else name)
+            given.append(f"{argument.arg}={name}" if isinstance(argument, ast.keyword) else name)
         parts.insert(self._chance.randrange(len(parts) + 1), self.decoy())
         awaits = "await " if isinstance(getattr(node, "value", None), ast.Await) else ""
         called = f"{awaits}{function}({', '.join(given)}{PAD})"
@@ -373,7 +381,7 @@ def _lives(test: ast.expr) -> bool:
     In an assert, pytest keeps the first until the second is made.
     """
     return isinstance(test, ast.Compare) and all(
-        any(isinstance(inner, ast.Call) for one in ast.walk(side) for inner in _given(one))
+        any(isinstance(inner, ast.Call) for node in ast.walk(side) for inner in _given(node))
         for side in [test.left, *test.comparators]
     )
 

@@ -21,41 +21,43 @@ class _Item:
         body, name = field(node, "body"), field(node, "name")
         #: The node with the items in it.
         self.inside = body if node.type in _HOLDERS and body != node else None
-        self.start = min([node.start_byte, *(one.start_byte for one in attributes)])
+        self.start = min([node.start_byte, *(attribute.start_byte for attribute in attributes)])
         self.end = node.end_byte
         head = (node.text or b"")[: body.start_byte - node.start_byte if self.inside else None]
         self.key = (node.type, head if name == node else name.text or b"")
-        self.conditions = sorted(text_of(one) for one in attributes if attribute_name(one) == "cfg")
+        self.conditions = sorted(
+            text_of(attribute) for attribute in attributes if attribute_name(attribute) == "cfg"
+        )
         self.is_test = any(map(is_for_tests, attributes)) or (
             node.type == "function_item" and any(map(is_test, attributes))
         )
 
 
 def _items(holder: Node) -> list[_Item]:
-    found: list[_Item] = []
+    items: list[_Item] = []
     attributes: list[Node] = []
     for node in named(holder):
         if node.type == "attribute_item":
             attributes.append(node)
             continue
         if node.type != "inner_attribute_item":
-            found.append(_Item(node, attributes))
+            items.append(_Item(node, attributes))
         attributes = []
-    return found
+    return items
 
 
 def _is_whole(holder: Node) -> bool:
     """Whether all of a file or module is for tests: ``#![cfg(test)]``."""
-    return any(one.type == "inner_attribute_item" and is_for_tests(one) for one in named(holder))
+    return any(node.type == "inner_attribute_item" and is_for_tests(node) for node in named(holder))
 
 
 def _has_tests(holder: Node) -> bool:
     waiting = [holder]
     while waiting:
         items = _items(waiting.pop())
-        if any(one.is_test for one in items):
+        if any(item.is_test for item in items):
             return True
-        waiting += [one.inside for one in items if one.inside is not None]
+        waiting += [item.inside for item in items if item.inside is not None]
     return False
 
 
@@ -85,17 +87,17 @@ def _matched(items: list[_Item], theirs: list[_Item]) -> list[tuple[_Item, _Item
     """Each item with its match in the other version: the same, or the only one of its name."""
     named_so: dict[tuple[str, bytes], list[_Item]] = {}
     same: dict[tuple[tuple[str, bytes], tuple[str, ...]], list[_Item]] = {}
-    for one in reversed(theirs):
-        named_so.setdefault(one.key, []).append(one)
-        same.setdefault((one.key, tuple(one.conditions)), []).append(one)
+    for item in reversed(theirs):
+        named_so.setdefault(item.key, []).append(item)
+        same.setdefault((item.key, tuple(item.conditions)), []).append(item)
     found: list[tuple[_Item, _Item | None]] = []
     kept: set[int] = set()
-    for one in items:
-        alike = named_so.get(one.key, [])
-        if (left := same.get((one.key, tuple(one.conditions)))) is None and len(alike) == 1:
+    for item in items:
+        alike = named_so.get(item.key, [])
+        if (left := same.get((item.key, tuple(item.conditions)))) is None and len(alike) == 1:
             left = [other for other in alike if other.start not in kept]
         match = left.pop() if left else None
-        found.append((one, match))
+        found.append((item, match))
         kept |= {match.start} if match is not None else set()
     return found
 
@@ -105,29 +107,29 @@ def _merged(
 ) -> list[tuple[list[_Item], Node]] | None:
     """Add the edits of one module; return the modules in it, None if one has no match."""
     theirs = _items(holder)
-    left = {one.start: one for one in theirs}
+    left = {item.start: item for item in theirs}
     at = theirs[0].start if theirs else holder.end_byte - (holder.type == "declaration_list")
     more: list[tuple[list[_Item], Node]] = []
-    for one, match in _matched(items, theirs):
+    for item, match in _matched(items, theirs):
         if match is not None:
             del left[match.start]
             at = match.end
-        if one.is_test:
-            written = before[one.start : one.end].decode("utf-8", "surrogateescape")
+        if item.is_test:
+            written = before[item.start : item.end].decode("utf-8", "surrogateescape")
             edits.append(
                 Edit(at, at, f"\n{written}\n")
                 if match is None
                 else Edit(match.start, match.end, written)
             )
-        elif one.inside is not None:
+        elif item.inside is not None:
             if match is not None and match.inside is not None:
-                more.append((_items(one.inside), match.inside))
-            elif _has_tests(one.inside):
+                more.append((_items(item.inside), match.inside))
+            elif _has_tests(item.inside):
                 return None
-    for one in left.values():  # new in this version
-        if one.is_test:
-            lines = after.count(b"\n", one.start, one.end)
-            edits.append(Edit(one.start, one.end, "\n" * lines))
-        elif one.inside is not None:
-            more.append(([], one.inside))
+    for item in left.values():  # new in this version
+        if item.is_test:
+            lines = after.count(b"\n", item.start, item.end)
+            edits.append(Edit(item.start, item.end, "\n" * lines))
+        elif item.inside is not None:
+            more.append(([], item.inside))
     return more

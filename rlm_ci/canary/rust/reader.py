@@ -47,11 +47,12 @@ def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # no
     """The tests of a file; names begin with the modules in it."""
     return [
         FoundTest(
-            one.name,
-            min([one.node, *one.attributes], key=lambda node: node.start_byte).start_point.row + 1,
-            one.node.end_point.row + 1,
+            test.name,
+            min([test.node, *test.attributes], key=lambda node: node.start_byte).start_point.row
+            + 1,
+            test.node.end_point.row + 1,
         )
-        for one in _read(path, text).tests
+        for test in _read(path, text).tests
     ]
 
 
@@ -183,15 +184,15 @@ class _Changes(ClaimEdits):
     def _compare(self, claim: RustClaim, *, holds: bool, word: str = "") -> None:
         """Pass the result of a comparison to the same macro, so that imports stay in use."""
         start, end = claim.node.start_byte, claim.node.end_byte
-        one, other = claim.values
+        span, other = claim.values
         left, right = token(self._chance), token(self._chance)
         compared = [f"*{left} == *{right}", str(holds).lower()]
         if not self._plain:
             self._chance.shuffle(compared)
         macro = self.source.content[start : named(claim.node)[-1].start_byte].decode()
         call = f"{macro}({', '.join(compared)}"
-        self._replace(start, one.start, "match (&(")
-        self._replace(one.end, other.start, "), &(")
+        self._replace(start, span.start, "match (&(")
+        self._replace(span.end, other.start, "), &(")
         if not word or claim.rest < 0:
             message = f', "{word}"' if word else ""
             behind = end - 1 if claim.rest < 0 else claim.rest
@@ -235,13 +236,13 @@ def _returned(function: Node) -> str | None:
     kind = field(function, "return_type")
     if kind == function or text_of(kind) == "()":
         return ""
-    last = [text_of(one) for one in named(field(function, "body"))[-1:]]
+    last = [text_of(node) for node in named(field(function, "body"))[-1:]]
     return " Ok(())" if "Result" in text_of(kind) or last == ["Ok(())"] else None
 
 
 def _end_of(test: RustTest) -> tuple[int, str]:
     """The place for a last statement, before the value of a function, and what goes before it."""
-    inside = [one for one in named(test.body) if one.type != "label"]
+    inside = [node for node in named(test.body) if node.type != "label"]
     if not inside:
         return test.body.start_byte + 1, " "
     last = inside[-1]
@@ -260,11 +261,11 @@ def _returns(body: Node) -> Iterator[Node]:
     """The early returns of a function."""
     waiting = [body]
     while waiting:
-        for one in named(waiting.pop()):
-            if one.type == "return_expression":
-                yield one
-            elif one.type not in ("closure_expression", "function_item", "async_block"):
-                waiting.append(one)
+        for node in named(waiting.pop()):
+            if node.type == "return_expression":
+                yield node
+            elif node.type not in ("closure_expression", "function_item", "async_block"):
+                waiting.append(node)
 
 
 def _leaves_of(

@@ -57,14 +57,19 @@ class RustTest:
 
     def __init__(self, name: str, node: Node, attributes: list[Node]) -> None:
         parameters = named(field(node, "parameters"))
-        marks = [*attributes, *(one for one in parameters if one.type == "attribute_item")]
+        marks = [
+            *attributes,
+            *(parameter for parameter in parameters if parameter.type == "attribute_item"),
+        ]
         has_cases = not _CASES.isdisjoint(map(attribute_name, marks))
         self.name = f"{name}::*" if has_cases else name
         self.node, self.attributes, self.body = node, attributes, field(node, "body")
         self.claims: list[RustClaim] = []
         #: Calls of other macros, which may judge by themselves.
         self.macros: list[RustClaim] = []
-        panics = (one for one in attributes if attribute_name(one) == "should_panic")
+        panics = (
+            attribute for attribute in attributes if attribute_name(attribute) == "should_panic"
+        )
         #: The attribute that requires a panic.
         self.panics = next(panics, None)
 
@@ -80,16 +85,16 @@ def is_for_tests(item: Node) -> bool:
     """Whether an attribute is ``cfg(test)``, or ``cfg(all(test, …))``."""
     if attribute_name(item) != "cfg":
         return False
-    trees = [one for one in named(named(item)[0]) if one.type == "token_tree"]
+    trees = [node for node in named(named(item)[0]) if node.type == "token_tree"]
     while trees:
         before = ""
-        for one in named(trees.pop()):
-            if one.type == "identifier":
-                before = text_of(one)
+        for node in named(trees.pop()):
+            if node.type == "identifier":
+                before = text_of(node)
                 if before == "test":
                     return True
-            elif one.type == "token_tree" and before == "all":
-                trees.append(one)
+            elif node.type == "token_tree" and before == "all":
+                trees.append(node)
     return False
 
 
@@ -124,7 +129,7 @@ class RustSource:
                 elif node.type == "function_item" and any(map(is_test, attributes)):
                     self.tests.append(RustTest(prefix + name, node, attributes))
                 attributes = []
-        self.tests.sort(key=lambda one: one.node.start_byte)
+        self.tests.sort(key=lambda test: test.node.start_byte)
 
     def _claims(self, function: RustTest) -> Iterator[RustClaim]:
         waiting = [(function.body, True)]

@@ -153,9 +153,9 @@ class ArchivePayloads:
     """What the archive has under some paths; a context manager, since git runs meanwhile."""
 
     def __init__(
-        self, repository: Repository, archive: str, listing: bytes, asked: Container[str]
+        self, repository: Repository, archive: str, listing: bytes, container: Container[str]
     ) -> None:
-        """``listing`` is that of ``archive``, with sizes; only the paths ``asked`` count."""
+        """``listing`` is that of ``archive``, with sizes; only the paths ``container`` count."""
         self._repository = repository
         #: What git says of the regular files with something in them, and of the others.
         self._whole: dict[str, str] = {}
@@ -164,7 +164,7 @@ class ArchivePayloads:
         for row in listing.decode("utf-8", "surrogateescape").split("\0"):
             # There are thousands of rows.
             head, _, path = row.partition("\t")
-            if path not in asked or not head:
+            if path not in container or not head:
                 rest.append(row)
                 continue
             size = head.rpartition(" ")[2]

@@ -107,8 +107,8 @@ class LinkSearch:
         for number, shown in shown_lines(text):
             if "://" not in shown and "#" not in shown:
                 continue
-            for found in _ADDRESS.finditer(without_code(shown)):
-                address = _address(found)
+            for match in _ADDRESS.finditer(without_code(shown)):
+                address = _address(match)
                 stub, anchor = self._place(path, address)
                 if (number, address) in seen or not (anchor or self._into_archive.match(address)):
                     continue
@@ -122,8 +122,8 @@ class LinkSearch:
         """Whether ``data`` names the archive's branch or a stub: most documents do not."""
         if self._within in data:
             return True
-        for found in _NAMED.finditer(data):
-            before = data[max(found.start() - 255, 0) : found.start()]
+        for match in _NAMED.finditer(data):
+            before = data[max(match.start() - 255, 0) : match.start()]
             name = _BEFORE_NAME.split(before)[-1]
             if name in self._names or b"%" in name:
                 return True
@@ -150,15 +150,15 @@ def of_change(
     Those in documents that are ``touched``, and those to stubs that are; None: all of them.
     """
     is_stub_touched = touched is None or any(path in touched for path in search.stubs)
-    found = [
+    links = [
         link
         for path in sorted(search.texts)
         if is_stub_touched or (touched and path in touched)
         for link in search.find(path)
         if touched is None or path in touched or link.stub in touched
     ]
-    gone = _lost_anchors(found, changes.repository, archive, search.stubs)
-    left = [one for one in found if not one.anchor or one.anchor in gone.get(one.stub, ())]
+    gone = _lost_anchors(links, changes.repository, archive, search.stubs)
+    left = [one for one in links if not one.anchor or one.anchor in gone.get(one.stub, ())]
     for link in left[:_SHOWN]:
         blob = changes.repository.blob_id(search.texts[link.path])
         yield Finding(
@@ -171,13 +171,13 @@ def of_change(
 
 
 def _lost_anchors(
-    found: Iterable[InboundLink],
+    links: Iterable[InboundLink],
     repository: Repository,
     archive: str | None,
     stubs: Mapping[str, bytes],
 ) -> dict[str, frozenset[str]]:
     """The anchors that full texts have, and their stubs have not."""
-    paths = sorted({one.stub for one in found if one.anchor})[:_TEXTS] if archive else []
+    paths = sorted({link.stub for link in links if link.anchor})[:_TEXTS] if archive else []
     texts = repository.read_small([f"{archive}:{path}" for path in paths], _TEXT_LIMIT)
     return {
         path: anchors(data) - anchors(stubs[path])
@@ -186,9 +186,9 @@ def _lost_anchors(
     }
 
 
-def _address(found: re.Match[str]) -> str:
-    kind = found.lastgroup or ""
-    address = found[kind][:_LONG]
+def _address(match: re.Match[str]) -> str:
+    kind = match.lastgroup or ""
+    address = match[kind][:_LONG]
     if kind == "inline":  # brackets in it are pairs
         depth = 0
         for place, sign in enumerate(address):

@@ -51,14 +51,14 @@ def run(arguments: Arguments) -> int:
             hint='rlm-ci answer QUESTION "TEXT", or rlm-ci answer QUESTION --dismiss',
         )
     answer = _answer(texts[0]) if texts else None
-    known = AllQuestions(StoredRuns(settings))
-    others = len(known.problems)  # of other questions
-    closed = known.close(word, answer)
+    questions = AllQuestions(StoredRuns(settings))
+    others = len(questions.problems)  # of other questions
+    closed = questions.close(word, answer)
     if settings.format == "json":
         output.emit(neutralise.record(closed.to_record()))
     else:
         output.emit(f"{closed.question_id} is {closed.status}\n")
-    problems = known.problems[others:]
+    problems = questions.problems[others:]
     for problem in problems:
         complain(problem)
     return problems[0].code if problems else errors.OK

@@ -117,7 +117,7 @@ def _other(own: Settings, repository: Repository, user: RemoteUser, settings: Se
         told = neutralise.record(done.record(dry_run=dry_run))
         output.emit(told if is_json else done.text(dry_run=dry_run))
         return errors.OK
-    made = repair(repository, user, dry_run=dry_run)
-    told = neutralise.record(made.record(dry_run=dry_run))
-    output.emit(told if is_json else made.text(dry_run=dry_run, verbose=settings.verbose))
-    return errors.FINDINGS if made.lost else errors.OK
+    plan = repair(repository, user, dry_run=dry_run)
+    told = neutralise.record(plan.record(dry_run=dry_run))
+    output.emit(told if is_json else plan.text(dry_run=dry_run, verbose=settings.verbose))
+    return errors.FINDINGS if plan.lost else errors.OK

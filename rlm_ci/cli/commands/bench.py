@@ -167,7 +167,7 @@ def _list(_words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]) 
         told = {
             "presets": known,
             "packs": catalogue.aliases(),
-            "benchmarks": [one.outline() for one in stored],
+            "benchmarks": [stored_benchmark.outline() for stored_benchmark in stored],
         }
         output.emit(neutralise.record(told))
     else:
@@ -180,10 +180,10 @@ def _compare(words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]
     output.require_place()
     own = settings.bench
     gates = Gates(**{name: getattr(own, name) for name in Gates._fields})
-    known = summary.of_store(StoredRuns(settings).store)
+    stored_benchmarks = summary.of_store(StoredRuns(settings).store)
     names = [*words, *(summary.LATEST, summary.PREVIOUS)[len(words) :]]
-    found = compare.compare(known, names[0], names[1], gates)
-    report = comparison_report.build(found).replace(subject=_subject(settings))
+    comparison = compare.compare(stored_benchmarks, names[0], names[1], gates)
+    report = comparison_report.build(comparison).replace(subject=_subject(settings))
     output.show(report)
     return report.exit_code()
 

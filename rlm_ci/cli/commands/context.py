@@ -78,8 +78,8 @@ _CELL = 14
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     """The options of the action that ``argv`` begins with; without one, of all actions."""
     word = next((word for word in argv if word in _ROWS), None)
-    own = _ROWS[word] if word else tuple(row for group in _ROWS.values() for row in group)
-    return (*own, *COMMON)
+    settings = _ROWS[word] if word else tuple(row for group in _ROWS.values() for row in group)
+    return (*settings, *COMMON)
 
 
 def run(arguments: Arguments) -> int:
@@ -157,25 +157,31 @@ def _search(given: Sequence[str], settings: Settings) -> str:
             "a query is empty", where="rlm-ci context", hint="say what to look for, in quotes"
         )
     with Context.open(path) as context:
-        found = context.search(
+        results = context.search(
             queries,
             top_k=settings.top_k or settings.symbolic.top_k,
             preview_bytes=settings.symbolic.preview_bytes,
         )
         if settings.format == "json":
             return neutralise.record(
-                {"queries": [one.to_dict() | {"query": encodable(one.query)} for one in found]},
+                {
+                    "queries": [
+                        result.to_dict() | {"query": encodable(result.query)} for result in results
+                    ]
+                },
                 depth=5,
             )
-        return "\n".join(_hits(context, one) for one in found)
+        return "\n".join(_hits(context, result) for result in results)
 
 
-def _hits(context: Context, found: QueryResult) -> str:
-    name = printable(found.query)
-    if not found.total_hits:
+def _hits(context: Context, result: QueryResult) -> str:
+    name = printable(result.query)
+    if not result.total_hits:
         return f"{name}: no hits\n"
-    lines = [f"{name}: {count(found.total_hits, 'hit')} in {count(found.chunks_matched, 'chunk')}"]
-    for hit in found.hits:
+    lines = [
+        f"{name}: {count(result.total_hits, 'hit')} in {count(result.chunks_matched, 'chunk')}"
+    ]
+    for hit in result.hits:
         place = _whereabouts(context, hit)
         lines.append(
             f"{hit.score:>7,}  {hit.pointer}  bytes {hit.start_byte}-{hit.end_byte}{place}"
@@ -203,11 +209,11 @@ def _line_of(text: str, at: int) -> str:
     return text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0]
 
 
-def _place(place: FileLines) -> str:
-    lines = str(place.line_start)
-    if place.line_end != place.line_start:
-        lines += f"-{place.line_end}"
-    return f"{printable(place.path)}:{lines}"
+def _place(file_lines: FileLines) -> str:
+    lines = str(file_lines.line_start)
+    if file_lines.line_end != file_lines.line_start:
+        lines += f"-{file_lines.line_end}"
+    return f"{printable(file_lines.path)}:{lines}"
 
 
 # ── read, info ──
@@ -231,7 +237,7 @@ def _read(given: Sequence[str], settings: Settings) -> str:
             "end_byte": excerpt.end,
             "truncated": excerpt.truncated,
             "text": excerpt.text,
-            "places": [place.to_dict() | {"path": encodable(place.path)} for place in places],
+            "places": [lines.to_dict() | {"path": encodable(lines.path)} for lines in places],
         }
         return neutralise.record(record)
     if not settings.quiet:
@@ -280,7 +286,7 @@ def _text(context: Context) -> str:
     ]
     if context.files:
         rows_of.append(("files", f"{len(context.files):,}"))
-    rows_of += [(name, text) for name, _, text in (one.partition(": ") for one in context.notes)]
+    rows_of += [(name, text) for name, _, text in (note.partition(": ") for note in context.notes)]
     if context.chunk_count:
         rows_of.append(("first chunk", context.pointer(0)))
     return "".join(_row(*row) for row in rows_of)

@@ -190,17 +190,17 @@ def _dependencies(settings: Settings) -> Iterator[DoctorLine]:
         repository = open_repository(settings)
         if repository.git_dir is None:
             return
-        found = beside.of(repository, settings.environ, isolated=settings.sandbox != "none")
+        files = beside.of(repository, settings.environ, isolated=settings.sandbox != "none")
     except RlmCiError as error:
         yield DoctorLine(_ABSENT, "repository", str(error))
         return
-    if found.environment:
-        yield DoctorLine(_GOOD, "Python", found.environment)
-    if found.dependencies:
-        yield DoctorLine(_GOOD, "seen", first_of(found.dependencies, "path"))
-    if found.ignored:
-        yield DoctorLine(_ABSENT, "left out", f"{first_of(found.ignored, 'path')}: git ignores it")
-    for doubt in found.doubts:
+    if files.environment:
+        yield DoctorLine(_GOOD, "Python", files.environment)
+    if files.dependencies:
+        yield DoctorLine(_GOOD, "seen", first_of(files.dependencies, "path"))
+    if files.ignored:
+        yield DoctorLine(_ABSENT, "left out", f"{first_of(files.ignored, 'path')}: git ignores it")
+    for doubt in files.doubts:
         yield DoctorLine(_BAD, "not seen", f"{doubt.where}: {doubt.what}", problem=doubt)
 
 
@@ -377,11 +377,11 @@ def _trial(settings: Settings) -> Iterator[DoctorLine]:
     try:
         gateway.require_endpoint(options, "set it, or choose another provider")
         with gateway.opened(options) as model:
-            for one in trial.results(model, settings.model, gateway.price_of(options)):
-                lacks = _BAD if one.error else _ABSENT
-                sign = _GOOD if one.works else lacks
-                yield DoctorLine(sign, one.name, one.detail, problem=one.error)
-                if one.error:
+            for result in trial.results(model, settings.model, gateway.price_of(options)):
+                lacks = _BAD if result.error else _ABSENT
+                sign = _GOOD if result.works else lacks
+                yield DoctorLine(sign, result.name, result.detail, problem=result.error)
+                if result.error:
                     return
         yield _context(settings, gateway.context_of(options, settings.model))
     except RlmCiError as error:
@@ -445,12 +445,12 @@ def _analysis(settings: Settings) -> Iterator[DoctorLine]:
 
     options = RlmsOptions.of(settings.values, settings.sources)
     model = None if endpoint_of(settings).lack else settings.model
-    found = canary.try_out(options, models_of(settings), model=model, sandbox=settings.sandbox,
+    trial = canary.try_out(options, models_of(settings), model=model, sandbox=settings.sandbox,
                            environ=settings.environ)  # fmt: skip
-    for name, detail in found.lines:
+    for name, detail in trial.lines:
         yield DoctorLine(_GOOD, name, detail)
-    if found.problem is not None:
-        yield DoctorLine(_BAD, "result", str(found.problem), problem=found.problem)
+    if trial.problem is not None:
+        yield DoctorLine(_BAD, "result", str(trial.problem), problem=trial.problem)
 
 
 def _set(settings: Settings, name: str, key: str) -> DoctorLine:

@@ -284,7 +284,7 @@ def _asked_openers(ask: Callable[[str], str]) -> tuple[str, ...]:
 
 
 def _openers(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one for one in names if one in (_BOTS, _PEOPLE) or _LOGIN.fullmatch(one))
+    return tuple(name for name in names if name in (_BOTS, _PEOPLE) or _LOGIN.fullmatch(name))
 
 
 def _contradiction(names: Collection[str]) -> str:

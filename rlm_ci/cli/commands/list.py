@@ -86,11 +86,11 @@ def _record(entry: FoundRun, now: float) -> dict[str, Any]:
     return facts | {"recorded_by": run.recorded_by.name if run and run.recorded_by else None}
 
 
-def _text(found: list[FoundRun], now: float) -> str:
-    if not found:
+def _text(runs: list[FoundRun], now: float) -> str:
+    if not runs:
         return "no runs yet\n"
     heads = ("RUN", "TASK", "PIPELINE", "STATUS", "TOOK", "SUMMARY")
-    table = [heads, *(_cells(entry, now) for entry in found)]
+    table = [heads, *(_cells(entry, now) for entry in runs)]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]) - 1)]
     lines = []
     for row in table:

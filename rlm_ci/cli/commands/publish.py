@@ -70,7 +70,7 @@ def run(arguments: Arguments) -> int:
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
     judgements = [Judgement(report, settings, repository, (ours,)) for report in reports]
-    lost = [one for one in judgements if not _publish(one)]
+    lost = [judgement for judgement in judgements if not _publish(judgement)]
     if lost:
         raise RemoteError(
             "the report could not be posted completely",

@@ -43,44 +43,49 @@ def run(arguments: Arguments) -> int:
     settings = Settings(ROWS, arguments.flags)
     output = output_of(settings).require_text_or_json("questions")
     word = arguments.words[0] if arguments.words else None
-    known = AllQuestions(StoredRuns(settings), word)
-    found = known.questions(closed=settings.closed)
+    questions = AllQuestions(StoredRuns(settings), word)
+    run_questions = questions.questions(closed=settings.closed)
     if settings.format == "json":
-        text = neutralise.record({"questions": [one.to_record() for one in found]})
+        text = neutralise.record(
+            {"questions": [question.to_record() for question in run_questions]}
+        )
     else:
-        text = "\n".join(_text(found, time.time(), closed=settings.closed)).rstrip("\n")
+        text = "\n".join(_text(run_questions, time.time(), closed=settings.closed)).rstrip("\n")
         text = "".join(f"{neutralise.log(line)}\n" for line in text.split("\n"))
     output.emit(text)
-    for problem in known.problems:
+    for problem in questions.problems:
         complain(problem)
-    return known.problems[0].code if known.problems else errors.OK
+    return questions.problems[0].code if questions.problems else errors.OK
 
 
-def _text(found: list[RunQuestion], now: float, *, closed: bool) -> Iterator[str]:
-    if not found:
+def _text(questions: list[RunQuestion], now: float, *, closed: bool) -> Iterator[str]:
+    if not questions:
         yield "no questions" if closed else "no open questions"
         return
-    for one in found:
-        yield f"{one.question_id}  {', '.join(_facts(one, now))}"
-        yield f"  from {printable(one.from_run_id)[:80]}, to {printable(one.parent_run_id)[:80]}"
-        yield from _lines(one.prompt)
-        if one.answer is not None:
+    for question in questions:
+        yield f"{question.question_id}  {', '.join(_facts(question, now))}"
+        asker, parent = printable(question.from_run_id), printable(question.parent_run_id)
+        yield f"  from {asker[:80]}, to {parent[:80]}"
+        yield from _lines(question.prompt)
+        if question.answer is not None:
             yield "  answer:"
-            yield from _lines(one.answer)
+            yield from _lines(question.answer)
         yield ""
-    waiting = next((one.question_id for one in found if one.is_open), None)
+    waiting = next(
+        (run_question.question_id for run_question in questions if run_question.is_open), None
+    )
     if waiting:
         yield f"answer one: rlm-ci answer {waiting} TEXT"
 
 
-def _facts(one: RunQuestion, now: float) -> Iterator[str]:
-    yield f"{one.urgency} urgency"
-    yield f"asked {duration(max(0.0, now - manifest.moment(one.queued_at)))} ago"
-    if not one.is_open:
-        yield one.status
-    elif one.expires_at is not None:
-        left = duration(max(0.0, manifest.moment(one.expires_at) - now))
-        yield f"expires in {left} ({one.expiry_fallback})"
+def _facts(question: RunQuestion, now: float) -> Iterator[str]:
+    yield f"{question.urgency} urgency"
+    yield f"asked {duration(max(0.0, now - manifest.moment(question.queued_at)))} ago"
+    if not question.is_open:
+        yield question.status
+    elif question.expires_at is not None:
+        left = duration(max(0.0, manifest.moment(question.expires_at) - now))
+        yield f"expires in {left} ({question.expiry_fallback})"
 
 
 def _lines(text: str) -> list[str]:

@@ -61,10 +61,10 @@ def run(arguments: Arguments) -> int:
     who = "signed by GitHub" if receipt.token else "not signed"
     if settings.format == "json":
         facts = {"receipt": path, "task_id": task_id, "commit": commit, "tree": receipt.tree}
-        runs = [one.to_dict() for one in receipt.runs]
+        runs = [receipt_run.to_dict() for receipt_run in receipt.runs]
         output.emit(neutralise.record(facts | {"signed": bool(receipt.token), "runs": runs}))
     elif not settings.quiet:
-        ended = sum(one.status == SUCCEEDED for one in receipt.runs)
+        ended = sum(receipt_run.status == SUCCEEDED for receipt_run in receipt.runs)
         told = f"{count(len(receipt.runs), 'run')}, {ended:,} succeeded, on {commit[:12]}, {who}"
         output.emit(f"{path}: {told}\ncommit it with the change: git add {quote(path)}\n")
     return errors.OK

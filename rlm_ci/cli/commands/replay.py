@@ -57,24 +57,24 @@ def run(arguments: Arguments) -> int:
     entry = runs.own(arguments.words[0])
     _require_record(entry)
     require_plain_run(entry.path)
-    asked = RunRequest.read(entry.path, entry.run.pipeline_id)
-    settings = Settings(table, {**asked.flags, **arguments.flags})
+    request = RunRequest.read(entry.path, entry.run.pipeline_id)
+    settings = Settings(table, {**request.flags, **arguments.flags})
     rests_on = verify_record.rests_on_of(entry.path)
     if rests_on and "wiki.out" in rests_on["settings"]:  # links of pages lead from there
         pages = verify_record.pages_folder(rests_on, runs.root)
         settings.values["wiki.out"] = pages
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
-        runs.create(entry.run.task_id, asked.pipeline_id, parent_run_id=entry.run.run_id) as held,
+        runs.create(entry.run.task_id, request.pipeline_id, parent_run_id=entry.run.run_id) as held,
     ):
         # Keep no request: nothing may resume an interrupted replay with keys and commands.
         verify_record.begin_alike(entry.path, held)
         progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
         record = os.path.join(entry.path, CALLS)
-        work = registry.make(asked.pipeline_id, settings, runs, progress, record)
-        actions = {asked.pipeline_id: work}
+        work = registry.make(request.pipeline_id, settings, runs, progress, record)
+        actions = {request.pipeline_id: work}
         try:
-            code = load.conduct(held, asked, runs, definition.BUILT_IN, actions)
+            code = load.conduct(held, request, runs, definition.BUILT_IN, actions)
         except RlmCiError as error:
             _name_version(entry.path)
             if not settings.check or work.report is None:

@@ -53,6 +53,6 @@ def _dry_run(settings: Settings) -> int:
         job = registry.make(PIPELINE, settings, runs, progress)
         if not isinstance(job, ReviewJob):
             raise AssertionError("the pipeline review has a job of its own")
-        found = dry_run.cost_of(job, runs.redactor)
-    output.emit(dry_run.as_json(found) if settings.format == "json" else dry_run.as_text(found))
+        cost = dry_run.cost_of(job, runs.redactor)
+    output.emit(dry_run.as_json(cost) if settings.format == "json" else dry_run.as_text(cost))
     return errors.OK

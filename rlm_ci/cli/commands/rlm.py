@@ -94,8 +94,10 @@ def _dry_run(settings: Settings, goal: str) -> int:
             hint="leave out --dry-run, or use --mode iterative",
         )
     changes = load.changes_of(settings, repository)
-    labels = [name for one in changes if one.pull_request for name in one.pull_request.labels]
-    found = dry_run.decisions(job, goal, labels)
+    labels = [
+        name for change in changes if change.pull_request for name in change.pull_request.labels
+    ]
+    decisions = dry_run.decisions(job, goal, labels)
     as_json = settings.format == "json"
-    output.emit(dry_run.as_json(found) if as_json else dry_run.as_text(found))
+    output.emit(dry_run.as_json(decisions) if as_json else dry_run.as_text(decisions))
     return errors.OK

@@ -46,8 +46,8 @@ def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
         name, rest = split_command(argv, _OWN)
     except UsageError:  # an option of the pipeline before its name; parsing complains
         return ()
-    found = options(load(name), rest) if name in definition.BUILT_IN else ()
-    return tuple(row for row in found if row.key not in _NO_RUN)
+    settings = options(load(name), rest) if name in definition.BUILT_IN else ()
+    return tuple(row for row in settings if row.key not in _NO_RUN)
 
 
 def run(arguments: Arguments) -> int:

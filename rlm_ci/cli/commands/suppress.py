@@ -68,9 +68,9 @@ class _Named(Value):
 
     @property
     def place(self) -> str:
-        for one in self.finding.evidence[:1]:
-            line = f":{one.line_start}" if one.line_start else ""
-            return f"{printable(encodable(one.path))}{line}"
+        for location in self.finding.evidence[:1]:
+            line = f":{location.line_start}" if location.line_start else ""
+            return f"{printable(encodable(location.path))}{line}"
         return "the whole change"
 
     def told(self) -> str:
@@ -176,8 +176,8 @@ def _reports(runs: StoredRuns) -> Iterator[tuple[str, Report]]:
         path, _ = report_of(named, runs.settings)
         yield path, read_report(path, _LIMIT)
         return
-    for one in runs.entries()[:_RUNS]:
-        path = os.path.join(one.path, "report.json")
+    for entry in runs.entries()[:_RUNS]:
+        path = os.path.join(entry.path, "report.json")
         if not os.path.lexists(path):
             continue
         try:
@@ -185,7 +185,7 @@ def _reports(runs: StoredRuns) -> Iterator[tuple[str, Report]]:
         except RlmCiError as error:  # another run may have the finding
             warn(error)
             continue
-        yield one.run_id, report
+        yield entry.run_id, report
 
 
 def _is_meant(word: str, one: _Named) -> bool:
@@ -195,9 +195,9 @@ def _is_meant(word: str, one: _Named) -> bool:
         return True
     path, _, line = word.rpartition(":")
     number = int(line) if line.isascii() and line.isdigit() and len(line) < 10 else None
-    for place in one.finding.evidence[:1]:
-        names = (place.path, encodable(place.path), printable(encodable(place.path)))
-        first, last = place.line_start, place.line_end or place.line_start
+    for location in one.finding.evidence[:1]:
+        names = (location.path, encodable(location.path), printable(encodable(location.path)))
+        first, last = location.line_start, location.line_end or location.line_start
         if number is None or first is None or last is None:
             return word in names
         return path in names and first <= number <= last

@@ -89,7 +89,7 @@ def run(arguments: Arguments) -> int:
             places = _places_in_trees(folder, report, repository, settings)
         elif stored is not None and stored.derived and not problems:
             # They were looked up in the run's own context when its report was made again.
-            places = {place for document in report.documents for place in document.evidence}
+            places = {location for document in report.documents for location in document.evidence}
         checked = evidence.verify(report, repository, places)
         problems += checked.problems
     is_asked = settings.run_proofs or settings.proof
@@ -143,7 +143,7 @@ def _proofs(
 
     settings = Settings((*CORE, *LOOP, *REVIEW, *ROWS), arguments.flags)
     subject = report.subject
-    place = ProofPlace.of(
+    proof_place = ProofPlace.of(
         repository,
         str(subject.merge_base),
         None if subject.worktree else subject.head,
@@ -153,7 +153,7 @@ def _proofs(
         validator=settings.loop.validator,
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
-        return again.run(folder, place, progress.step, settings.proof)
+        return again.run(folder, proof_place, progress.step, settings.proof)
 
 
 class _RunCheck(Value):

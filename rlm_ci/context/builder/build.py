@@ -86,27 +86,27 @@ def build(
         if required:
             _require_bytes(gathered.size, gathered.omitted)
         created_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock()))
-        known = _hashed(path, gathered, cut, digits, created_at)
-        _finish(temporary, known)
-        del gathered, known  # before the object is opened, to see that it can be
+        context_index = _hashed(path, gathered, cut, digits, created_at)
+        _finish(temporary, context_index)
+        del gathered, context_index  # before the object is opened, to see that it can be
     return Context.open(folder)
 
 
 def _adopt(source: str, folder: str, *, required: bool) -> Context:
-    with Context.open(source) as theirs, beside(folder) as temporary:
+    with Context.open(source) as context, beside(folder) as temporary:
         if required:
-            _require_bytes(theirs.byte_length, theirs.omitted)
-        verified = theirs.verify()
+            _require_bytes(context.byte_length, context.omitted)
+        verified = context.verify()
         path = os.path.join(temporary, index.SOURCE)
-        descriptor = files.open_regular(theirs.source_path, os.O_RDONLY)
+        descriptor = files.open_regular(context.source_path, os.O_RDONLY)
         try:
-            gather.share_or_copy(descriptor, theirs.source_path, path, _ANY, link=True)
+            gather.share_or_copy(descriptor, context.source_path, path, _ANY, link=True)
             now = gather.looks(descriptor)
         finally:
             os.close(descriptor)
         if now != (verified["inode"], verified["size"], verified["mtime_ns"]):
-            raise gather.changed(theirs.source_path)
-        _finish(temporary, theirs.full_index())
+            raise gather.changed(context.source_path)
+        _finish(temporary, context.full_index())
     return Context.open(folder)
 
 
@@ -176,7 +176,7 @@ def _hashed(
     path: str, gathered: Gathered, cut: ChunkLayout, blob_digits: int, created_at: str
 ) -> ContextIndex:
     """The index of the source at ``path``. Raises ConfigError if the source changes."""
-    found = None
+    context_digests = None
     try:
         descriptor = files.open_regular(path, os.O_RDONLY)
         try:
@@ -184,18 +184,18 @@ def _hashed(
             layout = cut.replace(size=before[1])
             _require_possible(layout)
             with suppress(digests.ShrunkError):
-                found = digests.digest(descriptor, layout, gathered.files, blob_digits)
+                context_digests = digests.digest(descriptor, layout, gathered.files, blob_digits)
             is_same = gather.looks(descriptor) == before and gathered.size == layout.size
         finally:
             os.close(descriptor)
     except OSError as error:
         raise sources.unreadable(error, path) from None
-    if found is None or not is_same:
+    if context_digests is None or not is_same:
         raise gather.changed(gathered.files[0].path if gathered.files else path)
-    pieces = gathered.files.known_by(found.blobs)
-    object_id = f"sha256:{found.whole}"
+    pieces = gathered.files.known_by(context_digests.blobs)
+    object_id = f"sha256:{context_digests.whole}"
     head = IndexHeader(object_id, created_at, layout, pieces, gathered.omitted, gathered.decoded)
-    return ContextIndex(head, found.chunks)
+    return ContextIndex(head, context_digests.chunks)
 
 
 def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -212,21 +212,23 @@ def _within(parts: Iterable[bytes]) -> Iterator[bytes]:
         yield part
 
 
-def _finish(folder: str, known: ContextIndex) -> None:
+def _finish(folder: str, context_index: ContextIndex) -> None:
     """Write the files beside a source. Raises ConfigError for an index that is too large."""
-    files.write(os.path.join(folder, index.NAME), _within(map(str.encode, known.to_json())), 0o600)
-    files.write(os.path.join(folder, POINTERS), _pointer_map(known.head).encode(), 0o600)
+    files.write(
+        os.path.join(folder, index.NAME), _within(map(str.encode, context_index.to_json())), 0o600
+    )
+    files.write(os.path.join(folder, POINTERS), _pointer_map(context_index.head).encode(), 0o600)
 
 
-def _pointer_map(known: IndexHeader) -> str:
+def _pointer_map(header: IndexHeader) -> str:
     """``pointers.md``, for people: the pointers, and where each file is."""
-    layout = known.layout
-    pointers = Pointers(known.object_id, layout)
+    layout = header.layout
+    pointers = Pointers(header.object_id, layout)
     cut = f"{count(layout.count, 'chunk')} of {count(layout.target, 'byte')}"
     lines = [
         "# Context",
         "",
-        f"Object `{known.object_id}`: {count(layout.size, 'byte')}, in {cut}.",
+        f"Object `{header.object_id}`: {count(layout.size, 'byte')}, in {cut}.",
         f"A chunk repeats the last {count(layout.overlap, 'byte')} of the one before.",
         "",
     ]
@@ -237,11 +239,11 @@ def _pointer_map(known: IndexHeader) -> str:
             f"- bytes of one's own choice: `{pointers.to_bytes(0, min(layout.size, 100))}`",
             "",
         ]
-    if known.files:
+    if header.files:
         lines += ["| file | bytes | chunks |", "|---|---|---|"]
-        lines += [_row(piece, layout) for piece in known.files[:_LISTED]]
-        if len(known.files) > _LISTED:
-            lines += ["", f"{count(len(known.files) - _LISTED, 'more file')}: see {index.NAME}."]
+        lines += [_row(piece, layout) for piece in header.files[:_LISTED]]
+        if len(header.files) > _LISTED:
+            lines += ["", f"{count(len(header.files) - _LISTED, 'more file')}: see {index.NAME}."]
         lines.append("")
     return "\n".join(lines)
 

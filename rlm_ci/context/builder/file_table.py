@@ -88,11 +88,11 @@ class Pieces(Sequence[SourceFile]):
         """The same files, with these object ids."""
         if len(blobs) != len(self):
             raise ValueError(f"{len(blobs)} object ids for {len(self)} files")
-        found = Pieces()
-        found._paths, found._path_ends = self._paths, self._path_ends
-        found.starts, found.ends, found.blobs = self.starts, self.ends, blobs
-        found.read_as = self.read_as
-        return found
+        pieces = Pieces()
+        pieces._paths, pieces._path_ends = self._paths, self._path_ends
+        pieces.starts, pieces.ends, pieces.blobs = self.starts, self.ends, blobs
+        pieces.read_as = self.read_as
+        return pieces
 
     def __len__(self) -> int:
         return len(self.ends)

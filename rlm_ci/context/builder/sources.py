@@ -106,20 +106,20 @@ def list_folder(
     Raises ConfigError, and what git raises.
     """
     repository = _repository(top, environ)
-    own = OwnFiles(without)
+    files = OwnFiles(without)
     names, ignored = b"", 0
     if repository is not None:
         listed = (path for path in _listed(repository, top) if wanted(path))
-        names = _sorted(path for path in listed if not own.holds(path, top))
-        ignored = sum(wanted(path) for path in _ignored(repository, top, own)) if names else 0
+        names = _sorted(path for path in listed if not files.holds(path, top))
+        ignored = sum(wanted(path) for path in _ignored(repository, top, files)) if names else 0
     if not names:
-        names = _sorted(path for path in _walk(top, own) if wanted(path))
+        names = _sorted(path for path in _walk(top, files) if wanted(path))
     prefix = name_of(top, root)
     if prefix in ("", "."):
         prefix = ""
     elif not prefix.endswith("/"):
         prefix += "/"
-    omitted = (("ignored", ignored), ("own", own.met))
+    omitted = (("ignored", ignored), ("own", files.met))
     return SourceListing(names, top, prefix, omitted, _digits(repository))
 
 
@@ -153,7 +153,7 @@ def _listed(repository: Repository, top: str) -> Iterator[str]:
     return (os.fsdecode(name) for name in _parted(listed) if not name.endswith(b"/"))
 
 
-def _ignored(repository: Repository, top: str, own: OwnFiles) -> Iterator[str]:
+def _ignored(repository: Repository, top: str, files: OwnFiles) -> Iterator[str]:
     """The files that git ignores below a folder, and the folders, each as one."""
     listed = repository.run(
         "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory",
@@ -161,11 +161,11 @@ def _ignored(repository: Repository, top: str, own: OwnFiles) -> Iterator[str]:
     )  # fmt: skip
     for path in map(os.fsdecode, _parted(listed)):
         folder = os.path.join(top, path.rstrip("/"))
-        if not (own.is_ours(folder) or is_object(folder)) and not own.holds(path, top):
+        if not (files.is_ours(folder) or is_object(folder)) and not files.holds(path, top):
             yield path
 
 
-def _walk(top: str, own: OwnFiles) -> Iterator[str]:
+def _walk(top: str, files: OwnFiles) -> Iterator[str]:
     """All files below a folder, relative to it, without those in own folders."""
     folders = [""]
     while folders:
@@ -176,7 +176,7 @@ def _walk(top: str, own: OwnFiles) -> Iterator[str]:
                     path = f"{inner}{entry.name}"
                     if not entry.is_dir(follow_symlinks=False):
                         yield path
-                    elif not own.has(os.path.join(top, path)):
+                    elif not files.has(os.path.join(top, path)):
                         folders.append(f"{path}/")
         except OSError as error:
             if not inner:

@@ -157,8 +157,8 @@ def _live(work: Callable[[], Any], sink: int, mask: set[Any]) -> NoReturn:
     code = 1
     gc.disable()
     try:
-        for one in INTERRUPTS:  # the handlers are the parent's, which ends us
-            signal.signal(one, signal.SIG_DFL)
+        for signals in INTERRUPTS:  # the handlers are the parent's, which ends us
+            signal.signal(signals, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         told = memoryview(json.dumps(work()).encode())
         while told:

@@ -42,7 +42,7 @@ class AllQuestions:
         settling = partial(settle, self._server)
         queue = QuestionQueue(entry.path, self._server.redactor, settling)
         try:
-            self._found += [(one, queue) for one in queue.read().values()]
+            self._found += [(question, queue) for question in queue.read().values()]
         except RlmCiError as error:
             self.problems.append(error)
         self.problems += queue.problems
@@ -50,7 +50,7 @@ class AllQuestions:
 
     def questions(self, *, closed: bool = False) -> list[RunQuestion]:
         """The open questions, or all, the newest last."""
-        return [one for one, _ in self._found if closed or one.is_open]
+        return [question for question, _ in self._found if closed or question.is_open]
 
     def close(self, word: str, answer: str | None) -> RunQuestion:
         """Answer the question that ``word`` means, an id or a beginning that no other open one has;
@@ -69,7 +69,10 @@ class AllQuestions:
         if self.problems and not matches:
             raise self.problems[0]
         if matches:
-            some = [f"{one.question_id} ({one.from_run_id})" for one, _ in matches[:_SHOWN]]
+            some = [
+                f"{run_question.question_id} ({run_question.from_run_id})"
+                for run_question, _ in matches[:_SHOWN]
+            ]
             listed = printable(", ".join(some))
             more = f" and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
             raise UsageError(

@@ -24,9 +24,9 @@ REASON = "awaiting_question_answer"
 _CLOSED = "-closed"
 
 
-def pause(server: ServerContext, child: FoundRun, asked: RunQuestion) -> None:
+def pause(server: ServerContext, child: FoundRun, question: RunQuestion) -> None:
     """Ask ``child`` to pause for its question at its next safe point."""
-    control.ask(server, child, delegated.PAUSE, asked.question_id, REASON)
+    control.ask(server, child, delegated.PAUSE, question.question_id, REASON)
 
 
 def settle(
@@ -38,7 +38,7 @@ def settle(
     also after a kill. Raises RlmCiError where it cannot go on.
     """
     path = closed[-1].from_manifest_path
-    folder, fallbacks = os.path.dirname(path), {one.fallback for one in closed}
+    folder, fallbacks = os.path.dirname(path), {question.fallback for question in closed}
     latest = delegated.read(folder)["latest_action"]
     request = str(latest.get("request_id"))
     question_id = request.removesuffix(_CLOSED)
@@ -54,7 +54,7 @@ def settle(
             server.owner(child).cancel(child)
         return
     was_asked = not request.endswith(_CLOSED)
-    is_over = fallbacks != {PAUSE} and not any(one.is_open for one in asked.values())
+    is_over = fallbacks != {PAUSE} and not any(question.is_open for question in asked.values())
     if not is_over or not (was_asked or run.status_detail == manifest.PAUSED):
         return
     child = server.runs().find(path)

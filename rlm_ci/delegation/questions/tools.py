@@ -48,14 +48,14 @@ def enqueue(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     fallback = server.runs().settings.delegate.question_expiry_fallback
     queue = _queue(server, parent)
     try:
-        asked = queue.enqueue(asker, arguments["prompt"], fallback=fallback, **options)
-        if asked.auto_pause:
-            pause(server, child, asked)
-            asked = queue.paused(asked.question_id)
+        question = queue.enqueue(asker, arguments["prompt"], fallback=fallback, **options)
+        if question.auto_pause:
+            pause(server, child, question)
+            question = queue.paused(question.question_id)
     except (DamagedError, StorageError):
         _forget(server, parent)
         raise
-    return asked.to_record()
+    return question.to_record()
 
 
 def poll(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -66,10 +66,10 @@ def poll(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         queue = _queue(server, parent)
         while True:
-            known = _find(queue, arguments.get("question_id"), child.run_id)
+            question = _find(queue, arguments.get("question_id"), child.run_id)
             left = until - time.monotonic()
-            if not known.is_open or left <= 0 or call.cancelled.wait(min(_LOOK, left)):
-                return known.to_record()
+            if not question.is_open or left <= 0 or call.cancelled.wait(min(_LOOK, left)):
+                return question.to_record()
     except (DamagedError, StorageError):
         _forget(server, parent)
         raise
@@ -77,13 +77,13 @@ def poll(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def _find(queue: QuestionQueue, question_id: str | None, child: str) -> RunQuestion:
     """The question ``question_id`` of the run ``child``, or its latest. Raises ToolError."""
-    found = queue.latest(child) if question_id is None else queue.read().get(question_id)
-    if found is None:
+    question = queue.latest(child) if question_id is None else queue.read().get(question_id)
+    if question is None:
         what = f"there is no question {question_id!r}" if question_id else "it has asked none"
         raise ToolError("question_not_found", what)
-    if found.from_run_id != child:
+    if question.from_run_id != child:
         raise ToolError("question_forbidden", "that question is of another run")
-    return found
+    return question
 
 
 def _queue(server: ServerContext, parent: FoundRun) -> QuestionQueue:
@@ -91,8 +91,8 @@ def _queue(server: ServerContext, parent: FoundRun) -> QuestionQueue:
     if path not in server.queues:  # one for each parent goes on reading where it was
         queue = QuestionQueue(path, server.redactor, partial(settle, server))
         server.queues.setdefault(path, queue)
-    found: QuestionQueue = server.queues[path]
-    return found
+    question_queue: QuestionQueue = server.queues[path]
+    return question_queue
 
 
 def _forget(server: ServerContext, parent: FoundRun) -> None:
@@ -136,13 +136,13 @@ def _run(server: ServerContext, path: str | None) -> FoundRun | None:
     """The run at a path that the environment names, also outside of the roots."""
     if not path:
         return None
-    found = server.runs().find(path)
-    found.run  # noqa: B018 - raises for a damaged one
-    return found
+    run = server.runs().find(path)
+    run.run  # noqa: B018 - raises for a damaged one
+    return run
 
 
 def _require_same(
-    server: ServerContext, arguments: dict[str, Any], name: str, known: FoundRun
+    server: ServerContext, arguments: dict[str, Any], name: str, run: FoundRun
 ) -> None:
     """Raise ToolError where an argument names another run than the environment."""
     given = arguments.get(name)
@@ -152,9 +152,9 @@ def _require_same(
         path = server.find(given).path
     except RlmCiError:
         path = ""
-    if not path or os.path.realpath(path) != os.path.realpath(known.path):
+    if not path or os.path.realpath(path) != os.path.realpath(run.path):
         raise ToolError(
             "question_forbidden",
-            f"{name} names another run than {known.run_id}",
+            f"{name} names another run than {run.run_id}",
             hint="leave it out",
         )

@@ -25,21 +25,23 @@ _HISTORY = 64 << 10
 
 def definition(index: ReferenceIndex, text_of: Callable[[str], str], name: str) -> str:
     """The definitions of ``name``: the first with their lines, the others by place and head."""
-    found = index.definitions(name)
-    if not found:
+    definitions = index.definitions(name)
+    if not definitions:
         return f"No file that can be parsed defines {printable(name)}: search for it."
     shown = []
-    for one in found[:_SHOWN]:
+    for one in definitions[:_SHOWN]:
         first, last = one.symbol.line_start, one.symbol.line_end
         lines = replace_text.lines(text_of(one.path))
         room = OUTPUT_LIMIT // _SHOWN
         shown.append(numbered(one.path, lines, first, min(last - first + 1, _LINES), room))
     others = [
         f"{one.path}:{one.symbol.line_start}: {visible(one.symbol.signature)}"
-        for one in found[_SHOWN:_ROWS]
+        for one in definitions[_SHOWN:_ROWS]
     ]
     if others:
-        shown.append(quoted(f"{count(len(found) - _SHOWN, 'more definition')}", "\n".join(others)))
+        shown.append(
+            quoted(f"{count(len(definitions) - _SHOWN, 'more definition')}", "\n".join(others))
+        )
     return "\n".join(shown)
 
 
@@ -48,16 +50,19 @@ def references(index: ReferenceIndex, name: str) -> str:
     found = index.references(name)
     head = f"{count(len(found), 'use')} of {printable(name)}"
     groups = [
-        ("", [one for one in found if one.connected]),
-        ("elsewhere, perhaps another of this name:", [one for one in found if not one.connected]),
+        ("", [reference for reference in found if reference.connected]),
+        (
+            "elsewhere, perhaps another of this name:",
+            [reference for reference in found if not reference.connected],
+        ),
     ]
     rows = []
     for title, uses in groups:
         if title and uses:
             rows.append(title)
-        for one in uses:
-            within = f" in {one.within}" if one.within else ""
-            rows.append(f"{one.path}:{one.line}: {one.kind}{within}: {visible(one.text)}")
+        for use in uses:
+            within = f" in {use.within}" if use.within else ""
+            rows.append(f"{use.path}:{use.line}: {use.kind}{within}: {visible(use.text)}")
     if len(rows) > _ROWS:
         head += f"; the first {_ROWS}"
     return quoted(head, clip("\n".join(rows[:_ROWS]), OUTPUT_LIMIT))
@@ -69,9 +74,9 @@ def outlined(path: str, content: bytes) -> str:
     if known.state == UNPARSED:
         return f"{path} cannot be parsed ({known.language}): read it."
     rows = [
-        f"{one.line_start}-{one.line_end}\t{'  ' * one.name.count('.')}{one.kind} "
-        f"{visible(one.signature or one.name)}"
-        for one in known.symbols
+        f"{symbol.line_start}-{symbol.line_end}\t{'  ' * symbol.name.count('.')}{symbol.kind} "
+        f"{visible(symbol.signature or symbol.name)}"
+        for symbol in known.symbols
     ]
     head = f"{path}, {known.language}, {count(known.lines, 'line')}"
     return quoted(head, clip("\n".join(rows), OUTPUT_LIMIT)) if rows else f"{head}: no definitions."

@@ -72,9 +72,9 @@ class CodingEnvironment:
         self._code = CodeTools(root, no_tests)
         #: Files that the model wrote, which must stay readable to their language.
         self._written: dict[str, None] = {}
-        code = [one for one in self._code.tools() if one["function"]["name"] != "done"]
+        code = [tool for tool in self._code.tools() if tool["function"]["name"] != "done"]
         self._tools = (*code, *self._generic.tools())
-        self._of_generic = {one["function"]["name"] for one in self._generic.tools()}
+        self._of_generic = {tool["function"]["name"] for tool in self._generic.tools()}
 
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The tools as OpenAI describes functions."""

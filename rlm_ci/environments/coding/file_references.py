@@ -60,8 +60,8 @@ class FileReference(Value):
         """Raises Refused for what is no reference to lines inside of the tree."""
         if isinstance(value, str):
             path, first, last = value, "1", None
-            if found := _SPAN.fullmatch(value):
-                path, first, last = found[1], found[2], found[3] or found[2]
+            if match := _SPAN.fullmatch(value):
+                path, first, last = match[1], match[2], match[3] or match[2]
             value = {"path": path, "start_line": int(first), "end_line": last and int(last)}
         if not isinstance(value, dict) or not isinstance(value.get("path"), str):
             raise Refused(f"{_told(value)} is no reference: give 'path' or 'path:10-20'")
@@ -91,18 +91,18 @@ class LazyFileContext:
         """The references, sorted, each once. Raises Refused, which names all that are wrong."""
         if len(values) > REFERENCES:
             raise Refused(f"{len(values)} references; give at most {REFERENCES}")
-        found, wrong = set(), []
+        references, wrong = set(), []
         for value in values:
             try:
-                one = FileReference.of(value)
-                self._lines(one)
+                reference = FileReference.of(value)
+                self._lines(reference)
             except Refused as error:
                 wrong.append(str(error))
             else:
-                found.add(one)
+                references.add(reference)
         if wrong:
             raise Refused("; ".join(wrong))
-        return _sorted(found)
+        return _sorted(references)
 
     def render(
         self, references: Iterable[FileReference], room: int = ROOM, room_of_one: int = ROOM_OF_ONE
@@ -111,35 +111,43 @@ class LazyFileContext:
         blocks: list[str] = []
         left_out: list[str] = []
         room -= _NOTE
-        for one in _sorted(references):
-            lines = self._lines(one)
-            last = len(lines) if one.end_line is None else min(one.end_line, len(lines))
-            head = f"Wanted for: {visible(one.reason)}\n" if one.reason else ""
+        for reference in _sorted(references):
+            lines = self._lines(reference)
+            last = len(lines) if reference.end_line is None else min(reference.end_line, len(lines))
+            head = f"Wanted for: {visible(reference.reason)}\n" if reference.reason else ""
             # Around the lines there are the path, a fence and numbers.
-            spare = min(room, room_of_one) - len(head) - len(one.path) - 80
-            first = one.start_line
+            spare = min(room, room_of_one) - len(head) - len(reference.path) - 80
+            first = reference.start_line
             if spare < 20 + len(visible(lines[first - 1]) if lines else ""):
-                left_out.append(f"{one.path}:{first}-{last}")
+                left_out.append(f"{reference.path}:{first}-{last}")
                 continue
-            blocks.append(head + numbered(one.path, lines, first, last - first + 1, spare))
+            blocks.append(head + numbered(reference.path, lines, first, last - first + 1, spare))
             room -= len(blocks[-1]) + 1
         if left_out:
             blocks.append(f"No room was left for: {', '.join(left_out)}"[: _NOTE - 1])
         return "\n".join(blocks)
 
-    def _lines(self, one: FileReference) -> list[str]:
-        data = self._tree.read(one.path)
+    def _lines(self, reference: FileReference) -> list[str]:
+        data = self._tree.read(reference.path)
         if b"\0" in data:
-            raise Refused(f"{one.path} is a binary file")
+            raise Refused(f"{reference.path} is a binary file")
         lines = lines_of(data.decode("utf-8", "surrogateescape"))
-        if one.start_line > max(1, len(lines)):
-            raise Refused(f"{one.path} has {len(lines)} lines; there is no line {one.start_line}")
+        if reference.start_line > max(1, len(lines)):
+            raise Refused(
+                f"{reference.path} has {len(lines)} lines; there is no line {reference.start_line}"
+            )
         return lines
 
 
 def _sorted(references: Iterable[FileReference]) -> tuple[FileReference, ...]:
     return tuple(
         sorted(
-            references, key=lambda one: (one.path, one.start_line, one.end_line or 0, one.reason)
+            references,
+            key=lambda reference: (
+                reference.path,
+                reference.start_line,
+                reference.end_line or 0,
+                reference.reason,
+            ),
         )
     )

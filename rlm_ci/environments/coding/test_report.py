@@ -44,7 +44,7 @@ def judged(validator: Validator, ended: StreamResult, *, named: bool) -> TestRep
     verdict = validator.judge(lambda _argv: ended)
     output = ended.output.text()
     counts = test_counts.parse(output).values()
-    number = max((one.judged for one in counts), default=0)
+    number = max((tests.judged for tests in counts), default=0)
     said = [f"{count(number, 'test')} ran"] if number else []
     passed = verdict.passed
     if named and not number:
@@ -54,8 +54,8 @@ def judged(validator: Validator, ended: StreamResult, *, named: bool) -> TestRep
         said += ["it passes"]
     printed = plain(output)
     read = parsers.read(printed.split("\n"), validator.root, validator.exists)
-    tallies = [one for _, one in read.tallies]
-    good, bad = sum(one.passed for one in tallies), sum(one.failed for one in tallies)
+    tallies = [tally for _, tally in read.tallies]
+    good, bad = sum(tally.passed for tally in tallies), sum(one.failed for one in tallies)
     ran = good + bad
     return TestReport(
         "\n".join(said if verdict.passed else [*said, verdict.feedback]),

@@ -55,9 +55,9 @@ def final_code(text: str) -> str:
                 fence = ""
         elif bare.startswith(("```", "~~~")):
             fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
-        elif found := _CALL.match(line):
-            content = _content(text[at + found.end() :])
-            return "" if content is None else _as_code(found[1], content.strip())
+        elif match := _CALL.match(line):
+            content = _content(text[at + match.end() :])
+            return "" if content is None else _as_code(match[1], content.strip())
         at += len(line) + 1
     return ""
 
@@ -65,10 +65,10 @@ def final_code(text: str) -> str:
 def _content(rest: str) -> str | None:
     """What stands before the parenthesis that closes the call, preferably at the end of a line."""
     depth = 1
-    for found in re.finditer(r"\(|\)([ \t`.;]*(?:\n|\Z))?", rest):
-        depth += 1 if found[0] == "(" else -1
-        if depth <= 0 and found[1] is not None:
-            return rest[: found.start()]
+    for match in re.finditer(r"\(|\)([ \t`.;]*(?:\n|\Z))?", rest):
+        depth += 1 if match[0] == "(" else -1
+        if depth <= 0 and match[1] is not None:
+            return rest[: match.start()]
     last = rest.rfind(")")
     return None if last < 0 else rest[:last]
 

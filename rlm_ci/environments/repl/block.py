@@ -121,8 +121,8 @@ class Block:
         if len(variables) > _MOST_SHOWN:
             raise BrokenFrameError("there are too many variables")
         shown = []
-        for one in variables:
-            match one:
+        for variable in variables:
+            match variable:
                 case [str(name), str(kind), int(size)] if (
                     is_count(size) and len(name + kind) <= 200
                 ):
@@ -134,8 +134,8 @@ class Block:
     def _state(self, frame: Frame) -> tuple[dict[int, bytes], list[int], str]:
         parts: dict[int, bytes] = {}
         at = 0
-        for one in frame.fields["parts"]:
-            match one:
+        for field in frame.fields["parts"]:
+            match field:
                 case [number, size] if is_count(number) and is_count(size) and number not in parts:
                     parts[number] = frame.payload[at : at + size]
                     at += size

@@ -81,7 +81,7 @@ class CPythonSession(LockedSession):
 
     def _opened(self) -> WorkerProcess:
         """A worker that has the context and the variables."""
-        found = self._workers.take()
+        process = self._workers.take()
         limits = self._limits
         order = {
             "type": "open",
@@ -92,9 +92,9 @@ class CPythonSession(LockedSession):
                 name: getattr(limits, name) for name in ("request", "error", "answer", "state")
             },
         }
-        found.begin(self._functions, self._submit, self._context)
-        found.channel.send(order, *self._parts.values())
-        return found
+        process.begin(self._functions, self._submit, self._context)
+        process.channel.send(order, *self._parts.values())
+        return process
 
     def _execute(self, code: str, seconds: float) -> BlockResult:
         begun = monotonic()

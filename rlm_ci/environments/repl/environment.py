@@ -216,7 +216,7 @@ class ReplEnvironment(Closing):
             "error": _middle_out(redact(ended.error), self._options.output_limit // 4),
             "answer": ended.answer,
             "seconds": round(ended.seconds, 3),
-            "variables": [list(one) for one in ended.variables],
+            "variables": [list(variable) for variable in ended.variables],
             "state": state,
             "state_error": redact(ended.state_error)[:300],
         }
@@ -235,7 +235,7 @@ class ReplEnvironment(Closing):
                 functions[name] = self._on_context(name)
             copy = os.path.join(self._services.scratch, *self._folder.split("/"), "masked.txt")
             source = masked_source(self._window.context, copy, self._services.redact)
-            states = [self._services.files.saved(*one) for one in self._states]
+            states = [self._services.files.saved(*state) for state in self._states]
             self._session = self._services.open(context=source, functions=functions, states=states)
         return self._session
 

@@ -73,9 +73,9 @@ class ReplEpisodes:
         services: ReplServices | None = None,
     ) -> ReplEnvironment:
         """The REPL over ``context``, whose files are in ``folder``."""
-        known = services or self._services
-        window = VisibleContext(context, known.redact, known.longest)
-        return ReplEnvironment(self._options, known, window, delegation, folder)
+        repl_services = services or self._services
+        window = VisibleContext(context, repl_services.redact, repl_services.longest)
+        return ReplEnvironment(self._options, repl_services, window, delegation, folder)
 
     def opening(self, question: str, context: Context, delegation: Delegation) -> Conversation:
         """A conversation that begins with the rules, the question, and the measures of its text."""
@@ -98,9 +98,9 @@ class ReplEpisodes:
             "left_out": max(0, len(asked) - options.question_limit),
             "context": context,
             "files": [
-                {"path": quote(redact(encodable(one.path)), 120), "size": one.size}
-                for one in (*atlas.folders[:_LISTED], *atlas.largest[:_LISTED])
-                if len(context.files) > 1 or one.files == 0
+                {"path": quote(redact(encodable(row.path)), 120), "size": row.size}
+                for row in (*atlas.folders[:_LISTED], *atlas.largest[:_LISTED])
+                if len(context.files) > 1 or row.files == 0
             ],
             "count": len(context.files),
         }
@@ -118,13 +118,13 @@ class ReplEpisodes:
         watcher: LoopWatcher | None = None,
     ) -> ReplEnd:
         """Ask until there is an answer, or an end without one. Raises what ends a run."""
-        known = services or self._services
+        repl_services = services or self._services
         bounds = TurnLimits(turns=self._options.max_turns, max_tokens=self._options.max_tokens)
         if delegation.depth:
             bounds = bounds.replace(turns=min(bounds.turns, CHILD_TURNS))
         history = self.opening(question, context, delegation)
-        recorder = _Turns(known)
-        with self.environment(context, delegation, folder, known) as environment:
+        recorder = _Turns(repl_services)
+        with self.environment(context, delegation, folder, repl_services) as environment:
             loop = TurnLoop(
                 recorder.complete,
                 environment,
@@ -185,9 +185,10 @@ class _Turns:
         self.prompts.append(f"{place}/{FILES['prompt']}")
         messages = request.messages
         last = max(
-            (at for at, one in enumerate(messages) if one["role"] == "assistant"), default=-1
+            (at for at, message in enumerate(messages) if message["role"] == "assistant"),
+            default=-1,
         )
-        new = "\n\n".join(one["content"] for one in messages[last + 1 :]).encode()
+        new = "\n\n".join(message["content"] for message in messages[last + 1 :]).encode()
         output = encodable(completion.text).encode()
         meta: dict[str, Any] = {
             "version": VERSION,

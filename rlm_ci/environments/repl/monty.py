@@ -103,7 +103,9 @@ class MontySession(LockedSession):
         self._limits = limits
         self._maker = maker
         self._values = values
-        self._functions = {name: self._callable(name, one) for name, one in functions.items()}
+        self._functions = {
+            name: self._callable(name, function) for name, function in functions.items()
+        }
         self._functions["SHOW_VARS"] = self._listing()
         self._hidden = {*RESERVED, *self._functions, *values}
         self._dump = dump
@@ -248,7 +250,7 @@ class MontySession(LockedSession):
             raise LostInterpreterError(_REPLACED) from None
         texts = [problem, *(one for name, kind, _ in shown for one in (name, kind))]
         counts = [size, *(count for _, _, count in shown)]
-        if not all(type(one) is str for one in texts) or not all(map(is_count, counts)):
+        if not all(type(text) is str for text in texts) or not all(map(is_count, counts)):
             raise LostInterpreterError(_REPLACED)
         if not isinstance(answer, str | None):
             raise LostInterpreterError(_REPLACED)

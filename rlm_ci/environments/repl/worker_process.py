@@ -54,9 +54,9 @@ class WorkerProcess:
         self._sandbox = sandbox
         self._limits = limits
         job = _job(sandbox, limits)
-        ours, self._its = socketpair()
-        self.channel = Channel(ours, most_json=limits.request, most_payload=limits.state)
-        self._end = ours
+        socket, self._its = socketpair()
+        self.channel = Channel(socket, most_json=limits.request, most_payload=limits.state)
+        self._end = socket
         self.output, self._its_output = os.pipe()
         self._stop, self._stopping = os.pipe()
         self.alarm, self._wake = os.pipe()
@@ -143,9 +143,9 @@ class WorkerProcess:
             raise self._fault
         with self._lock:
             answers, self._answers = self._answers, []
-        for told in answers:
-            del self.calls[told["id"]]
-            self.channel.send(told)
+        for answer in answers:
+            del self.calls[answer["id"]]
+            self.channel.send(answer)
 
     def stop(self) -> None:
         """Have it ended, from any thread: its channel closes."""
@@ -202,11 +202,11 @@ class WorkerProcess:
 
 
 def _job(sandbox: Sandbox, limits: SessionLimits) -> SandboxJob:
-    found = find_spec("cloudpickle")
-    if found is None or found.origin is None:
+    spec = find_spec("cloudpickle")
+    if spec is None or spec.origin is None:
         raise UnavailableError("cloudpickle is not installed", hint=installation.command("repl"))
     script = os.path.dirname(os.path.realpath(worker.__file__))
-    library = os.path.dirname(os.path.realpath(found.origin))
+    library = os.path.dirname(os.path.realpath(spec.origin))
     program, mounts = interpreter()
     seen = (_SCRIPTS, _LIBRARY) if sandbox.isolated else (script, library)
     return SandboxJob(

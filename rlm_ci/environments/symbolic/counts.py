@@ -27,21 +27,23 @@ if TYPE_CHECKING:
 COUNT = "count"
 
 
-def counted(asked: Count, context: Context) -> dict[str, Any]:
+def counted(count: Count, context: Context) -> dict[str, Any]:
     """The fact: a PatternCount as JSON, or ``error``, why there is none, for the planner.
 
     Raises DamagedError, StorageError.
     """
     try:
-        found = pattern_counts.count(
-            context, asked.pattern, asked.scope.spans(context), fold=asked.ignore_case, by=asked.by,
-            rows=asked.top_k, first=asked.hits,
+        pattern_count = pattern_counts.count(
+            context, count.pattern, count.scope.spans(context), fold=count.ignore_case, by=count.by,
+            rows=count.top_k, first=count.hits,
         )  # fmt: skip
     except (PatternError, PointerError) as error:
         return {"error": str(error)}
-    rows = [{"hits": row.hits, "spans": [[*one] for one in row.spans]} for row in found.rows]
-    first = [[*one] for one in found.first]
-    return {"error": None, **found.to_dict(), "rows": rows, "first": first}
+    rows = [
+        {"hits": row.hits, "spans": [[*span] for span in row.spans]} for row in pattern_count.rows
+    ]
+    first = [[*one] for one in pattern_count.first]
+    return {"error": None, **pattern_count.to_dict(), "rows": rows, "first": first}
 
 
 def from_fact(fact: Mapping[str, Any]) -> PatternCount | None:
@@ -61,7 +63,7 @@ def from_state(entry: Mapping[str, Any]) -> Count:
 
 
 def table(
-    found: PatternCount,
+    count: PatternCount,
     context: Context,
     text: Callable[[int, int], str],
     redact: Callable[[str], str] = str,
@@ -72,11 +74,11 @@ def table(
         return quote(name, len(name))
 
     def named(row: CountRow) -> str:
-        if found.by == CHUNK:
+        if count.by == CHUNK:
             [(start, _)] = row.spans
             return f"chunk:{chunk_id(start // context.layout.step)}"
         places = ", ".join(f"{start}-{end}" for start, end in row.spans)
-        if found.by != FILE:
+        if count.by != FILE:
             values = ", ".join(quoted(text(start, end)) for start, end in row.spans)
             return f"{values}, first at bytes {places}"
         if not row.spans:
@@ -84,4 +86,4 @@ def table(
         file = context.files[bisect_right(context.files.ends, row.spans[0][0])]
         return f"{quoted(redact(file.path))}, bytes {places}"
 
-    return "\n".join(f"{row.hits:,}: {named(row)}" for row in found.rows)
+    return "\n".join(f"{row.hits:,}: {named(row)}" for row in count.rows)

@@ -62,18 +62,21 @@ class PlanExecutor:
         if not searches:
             return ()
         since = time.monotonic()
-        queries = tuple(dict.fromkeys(one.query for one in searches))
-        found = self._window.context.search(
+        queries = tuple(dict.fromkeys(search.query for search in searches))
+        query_results = self._window.context.search(
             queries,
-            top_k=max(one.top_k for one in searches),
+            top_k=max(search.top_k for search in searches),
             preview_bytes=self._access.limits.preview_bytes,
         )
-        by_query = dict(zip(queries, found, strict=True))
+        by_query = dict(zip(queries, query_results, strict=True))
         results = tuple(
             SearchResult(
-                one.query, one.top_k, self._shown(by_query[one.query], one.top_k), one.reason
+                search.query,
+                search.top_k,
+                self._shown(by_query[search.query], search.top_k),
+                search.reason,
             )
-            for one in searches
+            for search in searches
         )
         for result in results:
             hits = count(result.found.total_hits, "hit")
@@ -86,14 +89,14 @@ class PlanExecutor:
                 }
         return results
 
-    def _read(self, asked: Read) -> ReadResult:
+    def _read(self, read: Read) -> ReadResult:
         with spans.span("read", "read") as step:
-            excerpt = self._window.read(asked.pointer, asked.size, asked.offset)
-            result = ReadResult(asked.pointer, excerpt, asked.reason)
+            excerpt = self._window.read(read.pointer, read.size, read.offset)
+            result = ReadResult(read.pointer, excerpt, read.reason)
             answer = " of an earlier answer" if result.of_subcall else ""
             step.title = f"read bytes {excerpt.start:,} to {excerpt.end:,}{answer}"
-            pointer = asked.pointer.rpartition("#")[2]
-            step.details |= {"pointer": pointer, "reason": self._masked(asked.reason)}
+            pointer = read.pointer.rpartition("#")[2]
+            step.details |= {"pointer": pointer, "reason": self._masked(read.reason)}
             if excerpt.truncated:
                 step.outcome = spans.PARTIAL
                 step.details["cut off at"] = f"{excerpt.end - excerpt.start:,} bytes"
@@ -111,22 +114,22 @@ class PlanExecutor:
             fact = self._access.fact(
                 counts.COUNT, pointer, key, lambda: counts.counted(asked, context)
             )
-            found = counts.from_fact(fact)
+            pattern_count = counts.from_fact(fact)
             step.details |= {"error": fact["error"], "reason": self._masked(asked.reason)}
-            step.title += f": {count(found.hits if found else 0, 'hit')}"
-            if found is None:
+            step.title += f": {count(pattern_count.hits if pattern_count else 0, 'hit')}"
+            if pattern_count is None:
                 step.outcome = spans.FAILED
             else:
                 step.details |= {
-                    "lines": found.lines,
-                    "counted by": found.by,
-                    "different values": found.values,
+                    "lines": pattern_count.lines,
+                    "counted by": pattern_count.by,
+                    "different values": pattern_count.values,
                 }
-        if found is None:
+        if pattern_count is None:
             return CountResult(pointer, asked, fact)
-        hits = (self._in_line(start, end) for start, end in found.first)
-        rows = counts.table(found, context, self._window.text, self._window.redact)
-        return CountResult(pointer, asked, fact, found, rows, self._redacted(hits))
+        hits = (self._in_line(start, end) for start, end in pattern_count.first)
+        rows = counts.table(pattern_count, context, self._window.text, self._window.redact)
+        return CountResult(pointer, asked, fact, pattern_count, rows, self._redacted(hits))
 
     def _in_line(self, start: int, end: int) -> Hit:
         """A hit, with its line as the preview, as far as there is room."""
@@ -138,8 +141,8 @@ class PlanExecutor:
         line = context.read_span(hit.preview_start, end + rest)
         return hit.replace(preview=line.text, preview_end=line.end)
 
-    def _shown(self, found: QueryResult, top_k: int) -> QueryResult:
-        return found.replace(hits=self._redacted(found.hits[:top_k]))
+    def _shown(self, result: QueryResult, top_k: int) -> QueryResult:
+        return result.replace(hits=self._redacted(result.hits[:top_k]))
 
     def _redacted(self, hits: Iterable[Hit]) -> tuple[Hit, ...]:
         shown = self._window.shown

@@ -181,9 +181,9 @@ class MapResult(Value):
             "forecast": dict(sorted(self.forecast.items())),
             "status": self.status,
             "error": self.error,
-            "parts": [one.to_dict(prefix) for one in self.parts],
+            "parts": [part.to_dict(prefix) for part in self.parts],
             "unasked": list(self.unasked),
-            "reductions": [one.to_dict(prefix) for one in self.reductions],
+            "reductions": [reduction.to_dict(prefix) for reduction in self.reductions],
             "output_bytes": len(self.output.encode()),
             "output_path": prefix + self.output_path if self.output_path else None,
         }
@@ -202,17 +202,17 @@ class Iteration(Value):
     @property
     def calls(self) -> tuple[SubcallResult, ...]:
         """All sub-calls, those of maps too."""
-        return self.subcalls + tuple(call for one in self.maps for call in one.calls)
+        return self.subcalls + tuple(call for result in self.maps for call in result.calls)
 
     def to_dict(self, prefix: str = "") -> dict[str, Any]:
         """The entry of ``state.json``; ``prefix`` goes before the paths of artifacts."""
         return {
             "iteration": self.iteration,
-            "searches": [one.to_dict() for one in self.searches],
-            **({"counts": [one.to_dict() for one in self.counts]} if self.counts else {}),
-            "reads": [one.to_dict() for one in self.reads],
-            "subcalls": [one.to_dict(prefix) for one in self.subcalls],
-            **({"maps": [one.to_dict(prefix) for one in self.maps]} if self.maps else {}),
+            "searches": [search.to_dict() for search in self.searches],
+            **({"counts": [result.to_dict() for result in self.counts]} if self.counts else {}),
+            "reads": [read.to_dict() for read in self.reads],
+            "subcalls": [subcall.to_dict(prefix) for subcall in self.subcalls],
+            **({"maps": [result.to_dict(prefix) for result in self.maps]} if self.maps else {}),
         }
 
 

@@ -127,9 +127,9 @@ class Question:
         known = {looked[iteration][index] for iteration, index in planned.whole}
         often = Counter(chain.from_iterable(looked))
         known |= {one for one, times in often.items() if times >= _OFTEN}
-        called = {one for earlier in self._plans for one in (*earlier.subcalls, *earlier.maps)}
-        asked = (*plan.subcalls, *plan.maps)
-        return known.issuperset(_looked(plan)) and called.issuperset(asked)
+        called = {value for earlier in self._plans for value in (*earlier.subcalls, *earlier.maps)}
+        values = (*plan.subcalls, *plan.maps)
+        return known.issuperset(_looked(plan)) and called.issuperset(values)
 
     def _turn(
         self, iteration: int, at: str, steps: Sequence[Iteration]
@@ -154,7 +154,7 @@ class Question:
         except LimitError:
             self._note(iteration, at, planned, plan)
             raise
-        self._seen += [span for one in step.calls for span in one.spans]
+        self._seen += [span for call in step.calls for span in call.spans]
         self._note(iteration, at, planned, plan, step)
         return planned, step
 
@@ -177,7 +177,7 @@ class Question:
         self,
         iteration: int,
         at: str,
-        asked: PlannerReply,
+        reply: PlannerReply,
         plan: Plan | None = None,
         step: Iteration | None = None,
     ) -> None:
@@ -186,14 +186,14 @@ class Question:
             "startedAt": at,
             "intent": plan.intent if plan else None,
             "reason": plan.reason if plan else None,
-            "planner_prompt_bytes": asked.prompt_bytes,
+            "planner_prompt_bytes": reply.prompt_bytes,
             "planner": [
                 {name: self._shown(path) for name, path in paths.items()}
-                for paths in asked.artifacts
+                for paths in reply.artifacts
             ],
-            "planner_errors": list(asked.errors),
-            "clamped": list(getattr(asked, "clamped", ())),
-            "truncation": dict(asked.truncation),
+            "planner_errors": list(reply.errors),
+            "clamped": list(getattr(reply, "clamped", ())),
+            "truncation": dict(reply.truncation),
             "searches": [],
             "reads": [],
             "subcalls": [],
@@ -203,7 +203,7 @@ class Question:
         self._state.add(entry)
         details = spans.current().details
         details |= {"intent": entry["intent"], "reason": entry["reason"]}
-        details["planner's errors"] = "; ".join(one["message"] for one in asked.errors)
+        details["planner's errors"] = "; ".join(error["message"] for error in reply.errors)
 
 
 def unread_note(turns: Sequence[Mapping[str, Any]]) -> str:
@@ -224,9 +224,9 @@ def unread_note(turns: Sequence[Mapping[str, Any]]) -> str:
 
 def _looked(plan: Plan) -> tuple[Search | Count | Read, ...]:
     """What a plan asks for, in the order in which prompts show it."""
-    searches = (one.replace(reason="") for one in plan.searches)
+    searches = (search.replace(reason="") for search in plan.searches)
     counts = (one.replace(reason="") for one in plan.counts)
-    return (*searches, *counts, *(one.replace(reason="") for one in plan.reads))
+    return (*searches, *counts, *(read.replace(reason="") for read in plan.reads))
 
 
 def _summary(plan: Plan) -> str:

@@ -66,7 +66,7 @@ class SubcallInput(Value):
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        return tuple((one.start, one.end) for one in self.pieces if not one.of_subcall)
+        return tuple((piece.start, piece.end) for piece in self.pieces if not piece.of_subcall)
 
 
 def mark_of(text: str) -> str:
@@ -107,10 +107,10 @@ def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str,
     for index, pointer in enumerate(subcall.pointers):
         start, end = window.span(pointer)
         yield f"pointers[{index}]", pointer, 0, end - start
-    for index, one in enumerate(subcall.snippets):
-        start, end = window.span(one.pointer)
-        offset = min(one.offset, end - start)
-        yield f"snippets[{index}]", one.pointer, offset, min(one.size, end - start - offset)
+    for index, snippet in enumerate(subcall.snippets):
+        start, end = window.span(snippet.pointer)
+        offset = min(snippet.offset, end - start)
+        yield f"snippets[{index}]", snippet.pointer, offset, min(snippet.size, end - start - offset)
 
 
 def _whole(window: VisibleContext, pointer: str, asked: int, left: int) -> tuple[Excerpt, bool]:

@@ -72,15 +72,15 @@ class RunningSubcall:
     """One sub-call: its question, its input, and the paths of its files."""
 
     def __init__(
-        self, subcall: Subcall, given: SubcallInput, iteration: int, ident: str, model: str
+        self, subcall: Subcall, subcall_input: SubcallInput, iteration: int, ident: str, model: str
     ) -> None:
         self.subcall = subcall
-        self.given = given
+        self.given = subcall_input
         self.id = ident
         self.pointer = ask_iteration.subcall_pointer(iteration, self.id)
         self.place = f"subcall/{iteration}/{self.id}"
         self.model = encodable(subcall.model) or model
-        self.pointers = (*subcall.pointers, *(one.pointer for one in subcall.snippets))
+        self.pointers = (*subcall.pointers, *(snippet.pointer for snippet in subcall.snippets))
         folder = f"rlm/{NAME}/{iteration}/{self.id}"
         self.paths = {name: f"{folder}/{file}" for name, file in FILES.items()}
 
@@ -113,7 +113,9 @@ class Subcalls:
 
     def run(self, subcalls: Sequence[Subcall], iteration: int) -> tuple[SubcallResult, ...]:
         """The results, in order. Raises as ``ask``."""
-        return self.ask([(f"sc{n:04d}", one) for n, one in enumerate(subcalls, 1)], iteration)
+        return self.ask(
+            [(f"sc{n:04d}", subcall) for n, subcall in enumerate(subcalls, 1)], iteration
+        )
 
     def frame_bytes(self, subcall: Subcall) -> int:
         """The bytes of a prompt without the texts."""
@@ -131,19 +133,19 @@ class Subcalls:
         """
         limits, model = self._access.limits, self._access.model
         calls = []
-        for ident, one in subcalls:
-            limit = min(one.max_input_bytes, limits.subcall_input_bytes)
-            given = gather(one, limit, self._window)
-            calls.append(RunningSubcall(one, given, iteration, ident, model))
+        for ident, subcall in subcalls:
+            limit = min(subcall.max_input_bytes, limits.subcall_input_bytes)
+            subcall_input = gather(subcall, limit, self._window)
+            calls.append(RunningSubcall(subcall, subcall_input, iteration, ident, model))
         for call in calls:
             self._access.write(call.paths["input"], self._input(call))
             self._access.write(call.paths["prompt"], self._prompt(call).encode())
         tasks = [partial(self._ask, call) for call in calls]
         answers, error = in_order(tasks, limits.concurrency)
         results = [
-            self._result(call, asked)
-            for call, asked in zip(calls, answers, strict=True)
-            if asked is not None
+            self._result(call, replies)
+            for call, replies in zip(calls, answers, strict=True)
+            if replies is not None
         ]
         if error is not None:
             raise error
@@ -152,20 +154,20 @@ class Subcalls:
         return tuple(results)
 
     def _input(self, call: RunningSubcall) -> bytes:
-        asked = call.subcall
+        subcall = call.subcall
         record = {
             "version": VERSION,
             "id": call.id,
-            "purpose": asked.purpose,
-            "pointers": list(asked.pointers),
+            "purpose": subcall.purpose,
+            "pointers": list(subcall.pointers),
             "snippets": [
-                {"pointer": one.pointer, "offset": one.offset, "bytes": one.size}
-                for one in asked.snippets
+                {"pointer": snippet.pointer, "offset": snippet.offset, "bytes": snippet.size}
+                for snippet in subcall.snippets
             ],
-            "max_input_bytes": asked.max_input_bytes,
-            "model": asked.model or None,
-            "expected_output": asked.expected_output or None,
-            **({"task": asked.task, "schema": asked.schema or None} if asked.task else {}),
+            "max_input_bytes": subcall.max_input_bytes,
+            "model": subcall.model or None,
+            "expected_output": subcall.expected_output or None,
+            **({"task": subcall.task, "schema": subcall.schema or None} if subcall.task else {}),
             "pieces": [piece.to_dict() for piece in call.given.pieces],
             "clamped": list(call.given.clamped),
         }
@@ -197,7 +199,7 @@ class Subcalls:
             replies = self._replies(call)
             step.details |= {
                 "error": replies[-1].error or self._flaw(call, replies[-1]),
-                "read": ", ".join(one.rpartition("#")[2] for one in call.pointers),
+                "read": ", ".join(pointer.rpartition("#")[2] for pointer in call.pointers),
                 "input": f"{call.given.size:,} bytes",
                 "clamped": ", ".join(map(_clamped, call.given.clamped)),
             }
@@ -246,8 +248,8 @@ class Subcalls:
             return SubcallReply(prompt, error=errors.from_dict(kept["error"]).what[:_ERROR])
         return SubcallReply(prompt, fresh[0] if fresh else complete(request, place))
 
-    def _result(self, call: RunningSubcall, asked: Sequence[SubcallReply]) -> SubcallResult:
-        last = asked[-1]
+    def _result(self, call: RunningSubcall, replies: Sequence[SubcallReply]) -> SubcallResult:
+        last = replies[-1]
         error = last.error or self._flaw(call, last)
         output = last.output.encode()
         meta = {
@@ -258,7 +260,7 @@ class Subcalls:
             "error": error,
             "cut": last.is_cut,
             "clamped": list(call.given.clamped),
-            "attempts": [one.to_dict() for one in asked],
+            "attempts": [reply.to_dict() for reply in replies],
         }
         written = {"prompt": last.prompt.encode(), "output": output, "meta": as_json(meta)}
         for name, data in written.items():
@@ -277,19 +279,19 @@ class Subcalls:
             artifact_paths=call.paths,
             pointers=call.pointers,
             # A prompt without an answer counts as not shown.
-            spans=call.given.spans if any(one.completion for one in asked) else (),
+            spans=call.given.spans if any(reply.completion for reply in replies) else (),
             model=last.completion.model if last.completion else call.model,
             cut=last.is_cut,
         )
 
-    def _flaw(self, call: RunningSubcall, asked: SubcallReply) -> str | None:
-        if not asked.output.strip():
+    def _flaw(self, call: RunningSubcall, reply: SubcallReply) -> str | None:
+        if not reply.output.strip():
             return "the model answered nothing"
-        flaw = call.misfit(asked.output)
+        flaw = call.misfit(reply.output)
         if flaw is None:
             return None
         cap = count(call.subcall.max_tokens or self._access.max_tokens, "token")
-        return ": ".join(flaw) + (f" (it was cut off at {cap})" if asked.is_cut else "")
+        return ": ".join(flaw) + (f" (it was cut off at {cap})" if reply.is_cut else "")
 
 
 def _clamped(cut: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ class ApprovalGate(Gate):
         self.line = "approval: a person looks at the result. You cannot give it"
 
     def check(self, view: GateView) -> GateResult:
-        if any(one.verdict != PASSED for one in view.earlier):
+        if any(result.verdict != PASSED for result in view.earlier):
             return GateResult(self.name, NOT_ASKED, "another gate does not pass")
         if view.result == view.base:
             return GateResult(self.name, PASSED, "there is no change to approve")

@@ -68,4 +68,4 @@ class ChecklistGate(Gate):
 
 def _named(texts: Sequence[str]) -> str:
     more = [f"and {len(texts) - _NAMED:,} more"] if len(texts) > _NAMED else []
-    return "; ".join([*(printable(one)[:_ITEM] for one in texts[:_NAMED]), *more])
+    return "; ".join([*(printable(text)[:_ITEM] for text in texts[:_NAMED]), *more])

@@ -55,17 +55,17 @@ class CommandGate(Gate):
         self._judge = judge
         self._counted = counted and not context.options.allow_test_edits
         self._commands = [self._command(text, find) for text in commands]
-        shown = ", ".join(f"`{self._shown(one)}`" for one in self._commands)
+        shown = ", ".join(f"`{self._shown(command)}`" for command in self._commands)
         self.line = f"{name}: {shown} must pass, with tests and settings as they were"
 
     def _command(self, text: str, find: Callable[[str], str | None]) -> Validator:
         options, redact = self._context.options.replace(validator=text), self._context.redactor.text
-        found = validator_of(options, self._context.commands, redact, find)
-        if found is None:
+        validator = validator_of(options, self._context.commands, redact, find)
+        if validator is None:
             raise AssertionError("no command")
         with self._naming_us():
-            found.require()
-        return found
+            validator.require()
+        return validator
 
     @contextmanager
     def _naming_us(self) -> Iterator[None]:
@@ -95,15 +95,15 @@ class CommandGate(Gate):
 
     def check(self, view: GateView) -> GateResult:
         results = [self._checked(view, number) for number in range(1, len(self._commands) + 1)]
-        failed = [one for one in results if one.verdict == FAILED]
-        reasons = [one.reason for one in failed]
+        failed = [result for result in results if result.verdict == FAILED]
+        reasons = [result.reason for result in failed]
         return GateResult(
             self.name,
             FAILED if failed else PASSED,
             "; ".join(reasons) or f"{count(len(results), 'command')} passed",
-            tuple(found for one in failed for found in one.findings),
-            "\n\n".join(one.feedback for one in failed),
-            tuple(log for one in results for log in one.logs),
+            tuple(finding for result in failed for finding in result.findings),
+            "\n\n".join(result.feedback for result in failed),
+            tuple(log for result in results for log in result.logs),
         )
 
     def _checked(self, view: GateView, number: int) -> GateResult:
@@ -160,8 +160,8 @@ class _CommandRun:
     def failed(self) -> str:
         """A test that our plugin saw fail; "" for none."""
         tests = self._ran.outcomes.tests if self._ran and self._ran.reported else ()
-        failed = (one for one in tests if one.state == outcomes.FAILED)
-        return next((f"{one.place} {one.name}".strip() for one in failed), "")
+        failed = (test for test in tests if test.state == outcomes.FAILED)
+        return next((f"{outcome.place} {outcome.name}".strip() for outcome in failed), "")
 
     def doubt(self, *, counted: bool) -> str:
         """Why a run that passed does not count, by a run of the same at the start."""
@@ -179,8 +179,8 @@ class _CommandRun:
 def _lost(first: ValidatorRun, last: ValidatorRun) -> list[str]:
     """What ran at first and not in the last run, in words: by names, and by counts."""
     found = list(outcomes.lost(first.outcomes, last.outcomes))
-    counts = (test_counts.parse(one.ended.output.text()) for one in (first, last))
-    found += [one.message for one in guard.shrunk(*counts)]
+    counts = (test_counts.parse(run.ended.output.text()) for run in (first, last))
+    found += [finding.message for finding in guard.shrunk(*counts)]
     if first.outcomes.complete and not last.outcomes.complete:  # it may have printed what it liked
         found.append("its tests are not reported one by one, as they were at the start")
     return found

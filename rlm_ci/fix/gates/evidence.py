@@ -43,7 +43,7 @@ class EvidenceGate(Gate):
     def check(self, view: GateView) -> GateResult:
         changes, odd = self._changes(view)
         artifacts = []
-        logs = (name for one in view.earlier for name in one.logs)
+        logs = (name for result in view.earlier for name in result.logs)
         for name in dict.fromkeys((*view.files, *logs)):
             try:
                 data = files.read(self._path_of(*name.split("/")), _LIMIT)

@@ -72,4 +72,4 @@ class Gate(ABC):
 
 def summary(results: Iterable[GateResult]) -> str:
     """The verdicts in a line: ``tests=passed approval=waiting``."""
-    return " ".join(f"{one.name}={one.verdict}" for one in results)
+    return " ".join(f"{result.name}={result.verdict}" for result in results)

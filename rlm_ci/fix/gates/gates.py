@@ -42,7 +42,7 @@ class GateSequence:
     @property
     def lines(self) -> tuple[str, ...]:
         """What each asks of the agent."""
-        return tuple(one.line for one in self._gates if one.line)
+        return tuple(gate.line for gate in self._gates if gate.line)
 
     def begin(self) -> None:
         for gate in self._gates:
@@ -58,10 +58,10 @@ class GateSequence:
         for gate in self._gates:
             title = f"gate {gate.name}"
             with spans.span("gate", title, words=f"iteration {view.iteration}: {title}") as step:
-                found = gate.check(view.replace(earlier=tuple(results)))
-                results.append(found.replace(reason=found.reason[:_REASON]))
-                step.outcome = spans.DONE if found.verdict == PASSED else spans.FAILED
-                step.details |= {"verdict": found.verdict, "reason": found.reason[:_REASON]}
+                result = gate.check(view.replace(earlier=tuple(results)))
+                results.append(result.replace(reason=result.reason[:_REASON]))
+                step.outcome = spans.DONE if result.verdict == PASSED else spans.FAILED
+                step.details |= {"verdict": result.verdict, "reason": result.reason[:_REASON]}
         if results:
             told = f"iteration={view.iteration} {summary(results)}\n"
             files.write(self._path_of(*SUMMARY.split("/")), told.encode(), 0o600)

@@ -89,7 +89,7 @@ class GateOptions(Value):
         gates that cannot work.
         """
         said = {name: values[f"{_PREFIX}{name}"] for name in (PROMISE, TESTS, APPROVAL)}
-        where = {key.removeprefix(_PREFIX): one for key, one in sources.items()}
+        where = {key.removeprefix(_PREFIX): source for key, source in sources.items()}
         wanted = values[f"{_PREFIX}{REVIEW}"]
         options = cls(
             promise=" ".join((said[PROMISE] or "").split()),
@@ -159,32 +159,32 @@ def agreed_gates(
     settings, repository = job.settings, job.repository
 
     def read(path: str) -> list[bytes]:
-        commits = [one.policy_commit for one in load.changes_of(settings, repository)]
-        found = [repository.read(f"{one}:{path}")[0] for one in commits if one]
+        commits = [change_set.policy_commit for change_set in load.changes_of(settings, repository)]
+        found = [repository.read(f"{commit}:{path}")[0] for commit in commits if commit]
         with suppress(files.UnreadableError):
             found.append(files.read_inside(repository.root, path, _LIMIT))
         return [one for one in found if one is not None]
 
     is_ours, validated = agent == "openai", validator is not None
-    found = GateOptions.of(
+    options = GateOptions.of(
         settings.values, settings.sources, read,
         validated=validated, isolated=isolated, modelled=is_ours,
     )  # fmt: skip
-    if found.review and not is_ours:
+    if options.review and not is_ours:
         require_endpoint(models_of(settings), f"set one of them, or {_PREFIX}{REVIEW} = false")
-    return found
+    return options
 
 
 def _items(path: str, read: Callable[[str], Sequence[bytes]], where: str) -> tuple[str, ...]:
     """The items of a checklist, at the start or at the base: none of either may go."""
-    found = [Counter(text for text, _ in items(data)) for data in read(path)]
+    counts = [Counter(text for text, _ in items(data)) for data in read(path)]
     needed = Counter[str]()
-    for one in found:
+    for one in counts:
         needed |= one
     if not needed:
         raise ConfigError(
             f"{printable(path[:200])} has no item like '- [ ] …'"
-            if found
+            if counts
             else f"there is no checklist {printable(path[:200])}",
             where=f"{_PREFIX}{CHECKLISTS}, {where}",
             hint="name a regular file with a list of tasks, or remove it from the setting",

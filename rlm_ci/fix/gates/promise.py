@@ -34,7 +34,7 @@ class PromiseGate(Gate):
         )
 
     def check(self, view: GateView) -> GateResult:
-        turn = next((one for one in reversed(view.turns) if one.edits), None)
+        turn = next((role_turn for role_turn in reversed(view.turns) if role_turn.edits), None)
         if turn is None or turn.outcome.exit_code:
             return self._failed("the turn of the role that edits was not completed")
         said = promised(turn.outcome.summary)

@@ -185,14 +185,16 @@ class Analysis:
         """The files as one text. Raises LimitError if it is too long for code."""
         names = b"".join(os.fsencode(path) + b"\0" for path in sorted(self._task.paths))
         context = build(SourceListing(names, self._all.workspace.path), place)
-        self._names = tuple(one.path for one in context.files)
+        self._names = tuple(file.path for file in context.files)
         self._omitted = dict(context.omitted)
         if context.byte_length > (most := SessionLimits.context):
             told = f"the context has {context.byte_length:,} bytes, and code can have {most:,}"
             context.close()
             raise LimitError(told, budget="context")
-        found = context.search(list(_SIGNALS.values()), top_k=1, preview_bytes=1)
-        self._signals = {name: one.total_hits for name, one in zip(_SIGNALS, found, strict=True)}
+        results = context.search(list(_SIGNALS.values()), top_k=1, preview_bytes=1)
+        self._signals = {
+            name: result.total_hits for name, result in zip(_SIGNALS, results, strict=True)
+        }
         return context
 
     @contextmanager
@@ -200,8 +202,8 @@ class Analysis:
         """Close the sessions at ``deadline``, whatever their code does."""
 
         def end() -> None:
-            for one in tuple(self._open_sessions):
-                one.close()
+            for open_session in tuple(self._open_sessions):
+                open_session.close()
 
         timer = threading.Timer(max(0.0, deadline - monotonic()), end)
         timer.daemon = True
@@ -258,7 +260,7 @@ class Analysis:
             return session
 
         def left() -> int | None:
-            known = (one.calls_left() for one in (shared.gateway, share.turns, share.calls))
+            known = (gateway.calls_left() for gateway in (shared.gateway, share.turns, share.calls))
             return min((one for one in known if one is not None), default=None)
 
         return ReplServices(

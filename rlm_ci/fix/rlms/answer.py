@@ -47,7 +47,7 @@ class CheckedAnswer(Value):
 
     @property
     def citations(self) -> list[Mapping[str, Any]]:
-        return [place for one in self.findings for place in one["citations"]]
+        return [place for finding in self.findings for place in finding["citations"]]
 
 
 def check(text: str, paths: Iterable[str], opened: Open, *, must_cite: bool) -> CheckedAnswer:
@@ -110,18 +110,18 @@ class _Citations:
         start, end = (None if one is None else int(one)
                       for one in (told["start_line"], told.get("end_line")))  # fmt: skip
         claim = Location(path, start, end, quote=quote)
-        found = evidence.anchor(claim, content, blob)
-        if found.location is None:
+        anchored_claim = evidence.anchor(claim, content, blob)
+        if anchored_claim.location is None:
             self._reject(told, evidence.flaw(claim, content, blob) or _NO_FILE)
             return None
         self.verified += 1
-        self.reanchored += found.outcome == evidence.REANCHORED
-        place = found.location
+        self.reanchored += anchored_claim.outcome == evidence.REANCHORED
+        location = anchored_claim.location
         return {
-            "path": encodable(place.path),
-            "start_line": place.line_start,
-            "end_line": place.line_end,
-            "snippet": encodable((place.quote or "")[:_SNIPPET]),
+            "path": encodable(location.path),
+            "start_line": location.line_start,
+            "end_line": location.line_end,
+            "snippet": encodable((location.quote or "")[:_SNIPPET]),
             "blob": blob,
         }
 

@@ -201,9 +201,9 @@ class Analyses:
 
     def _attempt(self, task: AnalysisTask, key: Mapping[str, Any]) -> AnalysisTask:
         """The task in a new folder, if it ended the run before, which goes on now."""
-        found, number = task, 1
+        analysis_task, number = task, 1
         while self._all.options.fails_role:
-            known = self._all.record.find(ANALYSIS, found.folder, key)
+            known = self._all.record.find(ANALYSIS, analysis_task.folder, key)
             number += 1
             following = task.replace(folder=f"{task.folder}-attempt-{number}")
             if known is None or known["result"]["ok"]:
@@ -211,8 +211,8 @@ class Analyses:
             is_last = self._all.record.find(ANALYSIS, following.folder, key) is None
             if self._original and is_last:
                 break
-            found = following
-        return found
+            analysis_task = following
+        return analysis_task
 
     def _tell_end(self, whose: RoleContext, told: Mapping[str, Any]) -> None:
         if told["ok"]:

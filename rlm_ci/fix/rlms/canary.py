@@ -71,7 +71,7 @@ class _ScriptedModel:
     name = CONNECTOR
 
     def complete(self, request: ModelRequest) -> Completion:
-        said = sum(one["role"] == "assistant" for one in request.messages)
+        said = sum(message["role"] == "assistant" for message in request.messages)
         is_turn = request.messages[0]["role"] == "system"
         text = f"```repl\n{_TURNS[min(said, 1)]}\n```" if is_turn else "It adds."
         return Completion(text, (), "stop", request.model, TokenUsage(1, 1))
@@ -129,9 +129,9 @@ def _decided(options: RlmsOptions, copy: Workspace) -> str:
         _FILES, copy.entries(copy.snapshot.tree),
         lambda oids: [copy.sizes(oids)[one] for one in oids], copy.contents,
     )  # fmt: skip
-    found = decide(options, "planner", figures, requested=False)
+    decision = decide(options, "planner", figures, requested=False)
     size = f"{count(figures.files, 'file')}, {count(figures.lines, 'line')}"
-    return f"{'run' if found.run else 'skip'} ({found.reason}), {size}"
+    return f"{'run' if decision.run else 'skip'} ({decision.reason}), {size}"
 
 
 def _judged(ended: AnalysisEnd, decided: str, model: str | None, sandbox: str) -> AnalysisTrial:

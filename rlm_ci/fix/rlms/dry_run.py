@@ -59,7 +59,7 @@ def decisions(job: PipelineJob, goal: str, labels: Collection[str]) -> list[Deci
         ("enabled", True, "true"),
         ("policy.force_on", True, "true"),
     ]
-    others += [("context", one, f'"{one}"') for one in figures]
+    others += [("context", figure, f'"{figure}"') for figure in figures]
     found = [decided(options)]
     needed = ""
     for name, value, written in others:
@@ -100,11 +100,11 @@ def _rows(found: Decisions) -> list[dict[str, Any]]:
         {
             "role": role,
             "iteration": 1,
-            "decision": "run" if one.run else "skip",
-            "reason": one.reason,
-            "figures": figures_of(one.figures),
+            "decision": "run" if decision.run else "skip",
+            "reason": decision.reason,
+            "figures": figures_of(decision.figures),
         }
-        for role, one in found.roles.items()
+        for role, decision in found.roles.items()
     ]
 
 
@@ -112,12 +112,12 @@ def as_text(found: Sequence[Decisions]) -> str:
     """A line for the context and for each role, then one for each other setting."""
     own, *others = found
     rows = [f"Context: {_size(own.figures)}"]
-    rows += [f"{role}: {_told(one)}" for role, one in own.roles.items()]
+    rows += [f"{role}: {_told(decision)}" for role, decision in own.roles.items()]
     for other in others:
         changed: dict[str, list[str]] = {}
-        for role, one in other.roles.items():
-            if one.run != own.roles[role].run:
-                changed.setdefault(_told(one), []).append(role)
+        for role, decision in other.roles.items():
+            if decision.run != own.roles[role].run:
+                changed.setdefault(_told(decision), []).append(role)
         told = [f"{', '.join(roles)}: {how}" for how, roles in changed.items()]
         told = told or ["the same roles"]
         if other.figures != own.figures:

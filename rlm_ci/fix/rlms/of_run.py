@@ -38,7 +38,9 @@ def agreed(job: PipelineJob, sandbox: str) -> dict[str, Any]:
     with closing(Sessions(sandbox, settings.environ, replay=False)) as sessions:
         sessions.pool()  # it is found out before anything is paid
     changes = load.changes_of(settings, repository)
-    labels = [name for one in changes if one.pull_request for name in one.pull_request.labels]
+    labels = [
+        name for change in changes if change.pull_request for name in change.pull_request.labels
+    ]
     asked = Requests.of(options.request_keyword, repository, labels).standing
     return {"rlms": {**options.to_dict(), "roles": list(options.roles)}, "asked": asked}
 
@@ -51,28 +53,28 @@ def analyses_of(
     gateway: Gateway | None,
 ) -> Analyses | None:
     """What carries out the analyses of a run; None if it has none."""
-    told, options = context.options, context.options.analyses
+    fix_options, options = context.options, context.options.analyses
     if options is None or gateway is None:
         return None
     shared = AnalysisContext(
         options,
         gateway,
-        told.max_completion_tokens,
-        told.max_minutes,
+        fix_options.max_completion_tokens,
+        fix_options.max_minutes,
         record,
         context.clock,
         context.redactor,
         context.commands.workspace,
-        told.sandbox,
+        fix_options.sandbox,
         job.settings.environ,
         run.path,
         context.on_step,
-        told.context_tokens,
+        fix_options.context_tokens,
     )
     return Analyses(
         shared,
         run,
-        Requests(options.request_keyword, standing=told.asked),
-        options=told,
+        Requests(options.request_keyword, standing=fix_options.asked),
+        options=fix_options,
         original=os.path.dirname(job.replay) if job.replay else None,
     )

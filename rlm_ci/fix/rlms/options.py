@@ -53,7 +53,7 @@ class RlmsOptions(Value):
 
         Raises ConfigError for settings that contradict each other, or cannot work.
         """
-        found = cls(
+        options = cls(
             **{name: values[f"{_PREFIX}{name}"] for name in cls.plain},
             **{name: values[f"{_PREFIX}auto.{name}"] for name in cls.thresholds},
             **{name: values[f"{_PREFIX}limits.{name}"] for name in cls.limits},
@@ -61,7 +61,7 @@ class RlmsOptions(Value):
             require_citations=values[f"{_PREFIX}output.require_citations"],
             roles=tuple(name for name in cls.switches if values[f"{_PREFIX}roles.{name}"]),
         )
-        if found.force_on and found.force_off:
+        if options.force_on and options.force_off:
             raise ConfigError(
                 "loop.rlms.policy.force_on and loop.rlms.policy.force_off are both true",
                 where=", ".join(
@@ -70,20 +70,20 @@ class RlmsOptions(Value):
                 hint="remove one of them",
             )
         for name, most in _MOST.items():
-            if getattr(found, name) > most:
+            if getattr(options, name) > most:
                 raise ConfigError(
-                    f"{_PREFIX}limits.{name} is {getattr(found, name):,}, more than {most:,}",
+                    f"{_PREFIX}limits.{name} is {getattr(options, name):,}, more than {most:,}",
                     where=sources[f"{_PREFIX}limits.{name}"],
                     hint="lower it, or leave it out",
                 )
-        keyword = found.request_keyword
+        keyword = options.request_keyword
         if keyword.split() != [keyword]:
             raise ConfigError(
                 f"loop.rlms.request_keyword must be one word, not {keyword[:80]!r}",
                 where=sources[f"{_PREFIX}request_keyword"],
                 hint="use a word that nobody writes by chance, such as RLMS_REQUEST",
             )
-        return found
+        return options
 
     @property
     def fails_role(self) -> bool:

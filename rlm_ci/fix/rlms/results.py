@@ -82,7 +82,7 @@ def result(
         "final": answer.summary if answer else "",
         "findings": list(answer.findings) if answer else [],
         "citations": answer.citations if answer else [],
-        "highlights": [one["title"] for one in answer.findings] if answer else [],
+        "highlights": [finding["title"] for finding in answer.findings] if answer else [],
         "evidence": _evidence(answer),
         "metrics": {
             "steps": stats["steps"],

@@ -38,11 +38,11 @@ class LineVerdict(Row):
     message: str
 
     def is_of(self, finding: Finding) -> bool:
-        place = finding.evidence[0] if finding.evidence else None
+        location = finding.evidence[0] if finding.evidence else None
         return (
-            place is not None
+            location is not None
             and finding.rule == f"tamper/{self.hack.rule}"
-            and (place.path, place.line_start) == (self.hack.path, self.hack.line)
+            and (location.path, location.line_start) == (self.hack.path, self.hack.line)
         )
 
 

@@ -68,8 +68,8 @@ class ChangedTestRuns:
             for path, entry in entries.items()
             if entry.is_file and self._may_hold(path, verdict.outcomes.held)
         )
-        told = _told(verdict)
-        if not (first.outcomes.tests or told.outcomes.tests or told.judged):
+        answer = _told(verdict)
+        if not (first.outcomes.tests or answer.outcomes.tests or answer.judged):
             return (), f"{NOT_PROBED}, the validator reports no test", {}
         if not any(map(readers.is_known, paths)):
             return (), f"{NOT_PROBED}, no test that ran can be changed", {}
@@ -84,7 +84,7 @@ class ChangedTestRuns:
         probed = Canary(
             self._known,
             first.outcomes,
-            told,
+            answer,
             self._run,
             secret=str(drawn["secret"]),
             share=min(1.0, self._most / estimate) if estimate else 1.0,
@@ -143,14 +143,14 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
         return ()
     index = OutcomeIndex(first.tests)
 
-    def was_red(one: TestOutcome) -> bool:
-        return any(was.state == FAILED for was in index.of(one.place, one.name))
+    def was_red(outcome: TestOutcome) -> bool:
+        return any(was.state == FAILED for was in index.of(outcome.place, outcome.name))
 
-    failed = [one for one in ran.outcomes.tests if one.state == FAILED]
+    failed = [test for test in ran.outcomes.tests if test.state == FAILED]
     failed.sort(key=was_red, reverse=True)
     if not failed:
         return ()
-    named = first_of([one.name for one in failed], "test")
+    named = first_of([outcome.name for outcome in failed], "test")
     return (
         Finding(
             ENVIRONMENT,
@@ -171,6 +171,6 @@ def _told(ran: ValidatorRun) -> ValidatorAnswer:
         ended.returncode,
         stopped="a run was cut short" if ended.reason else "",
         clipped=bool(ended.output.omitted),
-        judged=sum(one.judged for one in counted.values()) if counted else None,
+        judged=sum(tests.judged for tests in counted.values()) if counted else None,
         rewritten=frozenset(ran.written),
     )

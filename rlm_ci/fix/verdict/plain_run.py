@@ -54,11 +54,11 @@ class PlainRun:
             return (self._finding(Severity.MEDIUM, self.line),)
         failed = self._failed()
         self._verdict("plain-start", start)
-        before, known = OutcomeIndex(self._failed()), OutcomeIndex(first.tests)
+        before, index = OutcomeIndex(self._failed()), OutcomeIndex(first.tests)
         if failed and all(
-            any(before.of(one.place, one.name))
-            and all(was.state != FAILED for was in known.of(one.place, one.name))
-            for one in failed
+            any(before.of(outcome.place, outcome.name))
+            and all(was.state != FAILED for was in index.of(outcome.place, outcome.name))
+            for outcome in failed
         ):
             self.line = f"a plain run fails as before: {first_of(_names(failed), 'test')}"
             return (self._finding(Severity.MEDIUM, self.line),)
@@ -96,7 +96,7 @@ class PlainRun:
 
     def _failed(self) -> list[TestOutcome]:
         tests = self._ran.outcomes.tests if self._ran else ()
-        return [one for one in tests if one.state == FAILED]
+        return [test for test in tests if test.state == FAILED]
 
     def _finding(self, severity: Severity, what: str) -> Finding:
         log = f"rlm/validator-{self._iteration}-plain.log"
@@ -108,4 +108,4 @@ class PlainRun:
 
 
 def _names(tests: list[TestOutcome]) -> list[str]:
-    return [one.name for one in tests]
+    return [test.name for test in tests]

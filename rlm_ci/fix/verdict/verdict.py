@@ -220,9 +220,9 @@ class ResultJudge:
             if not names or argv is None:
                 return False
             ran = self._runs.in_fresh(f"validator-old-tests-{self.iteration}", argv, tree)
-        known = (*self._first.outcomes.tests, *ran.outcomes.tests)
+        test_outcomes = (*self._first.outcomes.tests, *ran.outcomes.tests)
         is_known = bool(ran.outcomes.tests) or ran.reported
-        return is_known and all(one.state != outcomes.FAILED for one in known)
+        return is_known and all(outcome.state != outcomes.FAILED for outcome in test_outcomes)
 
     def _require_read(self, tree: str) -> None:
         """Raise UnavailableError if the validator passes as well with the changed files broken."""
@@ -424,7 +424,7 @@ class ResultJudge:
         if not self._first.outcomes.held:
             return self._runs.in_fresh(place, argv, tree), None
         hidden = self._runs.in_fresh(place, argv, tree, hide=True)
-        failed = any(one.state == outcomes.FAILED for one in hidden.outcomes.tests)
+        failed = any(test.state == outcomes.FAILED for test in hidden.outcomes.tests)
         if not (hidden.ended.returncode or hidden.ended.reason or failed):
             return hidden, None
         return self._runs.in_fresh(f"{place}-with-variables", argv, tree), hidden
@@ -432,8 +432,8 @@ class ResultJudge:
     def _failed(self) -> str:
         """A test that our plugin saw fail; "" for none."""
         tests = self._ran.outcomes.tests if self._ran.reported else ()
-        failed = (one for one in tests if one.state == outcomes.FAILED)
-        return next((f"{one.place} {one.name}".strip() for one in failed), "")
+        failed = (test for test in tests if test.state == outcomes.FAILED)
+        return next((f"{outcome.place} {outcome.name}".strip() for outcome in failed), "")
 
     def _tell_setup(self) -> None:
         """Keep what the setup of a fresh tree printed, if it had one."""
@@ -455,34 +455,34 @@ class ResultJudge:
         probing = ChangedTestRuns(self._context, self._runs, argv, place)
         words = f"iteration {self.iteration}: canary, tests that must fail"
         with spans.span("canary", "canary: changed tests, which must fail", words=words) as step:
-            found, self.canary, texts = probing.probe(
+            findings, self.canary, texts = probing.probe(
                 tree, landed, self._first, self._ran, self._hidden
             )
             step.details["found"] = self.canary
-            step.outcome = spans.FAILED if found else spans.DONE
-        if not any(one.severity >= Severity.HIGH for one in found):
+            step.outcome = spans.FAILED if findings else spans.DONE
+        if not any(finding.severity >= Severity.HIGH for finding in findings):
             place = f"iteration-{self.iteration}"
             blind = BlindedRuns(self._context, self._runs, self._validator, place, probing.left)
             decisions = blind.decide(tree, self._first, was_green=self._passed_first)
             self._decided = self._space.settled_tree(), decisions
-        found += self._decisive(tree)
+        findings += self._decisive(tree)
         if self.canary.startswith(NOT_PROBED) and not self._allow_test_edits:
-            found += guard.unprobed(self._space, landed, self.protection)
-        self._probed = (tree, landed), found
+            findings += guard.unprobed(self._space, landed, self.protection)
+        self._probed = (tree, landed), findings
         for path, text in texts.items():  # worth a look
             file = self._context.path_of("rlm", place, _flat(path))
             files.write(file, text.encode("utf-8", "surrogateescape"), 0o600)
-        return found
+        return findings
 
     def decided(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings for the result, with what runs have said of them."""
         tree, decisions = self._decided
-        known = decisions if tree == self._space.settled_tree() else []
+        verdicts = decisions if tree == self._space.settled_tree() else []
 
         def judged(finding: Finding) -> Finding:
-            for one in known:
-                if one.is_of(finding):
-                    return guard.decided(finding, one.severity, one.message)
+            for verdict in verdicts:
+                if verdict.is_of(finding):
+                    return guard.decided(finding, verdict.severity, verdict.message)
             return finding
 
         return tuple(map(judged, findings))
@@ -529,8 +529,8 @@ class ResultJudge:
         tree, landed = self.fresh(), self.result(self._space.settled_tree())
         if self._plain[0] != (tree, landed):
             run = PlainRun(self._context, self._runs, self._validator, self.iteration)
-            found = run.judged(landed, tree, self._base, self._first.outcomes)
-            self._plain, self.plain_run = ((tree, landed), found), run.line
+            findings = run.judged(landed, tree, self._base, self._first.outcomes)
+            self._plain, self.plain_run = ((tree, landed), findings), run.line
         return self._plain[1]
 
 

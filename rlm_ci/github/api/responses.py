@@ -106,13 +106,13 @@ def _reasons(data: Any) -> Iterator[str]:
         return
     texts = [data.get("message")]
     errors = data.get("errors")
-    for one in errors if isinstance(errors, list) else [errors]:
-        if isinstance(one, dict):
-            field = one.get("field")
-            told = one.get("message") or one.get("code")
+    for error in errors if isinstance(errors, list) else [errors]:
+        if isinstance(error, dict):
+            field = error.get("field")
+            told = error.get("message") or error.get("code")
             texts.append(f"{field}: {told}" if field else told)
         else:
-            texts.append(one)
+            texts.append(error)
     for text in texts:
         if isinstance(text, str) and text:
             yield printable(text)[:300]

@@ -108,8 +108,8 @@ def find(
 def _made(client: GitHubClient, to: Destination) -> Iterator[dict[str, Any]]:
     """The check runs of this name on the head, the newest first."""
     path = f"/repos/{to.repository}/commits/{to.head}/check-runs"
-    for one in client.pages(path, "check_runs", check_name=name_of(to.name), filter="all"):
-        yield record(one, path)
+    for page in client.pages(path, "check_runs", check_name=name_of(to.name), filter="all"):
+        yield record(page, path)
 
 
 def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
@@ -120,8 +120,8 @@ def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
     """
     path = f"/repos/{to.repository}/commits/{to.head}/pulls"
     others: dict[int, str] = {}
-    for one in client.pages(path):
-        pull = record(one, path)
+    for page in client.pages(path):
+        pull = record(page, path)
         number, is_open = pull.get("number"), pull.get("state") == "open"
         same = record(pull.get("head")).get("sha") == to.head
         if is_open and same and type(number) is int and number != to.number:
@@ -151,24 +151,24 @@ def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:
     """Annotations for findings on lines of the head, and how many findings have none."""
     live, _ = wording.parted(wording.worst_first(report.findings))  # nothing is folded here
     able = [
-        one
-        for one in live
-        for place in one.evidence[:1]
-        if place.side == "new" and encodable(place.path) == place.path
+        finding
+        for finding in live
+        for location in finding.evidence[:1]
+        if location.side == "new" and encodable(location.path) == location.path
     ]
-    return [_annotation(one) for one in able[:most]], len(live) - len(able[:most])
+    return [_annotation(finding) for finding in able[:most]], len(live) - len(able[:most])
 
 
 def _annotation(finding: Finding) -> dict[str, Any]:
-    place = finding.evidence[0]
-    start = place.line_start or 1
+    location = finding.evidence[0]
+    start = location.line_start or 1
     texts = [neutralise.one_line(text) for text in (finding.message, finding.hint) if text]
     page = address(finding.rule, finding.source)
     more = f"\n{page}" if page else ""
     return {
-        "path": place.path,
+        "path": location.path,
         "start_line": start,
-        "end_line": max(start, place.line_end or start),
+        "end_line": max(start, location.line_end or start),
         "annotation_level": _LEVELS.get(finding.severity, "notice"),
         "title": neutralise.clip(finding.rule, 255),
         "message": neutralise.clip("\n".join(texts), _LONGEST_MESSAGE - len(more)) + more,

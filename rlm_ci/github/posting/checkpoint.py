@@ -128,8 +128,8 @@ class Checkpoint(Value):
         now = self
         same = ("number", "head", "target", "merge_base")
         if all(getattr(before, name) == getattr(self, name) for name in same):
-            ours = {one.check for one in self.overrides}
-            earlier = (one for one in before.overrides if one.check not in ours)
+            ours = {override.check for override in self.overrides}
+            earlier = (override for override in before.overrides if override.check not in ours)
             now = self.replace(
                 overrides=(*earlier, *self.overrides), reviewed=self.reviewed or before.reviewed
             )

@@ -148,7 +148,7 @@ class CommentTexts:
             "lines": wording.spoken_lines(spot) if spot else "",
             "url": self._links.place(spot) if spot else None,
             "removed": bool(spot and spot.side == "old"),
-            "places": [self._place(one) for one in more],
+            "places": [self._place(location) for location in more],
             "places_more": max(0, len(finding.evidence) - 1 - len(more)),
         }
 
@@ -158,7 +158,7 @@ class CommentTexts:
     def _text(self, text: str, length: int) -> str:
         return self._surface.text(neutralise.clip(text, length))
 
-    def _place(self, place: Location) -> dict[str, Any]:
-        lines = wording.lines(place)
-        path = f"{place.path}:{lines}" if lines else place.path
-        return {"path": self._surface.code(path), "url": self._links.place(place)}
+    def _place(self, location: Location) -> dict[str, Any]:
+        lines = wording.lines(location)
+        path = f"{location.path}:{lines}" if lines else location.path
+        return {"path": self._surface.code(path), "url": self._links.place(location)}

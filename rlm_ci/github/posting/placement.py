@@ -63,20 +63,20 @@ def place(
     findings: Sequence[Finding],
     diff: PatchDiff,
     *,
-    least: Severity = Severity.LOW,
+    severity: Severity = Severity.LOW,
     caps: CommentLimits | None = None,
 ) -> list[PlacedFinding]:
     """One place for each finding, in the order given.
 
-    Findings below ``least``, suppressed ones and those of severity ``info`` go to the summary. The
-    worst findings count first for ``caps``.
+    Findings below ``severity``, suppressed ones and those of severity ``info`` go to the summary.
+    The worst findings count first for ``caps``.
     """
-    least = max(least, Severity.LOW)
-    placed = [_place(one, diff, least=least) for one in findings]
+    severity = max(severity, Severity.LOW)
+    placed = [_place(finding, diff, severity=severity) for finding in findings]
     return _capped(placed, caps or CommentLimits())
 
 
-def _place(finding: Finding, diff: PatchDiff, *, least: Severity) -> PlacedFinding:
+def _place(finding: Finding, diff: PatchDiff, *, severity: Severity) -> PlacedFinding:
     def summary(reason: str) -> PlacedFinding:
         return PlacedFinding(finding, SUMMARY, reason)
 
@@ -84,8 +84,8 @@ def _place(finding: Finding, diff: PatchDiff, *, least: Severity) -> PlacedFindi
         return summary("it is suppressed")
     if finding.is_argued:
         return summary("nothing that ran shows it")
-    if finding.severity < least:
-        return summary(f"its severity is {finding.severity.label}, less than {least.label}")
+    if finding.severity < severity:
+        return summary(f"its severity is {finding.severity.label}, less than {severity.label}")
     if not finding.evidence:
         return summary("it points to no file")
     spot = finding.evidence[0]
@@ -202,31 +202,31 @@ def _capped(placed: list[PlacedFinding], caps: CommentLimits) -> list[PlacedFind
     used: dict[str, int] = {}
     total = whole = 0
     for index in sorted(range(len(placed)), key=lambda index: _rank(placed[index])):
-        one = placed[index]
-        if one.where == SUMMARY or one.path is None:
+        finding = placed[index]
+        if finding.where == SUMMARY or finding.path is None:
             continue
-        on_file = used.get(one.path, 0)
+        on_file = used.get(finding.path, 0)
         if total >= caps.comments:
             over = f"more than {wording.count(caps.comments, 'review comment')}"
         elif on_file >= caps.per_file:
             over = f"more than {wording.count(caps.per_file, 'comment')} on this file"
-        elif one.where == FILE and whole >= caps.whole_files:
+        elif finding.where == FILE and whole >= caps.whole_files:
             over = f"more than {wording.count(caps.whole_files, 'comment')} on whole files"
         else:
-            total, whole = total + 1, whole + (one.where == FILE)
-            used[one.path] = on_file + 1
+            total, whole = total + 1, whole + (finding.where == FILE)
+            used[finding.path] = on_file + 1
             continue
-        placed[index] = to_summary(one, f"{one.reason}; {over}" if one.reason else over)
+        placed[index] = to_summary(finding, f"{finding.reason}; {over}" if finding.reason else over)
     return placed
 
 
-def _rank(one: PlacedFinding) -> tuple[int, str, int]:
-    spot = one.finding.evidence[0] if one.finding.evidence else None
-    return -one.finding.severity, one.path or "", (spot and spot.line_start) or 0
+def _rank(finding: PlacedFinding) -> tuple[int, str, int]:
+    spot = finding.finding.evidence[0] if finding.finding.evidence else None
+    return -finding.finding.severity, finding.path or "", (spot and spot.line_start) or 0
 
 
-def to_summary(one: PlacedFinding, reason: str) -> PlacedFinding:
-    return PlacedFinding(one.finding, SUMMARY, reason, one.path)
+def to_summary(finding: PlacedFinding, reason: str) -> PlacedFinding:
+    return PlacedFinding(finding.finding, SUMMARY, reason, finding.path)
 
 
 def classify(placed: PlacedFinding, diff: PatchDiff) -> str:
@@ -254,4 +254,7 @@ def classify(placed: PlacedFinding, diff: PatchDiff) -> str:
 def without_invalid(placed: Iterable[PlacedFinding], diff: PatchDiff) -> list[PlacedFinding]:
     """``placed`` after a refusal: what is invalid by ``diff`` goes to the summary."""
     reason = "GitHub refused the comment, and its diff does not have this place"
-    return [to_summary(one, reason) if classify(one, diff) == INVALID else one for one in placed]
+    return [
+        to_summary(finding, reason) if classify(finding, diff) == INVALID else finding
+        for finding in placed
+    ]

@@ -173,11 +173,11 @@ class Publisher:
 
     def _review(self, notes: list[str]) -> str:
         look = self._known or self._threads()
-        self._author, known = look.login, _on_base(look, self._to.base)
-        found = self._report.findings
-        marks = fingerprints(found)
+        self._author, threads = look.login, _on_base(look, self._to.base)
+        findings = self._report.findings
+        marks = fingerprints(findings)
         diff = self._diff()
-        placed = place(found, diff, least=self._wishes.least, caps=self._wishes.caps)
+        placed = place(findings, diff, severity=self._wishes.least, caps=self._wishes.caps)
         review = ReviewComments(
             self._client, self._to.path, self._to.head,
             CommentTexts(
@@ -187,16 +187,22 @@ class Publisher:
             ),
             self._real_diff, lambda: self._threads().threads,
         )  # fmt: skip
-        result = review.post(list(zip(placed, marks, strict=True)), known)
-        notes += _elsewhere([one for one, _ in result])
-        before = {one.fingerprint for one in known if not one.resolved or one.closed}
-        new = [one for one, mark in result if one.where != SUMMARY and mark not in before]
-        pairs = zip(found, marks, strict=True)
-        present = {mark for one, mark in pairs if one.suppression is None}
+        result = review.post(list(zip(placed, marks, strict=True)), threads)
+        notes += _elsewhere([finding for finding, _ in result])
+        before = {thread.fingerprint for thread in threads if not thread.resolved or thread.closed}
+        new = [
+            finding for finding, mark in result if finding.where != SUMMARY and mark not in before
+        ]
+        pairs = zip(findings, marks, strict=True)
+        present = {mark for finding, mark in pairs if finding.suppression is None}
         try:
-            whole = {one.id for one in self._report.parts if one.enabled and one.state is None}
-            review.close_gone(known, present, whole, self._to.name)
-            here = [one for one in known if not one.resolved and one.fingerprint in present]
+            whole = {part.id for part in self._report.parts if part.enabled and part.state is None}
+            review.close_gone(threads, present, whole, self._to.name)
+            here = [
+                thread
+                for thread in threads
+                if not thread.resolved and thread.fingerprint in present
+            ]
             moved = [o for o in here if o.origin.check and o.origin.base != self._to.base]
             review_threads.move(self._client, moved, self._to.base)
         except GitHubRefusedError as refused:
@@ -280,9 +286,9 @@ class Publisher:
         ours = {self._to.head}
         is_told = False
         for _ in range(_ROUNDS):
-            look, kept = self._look_back(sticky)
-            last = kept.last if kept else None
-            if kept is None or last is None or last.head == look.head or last.head not in ours:
+            look, comment = self._look_back(sticky)
+            last = comment.last if comment else None
+            if comment is None or last is None or last.head == look.head or last.head not in ours:
                 return
             words = self._words_of(look, last)
             if words:
@@ -293,27 +299,27 @@ class Publisher:
                 is_told = True
                 self._say_moved(look.head)
                 words = self._body(last, notes)
-            self._kept = sticky.update(kept, words)
+            self._kept = sticky.update(comment, words)
 
     def _look_back(
         self, sticky: SummaryComments
     ) -> tuple[comment_history.CommentHistory, SummaryComment | None]:
         """The current head, and the comment as it is, with its earlier texts if GitHub has them."""
-        kept = self._kept
-        if kept is not None and kept.node:
+        comment = self._kept
+        if comment is not None and comment.node:
             try:
-                look = comment_history.read(self._client, self._to, kept.node, self._author)
+                look = comment_history.read(self._client, self._to, comment.node, self._author)
                 if look.body is not None:
-                    return look, kept.replace(body=look.body, last=checkpoint.read(look.body))
+                    return look, comment.replace(body=look.body, last=checkpoint.read(look.body))
             except GitHubRefusedError as refused:
                 self._note(f"what the summary said before cannot be read: {refused}")
-                self._kept = kept.replace(node="")
+                self._kept = comment.replace(node="")
         self._look_at_pull()
-        found = next(iter(sticky.find()), None)
-        if found is not None and kept is not None and found.id != kept.id:
-            self._kept = found  # ours was folded into it
+        summary_comment = next(iter(sticky.find()), None)
+        if summary_comment is not None and comment is not None and summary_comment.id != comment.id:
+            self._kept = summary_comment  # ours was folded into it
             return self._look_back(sticky)
-        return comment_history.CommentHistory(self._current), found
+        return comment_history.CommentHistory(self._current), summary_comment
 
     def _words_of(self, look: comment_history.CommentHistory, ours: Checkpoint) -> str:
         """The summary of the newest head, with what we spent; empty for none."""
@@ -374,10 +380,12 @@ class Publisher:
 
 def _on_base(look: PullRequestThreads, base: str) -> tuple[ReviewThread, ...]:
     """Our threads; the answers about another base are over, and their findings come back."""
-    answered = {one.thread.id for one in thread_answers.of(look) if one.thread.origin.base != base}
+    answered = {
+        answer.thread.id for answer in thread_answers.of(look) if answer.thread.origin.base != base
+    }
     return tuple(
-        one.replace(resolved=True, closed=False) if one.id in answered else one
-        for one in look.threads
+        thread.replace(resolved=True, closed=False) if thread.id in answered else thread
+        for thread in look.threads
     )
 
 

@@ -46,20 +46,20 @@ class ReviewComments(Value):
     real_diff: Callable[[], PatchDiff]
     look: Callable[[], Sequence[ReviewThread]]
 
-    def post(self, placed: Sequence[Marked], known: Sequence[ReviewThread]) -> list[Marked]:
+    def post(self, placed: Sequence[Marked], threads: Sequence[ReviewThread]) -> list[Marked]:
         """Comment on what is new; returns all of ``placed``, as it is on GitHub in the end.
 
         A thread that somebody else resolved is an answer: its finding is not raised again. One that
         we resolved was gone, and comes back. Raises RemoteError.
         """
-        before = {one.id for one in known}
-        there = {one.fingerprint for one in known if not one.resolved or one.closed}
+        before = {thread.id for thread in threads}
+        there = {thread.fingerprint for thread in threads if not thread.resolved or thread.closed}
         new = [one for one in placed if one[0].where == INLINE and one[1] not in there]
-        result = {mark: one for one, mark in placed}
-        result.update((mark, one) for one, mark in self._inline(new, before))
-        for one, mark in placed:
-            if one.where == FILE and mark not in there:
-                result[mark] = self._on_file(one, mark, before)
+        result = {mark: finding for finding, mark in placed}
+        result.update((mark, finding) for finding, mark in self._inline(new, before))
+        for finding, mark in placed:
+            if finding.where == FILE and mark not in there:
+                result[mark] = self._on_file(finding, mark, before)
         return [(one, mark) for mark, one in result.items()]
 
     def _inline(self, new: list[Marked], before: set[str]) -> list[Marked]:
@@ -74,8 +74,8 @@ class ReviewComments(Value):
                 raise
             reason = f"GitHub refused it: {'; '.join(refused.reasons) or 'no reason given'}"
         diff = self.real_diff()
-        held = without_invalid([one for one, _ in new], diff)
-        marked = [(one, mark) for one, (_, mark) in zip(held, new, strict=True)]
+        findings = without_invalid([finding for finding, _ in new], diff)
+        marked = [(finding, mark) for finding, (_, mark) in zip(findings, new, strict=True)]
         sent, posted = len(new), set[str]()
         inline = [one for one in marked if one[0].where == INLINE]
         for batch in (inline, [one for one in inline if classify(one[0], diff) == VALID]):
@@ -92,12 +92,17 @@ class ReviewComments(Value):
             reason = "GitHub refused the comment, and gives no diff that explains it"
             break
         return [
-            (one if mark in posted or one.where == SUMMARY else to_summary(one, reason), mark)
-            for one, mark in marked
+            (
+                finding
+                if mark in posted or finding.where == SUMMARY
+                else to_summary(finding, reason),
+                mark,
+            )
+            for finding, mark in marked
         ]
 
     def _send(self, batch: Sequence[Marked], before: set[str]) -> None:
-        comments = [self._comment(one, mark) for one, mark in batch]
+        comments = [self._comment(finding, mark) for finding, mark in batch]
         body = {
             "commit_id": self.head,
             "event": "COMMENT",
@@ -111,23 +116,23 @@ class ReviewComments(Value):
     def _posted(self, marks: set[str], before: set[str]) -> dict[str, Any] | None:
         """A review is posted whole or not at all: one of its comments is proof of all."""
         # A closed thread that was there before may have the same mark.
-        new = (one for one in self.look() if one.id not in before)
-        return {} if any(one.fingerprint in marks for one in new) else None
+        new = (thread for thread in self.look() if thread.id not in before)
+        return {} if any(thread.fingerprint in marks for thread in new) else None
 
-    def _comment(self, one: PlacedFinding, mark: str) -> dict[str, Any]:
-        body = self.remarks.body(one, mark)
-        record = {"path": one.path, "line": one.line, "side": one.side, "body": body}
-        if one.start_line is not None:
-            record |= {"start_line": one.start_line, "start_side": one.start_side}
+    def _comment(self, finding: PlacedFinding, mark: str) -> dict[str, Any]:
+        body = self.remarks.body(finding, mark)
+        record = {"path": finding.path, "line": finding.line, "side": finding.side, "body": body}
+        if finding.start_line is not None:
+            record |= {"start_line": finding.start_line, "start_side": finding.start_side}
         return record
 
-    def _on_file(self, one: PlacedFinding, mark: str, before: set[str]) -> PlacedFinding:
+    def _on_file(self, finding: PlacedFinding, mark: str, before: set[str]) -> PlacedFinding:
         """Post a comment on the file as a whole, which cannot be part of a review."""
         record = {
             "commit_id": self.head,
-            "path": one.path,
+            "path": finding.path,
             "subject_type": "file",
-            "body": self.remarks.body(one, mark),
+            "body": self.remarks.body(finding, mark),
         }
         self.client.more()
         try:
@@ -137,20 +142,20 @@ class ReviewComments(Value):
         except GitHubRefusedError as refused:
             if refused.status != _UNFIT:
                 raise
-            return to_summary(one, f"{one.reason}; GitHub refused a comment on the file")
-        return one
+            return to_summary(finding, f"{finding.reason}; GitHub refused a comment on the file")
+        return finding
 
     def close_gone(
-        self, known: Sequence[ReviewThread], present: set[str], checks: set[str], name: str
+        self, threads: Sequence[ReviewThread], present: set[str], checks: set[str], name: str
     ) -> None:
         """Close our threads whose finding is gone, unless a person answered.
 
         Those of another check than ``checks``, or of a run with another name, stay.
         """
         gone = [
-            one
-            for one in known
-            if not one.resolved and not one.answered and one.fingerprint not in present
-            if one.origin.check in checks and one.origin.name in ("", name)
+            thread
+            for thread in threads
+            if not thread.resolved and not thread.answered and thread.fingerprint not in present
+            if thread.origin.check in checks and thread.origin.name in ("", name)
         ]
         review_threads.close(self.client, gone)

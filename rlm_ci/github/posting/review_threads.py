@@ -76,19 +76,19 @@ def viewer(client: GitHubClient) -> str:
 
 def read(client: GitHubClient, repository: str, number: int) -> PullRequestThreads:
     """Raises RemoteError."""
-    found = client.of_pull_request(
+    pull_request_list = client.of_pull_request(
         repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
-    nodes = [record(node) for node in found.rows]
-    ours = [(one, node) for node in nodes if (one := _ours(node, found.login))]
+    nodes = [record(node) for node in pull_request_list.rows]
+    ours = [(thread, node) for node in nodes if (thread := _ours(node, pull_request_list.login))]
     threads, known = zip(*ours, strict=True) if ours else ((), ())
-    return PullRequestThreads(found.login, found.head, threads, known)
+    return PullRequestThreads(pull_request_list.login, pull_request_list.head, threads, known)
 
 
 def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
     """Raises UnreachableError for an invalid thread."""
     comments = record(node.get("comments"))
-    nodes = [record(one) for one in rows(comments.get("nodes")) if one is not None]
+    nodes = [record(row) for row in rows(comments.get("nodes")) if row is not None]
     authors = [author_of(one) for one in nodes]
     if not nodes or authors[0] != bare(login):
         return None
@@ -136,24 +136,25 @@ def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     """Resolve these threads, or fold them if that is not allowed. Raises RemoteError."""
     try:
         _each(client, "resolveReviewThread(input: {threadId: $%s})", "thread { id }",
-              [one.id for one in threads])  # fmt: skip
+              [thread.id for thread in threads])  # fmt: skip
     except GitHubRefusedError as refused:  # it takes contents: write
         if not refused.denied and refused.status not in (404, 422):
             raise
         _each(client, "minimizeComment(input: {subjectId: $%s, classifier: OUTDATED})",
-              "minimizedComment { isMinimized }", [one.comment for one in threads])  # fmt: skip
+              "minimizedComment { isMinimized }",
+              [thread.comment for thread in threads])  # fmt: skip
 
 
 def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     """Delete open threads that another run has made at the same time. Raises RemoteError."""
     there: set[str] = set()
     surplus = []
-    for one in threads:
-        if one.resolved:
+    for thread in threads:
+        if thread.resolved:
             continue
-        if one.fingerprint in there and not one.answered:
-            surplus.append(one.comment)
-        there.add(one.fingerprint)
+        if thread.fingerprint in there and not thread.answered:
+            surplus.append(thread.comment)
+        there.add(thread.fingerprint)
     try:
         _each(client, "deletePullRequestReviewComment(input: {id: $%s})", "clientMutationId",
               surplus)  # fmt: skip
@@ -165,14 +166,14 @@ def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> 
 def move(client: GitHubClient, threads: Sequence[ReviewThread], base: str) -> None:
     """Let these comments be about another base. Raises RemoteError."""
     bodies = [
-        f"{comment_text.marker(one.fingerprint, one.origin.replace(base=base))}\n"
-        f"{one.body.partition(chr(10))[2]}"
-        for one in threads
+        f"{comment_text.marker(thread.fingerprint, thread.origin.replace(base=base))}\n"
+        f"{thread.body.partition(chr(10))[2]}"
+        for thread in threads
     ]
     _each(
         client,
         "updatePullRequestReviewComment(input: {pullRequestReviewCommentId: $%s, body: $%s})",
-        "clientMutationId", [one.comment for one in threads], bodies,
+        "clientMutationId", [thread.comment for thread in threads], bodies,
     )  # fmt: skip
 
 

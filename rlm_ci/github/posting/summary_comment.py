@@ -47,8 +47,10 @@ class SummaryComments:
 
     def find(self) -> list[SummaryComment]:
         """All of ours, oldest first; without any, those of no name."""
-        ours = [comment for author, comment in self.marked() if author == self._author]
-        return checkpoint.of_name(self._name, ((one.last, one) for one in ours))
+        comments = [comment for author, comment in self.marked() if author == self._author]
+        return checkpoint.of_name(
+            self._name, ((summary_comment.last, summary_comment) for summary_comment in comments)
+        )
 
     def marked(self) -> list[tuple[str, SummaryComment]]:
         """All comments with our marker, with their authors' logins, oldest first."""
@@ -71,40 +73,42 @@ class SummaryComments:
         ``head`` is called once, right before the write, for the head of the pull request;
         ``write`` makes the body from the last checkpoint. Raises RemoteError.
         """
-        known = self.find()
+        comments = self.find()
         current = head()
         if now.head != current:  # a comment about another head may be newer than ours
-            known = self.find()
-            others = [one for one in known if one.last and one.last.head != now.head]
+            comments = self.find()
+            others = [
+                comment for comment in comments if comment.last and comment.last.head != now.head
+            ]
             if others:
-                return SKIPPED, _newest(known, current) or others[-1]
-        last = _newest(known, now.head) or (known[0] if known else None)
+                return SKIPPED, _newest(comments, current) or others[-1]
+        last = _newest(comments, now.head) or (comments[0] if comments else None)
         body = write(last.last if last else None)
         try:
-            kept = self.update(known[0], body) if known else None
+            comment = self.update(comments[0], body) if comments else None
         except GitHubRefusedError as refused:
             if refused.status not in _GONE:
                 raise
-            kept = None  # deleted while we wrote
-        done = UPDATED if kept else POSTED
-        kept = kept or self._create(body, now)
-        is_taken_over = bool(known) and not self._is_own(known[0])
+            comment = None  # deleted while we wrote
+        done = UPDATED if comment else POSTED
+        comment = comment or self._create(body, now)
+        is_taken_over = bool(comments) and not self._is_own(comments[0])
         if is_taken_over and not any(map(self._is_own, self.find())):
-            kept = self._create(body, now)  # a run of another name took the same one over
-        if len(known) > 1 or done == POSTED:
-            kept = self._fold(kept, current)
-        return done, kept
+            comment = self._create(body, now)  # a run of another name took the same one over
+        if len(comments) > 1 or done == POSTED:
+            comment = self._fold(comment, current)
+        return done, comment
 
     def _is_own(self, comment: SummaryComment) -> bool:
         return (comment.last.name if comment.last else "") == self._name
 
     def _create(self, body: str, now: Checkpoint) -> SummaryComment:
         def done() -> SummaryComment | None:
-            for one in self.find():
-                if one.last and (one.last.run, one.last.head, one.last.name) == (
+            for comment in self.find():
+                if comment.last and (comment.last.run, comment.last.head, comment.last.name) == (
                     now.run, now.head, now.name
                 ):  # fmt: skip
-                    return one
+                    return comment
             return None
 
         made = self._client.write("POST", self._comments, {"body": body}, done=done)
@@ -122,19 +126,19 @@ class SummaryComments:
             return comment
         return _read(self._client.write("PATCH", path, {"body": body}, done=done))
 
-    def _fold(self, kept: SummaryComment, current: str) -> SummaryComment:
+    def _fold(self, comment: SummaryComment, current: str) -> SummaryComment:
         """Fold all comments into the oldest, with the text of the newest head."""
-        found = self.find()
-        if not found:
-            return kept
-        first = found[0]
-        is_newest = kept.last is not None and kept.last.head == current
-        best = kept if is_newest else _newest(found, current) or kept
+        comments = self.find()
+        if not comments:
+            return comment
+        first = comments[0]
+        is_newest = comment.last is not None and comment.last.head == current
+        best = comment if is_newest else _newest(comments, current) or comment
         if first.id != best.id:
             first = self.update(first, best.body)
-        for one in found[1:]:
+        for summary_comment in comments[1:]:
             try:
-                self._client.write("DELETE", f"{self._comment}/{one.id}")
+                self._client.write("DELETE", f"{self._comment}/{summary_comment.id}")
             except GitHubRefusedError as refused:
                 if refused.status not in _GONE:  # the other run was quicker
                     raise
@@ -143,7 +147,10 @@ class SummaryComments:
 
 def _newest(comments: list[SummaryComment], head: str) -> SummaryComment | None:
     """The one that is about ``head``; of several, the latest."""
-    return next((one for one in reversed(comments) if one.last and one.last.head == head), None)
+    return next(
+        (comment for comment in reversed(comments) if comment.last and comment.last.head == head),
+        None,
+    )
 
 
 def _read(record: Any) -> SummaryComment:

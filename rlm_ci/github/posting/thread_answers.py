@@ -48,13 +48,13 @@ class ThreadAnswer(Value):
     number: int
 
 
-def of(found: PullRequestThreads) -> list[ThreadAnswer]:
+def of(threads: PullRequestThreads) -> list[ThreadAnswer]:
     """The answers in all of our threads, the plainest of each thread first.
 
     Raises UnreachableError for an invalid thread.
     """
-    pairs = zip(found.threads, found.rows, strict=True)
-    return [one for thread, row in pairs for one in _answers(thread, row, found.login)]
+    pairs = zip(threads.threads, threads.rows, strict=True)
+    return [answer for thread, row in pairs for answer in _answers(thread, row, threads.login)]
 
 
 def _answers(mark: ReviewThread, thread: dict[str, Any], login: str) -> Iterator[ThreadAnswer]:

@@ -39,9 +39,11 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
             return False, "cargo"
     else:
         return None, ""
-    needed = {feature for one in targets for feature in one.get("required-features") or ()}
+    needed = {feature for target in targets for feature in target.get("required-features") or ()}
     has_tests = _HAS_TESTS.search(tree.read(path)) is not None
-    is_off = any(one.get("test") is False or one.get("harness") is False for one in targets)
+    is_off = any(
+        target.get("test") is False or target.get("harness") is False for target in targets
+    )
     return not (has_tests and is_off) and needed <= _defaults(manifest), "cargo"
 
 
@@ -56,12 +58,12 @@ def is_default(text: str, path: str, tree: TreeSide) -> bool:
 
 def gated(code: Iterable[TextChange]) -> frozenset[str]:
     """The features that code of Rust asks for more often than before."""
-    asked = Counter[str]()
-    for one in code:
-        if one.path.endswith(".rs"):
-            asked.update(_FEATURE.findall(one.after or ""))
-            asked.subtract(_FEATURE.findall(one.before or ""))
-    return frozenset(+asked)
+    counts = Counter[str]()
+    for change in code:
+        if change.path.endswith(".rs"):
+            counts.update(_FEATURE.findall(change.after or ""))
+            counts.subtract(_FEATURE.findall(change.before or ""))
+    return frozenset(+counts)
 
 
 def is_gated(text: str, features: frozenset[str]) -> bool:

@@ -64,7 +64,9 @@ def narrowed(changes: Sequence[TextChange], old: TreeSide, new: TreeSide) -> Ite
     """The settings of runners that leave out files of tests which are still there."""
     for pattern, endings in _SETTINGS.items():
         changed = [
-            one.path for one in changes if re.fullmatch(pattern, one.path) and _is_about_tests(one)
+            change.path
+            for change in changes
+            if re.fullmatch(pattern, change.path) and _is_about_tests(change)
         ]
         if not changed:
             continue

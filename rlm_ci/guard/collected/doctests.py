@@ -37,10 +37,10 @@ def _examples(text: str) -> tuple[list[int], list[tuple[int, str]]]:
     runs, stopped = list[int](), list[tuple[int, str]]()
     if "```" not in text:
         return runs, stopped
-    for found in list(_FENCE.finditer(text))[::2]:
-        line = text.count("\n", 0, found.start()) + 1
-        if _RUNS.fullmatch(found[1]):
+    for match in list(_FENCE.finditer(text))[::2]:
+        line = text.count("\n", 0, match.start()) + 1
+        if _RUNS.fullmatch(match[1]):
             runs.append(line)
-        elif _STOPPED.search(found[1]):
-            stopped.append((line, found[1].strip()))
+        elif _STOPPED.search(match[1]):
+            stopped.append((line, match[1].strip()))
     return runs, stopped

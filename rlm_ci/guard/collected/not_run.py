@@ -118,7 +118,7 @@ def _has_named_reason(skip: Skip, tree: TreeSide | None) -> bool:
 def _is_of_a_mode(gate: Skip, before: Sequence[Skip], after: Sequence[Skip]) -> bool:
     """Whether tests are run in the one mode or in the other, or a mode has another name."""
     conditions, old, new = (
-        [found.groups() for skip in skips if (found := _CONDITION.search(skip.text))]
+        [match.groups() for skip in skips if (match := _CONDITION.search(skip.text))]
         for skips in ([gate], before, after)
     )
     if not conditions:

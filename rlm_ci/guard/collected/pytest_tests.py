@@ -32,7 +32,7 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
     folder, _, name = path.rpartition("/")
     settings = settings_of(tree, folder)
     inside = path.removeprefix(settings.folder)
-    if not any(_fits(inside, one) for one in settings.words("python_files")):
+    if not any(_fits(inside, word) for word in settings.words("python_files")):
         if not settings.path and fnmatchcase(name, "test*.py"):  # as unittest finds it
             return None, "pytest"
         stem = name.removesuffix(".py")
@@ -41,8 +41,8 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
         return (None if is_used else False), "pytest"
     if _is_ignored(inside, settings):
         return False, "pytest"
-    folders = [inside[: one.start()] for one in re.finditer("/", inside)]
-    paths = [one.removeprefix("./").rstrip("/") for one in settings.words("testpaths")]
+    folders = [inside[: match.start()] for match in re.finditer("/", inside)]
+    paths = [word.removeprefix("./").rstrip("/") for word in settings.words("testpaths")]
     start = next(
         (one for one in [inside, *folders] if any(fnmatchcase(one, path) for path in paths)), ""
     )
@@ -129,22 +129,27 @@ def _kind(name: str, file: CaseFile) -> str:
 def _is_base(name: str, path: str, file: CaseFile, tree: TreeSide) -> bool:
     """Whether another class has the tests of this one."""
     last = name.rpartition(".")[2]
-    if any(last in [one.rpartition(".")[2] for one in own.bases] for own in file.classes.values()):
+    if any(
+        last in [base.rpartition(".")[2] for base in class_.bases]
+        for class_ in file.classes.values()
+    ):
         return True
     return _is_said(last, rf"\bclass \w+\([^)]*\b{re.escape(last)}\b", path, tree)
 
 
 def _begins(name: str, patterns: Iterable[str]) -> bool:
     return any(
-        fnmatchcase(name, one) if set("*?[") & set(one) else name.startswith(one)
-        for one in patterns
+        fnmatchcase(name, pattern) if set("*?[") & set(pattern) else name.startswith(pattern)
+        for pattern in patterns
     )  # fmt: skip
 
 
 def functions(path: str, sides: Iterable[TreeSide]) -> re.Pattern[str]:
     """How the names of tests begin, before or after a change."""
     settings = [settings_of(tree, path.rpartition("/")[0]) for tree in sides]
-    return _pattern(frozenset(one for own in settings for one in own.words("python_functions")))
+    return _pattern(
+        frozenset(word for setting in settings for word in setting.words("python_functions"))
+    )
 
 
 @lru_cache(maxsize=16)

@@ -96,12 +96,14 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
     manifest = _manifest(tree.read(f"{folder}package.json"))
     scripts = manifest.get("scripts")
     told = "\n".join(map(str, scripts.values())) if isinstance(scripts, dict) else ""
-    used = {name: one for name, one in _RUNNERS.items() if re.search(one.called, told)}
+    used = {name: runner for name, runner in _RUNNERS.items() if re.search(runner.called, told)}
     if not used or _OTHERS.search(told):
         return None, ""
     answers = [
-        _collected(one, path.removeprefix(folder), _settings(one, folder, manifest, tree), told)
-        for one in used.values()
+        _collected(
+            runner, path.removeprefix(folder), _settings(runner, folder, manifest, tree), told
+        )
+        for runner in used.values()
     ]
     is_certain = True in answers or None not in answers
     return (True in answers if is_certain else None), " and ".join(used)
@@ -115,15 +117,15 @@ def _settings(runner: _Runner, folder: str, manifest: dict[str, object], tree: T
 
 def _collected(runner: _Runner, path: str, settings: str, scripts: str) -> bool | None:
     """Whether a path below the package is collected."""
-    text = _without_blocks(_COMMENT.sub(lambda found: found[1] or "", settings))
+    text = _without_blocks(_COMMENT.sub(lambda match: match[1] or "", settings))
     if _UNREAD.search(text):
         return None
     try:
         globs = [*_values(text, runner.globs)]
         globs += _arguments(runner, scripts) if runner.takes_globs else ()
-        wanted = [_regex(one) for one in globs if not one.startswith("!")]
+        wanted = [_regex(glob) for glob in globs if not glob.startswith("!")]
         wanted += map(_anchored, _values(text, runner.regexes))
-        left = [_regex(one[1:]) for one in globs if one.startswith("!")]
+        left = [_regex(glob[1:]) for glob in globs if glob.startswith("!")]
         left += map(_regex, _values(text, runner.no_globs, may_spread=True))
         left += map(_anchored, _values(text, runner.no_regexes, may_spread=True))
         is_wanted = any(re.search(one, f"/{path}") for one in wanted or [f"^/(?:{runner.files})$"])
@@ -134,8 +136,8 @@ def _collected(runner: _Runner, path: str, settings: str, scripts: str) -> bool 
 
 def _arguments(runner: _Runner, scripts: str) -> Iterator[str]:
     """The files that the words behind a runner name, a folder by what lies in it."""
-    for found in re.finditer(rf"{runner.called}([^&|;\n]*)", scripts):
-        for word in re.sub(r"\s-\S*", " ", found[1]).split():
+    for match in re.finditer(rf"{runner.called}([^&|;\n]*)", scripts):
+        for word in re.sub(r"\s-\S*", " ", match[1]).split():
             glob = word.strip("\"'")
             if "$" in glob:
                 raise ValueError(glob)
@@ -148,7 +150,7 @@ def _values(text: str, name: str, *, may_spread: bool = False) -> list[str]:
     if not name:
         return []
     pattern = rf"(?<![\w.])[\"']?{name}[\"']?\s*:\s*(\[(?:{_STRING}|[^\]\"'`])*\]|{_STRING}|\S)"
-    found = [one[1] for one in re.finditer(pattern, text)]
+    found = [match[1] for match in re.finditer(pattern, text)]
     rest = "".join(re.sub(_STRING, "", one).strip("[], \n\t") for one in found)
     rest = _SPREAD.sub("", rest) if may_spread else rest
     if len(found) > 1 or rest.strip(", \n\t"):
@@ -160,12 +162,12 @@ def _values(text: str, name: str, *, may_spread: bool = False) -> list[str]:
 
 def _without_blocks(text: str) -> str:
     """The settings without what they say of other things than tests."""
-    while found := _OTHER_BLOCKS.search(text):
-        depth, at = 1, found.end()
+    while match := _OTHER_BLOCKS.search(text):
+        depth, at = 1, match.end()
         while depth and at < len(text):
             depth += {"{": 1, "}": -1}.get(text[at], 0)
             at += 1
-        text = text[: found.start()] + text[at:]
+        text = text[: match.start()] + text[at:]
     return text
 
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class TreeSide:
-    def __init__(self, changes: Iterable[TextChange], rest: RestOfTree, *, old: bool) -> None:
-        texts = {one.path: one.before if old else one.after for one in changes}
+    def __init__(self, changes: Iterable[TextChange], tree: RestOfTree, *, old: bool) -> None:
+        texts = {change.path: change.before if old else change.after for change in changes}
         self._texts: dict[str, str | None] = texts
-        self._rest = rest
+        self._rest = tree
 
     def read(self, path: str) -> str:
         """The text of a file, or "" if it is not there."""

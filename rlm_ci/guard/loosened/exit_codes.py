@@ -96,7 +96,7 @@ def _more(find: Find, changes: Iterable[TextChange]) -> Iterator[tuple[TextChang
 def _is_of_new_job(change: TextChange, line: int) -> bool:
     """Whether a line is one of a job of CI, or of tox, that was added to those which stay."""
     was, now = (
-        {one[0]: text.count("\n", 0, one.start()) + 1 for one in _JOB.finditer(text)}
+        {match[0]: text.count("\n", 0, match.start()) + 1 for match in _JOB.finditer(text)}
         for text in (change.before or "", change.after or "")
     )
     job = max((name for name in now if now[name] <= line), key=now.__getitem__, default="")
@@ -105,7 +105,7 @@ def _is_of_new_job(change: TextChange, line: int) -> bool:
 
 def _by(pattern: re.Pattern[str]) -> Find:
     def lines(_path: str, text: str) -> list[int]:
-        return [text.count("\n", 0, one.start()) + 1 for one in pattern.finditer(text)]
+        return [text.count("\n", 0, match.start()) + 1 for match in pattern.finditer(text)]
 
     return lines
 

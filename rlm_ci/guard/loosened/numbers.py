@@ -77,12 +77,19 @@ def loosened(
 ) -> Iterator[Weakening]:
     """The numbers that let more pass than before. One that moved to another file did not change."""
     required = {
-        kind.what for kind in _KINDS for one in changes if any(_numbers(kind, one, one.after, ""))
+        kind.what
+        for kind in _KINDS
+        for text_change in changes
+        if any(_numbers(kind, text_change, text_change.after, ""))
     }
     for kind in _KINDS:
         read = [*changes, *tests] if kind.in_tests else changes
-        before = [one for change in read for one in _numbers(kind, change, change.before, "old")]
-        after = [one for change in read for one in _numbers(kind, change, change.after, "new")]
+        before = [
+            number for change in read for number in _numbers(kind, change, change.before, "old")
+        ]
+        after = [
+            number for change in read for number in _numbers(kind, change, change.after, "new")
+        ]
         yield from _looser(kind, before, after, is_required=kind.what in required)
 
 
@@ -96,9 +103,9 @@ class _Found(Value):
 def _numbers(kind: _Kind, change: TextChange, text: str | None, side: str) -> Iterator[_Found]:
     if text is None or (kind.only and not kind.only.search(text)):
         return
-    for one in kind.pattern.finditer(text):
-        line = text.count("\n", 0, one.start(1)) + 1
-        yield _Found(change.path, line, side, float(one[1]))
+    for match in kind.pattern.finditer(text):
+        line = text.count("\n", 0, match.start(1)) + 1
+        yield _Found(change.path, line, side, float(match[1]))
 
 
 def _looser(
@@ -125,10 +132,10 @@ def _looser(
 
 
 def _surplus(one: Iterable[_Found], other: Iterable[_Found]) -> list[_Found]:
-    known = Counter(found.number for found in other)
+    counts = Counter(found.number for found in other)
     left = []
     for found in one:
-        known[found.number] -= 1
-        if known[found.number] < 0:
+        counts[found.number] -= 1
+        if counts[found.number] < 0:
             left.append(found)
     return left

@@ -43,20 +43,20 @@ _OF_PATHS = ("--ignore", "--ignore-glob")
 
 def loosened(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakening]:
     """What these settings leave out or let pass, and did not before."""
-    before = [_Side(one.path, one.before or "") for one in changes]
-    after = [_Side(one.path, one.after or "") for one in changes]
-    kept = {what for one in after for what in one.strict}
+    before = [_Side(change.path, change.before or "") for change in changes]
+    after = [_Side(change.path, change.after or "") for change in changes]
+    kept = {what for side in after for what in side.strict}
     kept |= {*_STRICT, "strict_markers"} if "strict" in kept else set()
     for one in before if any(side.options for side in after) else ():
         for what in sorted(one.strict - kept):
             said = "finds doctests" if what == "doctests" else f"is strict about {_ABOUT[what]}"
             yield Weakening(RUN, f"pytest no longer {said}", one.path)
         kept |= one.strict  # another file may have said the same
-    known = Counter[tuple[str, str]]()
+    counts = Counter[tuple[str, str]]()
     for one in before:
-        known += one.left_out
+        counts += one.left_out
     for one in after:
-        for name, value in one.left_out - known:
+        for name, value in one.left_out - counts:
             if not (name == "-m" and _is_unused(value, tree)):
                 shown = f"{name} {value}".strip()[:120]
                 yield Weakening(RUN, f"every run of pytest leaves tests out: {shown}", one.path)
@@ -70,8 +70,8 @@ class _Side:
         self.options = options(path, text) or {}
         self.strict = _strict(self.options)
         words = [*self.options.get("addopts", ())]
-        for found in _VARIABLE.finditer(text):
-            words += re.split(r"\s+(?=-)|(?<=-[km])\s+", found[1].strip("\"' "))
+        for match in _VARIABLE.finditer(text):
+            words += re.split(r"\s+(?=-)|(?<=-[km])\s+", match[1].strip("\"' "))
         narrowing = TestCommand(path, 0, 0, ("pytest", *words)).narrowing
         self.left_out = Counter({one: 1 for one in narrowing if one[0] not in _OF_PATHS})
 

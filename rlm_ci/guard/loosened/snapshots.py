@@ -43,24 +43,24 @@ def replaced(
 
     With the code, half of the lines of a snapshot may change. One that is gone needs no change.
     """
-    found, notes = list[Weakening](), list[Weakening]()
-    for one in changes:
-        if one.before is None or one.after is None:
+    weakenings, notes = list[Weakening](), list[Weakening]()
+    for change in changes:
+        if change.before is None or change.after is None:
             continue
-        old, new = (Counter(text.split("\n")) for text in (one.before, one.after))
+        old, new = (Counter(text.split("\n")) for text in (change.before, change.after))
         lost = (old - new).total()
         if not lost:
             continue
         part = lost / old.total()
-        if len(one.before) + len(one.after) <= _SHORT:
+        if len(change.before) + len(change.after) <= _SHORT:
             from difflib import SequenceMatcher
 
-            matcher = SequenceMatcher(None, one.before, one.after, autojunk=False)
+            matcher = SequenceMatcher(None, change.before, change.after, autojunk=False)
             part = 0.0 if matcher.ratio() >= _ALIKE else part
         if code_changed and part <= 1 / 2:
-            notes.append(Weakening(EXPECTED, one.path.rpartition("/")[2], one.path))
+            notes.append(Weakening(EXPECTED, change.path.rpartition("/")[2], change.path))
             continue
         why = "most of it is new" if code_changed else "no code changed"
         message = f"the snapshot has {lost:,} of {old.total():,} lines changed, and {why}"
-        found.append(Weakening(REPLACED, message, one.path))
-    return found, notes
+        weakenings.append(Weakening(REPLACED, message, change.path))
+    return weakenings, notes

@@ -66,11 +66,11 @@ def json(text: str) -> str:
 def _words(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
-        found = _WORD.match(text, at)
-        if found is None:
+        match = _WORD.match(text, at)
+        if match is None:
             raise ValueError(f"a text without an end at {at}")
-        at = found.end()
-        if word := found["word"]:
+        at = match.end()
+        if word := match["word"]:
             yield word
 
 
@@ -79,7 +79,7 @@ def parts(text: str) -> Iterator[tuple[str, str]]:
 
     An array or text that begins a line with a bracket is cut there, and cannot be read then.
     """
-    first, *heads = [0, *(found.start() for found in _HEADER.finditer(text)), len(text)]
+    first, *heads = [0, *(match.start() for match in _HEADER.finditer(text)), len(text)]
     yield "", text[first : heads[0]]
     for start, end in pairwise(heads):
         part = text[start:end]

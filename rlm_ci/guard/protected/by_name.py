@@ -201,10 +201,10 @@ def kind_of(path: str, homes: Container[str] = ("",)) -> str:
         return STARTUP
     if DEPENDENCY in kinds or (folders[-1:] == ["vendor"] and name in _VENDORING):
         return DEPENDENCY
-    found = _named().match(name.lower())
-    if not found:
+    match = _named().match(name.lower())
+    if not match:
         return ""
-    kind, where, _ = _PATTERNS[int((found.lastgroup or "")[1:])]
+    kind, where, _ = _PATTERNS[int((match.lastgroup or "")[1:])]
     folder = "/".join(folders)
     if where == _ANYWHERE or not folder or (where == _HOME and folder in homes):
         return kind
@@ -231,7 +231,7 @@ def _run_by_name() -> re.Pattern[str]:
 def _named() -> re.Pattern[str]:
     """One expression for all names; the first kind that matches counts."""
     kinds = ("|".join(map(translate, patterns)) for *_, patterns in _PATTERNS)
-    return re.compile("|".join(f"(?P<k{at}>{one})" for at, one in enumerate(kinds)))
+    return re.compile("|".join(f"(?P<k{at}>{kind})" for at, kind in enumerate(kinds)))
 
 
 def shadowed(path: str, known: Collection[str] = ()) -> str:

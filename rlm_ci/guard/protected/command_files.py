@@ -79,15 +79,18 @@ def named(
 
 def _named(command: str, files: Collection[str], text: Callable[[str], str]) -> Iterator[str]:
     packages = tuple(dirname(path) for path in files if basename(path) == "package.json")
-    for one in islice(script_commands.commands(command, text, packages), _MOST):
-        if one.reader and one.reader not in _ONWARD:
+    for script_command in islice(script_commands.commands(command, text, packages), _MOST):
+        if script_command.reader and script_command.reader not in _ONWARD:
             continue  # its output is judged: it is what is tested
-        for folder in dict.fromkeys((one.folder, dirname(one.script))):
-            places = (within(folder, word) for word in _deciding((*one.variables, *one.words)))
+        for folder in dict.fromkeys((script_command.folder, dirname(script_command.script))):
+            places = (
+                within(folder, word)
+                for word in _deciding((*script_command.variables, *script_command.words))
+            )
             yield from (path for path in places if path in files)
-            yield from _tests(one, folder, files)
+            yield from _tests(script_command, folder, files)
         for tool, settings in _SETTINGS_OF.items():
-            if tool in one.words and settings in files:
+            if tool in script_command.words and settings in files:
                 inner = "\n".join(_started(settings, text(settings)))
                 yield from _named(inner[:_LONGEST], files, lambda _path: "")
 
@@ -95,11 +98,11 @@ def _named(command: str, files: Collection[str], text: Callable[[str], str]) -> 
 def _started(path: str, text: str) -> Iterator[str]:
     """The commands that a script, or the settings of a tool, start."""
     if path.endswith(".ini"):
-        yield from (found[1] for found in _TOX.finditer(text))
+        yield from (match[1] for match in _TOX.finditer(text))
         return
-    for found in _CALL.finditer(text):
-        words = " ".join(quoted[2] for quoted in _QUOTED.finditer(found["inner"]))
-        yield f"python -m unittest {words}" if found["name"].startswith(_MODULES) else words
+    for match in _CALL.finditer(text):
+        words = " ".join(quoted[2] for quoted in _QUOTED.finditer(match["inner"]))
+        yield f"python -m unittest {words}" if match["name"].startswith(_MODULES) else words
 
 
 def _tests(command: ScriptCommand, folder: str, files: Collection[str]) -> Iterator[str]:
@@ -114,7 +117,7 @@ def _tests(command: ScriptCommand, folder: str, files: Collection[str]) -> Itera
         elif "*" in word:
             yield from matching(files, path.replace("/**/", "/*"))
         elif path != ".":
-            below = [one for one in files if one.startswith(f"{path}/")]
+            below = [file for file in files if file.startswith(f"{path}/")]
             if not any(map(_is_test, below)):
                 yield from below
 

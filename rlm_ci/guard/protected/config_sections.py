@@ -62,7 +62,7 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
         return [""]
     try:
         names = [pattern.strip("~*") for pattern in patterns]
-        befores = [_flat(one) for one in _readings(read, old, names)]
+        befores = [_flat(reading) for reading in _readings(read, old, names)]
     except _BROKEN:
         return [UNKNOWN]
     known = {name for one in befores for name in one}

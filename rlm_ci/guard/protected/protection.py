@@ -103,12 +103,12 @@ class Protection(Value):
 
         ``read`` gives the contents of objects, None for one that is too large.
         """
-        files = {path: one for path, one in entries.items() if one.is_file}
+        files = {path: entry for path, entry in entries.items() if entry.is_file}
 
         def texts(paths: Iterable[str]) -> list[str]:
             wanted = [files[path].oid for path in dict.fromkeys(paths) if path in files]
             contents = read(wanted) if wanted else []
-            return [(one or b"").decode("utf-8", "surrogateescape") for one in contents]
+            return [(content or b"").decode("utf-8", "surrogateescape") for content in contents]
 
         def text(path: str) -> str:
             return next(iter(texts([path])), "")
@@ -120,7 +120,7 @@ class Protection(Value):
         lists = sorted(lists, key=lambda path: (path.count("/"), path))[:_MOST_LISTS]
         run = "\n".join((command, *texts((*lists, *sorted(named)))))
         homes = {path.rpartition("/")[0] for path in files if by_name.is_manifest(path)}
-        told = cls(
+        protection = cls(
             scripts=named,
             homes=frozenset(("", *homes)),
             heeded=lint_silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
@@ -128,7 +128,7 @@ class Protection(Value):
             in_source=any("includeSource" in text for text in texts(filter(_VITEST.search, files))),
             of_product=_imported(files, named, texts),
         )
-        return told.learning(TestOutcomes(), entries)
+        return protection.learning(TestOutcomes(), entries)
 
     def learning(self, outcomes: TestOutcomes, entries: Mapping[str, TreeEntry]) -> Protection:
         """The same, with the outcomes of the validator's first run."""
@@ -183,7 +183,9 @@ class Protection(Value):
         return (
             test_file_names.is_file(path)
             or any(map(test_file_names.is_folder, folder.split("/")))
-            or (folder != "" and any(one.rpartition("/")[0] == folder for one in self.scripts))
+            or (
+                folder != "" and any(script.rpartition("/")[0] == folder for script in self.scripts)
+            )
         )
 
     def _is_test(self, path: str) -> bool:
@@ -211,7 +213,7 @@ def is_data(path: str) -> bool:
 def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
     """The ``files`` that held tests in a run, by names of paths, modules and packages."""
     found = {path for path in outcomes.held if path in files}
-    places = {one.place for one in outcomes.tests if not _is_of_source(one)} - found - {""}
+    places = {test.place for test in outcomes.tests if not _is_of_source(test)} - found - {""}
     if outcomes.held:  # our plugin of pytest tells every file, and not those that a linter checks
         places = {place for place in places if not place.endswith(".py")}
     if places:
@@ -232,12 +234,12 @@ def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _is_of_source(one: TestOutcome) -> bool:
+def _is_of_source(outcome: TestOutcome) -> bool:
     """Whether pytest names a doctest of a module."""
-    if not one.place.endswith(".py") or test_file_names.is_file(one.place):
+    if not outcome.place.endswith(".py") or test_file_names.is_file(outcome.place):
         return False
-    module = one.place.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-    return "." in one.name or one.name == module
+    module = outcome.place.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+    return "." in outcome.name or outcome.name == module
 
 
 def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:
@@ -269,7 +271,7 @@ def _folders(
     There, code in a language whose tests no runner tells is of tests. Folders of data need no test
     in them, only beside or below the folder that they are in.
     """
-    held: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     code: Counter[str] = Counter()
     untold: Counter[str] = Counter()
     languages = {_language(path) for path in tests}
@@ -283,11 +285,11 @@ def _folders(
             if test_file_names.is_folder(part):
                 folder = "/".join((*outer[:at], ""))
                 code[folder] += is_counted
-                held[folder] += is_test
+                counts[folder] += is_test
                 untold[folder] += is_untold and (part, language) != ("spec", "py")
     parts = [path.split("/") for path in tests]
     near = {"/".join(some[:at]) for some in parts for at in range(len(some))}
-    for folder, count in held.items():
+    for folder, count in counts.items():
         parent, _, name = folder[:-1].rpartition("/")
         is_sure = (parent in homes and _SURE.fullmatch(name)) or _MAVEN.fullmatch(folder)
         has_tests = count and (is_sure or 2 * count > code[folder])
@@ -299,7 +301,7 @@ def _folders(
 def _entry_points(files: Collection[str], text: Callable[[str], str]) -> frozenset[str]:
     """The files that a package is, or installs as a program: they are what is tested."""
     found = set[str]()
-    for path in sorted(one for one in files if one.rpartition("/")[2] in _ENTRIES)[:_MOST_LISTS]:
+    for path in sorted(file for file in files if file.rpartition("/")[2] in _ENTRIES)[:_MOST_LISTS]:
         settings = config_sections.settings(path, text(path).encode("utf-8", "surrogateescape"))
         for name, value in (settings or {}).items():
             if _ENTRIES[path.rpartition("/")[2]].match(name):
@@ -334,9 +336,9 @@ def _imported(
         return frozenset()
     imports = re.compile(_IMPORT.format(names=names), re.MULTILINE)
     used = {
-        found[1] or found[2]
+        match[1] or match[2]
         for text in texts(sorted(outside)[:_MOST_READ])
-        for found in imports.finditer(text)
+        for match in imports.finditer(text)
     }
     return frozenset(folder for folder, name in folders.items() if name in used)
 

@@ -85,15 +85,15 @@ class CaseTables:
 
     def _sum(self, parts: Iterable[ast.expr | None]) -> int | None:
         """One for each None, and the rows of the others."""
-        rows = [1 if one is None else self.rows(one) for one in parts]
-        return None if None in rows else sum(one or 0 for one in rows)
+        rows = [1 if part is None else self.rows(part) for part in parts]
+        return None if None in rows else sum(row or 0 for row in rows)
 
     def _sliced(self, table: ast.expr, cut: ast.Slice) -> int | None:
         rows = self.rows(table)
         try:
             ends = [
-                None if one is None else ast.literal_eval(one)
-                for one in (cut.lower, cut.upper, cut.step)
+                None if node is None else ast.literal_eval(node)
+                for node in (cut.lower, cut.upper, cut.step)
             ]
             return None if rows is None else len(range(rows)[slice(*ends)])
         except (ValueError, TypeError):
@@ -101,8 +101,8 @@ class CaseTables:
 
     def listed(self, tables: Iterable[ast.expr]) -> int | None:
         """How many cases these tables have."""
-        rows = [self.rows(one) for one in tables]
-        return None if None in rows else sum(one or 0 for one in rows)
+        rows = [self.rows(table) for table in tables]
+        return None if None in rows else sum(row or 0 for row in rows)
 
     @cached_property
     def text(self) -> str:
@@ -114,30 +114,30 @@ class CaseTables:
 
     def filters(self, tables: Iterable[ast.expr]) -> Iterator[tuple[int, str]]:
         """What leaves out cases by a condition or a slice, with its line."""
-        for one in tables:
-            value = self._values.get(one.id, one) if isinstance(one, ast.Name) else one
+        for table in tables:
+            value = self._values.get(table.id, table) if isinstance(table, ast.Name) else table
             if _is_filter(value):
-                yield one.lineno, text_of(value)
+                yield table.lineno, text_of(value)
 
 
 def given(function: Function) -> Iterator[ast.expr]:
     """The tables that the decorators of a test name."""
     for decorator in function.decorator_list:
         if callee(decorator) == "parametrize" and isinstance(decorator, ast.Call):
-            named = [one.value for one in decorator.keywords if one.arg == "argvalues"]
-            yield from [*decorator.args[1:2], *named][:1]
+            nodes = [keyword.value for keyword in decorator.keywords if keyword.arg == "argvalues"]
+            yield from [*decorator.args[1:2], *nodes][:1]
 
 
 def loops(function: Function) -> Iterator[ast.expr]:
     """What the loops around claims go through."""
-    for one in reached(function):
-        if isinstance(one, ast.For | ast.AsyncFor) and any(map(has_claims, one.body)):
-            yield one.iter
+    for node in reached(function):
+        if isinstance(node, ast.For | ast.AsyncFor) and any(map(has_claims, node.body)):
+            yield node.iter
 
 
 def _is_filter(node: ast.AST) -> bool:
     if isinstance(node, _COMPREHENSIONS):
-        return any(one.ifs for one in node.generators)
+        return any(generator.ifs for generator in node.generators)
     if isinstance(node, ast.Subscript):
         return isinstance(node.slice, ast.Slice)
     name = callee(node)

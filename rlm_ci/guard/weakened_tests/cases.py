@@ -127,15 +127,15 @@ class CaseFile(Value):
 
 def words_of(text: str) -> Counter[str]:
     """The words of a text; literals begin with a digit or a quote."""
-    found: Counter[str] = Counter()
-    for one in re.finditer(_WORDS, text):
-        if one[0][0] in "\"'":
-            said = one[1] if one[1] is not None else one[2]
-            found[f'"{said}'] += 1
-            found.update(re.findall(_NUMBERS, said))  # as in the rows of a table
+    counts: Counter[str] = Counter()
+    for match in re.finditer(_WORDS, text):
+        if match[0][0] in "\"'":
+            said = match[1] if match[1] is not None else match[2]
+            counts[f'"{said}'] += 1
+            counts.update(re.findall(_NUMBERS, said))  # as in the rows of a table
         else:
-            found[one[0]] += 1
-    return found
+            counts[match[0]] += 1
+    return counts
 
 
 def is_literal(word: str) -> bool:
@@ -149,8 +149,8 @@ def telling(words: Mapping[str, int]) -> frozenset[str]:
 
 def has_reason(text: str) -> bool:
     """Whether some text in quotes says why."""
-    found = re.finditer(r"\"([^\"]*)\"|'([^']*)'", text)
-    return any(is_reason(one[1] or one[2] or "") for one in found)
+    matches = re.finditer(r"\"([^\"]*)\"|'([^']*)'", text)
+    return any(is_reason(match[1] or match[2] or "") for match in matches)
 
 
 def is_reason(said: str) -> bool:

@@ -40,25 +40,25 @@ def count(ending: str, text: str, file: str) -> int | None:
     if ending == ".rs":
         return len(_ROWS[ending].findall(text)) or None
     if ending == ".java":
-        found = _ROWS[ending].search(text)
+        match = _ROWS[ending].search(text)
         return (
             None
-            if found is None or text[found.end() :][:1] != "{"
-            else _elements(text, found.end())
+            if match is None or text[match.end() :][:1] != "{"
+            else _elements(text, match.end())
         )
-    if found := _TEMPLATE.search(text):
-        return sum("${" in line for line in found[1].split("\n"))
-    found = _EACH.search(text)
-    return None if found is None else _of_script(text, found.end(), file)
+    if match := _TEMPLATE.search(text):
+        return sum("${" in line for line in match[1].split("\n"))
+    match = _EACH.search(text)
+    return None if match is None else _of_script(text, match.end(), file)
 
 
 def sources(ending: str, text: str) -> tuple[list[str], list[tuple[int, str]]]:
     """The names of the tables that a test goes through, and with its line what takes a part of
     one.
     """
-    whole, part = (_GO_WHOLE, _GO_PART) if ending == ".go" else (_EACH_WHOLE, _EACH_PART)
-    parts = [(text.count("\n", 0, one.start()), one[1]) for one in part.finditer(text)]
-    return whole.findall(text), parts
+    pattern, part = (_GO_WHOLE, _GO_PART) if ending == ".go" else (_EACH_WHOLE, _EACH_PART)
+    parts = [(text.count("\n", 0, match.start()), match[1]) for match in part.finditer(text)]
+    return pattern.findall(text), parts
 
 
 def _of_script(text: str, at: int, file: str) -> int | None:
@@ -109,15 +109,15 @@ def _elements(text: str, at: int) -> int:
 def end(text: str, at: int) -> int:
     """Where the bracket at ``at`` is closed."""
     depth = 0
-    for found in _PART.finditer(text, at):
-        depth += (found[0] in _CLOSING) - (found[0] in ("]", "}", ")"))
+    for match in _PART.finditer(text, at):
+        depth += (match[0] in _CLOSING) - (match[0] in ("]", "}", ")"))
         if not depth:
-            return found.end()
+            return match.end()
     return len(text)
 
 
 def _parts(text: str, at: int) -> Iterator[str]:
     """The brackets, commas and words of a text, without blanks and comments."""
-    for found in _PART.finditer(text, at):
-        if found[0].strip() and not found[0].startswith(("//", "/*")):
-            yield found[0]
+    for match in _PART.finditer(text, at):
+        if match[0].strip() and not match[0].startswith(("//", "/*")):
+            yield match[0]

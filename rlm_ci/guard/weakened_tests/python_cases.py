@@ -30,10 +30,10 @@ TESTS = re.compile("test")
 _NO_PYTHON = "is no valid Python"
 
 
-def read(text: str, named: re.Pattern[str] = TESTS) -> CaseFile:
+def read(text: str, pattern: re.Pattern[str] = TESTS) -> CaseFile:
     """The tests of a file; with a flaw, if it is no Python of this version.
 
-    ``named``: how the names of tests begin.
+    ``pattern``: how the names of tests begin.
     """
     try:
         if (module := parsed(text)) is None:
@@ -45,7 +45,7 @@ def read(text: str, named: re.Pattern[str] = TESTS) -> CaseFile:
                 Case(name, node.lineno, _source(lines, node), partial(_facts, node, tables))
                 for name, node in functions
             )
-            for functions in (_tests(module.body, named), _helpers(module.body, named))
+            for functions in (_tests(module.body, pattern), _helpers(module.body, pattern))
         )
         return CaseFile(
             tests, tuple(skips(text, module)), helpers=helpers,
@@ -61,20 +61,20 @@ def _source(lines: list[str], node: Function) -> str:
 
 
 def _tests(
-    body: Iterable[ast.stmt], named: re.Pattern[str], prefix: str = ""
+    body: Iterable[ast.stmt], pattern: re.Pattern[str], prefix: str = ""
 ) -> Iterator[tuple[str, Function]]:
     """The test functions that are left when the module has run."""
     found: dict[str, tuple[str, Function]] = {}
     for node in body:
         if isinstance(node, Function):
-            if named.match(node.name) and not _is_fixture(node):
+            if pattern.match(node.name) and not _is_fixture(node):
                 found[node.name] = (prefix + node.name, node)
             else:
                 found.pop(node.name, None)
         elif isinstance(node, ast.ClassDef):
             own = f"{prefix}{node.name}."
             found = {key: one for key, one in found.items() if not key.startswith(own)}
-            found.update((name, (name, test)) for name, test in _tests(node.body, named, own))
+            found.update((name, (name, test)) for name, test in _tests(node.body, pattern, own))
         elif isinstance(node, ast.Assign | ast.Delete):
             for target in node.targets:
                 name = text_of(target)
@@ -86,7 +86,9 @@ def _tests(
                 }
         elif isinstance(node, ast.If | ast.Try | ast.With):
             inside = [*([] if is_never(node) else node.body), *getattr(node, "orelse", ())]
-            found.update((test.name, (name, test)) for name, test in _tests(inside, named, prefix))
+            found.update(
+                (test.name, (name, test)) for name, test in _tests(inside, pattern, prefix)
+            )
     yield from found.values()
 
 
@@ -94,11 +96,11 @@ def _is_fixture(node: Function) -> bool:
     return any(text_of(one).partition("(")[0].endswith("fixture") for one in node.decorator_list)
 
 
-def _helpers(body: Iterable[ast.stmt], named: re.Pattern[str]) -> Iterator[tuple[str, Function]]:
+def _helpers(body: Iterable[ast.stmt], pattern: re.Pattern[str]) -> Iterator[tuple[str, Function]]:
     for node in body:
         if isinstance(node, ast.ClassDef):
-            yield from _helpers(node.body, named)
-        elif isinstance(node, Function) and not named.match(node.name):
+            yield from _helpers(node.body, pattern)
+        elif isinstance(node, Function) and not pattern.match(node.name):
             yield node.name, node
 
 

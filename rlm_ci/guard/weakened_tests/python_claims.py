@@ -146,7 +146,7 @@ def escapes(function: Function) -> Iterator[tuple[int, str]]:
                     if catches(handler.type) and not any(map(_fails, handler.body)):
                         yield handler.lineno, "handler that catches the failure"
             if isinstance(node, ast.With) and any(map(has_claims, node.body)):
-                calls = [one.context_expr for one in node.items]
+                calls = [item.context_expr for item in node.items]
                 for call in calls:
                     if callee(call) == "suppress" and any(map(catches, getattr(call, "args", ()))):
                         yield call.lineno, "suppress() around the failure"
@@ -172,16 +172,16 @@ def replaced(function: ast.AST) -> Iterator[tuple[int, str]]:
         return
     nodes = reached(function)
     claimed = [
-        one for one in nodes if isinstance(one, ast.Assert) or callee(one).startswith("assert")
+        node for node in nodes if isinstance(node, ast.Assert) or callee(node).startswith("assert")
     ]
     names = {one.id for node in claimed for one in ast.walk(node) if isinstance(one, ast.Name)}
     claimed += [
-        one.value
-        for one in nodes
-        if isinstance(one, ast.Assign)
-        and any(isinstance(target, ast.Name) and target.id in names for target in one.targets)
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
     ]
-    called = {_last_two(text_of(one.func)) for node in claimed for one in _calls(node)}
+    called = {_last_two(text_of(call.func)) for node in claimed for call in _calls(node)}
     yield from ((line, name) for name, line in patched.items() if name in called)
 
 
@@ -190,7 +190,9 @@ def _patched(function: ast.AST) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
             if isinstance(node.value, ast.Lambda) or callee(node.value).endswith("Mock"):
                 yield _last_two(text_of(node.targets[0])), node.lineno
-        elif isinstance(node, ast.Call) and not any(one.arg == "wraps" for one in node.keywords):
+        elif isinstance(node, ast.Call) and not any(
+            keyword.arg == "wraps" for keyword in node.keywords
+        ):
             words = [one.value if isinstance(one, ast.Constant) else None for one in node.args]
             text = text_of(node.func)
             is_of = text.endswith(("setattr", "patch.object")) and len(words) > 1

@@ -36,11 +36,11 @@ _OPTIONS = re.compile(
 
 def skips(text: str, module: ast.Module) -> Iterator[Skip]:
     if _has(text, _MAY_SKIP):
-        for one in _skips(module.body, ""):
-            named = re.findall(r"\w*(?:skip|xfail)\w*", one.text, re.IGNORECASE)
+        for skip in _skips(module.body, ""):
+            named = re.findall(r"\w*(?:skip|xfail)\w*", skip.text, re.IGNORECASE)
             marks = (re.search(_MARK.format(name), text, re.MULTILINE) for name in named)
             told = any(has_reason(mark[0]) for mark in marks if mark)
-            yield one.replace(has_reason=True) if told else one
+            yield skip.replace(has_reason=True) if told else skip
 
 
 def _skips(body: Iterable[ast.stmt], owner: str, *, in_test: bool = False) -> Iterator[Skip]:
@@ -63,9 +63,9 @@ def _skips(body: Iterable[ast.stmt], owner: str, *, in_test: bool = False) -> It
         elif isinstance(node, COMPOUND) and not _is_main(node) and not is_never(node):
             inside = [*node.body, *getattr(node, "orelse", ())]
             inside += [one for part in getattr(node, "handlers", ()) for one in part.body]
-            for one in _skips(inside, owner, in_test=in_test):
-                is_ignored = one.text.startswith(_IGNORED) and isinstance(node, ast.If)
-                yield one.replace(has_reason=True) if is_ignored else one
+            for skip in _skips(inside, owner, in_test=in_test):
+                is_ignored = skip.text.startswith(_IGNORED) and isinstance(node, ast.If)
+                yield skip.replace(has_reason=True) if is_ignored else skip
 
 
 def _has(text: str, words: Iterable[str]) -> bool:
@@ -90,11 +90,11 @@ def _assigned(node: ast.Assign | ast.AnnAssign | ast.AugAssign, owner: str) -> I
 def _ignored(name: str, value: ast.expr, owner: str) -> Iterator[Skip]:
     """Each path by itself; of a file that is no test by its name nothing is told."""
     values = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
-    for one in values:
-        path = one.value if isinstance(one, ast.Constant) else None
+    for node in values:
+        path = node.value if isinstance(node, ast.Constant) else None
         is_file = isinstance(path, str) and path.endswith(".py") and "*" not in path
         if not is_file or test_file_names.is_file(str(path)):
-            yield Skip(one.lineno, f"{name}: {text_of(one)}", owner)
+            yield Skip(node.lineno, f"{name}: {text_of(node)}", owner)
 
 
 def _called(node: ast.Expr | ast.Raise, owner: str) -> Iterator[Skip]:
@@ -123,9 +123,9 @@ def _skip(node: ast.stmt | ast.expr, text: str, owner: str) -> Skip:
 
 def _is_for_all(function: Function) -> bool:
     """Whether what it leaves out are other tests: a hook, or a fixture of all."""
-    fixtures = (text_of(one) for one in function.decorator_list)
+    fixtures = (text_of(node) for node in function.decorator_list)
     return function.name.startswith(_HOOK) or any(
-        "fixture" in one and "autouse=True" in one for one in fixtures
+        "fixture" in fixture and "autouse=True" in fixture for fixture in fixtures
     )
 
 
@@ -148,8 +148,8 @@ def _loads_nothing(function: Function) -> Iterator[tuple[int, str]]:
     """That ``load_tests`` looks at no test, or at some of them alone."""
     names = [one.arg for one in function.args.args[:2]]
     used = {
-        one.id for one in ast.walk(function)
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)
+        node.id for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }  # fmt: skip
     if len(names) > 1 and used.isdisjoint(names):
         yield function.lineno, "loads no test"
@@ -173,22 +173,22 @@ def _dropped(function: Function, items: str) -> Iterator[tuple[int, str]]:
             or callee(value) == "pytest_deselected"
             or (isinstance(node, ast.Return) and value is not None and _filters(value, items))
         )
-        if is_shorter and not any(_CHOSEN.search(one) for one in conditions):
+        if is_shorter and not any(_CHOSEN.search(condition) for condition in conditions):
             yield node.lineno, text
 
 
 def _is_filtered(node: ast.AST | None) -> bool:
     is_listed = isinstance(node, ast.ListComp | ast.GeneratorExp)
     if is_listed and isinstance(node, ast.ListComp | ast.GeneratorExp):
-        return any(one.ifs for one in node.generators)
+        return any(generator.ifs for generator in node.generators)
     inner = node.args if isinstance(node, ast.Call) else []
     is_copy = callee(node) in ("list", "tuple")
     return callee(node) == "filter" or (is_copy and any(map(_is_filtered, inner)))
 
 
 def _filters(value: ast.expr, items: str) -> bool:
-    inner = [one for one in ast.walk(value) if _is_filtered(one)]
-    return any(items in text_of(one) for one in inner)
+    inner = [node for node in ast.walk(value) if _is_filtered(node)]
+    return any(items in text_of(node) for node in inner)
 
 
 def _verdicts(function: Function) -> Iterator[tuple[int, str]]:

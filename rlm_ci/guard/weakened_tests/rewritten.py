@@ -75,41 +75,41 @@ def successors(
     found = []
     for path, test in lost:
         neighbour = paired.get(_neighbour(test, before[path], paired), 0)
-        near = places.get((path, neighbour), [])
-        best = max(near, key=lambda one: _likeness_named(test, one), default=None)
+        cases = places.get((path, neighbour), [])
+        best = max(cases, key=lambda case: _likeness_named(test, case), default=None)
         if best and _likeness_named(test, best) >= _ALIKE_NAMED:
             found.append((path, test, best))
-            near.remove(best)
+            cases.remove(best)
     return found
 
 
 def _neighbour(test: Case, file: CaseFile, known: Mapping[int, int] | set[int]) -> int:
     """The id of the last test in front of one that is there on both sides; 0 if there is none."""
-    above = [one for one in file.cases if one.line < test.line and id(one) in known]
-    return id(max(above, key=lambda one: one.line)) if above else 0
+    above = [case for case in file.cases if case.line < test.line and id(case) in known]
+    return id(max(above, key=lambda case: case.line)) if above else 0
 
 
-def likeness(one: Case, other: Case) -> float:
+def likeness(case: Case, other: Case) -> float:
     """How much of their words two tests share, from 0 to 1; those of their names count more."""
-    few, many = sorted((one.size, other.size))
+    few, many = sorted((case.size, other.size))
     if few < _ALIKE_NAMED * many:  # nothing would make them alike
         return 0.0
-    words, more = one.words, other.words
+    words, more = case.words, other.words
     shared = sum(min(words[word], more[word]) for word in words.keys() & more.keys())
     every = few + many - shared
     likeness = shared / every if every else 0.0
     if likeness < _ALIKE_NAMED:
         return likeness
-    names = [name_parts(test.last_name) for test in (one, other)]
+    names = [name_parts(test.last_name) for test in (case, other)]
     both, either = len(names[0] & names[1]), len(names[0] | names[1])
     is_longer = both == min(map(len, names)) and (2 * both >= either or both > _LONG_NAME)
     return likeness + ALIKE if is_longer or 2 * both > either else likeness
 
 
-def _likeness_named(one: Case, other: Case) -> float:
+def _likeness_named(case: Case, other: Case) -> float:
     """The likeness, if their names have two words in common; else 0."""
-    shared = name_parts(one.last_name) & name_parts(other.last_name)
-    return likeness(one, other) if len(shared) > 1 else 0.0
+    shared = name_parts(case.last_name) & name_parts(other.last_name)
+    return likeness(case, other) if len(shared) > 1 else 0.0
 
 
 def shared_names(test: Case, other: Case) -> tuple[int, int]:
@@ -126,7 +126,7 @@ def name_parts(name: str) -> frozenset[str]:
 
 def runs_nothing(test: Case, file: CaseFile) -> bool:
     """Whether a test was left out already, or has nothing but its name."""
-    if any(one.owner == test.last_name for one in file.skips):
+    if any(skip.owner == test.last_name for skip in file.skips):
         return True
     return not test.facts.claims and telling(test.words) <= {
         test.last_name,
@@ -217,7 +217,7 @@ def claims_more(old: Case, new: Case, lost: Lines, gained: Sequence[str]) -> boo
 
 def went_with_calls(old: Case, new: Case, lost: Lines) -> bool:
     """Whether all lost claims of Go are guards against errors of calls that are gone, too."""
-    calls = [len(_ERROR_OF_CALL.findall(one.code)) for one in (old, new)]
+    calls = [len(_ERROR_OF_CALL.findall(case.code)) for case in (old, new)]
     are_guards = all(_GUARD.search(claim) for _, claim in lost)
     return are_guards and calls[0] - calls[1] >= len(lost)
 
@@ -266,19 +266,19 @@ def is_copy(test: Case, other: Case, *, code_changed: bool) -> bool:
 
 
 def is_left_to_helpers(
-    claim: str, test: Case, before: Mapping[str, Sequence[Case]], named: Iterable[Case]
+    claim: str, test: Case, before: Mapping[str, Sequence[Case]], cases: Iterable[Case]
 ) -> bool:
     """Whether a guard of Go went with a helper of the tests, or stands in one by now.
 
-    ``before`` are the helpers by name as they were, ``named`` those that the test names now.
+    ``before`` are the helpers by name as they were, ``cases`` those that the test names now.
     """
     if not claim.startswith("if ") or strength(claim) >= EXACT:
         return False
-    for helper in named:
+    for helper in cases:
         claims = [case.facts.claims for case in before.get(helper.name, ())]
         if claims and len(helper.facts.claims) > max(map(len, claims)):
             return True
-    names = {helper.name for helper in named}
+    names = {helper.name for helper in cases}
     made = re.findall(r"(\w+)\s*:?=\s*(\w+)\(", test.text)
     return any(
         maker in before and maker not in names and re.search(rf"\b{name}\b", claim)
@@ -302,9 +302,9 @@ def is_stricter(claim: str, gained: Iterable[str]) -> bool:
 
 def is_in_snapshot(claim: str, gained: Iterable[str]) -> bool:
     """Whether a test compares by now with a whole text that has the property of a claim."""
-    found = re.search(r"\.(\w+)\)\.(?:not\.)?to[A-Z]", claim)
-    return found is not None and any(
-        "InlineSnapshot(" in text and f'"{found[1]}": ' in text for text in gained
+    match = re.search(r"\.(\w+)\)\.(?:not\.)?to[A-Z]", claim)
+    return match is not None and any(
+        "InlineSnapshot(" in text and f'"{match[1]}": ' in text for text in gained
     )
 
 
@@ -342,8 +342,10 @@ def more_subtests(old: Case, new: Case) -> int:
 
 def takes_another(old: Case, new: Case) -> bool:
     """Whether another parameter of Python stands in place of one."""
-    heads = [re.search(r"def \w+\(([^)]*)\)", one.text) for one in (old, new)]
-    was, now = (set(re.findall(r"(\w+)\s*(?=[:,=]|$)", one[1])) if one else set() for one in heads)
+    heads = [re.search(r"def \w+\(([^)]*)\)", case.text) for case in (old, new)]
+    was, now = (
+        set(re.findall(r"(\w+)\s*(?=[:,=]|$)", head[1])) if head else set() for head in heads
+    )
     return bool(was - now and now - was)
 
 

@@ -99,10 +99,10 @@ def strength(claim: str) -> int:
 
 def _is_wide(claim: str) -> bool:
     """Whether a comparison of Python lets a number be wrong by a tenth of it, or more."""
-    found = re.search(_TOLERANCE, claim)
-    if not found:
+    match = re.search(_TOLERANCE, claim)
+    if not match:
         return False
-    value, absolute, relative = (float(one or 0) for one in found.groups())
+    value, absolute, relative = (float(group or 0) for group in match.groups())
     return relative >= _WIDE or (absolute > 0 and absolute >= _WIDE * value)
 
 
@@ -151,9 +151,9 @@ def asked_now(
     """
     known = {shape(said) for _, said in lost if strength(said) == EXACT}
     for said in gained:
-        for one in conditions(said):
-            if (now := strength(one)) > NOTHING:
-                is_special = code_changed and re.search(_SPECIAL, one)
+        for condition in conditions(said):
+            if (now := strength(condition)) > NOTHING:
+                is_special = code_changed and re.search(_SPECIAL, condition)
                 yield EXACT if is_special or shape(said) in known else now
 
 

@@ -88,7 +88,7 @@ def _has_values(lost: ast.expr, new: ast.expr, known: Collection[str]) -> bool:
     """Whether an equality with a whole value says what a claim on a part of it said."""
     sides = _sides(new)
     for subject, value in (sides, sides[::-1]) if sides else ():
-        names = {one.id for one in ast.walk(subject) if isinstance(one, ast.Name)}
+        names = {node.id for node in ast.walk(subject) if isinstance(node, ast.Name)}
         is_whole = isinstance(value, _DISPLAYS) or (
             isinstance(value, ast.Call)
             and len(value.args) + len(value.keywords) > 1
@@ -104,7 +104,7 @@ def _has_values(lost: ast.expr, new: ast.expr, known: Collection[str]) -> bool:
             return text_of(claimed[-1]) == str(len(value.elts))
         parts = [one for side in claimed for one in _values(side)]
         if parts and not is_size and set(parts) <= {*_values(value), *_values(subject)}:
-            return any(one in _values(value) for one in parts)
+            return any(part in _values(value) for part in parts)
     return False
 
 
@@ -114,7 +114,7 @@ def _values(node: ast.AST) -> list[str]:
         return [repr(node.value)]
     if isinstance(node, ast.Subscript):
         return _values(node.value)
-    return [one for child in ast.iter_child_nodes(node) for one in _values(child)]
+    return [value for child in ast.iter_child_nodes(node) for value in _values(child)]
 
 
 def _has_message(lost: ast.expr, claim: str, new: ast.expr) -> bool:
@@ -123,9 +123,9 @@ def _has_message(lost: ast.expr, claim: str, new: ast.expr) -> bool:
     if callee(new) not in ("raises", "warns") or not matches or not isinstance(new, ast.Call):
         return False
     if callee(lost) in ("raises", "assertRaises", "warns", "assertWarns"):
-        kinds = [text_of(one.args[0]) for one in (lost, new) if isinstance(one, ast.Call)]
+        kinds = [text_of(node.args[0]) for node in (lost, new) if isinstance(node, ast.Call)]
         return len(set(kinds)) == 1
-    said = words_of(text_of(matches[0]).replace("\\", ""))
+    counts = words_of(text_of(matches[0]).replace("\\", ""))
     parts = {one for value in _values(lost) for one in re.findall(r"\w+", value)}
-    words = {one for word in said for one in re.findall(r"\w+", word)}
+    words = {one for word in counts for one in re.findall(r"\w+", word)}
     return bool(_RAISED.search(claim)) and bool(parts) and parts <= words

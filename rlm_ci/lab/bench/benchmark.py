@@ -218,13 +218,13 @@ class _Benchmark:
         @cache
         def prepared() -> PreparedCase:
             """Made for the first attempt that was not made before: it may be large."""
-            made = prepare.prepare(case, self._preset.folder, folder)
+            prepared_case = prepare.prepare(case, self._preset.folder, folder)
             changes = {
                 name: value
                 for name in ("environment", "max_steps", "exec_timeout")
                 if (value := getattr(self._options, name)) is not None
             }
-            return made.replace(case=replace(made.case, **changes))
+            return prepared_case.replace(case=replace(prepared_case.case, **changes))
 
         def make(mode: str, repeat: int) -> Entry:
             if self._services.step is not None:

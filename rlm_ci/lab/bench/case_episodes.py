@@ -42,9 +42,9 @@ class CaseEpisodes:
     The record has a fact for each, so that what they used stays charged to ``ledger``.
     """
 
-    def __init__(self, held: Run, record: Record, ledger: Ledger, runs: StoredRuns) -> None:
+    def __init__(self, run: Run, record: Record, ledger: Ledger, runs: StoredRuns) -> None:
         """Raises ConfigError where an episode of the benchmark is gone."""
-        self._held = held
+        self._held = run
         self._record = record
         self._ledger = ledger
         self._runs = runs
@@ -66,13 +66,13 @@ class CaseEpisodes:
         return {name: rest + own[name] for name, rest in self._ledger.rest().items()}
 
     def conduct(
-        self, attempt: str, asked: RunRequest, make: Callable[[], EpisodeJob], task: str
+        self, attempt: str, run_request: RunRequest, make: Callable[[], EpisodeJob], task: str
     ) -> CaseRun:
         """The episode of an attempt, carried out to its end unless that is stored.
 
         ``make`` gives its job. Raises what keeps it from its end.
         """
-        with self._taken(attempt, asked) as run:
+        with self._taken(attempt, run_request) as run:
             if _goes_on(run):
                 self._carry_out(run, make())
             result = _result(run, task)
@@ -84,14 +84,16 @@ class CaseEpisodes:
         return CaseRun(result, cost, told, str(budget))
 
     def _carry_out(self, run: Run, job: EpisodeJob) -> None:
-        asked = RunRequest.read(run.path, definition.EPISODE)
+        run_request = RunRequest.read(run.path, definition.EPISODE)
         try:
-            load.conduct(run, asked, self._runs, definition.BUILT_IN, {definition.EPISODE: job})
+            load.conduct(
+                run, run_request, self._runs, definition.BUILT_IN, {definition.EPISODE: job}
+            )
         finally:
             self._held.add_child(run.manifest)
             self._charge(run.id, run.path)
 
-    def _taken(self, attempt: str, asked: RunRequest) -> Run:
+    def _taken(self, attempt: str, run_request: RunRequest) -> Run:
         """The episode that an earlier process left, or a new one."""
         if attempt in self._last:
             run = self._runs.open(self._folder(self._last[attempt]))
@@ -99,7 +101,7 @@ class CaseEpisodes:
             return run
         run = self._runs.create(self._held.task_id, definition.EPISODE, parent_run_id=self._held.id)
         try:
-            asked.write(run.path)
+            run_request.write(run.path)
             begun = {"attempt": attempt, "run_id": run.id}
             self._record.fact("episode", self._next_place(), {}, lambda: begun)
             self._number += 1

@@ -90,30 +90,31 @@ class Comparison(Value):
 
 
 def compare(
-    known: Sequence[StoredBenchmark],
+    benchmarks: Sequence[StoredBenchmark],
     candidate: str = summary.LATEST,
     baseline: str = summary.PREVIOUS,
     gates: Gates | None = None,
 ) -> Comparison:
-    """Compare two of the ``known`` benchmarks, the newest first.
+    """Compare two of the ``benchmarks`` benchmarks, the newest first.
 
     Raises ConfigError where the suites differ, or a name means none or several.
     """
-    ours = summary.choose(known, candidate)
-    theirs = summary.choose(known, baseline, of=ours)
-    _require_like(ours, theirs)
-    cases = tuple(_changes(ours, theirs))
+    benchmark = summary.choose(benchmarks, candidate)
+    stored = summary.choose(benchmarks, baseline, of=benchmark)
+    _require_like(benchmark, stored)
+    cases = tuple(_changes(benchmark, stored))
     held = gates or Gates()
     # Means over other cases would not be comparable.
     common = {case.case_id for case in cases if not case.is_missing}
     if not common:
         raise ConfigError(
             "no case has a score in both benchmarks, so there is nothing to compare",
-            where=f"{ours.id}, {theirs.id}",
+            where=f"{benchmark.id}, {stored.id}",
             hint="see why in the two summaries, and run the one that lacks scores again",
         )
     mine, other = (
-        [entry for entry in _scored(one) if entry["case_id"] in common] for one in (ours, theirs)
+        [entry for entry in _scored(benchmark) if entry["case_id"] in common]
+        for benchmark in (benchmark, stored)
     )
     figures, before = _figures(mine), _figures(other)
     deltas = {name: figures[name] - before[name] for name in figures if name in before}
@@ -121,10 +122,10 @@ def compare(
     regressions = sum(case.is_completion_regression for case in cases)
     results, tolerances = _judged(held, figures, before, regressions)
     result = RLMBenchmarkComparison(
-        candidate_id=ours.id,
-        baseline_id=theirs.id,
-        candidate_path=Path(ours.path),
-        baseline_path=Path(theirs.path),
+        candidate_id=benchmark.id,
+        baseline_id=stored.id,
+        candidate_path=Path(benchmark.path),
+        baseline_path=Path(stored.path),
         candidate_metrics=figures,
         baseline_metrics=before,
         deltas=deltas,
@@ -145,7 +146,7 @@ def compare(
         )
         for name, field in _FIELDS.items()
     }
-    return Comparison(result, ours, theirs, cases, intervals, tolerances)
+    return Comparison(result, benchmark, stored, cases, intervals, tolerances)
 
 
 #: A figure of a comparison, and the field of an attempt that it is the mean of. Each case counts
@@ -204,11 +205,15 @@ def _judged(
     return found, tolerances
 
 
-def _changes(ours: StoredBenchmark, theirs: StoredBenchmark) -> list[CaseChange]:
+def _changes(benchmark: StoredBenchmark, stored: StoredBenchmark) -> list[CaseChange]:
     """Each case of the suite that a side has scored, or that the candidate has not come to."""
-    mine, other = (metrics.by_case(_scored(one)) for one in (ours, theirs))
-    tried = {entry["case_id"] for one in (ours, theirs) for entry in one.record["case_results"]}
-    tried.update(ours.planned if ours.record.get("cancelled") else ())
+    mine, other = (metrics.by_case(_scored(benchmark)) for benchmark in (benchmark, stored))
+    tried = {
+        entry["case_id"]
+        for benchmark in (benchmark, stored)
+        for entry in benchmark.record["case_results"]
+    }
+    tried.update(benchmark.planned if benchmark.record.get("cancelled") else ())
     return [
         CaseChange(
             name,
@@ -216,7 +221,7 @@ def _changes(ours: StoredBenchmark, theirs: StoredBenchmark) -> list[CaseChange]
             _means(other.get(name)),
             (len(mine.get(name, ())), len(other.get(name, ()))),
         )
-        for name in ours.record["suite"]
+        for name in benchmark.record["suite"]
         if name in tried
     ]
 
@@ -235,11 +240,11 @@ def _means(entries: Sequence[Mapping[str, Any]] | None) -> dict[str, float] | No
     }
 
 
-def _require_like(ours: StoredBenchmark, theirs: StoredBenchmark) -> None:
+def _require_like(benchmark: StoredBenchmark, stored: StoredBenchmark) -> None:
     """Raise ConfigError for another suite, which says how the two differ."""
-    mine, other = ours.record["suite"], theirs.record["suite"]
+    mine, other = benchmark.record["suite"], stored.record["suite"]
     # The hash of the whole may have been edited: that of the cases decides.
-    if mine == other and ours.record["suite_hash"] == theirs.record["suite_hash"]:
+    if mine == other and benchmark.record["suite_hash"] == stored.record["suite_hash"]:
         return
     parts = []
     for names, what in (
@@ -249,10 +254,10 @@ def _require_like(ours: StoredBenchmark, theirs: StoredBenchmark) -> None:
     ):
         if names:
             parts.append(f"{what} {first_of(names, 'case')}")
-    presets = f"{printable(ours.record['preset'])} and {printable(theirs.record['preset'])}"
+    presets = f"{printable(benchmark.record['preset'])} and {printable(stored.record['preset'])}"
     raise ConfigError(
         f"the benchmarks are of different suites ({presets}): {'; '.join(parts) or 'their hashes'}",
-        where=f"{ours.id}, {theirs.id}",
+        where=f"{benchmark.id}, {stored.id}",
         hint="compare two of the same preset, seed, length and versions of packages; "
         f"rlm-ci bench list shows {count(2, 'suite')} by their hash",
     )

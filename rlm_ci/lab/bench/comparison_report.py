@@ -122,8 +122,10 @@ def _table(comparison: Comparison) -> Iterator[str]:
         yield f"Figures are of the {count(result.case_summary['common_cases'], 'case')} of both."
         yield ""
     for number, side in enumerate(("candidate", "baseline")):
-        fewer = [one for one in comparison.cases if one.attempts[number] < max(one.attempts)]
-        lacking = sum(one.missing_repeats for one in fewer)
+        fewer = [
+            change for change in comparison.cases if change.attempts[number] < max(change.attempts)
+        ]
+        lacking = sum(change.missing_repeats for change in fewer)
         if lacking:
             yield f"The {side} lacks {count(lacking, 'repeat')}: its sample is smaller."
             yield ""

@@ -30,18 +30,18 @@ def values(entries: Entries, name: str) -> list[list[float]]:
 
 def cost(entries: Entries) -> float | None:
     """USD of all attempts; None where the price of one is not known."""
-    known = [one["cost_usd"] for one in entries]
+    known = [entry["cost_usd"] for entry in entries]
     return None if not known or None in known else sum(known)
 
 
 def summed(entries: Entries) -> dict[str, Any]:
     """The figures of all attempts, as a summary and a comparison have them."""
-    completed = sum(one["completed"] for one in entries)
-    seconds = [float(one["seconds"]) for one in entries]
+    completed = sum(entry["completed"] for entry in entries)
+    seconds = [float(entry["seconds"]) for entry in entries]
     total = cost(entries)
 
     def average(name: str) -> float:
-        return confidence.mean([float(one[name]) for one in entries])
+        return confidence.mean([float(entry[name]) for entry in entries])
 
     return {
         "attempted_cases": len(entries),
@@ -57,11 +57,12 @@ def summed(entries: Entries) -> dict[str, Any]:
             "max": max(seconds, default=0.0),
         },
         "usage_totals": {
-            name: sum(int((one["usage"] or {}).get(name, 0)) for one in entries) for name in _TOKENS
+            name: sum(int((entry["usage"] or {}).get(name, 0)) for entry in entries)
+            for name in _TOKENS
         },
         "cost_usd": total,
         "avg_cost_usd": None if total is None else total / len(entries),
-        "failed_cases": sum(bool(one["error"]) for one in entries),
+        "failed_cases": sum(bool(entry["error"]) for entry in entries),
         # Of the score over the repeats of the same cases; of the completion rate over all attempts.
         "intervals": {
             "avg_score": confidence.bootstrap(values(entries, "score")),

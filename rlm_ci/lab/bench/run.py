@@ -137,22 +137,22 @@ def carry_out(
         environment_of(str(name))
     terms = job.terms(preset, options)
     kept = {row.key for row in PROGRAM if row.flag} - OF_A_COMMAND
-    asked = RunRequest(
+    request = RunRequest(
         definition.BENCH,
         None,
         {key: value for key, value in (flags or {}).items() if key in kept},
         definition.digest(definition.BENCHMARKS, definition.BENCH),
     )
-    with runs.create(runs.task_or_own(), definition.BENCH) as held:
-        with Record.open(held.path_of(FILE), redact=held.redactor.text) as record:
+    with runs.create(runs.task_or_own(), definition.BENCH) as run:
+        with Record.open(run.path_of(FILE), redact=run.redactor.text) as record:
             record.fact(_TERMS, "start", {}, terms.fact)
-        asked.write(held.path)  # from here on it can be resumed
-        progress.say(f"Run: {held.id}")
+        request.write(run.path)  # from here on it can be resumed
+        progress.say(f"Run: {run.id}")
         actions = {definition.BENCH: job}
         try:
-            load.conduct(held, asked, runs, definition.BENCHMARKS, actions)
+            load.conduct(run, request, runs, definition.BENCHMARKS, actions)
         finally:
-            stored_runs.tell_way_on(held, progress)
+            stored_runs.tell_way_on(run, progress)
     return job.ended()
 
 
@@ -204,10 +204,10 @@ class BenchJob(PipelineJob):
     def terms(self, preset: Preset, options: BenchOptions) -> BenchTerms:
         """Those of a new benchmark. Raises ConfigError without a model."""
         settings, address = self.settings, models_of(self.settings)
-        own = self._caller.model if self._caller else None
-        model = settings.model or (own.model if own else "")
+        connector_model = self._caller.model if self._caller else None
+        model = settings.model or (connector_model.model if connector_model else "")
         if options.context_tokens is None:
-            context = context_of(address, model, own)
+            context = context_of(address, model, connector_model)
             options = options.replace(context_tokens=context.tokens)
         is_bundled = preset.source in catalogue.aliases().values()
         return BenchTerms(
@@ -216,7 +216,7 @@ class BenchJob(PipelineJob):
             _suite_hash(preset, options),
             options,
             model,
-            own.name if own else provider_of(address),
+            connector_model.name if connector_model else provider_of(address),
             timestamp(time.time()),
         )
 
@@ -247,7 +247,7 @@ class BenchJob(PipelineJob):
         failure = self.ended()[1]
         if isinstance(failure, LimitError):
             run.detail = failure.budget
-        score = confidence.mean([one["score"] for one in result.case_results])
+        score = confidence.mean([case_result["score"] for case_result in result.case_results])
         done = (
             f"{result.completed_cases} of {result.total_cases} cases completed, score {score:.3f}"
         )
@@ -320,13 +320,13 @@ class BenchJob(PipelineJob):
         messages = ({"role": "user", "content": prompt},)
         request = ModelRequest(model or self._gateway.model, messages, self._answer_tokens)
         # Each at a place of its own: a repeat is asked again.
-        said = self._gateway.complete(request, f"{self._attempt}/{next(self._numbers)}")
-        usage = said.usage
+        completion = self._gateway.complete(request, f"{self._attempt}/{next(self._numbers)}")
+        usage = completion.usage
         return Reply(
-            said.text,
+            completion.text,
             usage.prompt_tokens if usage else 0,
             usage.completion_tokens if usage else 0,
-            None if said.cost is None else float(said.cost),
+            None if completion.cost is None else float(completion.cost),
         )
 
     # ── episodes ──
@@ -357,7 +357,7 @@ class BenchJob(PipelineJob):
         settings = self._of_case(prepared, options, environment)
         task = prepared.case.task if task is None else task
         own = {key: settings.values[key] for key in settings.rows if key.startswith("episode.")}
-        asked = RunRequest(
+        request = RunRequest(
             definition.EPISODE,
             self._held.redactor.text(task),
             {key: str(value) for key, value in own.items() if value is not None},
@@ -372,7 +372,7 @@ class BenchJob(PipelineJob):
                 settings, repository, self.progress, skipped=skipped, caller=self._caller
             )
 
-        ended = self._episodes.conduct(self._attempt, asked, made, task)
+        ended = self._episodes.conduct(self._attempt, request, made, task)
         has_patch = prepared.module and environment_of(environment) == _CODING
         if has_patch and prepared.workdir and ended.result.completed:
             folder = ended.result.run_path.parent

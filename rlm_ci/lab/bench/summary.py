@@ -146,13 +146,13 @@ def _damaged(path: str, why: str) -> DamagedError:
 
 def readable(paths: Iterable[str]) -> list[StoredBenchmark]:
     """The summaries among ``paths``, the one that was started last first."""
-    found = []
+    benchmarks = []
     for path in paths:
         try:
-            found.append(read(path))
+            benchmarks.append(read(path))
         except DamagedError:  # of another program, or half removed
             continue
-    return sorted(found, key=lambda one: one.order, reverse=True)
+    return sorted(benchmarks, key=lambda benchmark: benchmark.order, reverse=True)
 
 
 def of_store(store: RunStore) -> list[StoredBenchmark]:
@@ -194,17 +194,21 @@ def _names(folder: str) -> list[str]:
 
 
 def choose(
-    known: Sequence[StoredBenchmark], word: str, *, of: StoredBenchmark | None = None
+    benchmarks: Sequence[StoredBenchmark], word: str, *, of: StoredBenchmark | None = None
 ) -> StoredBenchmark:
     """The benchmark that ``word`` means: an id or its beginning, a file, ``latest``, ``previous``.
 
     ``previous`` is the last one of the same suite that was started before ``of``. Raises
     ConfigError, DamagedError.
     """
-    if word == LATEST and known:
-        return known[0]
+    if word == LATEST and benchmarks:
+        return benchmarks[0]
     if word == PREVIOUS and of is not None:
-        same = [one for one in known if one.order < of.order and _is_like(one, of)]
+        same = [
+            benchmark
+            for benchmark in benchmarks
+            if benchmark.order < of.order and _is_like(benchmark, of)
+        ]
         if same:
             return same[0]
         raise ConfigError(
@@ -214,12 +218,14 @@ def choose(
         )
     if os.path.isfile(word) or os.sep in word:
         return read(word)
-    fitting = [one for one in known if one.id.startswith(word)] if word else []
-    exact = [one for one in fitting if one.id == word]
+    fitting = (
+        [benchmark for benchmark in benchmarks if benchmark.id.startswith(word)] if word else []
+    )
+    exact = [benchmark for benchmark in fitting if benchmark.id == word]
     if len(exact or fitting) == 1:
         return (exact or fitting)[0]
     what = "several benchmarks begin with" if fitting else "there is no benchmark"
-    ids = ", ".join(one.id for one in known[:5])
+    ids = ", ".join(benchmark.id for benchmark in benchmarks[:5])
     raise ConfigError(
         f"{what} {printable(encodable(word))[:80]!r}",
         where="BENCHMARK",
@@ -227,5 +233,5 @@ def choose(
     )
 
 
-def _is_like(one: StoredBenchmark, other: StoredBenchmark) -> bool:
-    return bool(one.record["suite_hash"] == other.record["suite_hash"])
+def _is_like(benchmark: StoredBenchmark, other: StoredBenchmark) -> bool:
+    return bool(benchmark.record["suite_hash"] == other.record["suite_hash"])

@@ -48,11 +48,11 @@ def presets(known: Sequence[Mapping[str, Any]], benchmarks: Sequence[StoredBench
 _HEADS = ("benchmark", "suite", "preset", "mode", "completed", "score", "cost", "model")
 
 
-def _benchmark(one: StoredBenchmark) -> tuple[str, ...]:
-    record = one.record
+def _benchmark(benchmark: StoredBenchmark) -> tuple[str, ...]:
+    record = benchmark.record
     ended = f"{_whole(record, 'completed_cases')}/{_whole(record, 'total_cases')}"
     return (
-        printable(one.id)[:_NAME],
+        printable(benchmark.id)[:_NAME],
         printable(record["suite_hash"])[:8],
         _short(record["preset"]),
         _short(record["mode"]),

@@ -93,11 +93,11 @@ class BestOf:
 
 
 def _usage(answers: Sequence[Completion]) -> dict[str, int]:
-    used = [one.usage for one in answers if one.usage is not None]
+    used = [answer.usage for answer in answers if answer.usage is not None]
     return {
         "total_calls": len(answers),
-        "prompt_tokens": sum(one.prompt_tokens for one in used),
-        "completion_tokens": sum(one.completion_tokens for one in used),
+        "prompt_tokens": sum(usage.prompt_tokens for usage in used),
+        "completion_tokens": sum(usage.completion_tokens for usage in used),
     }
 
 

@@ -291,7 +291,7 @@ class Episode(LoopWatcher):
             raise RuntimeError("a branch is tried while its loop runs")
         score, done = 0.0, False
         with self._setup.scratch(place) as environment:
-            tried = {one["function"]["name"] for one in environment.tools()}
+            tried = {tool["function"]["name"] for tool in environment.tools()}
             calls = self._loop.calls(completion, 0)
             if self._setup.translate is not None:
                 calls = list(map(self._setup.translate, calls))

@@ -217,8 +217,8 @@ class Setups:
 
     def _rules(self, environment: Environment, node: EpisodeNode) -> str:
         tools = [
-            {**one["function"], "arguments": json.dumps(one["function"]["parameters"])}
-            for one in environment.tools()
+            {**tool["function"], "arguments": json.dumps(tool["function"]["parameters"])}
+            for tool in environment.tools()
         ]
         render = loader.load_template("prompts/episode.md.j2")
         # The number of the beginning: a request must not change when the run is given more.

@@ -29,8 +29,11 @@ class _Engine:
             system = "".join(part.text for part in system)
         messages = [{"role": "system", "content": system}] if system else []
         messages += [
-            {"role": "assistant" if one.role == "assistant" else "user", "content": one.text or ""}
-            for one in request.messages
+            {
+                "role": "assistant" if message.role == "assistant" else "user",
+                "content": message.text or "",
+            }
+            for message in request.messages
         ]
         completion = self._episode.ask(messages, tools=False)
         is_cut = completion.finish_reason == "length"
@@ -50,13 +53,13 @@ def run(episode: FrameworkEpisode) -> str:
     """One episode: thoughts and tool calls in turn, then the answer from all of them."""
     tools = [
         dspy.Tool(
-            _function(episode, one["function"]["name"]),
-            name=one["function"]["name"],
-            desc=one["function"]["description"],
-            args=one["function"]["parameters"]["properties"],
+            _function(episode, tool["function"]["name"]),
+            name=tool["function"]["name"],
+            desc=tool["function"]["description"],
+            args=tool["function"]["parameters"]["properties"],
             arg_types={},
         )
-        for one in episode.tools
+        for tool in episode.tools
     ]
     model = dspy.LM(episode.model, engine=_Engine(episode), cache=False, num_retries=0)
     signature = dspy.Signature("task -> answer", episode.system)

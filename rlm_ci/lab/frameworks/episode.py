@@ -197,16 +197,16 @@ def _in_words(messages: Sequence[dict[str, Any]], tools: str) -> list[dict[str, 
     """Messages for a model without tools, which ``tools`` describes to it."""
     names: dict[str, str] = {}
     told = [_said("system", tools)]
-    for one in messages:
-        text = one["content"] or ""
-        if one["role"] == "tool":
-            told.append(_said("user", f"Result of {names[one['tool_call_id']]}:\n{text}"))
+    for message in messages:
+        text = message["content"] or ""
+        if message["role"] == "tool":
+            told.append(_said("user", f"Result of {names[message['tool_call_id']]}:\n{text}"))
             continue
-        for call in one.get("tool_calls", ()):
+        for call in message.get("tool_calls", ()):
             function = call["function"]
             names[call["id"]] = function["name"]
             text += f'{{"tool": "{function["name"]}", "arguments": {function["arguments"]}}}'
-        told.append(_said(one["role"], text))
+        told.append(_said(message["role"], text))
     if len(told) > 1 and told[1]["role"] == "system":
         told[:2] = [_said("system", f"{told[1]['content'].rstrip()}\n\n{tools}")]
     return told

@@ -89,7 +89,7 @@ async def _run(episode: FrameworkEpisode) -> str:
         model=_Model(model=episode.model, episode=episode),
         # A function, as the kit would fill in {names} in a text.
         instruction=lambda _context: episode.system,
-        tools=[_Tool(episode, one["function"]) for one in episode.tools],
+        tools=[_Tool(episode, tool["function"]) for tool in episode.tools],
     )
     runner = InMemoryRunner(agent=agent, app_name=_APP)
     await runner.session_service.create_session(app_name=_APP, user_id=_USER, session_id=_SESSION)
@@ -118,8 +118,8 @@ def _told(content: Any) -> list[dict[str, Any]]:
     results = [part.function_response for part in content.parts or () if part.function_response]
     if results:
         return [
-            {"role": "tool", "tool_call_id": one.id, "content": _result(one.response)}
-            for one in results
+            {"role": "tool", "tool_call_id": result.id, "content": _result(result.response)}
+            for result in results
         ]
     text = "".join(part.text or "" for part in content.parts or ())
     if content.role != "model":

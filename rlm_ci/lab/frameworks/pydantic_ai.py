@@ -37,20 +37,20 @@ def run(episode: FrameworkEpisode) -> str:
         completion = episode.ask(told, tools=bool(info.function_tools))
         calls = from_tools(completion.tool_calls, len(messages))
         parts = [TextPart(completion.text)] if completion.text else []
-        parts += [ToolCallPart(one.name, one.arguments, tool_call_id=one.id) for one in calls]
+        parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in calls]
         is_cut = completion.finish_reason == "length"
         return ModelResponse(parts, finish_reason="length" if is_cut else None)
 
     # Tools that are coroutines run one after the other, in the order of the calls.
     tools = [
         Tool.from_schema(
-            partial(_call, episode, one["function"]["name"]),
-            one["function"]["name"],
-            one["function"]["description"],
-            one["function"]["parameters"],
+            partial(_call, episode, tool["function"]["name"]),
+            tool["function"]["name"],
+            tool["function"]["description"],
+            tool["function"]["parameters"],
             sequential=True,
         )
-        for one in episode.tools
+        for tool in episode.tools
     ]
     agent = Agent(
         FunctionModel(ask, model_name=episode.model),

@@ -78,11 +78,11 @@ class McpConnection(Closing):
             page = self._asked(partial(self._client.list_tools, cursor=cursor), _START)
             found += [
                 {
-                    "name": one.name,
-                    "description": one.description or "",
-                    "schema": one.input_schema,
+                    "name": tool.name,
+                    "description": tool.description or "",
+                    "schema": tool.input_schema,
                 }
-                for one in page.tools
+                for tool in page.tools
             ]
             cursor = page.next_cursor
             if cursor is None or len(found) >= _TOOLS:
@@ -152,8 +152,8 @@ class McpConnection(Closing):
 
         async def write() -> None:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-                async for one in to_server:
-                    data = one.message.model_dump_json(by_alias=True, exclude_unset=True)
+                async for message in to_server:
+                    data = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await stdin.send(f"{data}\n".encode())
 
         async def listen() -> None:

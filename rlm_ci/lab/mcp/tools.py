@@ -44,7 +44,7 @@ class McpServers(Closing):
     """The servers of a run: each is started when it is needed, and ended with the run."""
 
     def __init__(self, programs: Iterable[McpProgram]) -> None:
-        self._programs = {one.name: one for one in programs}
+        self._programs = {program.name: program for program in programs}
         self._open: dict[str, McpConnection] = {}
         self._stack = ExitStack()
         self._lock = threading.Lock()
@@ -65,17 +65,17 @@ class McpServers(Closing):
                     where=printable(" ".join(self._programs[server].argv))[:200],
                     hint="start it by hand to see why, or leave it out by --mcp-server",
                 ) from None
-            for one in tools:
-                name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{PREFIX}{server}__{one['name']}")[:_NAME]
+            for tool in tools:
+                name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{PREFIX}{server}__{tool['name']}")[:_NAME]
                 if name not in names and len(found) < _TOOLS:
                     names.add(name)
                     found.append(
                         {
                             "server": server,
-                            "tool": one["name"],
+                            "tool": tool["name"],
                             "name": name,
-                            "description": printable(clip(one["description"], _TEXT)),
-                            "schema": plain(one["schema"]),
+                            "description": printable(clip(tool["description"], _TEXT)),
+                            "schema": plain(tool["schema"]),
                         }
                     )
         return found
@@ -96,8 +96,8 @@ class McpServers(Closing):
         return {"text": clip(text, OUTPUT_LIMIT), "failed": failed, "timed_out": timed_out}
 
     def close(self) -> None:
-        for one in self._open.values():
-            one.close()
+        for connection in self._open.values():
+            connection.close()
         self._open = {}
         self._stack.close()
 
@@ -109,11 +109,11 @@ class McpServers(Closing):
             raise UnavailableError(
                 "MCP servers need the library mcp", hint=installation.command("mcp")
             ) from None
-        known = self._open.get(server)
-        if known is not None and not known.has_ended:
-            return known
-        if known is not None:
-            known.close()
+        connection = self._open.get(server)
+        if connection is not None and not connection.has_ended:
+            return connection
+        if connection is not None:
+            connection.close()
         if server not in self._programs:
             raise OSError("it is not configured any more")
         # An empty folder: in the repository, a server could load its files as code.
@@ -134,7 +134,7 @@ class McpEnvironment:
     ) -> None:
         self._environment = environment
         # A record may come from anywhere, and a schema with it.
-        self._named = {one["name"]: {**one, "schema": plain(one["schema"])} for one in tools}
+        self._named = {tool["name"]: {**tool, "schema": plain(tool["schema"])} for tool in tools}
         self._call = call
 
     def tools(self) -> tuple[dict[str, Any], ...]:

@@ -46,7 +46,7 @@ class RLMObservability:
         return cls([jsonl.JSONLSink(folder), otlp.OTLPSink(environ)])
 
     def status(self) -> list[dict[str, Any]]:
-        return [one.status() for one in self._sinks]
+        return [sink.status() for sink in self._sinks]
 
     def on_event(self, event: RLMRuntimeEvent) -> None:
         for sink in self._sinks:

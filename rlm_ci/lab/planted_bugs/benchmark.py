@@ -123,7 +123,7 @@ def carry_out(
         "schema_version": 1,
         "kinds": dict(sorted(kinds.items())),
         "arms": {arm: ArmTotals.of(some).to_dict() for arm, some in scores.items()},
-        "cases": {arm: [one.to_dict() for one in some] for arm, some in scores.items()},
+        "cases": {arm: [score.to_dict() for score in some] for arm, some in scores.items()},
     }
 
 
@@ -175,17 +175,17 @@ def _asked(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) -> Ca
     request = ModelRequest(gateway.model, ({"role": "user", "content": prompt},), _ANSWER)
     empty = CaseScore(case.id, len(case.bugs))
     try:
-        said = gateway.complete(request, case.id)
+        completion = gateway.complete(request, case.id)
     except RemoteError as error:
         return empty.replace(error=str(error))
-    usage = said.usage
-    cost = {} if said.cost is None else {"cost_usd": float(said.cost)}
+    usage = completion.usage
+    cost = {} if completion.cost is None else {"cost_usd": float(completion.cost)}
     used = {} if usage is None else {
         "calls": 1, "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
     }  # fmt: skip
     try:
-        claims = scoring.of_answer(read_object(said.text))
+        claims = scoring.of_answer(read_object(completion.text))
     except ValueError as error:
         return empty.replace(error=f"no answer in JSON: {error}", **used, **cost)
     return scoring.scored(case.id, case.bugs, claims).replace(**used, **cost)
@@ -228,11 +228,11 @@ def _shown(name: str, value: Any) -> str:
 def outline(cases: Iterable[ReviewCase]) -> dict[str, Any]:
     """What the changes are, without a model."""
     rows: Sequence[ReviewCase] = list(cases)
-    kinds = Counter(bug.kind for one in rows for bug in one.bugs)
+    kinds = Counter(bug.kind for row in rows for bug in row.bugs)
     return {
         "changes": [
-            {"id": one.id, "bugs": [bug.kind for bug in one.bugs], "harmless": one.harmless}
-            for one in rows
+            {"id": row.id, "bugs": [bug.kind for bug in row.bugs], "harmless": row.harmless}
+            for row in rows
         ],
         "kinds": dict(sorted(kinds.items())),
     }

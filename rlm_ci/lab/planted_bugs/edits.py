@@ -40,13 +40,13 @@ class SourceEdit(Value):
 
 def apply(source: bytes, edits: list[SourceEdit]) -> bytes:
     """``source`` with ``edits``, which do not overlap."""
-    for one in sorted(edits, key=lambda edit: -edit.start):
-        source = source[: one.start] + one.text.encode() + source[one.end :]
+    for source_edit in sorted(edits, key=lambda edit: -edit.start):
+        source = source[: source_edit.start] + source_edit.text.encode() + source[source_edit.end :]
     return source
 
 
-def overlap(one: SourceEdit, other: SourceEdit) -> bool:
-    return one.start <= other.end and other.start <= one.end
+def overlap(edit: SourceEdit, other: SourceEdit) -> bool:
+    return edit.start <= other.end and other.start <= edit.end
 
 
 class _File:
@@ -92,7 +92,7 @@ def _edits(
     source: bytes, makers: tuple[Callable[[_File, ast.AST], Iterator[SourceEdit]], ...]
 ) -> list[SourceEdit]:
     file = _File(source)
-    found = [
+    edits = [
         edit
         for function in ast.walk(ast.parse(source))
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -101,7 +101,15 @@ def _edits(
         for maker in makers
         for edit in maker(file, node)
     ]
-    return sorted(dict.fromkeys(found), key=lambda one: (one.start, one.end, one.kind, one.text))
+    return sorted(
+        dict.fromkeys(edits),
+        key=lambda source_edit: (
+            source_edit.start,
+            source_edit.end,
+            source_edit.kind,
+            source_edit.text,
+        ),
+    )
 
 
 # ── bugs ──
@@ -179,7 +187,7 @@ def _assignment(file: _File, node: ast.AST) -> Iterator[SourceEdit]:
         text = f"{file.text(node.target)} = {file.text(node.value)}"
         yield file.edit("lost-accumulation", node, text)
     elements = node.elts if isinstance(node, (ast.Tuple, ast.Set, ast.List)) else []
-    if len(elements) > 2 and all(isinstance(one, ast.Constant) for one in elements):
+    if len(elements) > 2 and all(isinstance(element, ast.Constant) for element in elements):
         start, end = file.span(elements[-2])[1], file.span(elements[-1])[1]
         yield SourceEdit("lost-element", elements[-1].lineno, start, end, "")
 

@@ -44,8 +44,8 @@ def _copy(name: str, target: str) -> None:
         found = importlib.metadata.distribution(name).files or ()
     except importlib.metadata.PackageNotFoundError:
         return
-    for one in found:
-        if ".." not in one.parts and one.suffix != ".pyc":
-            made = os.path.join(target, *one.parts)
+    for path in found:
+        if ".." not in path.parts and path.suffix != ".pyc":
+            made = os.path.join(target, *path.parts)
             os.makedirs(os.path.dirname(made), exist_ok=True)
-            shutil.copyfile(os.fspath(one.locate()), made)
+            shutil.copyfile(os.fspath(path.locate()), made)

@@ -73,17 +73,17 @@ class _Source:
         #: The same seed gives the same cases.
         self.chance = random.Random(f"{seed} {project.name}")  # noqa: S311 - it is no secret
         try:
-            told = importlib.metadata.distribution(project.name)
+            distribution = importlib.metadata.distribution(project.name)
         except importlib.metadata.PackageNotFoundError:
             raise UnavailableError(
                 f"{project.name} is not installed", hint="install rlm-ci with its dependencies"
             ) from None
-        self.version = told.version
+        self.version = distribution.version
         self.files: dict[str, bytes] = {}
-        for one in told.files or ():
-            path = str(one)
+        for file in distribution.files or ():
+            path = str(file)
             if path.startswith(f"{project.package}/") and path.endswith(".py"):
-                with open(os.fspath(one.locate()), "rb") as stream:
+                with open(os.fspath(file.locate()), "rb") as stream:
                     self.files[path] = stream.read()
         first, second = self._run([], hash_seed="0"), self._run([], hash_seed="1")
         self.outcomes: list[str] = first["outcomes"]
@@ -103,7 +103,9 @@ class _Source:
 
     def try_out(self, variants: Sequence[Mapping[str, bytes]]) -> list[list[str] | None]:
         """What the probes give with the edited files of each variant."""
-        rows = [{_module(path): data.decode() for path, data in one.items()} for one in variants]
+        rows = [
+            {_module(path): data.decode() for path, data in variant.items()} for variant in variants
+        ]
         found: list[list[str] | None] = self._run(rows) if rows else []
         return found
 
@@ -171,7 +173,7 @@ def cases(
 
     Raises UnavailableError for a project that is not installed.
     """
-    sources = [_LazySource(one, seed) for one in projects]
+    sources = [_LazySource(project, seed) for project in projects]
     used: dict[str, int] = {}
     number = planted = 0
     while planted < bugs:
@@ -181,24 +183,24 @@ def cases(
                 break
             source = lazy.source
             chosen = _rarest(source.pool, used, min(_BUGS, bugs - planted))
-            made = _tried(f"{number:03}", source, chosen) if chosen else None
-            if made is None:
+            case = _tried(f"{number:03}", source, chosen) if chosen else None
+            if case is None:
                 continue
             number += 1
-            planted += len(made.bugs)
-            for bug in made.bugs:
+            planted += len(case.bugs)
+            for bug in case.bugs:
                 used[bug.kind] = used.get(bug.kind, 0) + 1
-            yield made
+            yield case
         if planted == before:
             raise UnavailableError(
                 f"only {planted} bugs can be planted in the installed projects",
                 hint="ask for fewer",
             )
     for at in range(honest):
-        made = _tried(f"{number + at:03}", sources[at % len(sources)].source, [])
-        if made is None:
+        case = _tried(f"{number + at:03}", sources[at % len(sources)].source, [])
+        if case is None:
             raise UnavailableError("no honest change can be made", hint="report it as a bug")
-        yield made
+        yield case
 
 
 class _Candidate(Value):
@@ -211,10 +213,10 @@ class _Candidate(Value):
 
 def _pool(source: _Source) -> list[_Candidate]:
     known = [
-        (path, one)
+        (path, bug)
         for name, path in source.modules.items()
-        for one in edits.bugs(source.files[path])
-        if one.line in source.lines.get(name, ())
+        for bug in edits.bugs(source.files[path])
+        if bug.line in source.lines.get(name, ())
     ]
     by_kind: dict[str, list[tuple[str, SourceEdit]]] = {}
     for row in known:
@@ -223,86 +225,91 @@ def _pool(source: _Source) -> list[_Candidate]:
     for rows in by_kind.values():
         source.chance.shuffle(rows)
         tried += rows[:_TRIED]
-    variants = [{path: edits.apply(source.files[path], [one])} for path, one in tried]
-    found = []
-    for (path, one), outcomes in zip(tried, source.try_out(variants), strict=True):
+    variants = [{path: edits.apply(source.files[path], [edit])} for path, edit in tried]
+    candidates = []
+    for (path, edit), outcomes in zip(tried, source.try_out(variants), strict=True):
         probe = source.shown_by(outcomes)
         if probe is not None:
-            found.append(_Candidate(path, one, probe))
-    source.chance.shuffle(found)
-    return found
+            candidates.append(_Candidate(path, edit, probe))
+    source.chance.shuffle(candidates)
+    return candidates
 
 
 def _rarest(pool: list[_Candidate], used: Mapping[str, int], number: int) -> list[_Candidate]:
     """Takes bugs of the kinds that were used least, each of another kind and place."""
     chosen: list[_Candidate] = []
-    for one in sorted(pool, key=lambda one: used.get(one.edit.kind, 0)):
+    for candidate in sorted(pool, key=lambda one: used.get(one.edit.kind, 0)):
         is_new = all(
-            one.edit.kind != other.edit.kind
-            and (one.path != other.path or abs(one.edit.line - other.edit.line) > 3)
+            candidate.edit.kind != other.edit.kind
+            and (candidate.path != other.path or abs(candidate.edit.line - other.edit.line) > 3)
             for other in chosen
         )
         if is_new and len(chosen) < number:
-            chosen.append(one)
-    for one in chosen:
-        pool.remove(one)
+            chosen.append(candidate)
+    for candidate in chosen:
+        pool.remove(candidate)
     return chosen
 
 
 def _tried(name: str, source: _Source, chosen: Sequence[_Candidate]) -> ReviewCase | None:
     """A change with these bugs, by one of several choices of harmless edits."""
     tries = (_case(name, source, chosen) for _ in range(_TRIES))
-    return next((made for made in tries if made is not None), None)
+    return next((case for case in tries if case is not None), None)
 
 
 def _case(name: str, source: _Source, chosen: Sequence[_Candidate]) -> ReviewCase | None:
     """A change with these bugs; None where harmless edits are not, or bugs hide each other."""
-    paths = list(dict.fromkeys(one.path for one in chosen))
+    paths = list(dict.fromkeys(candidate.path for candidate in chosen))
     others = [source.modules[name] for name in source.lines if name in source.modules]
     others = [path for path in others if path not in paths and edits.rewrites(source.files[path])]
     source.chance.shuffle(others)
     paths += others[: max(1, _MODULES - len(paths))]
     rows = [
-        (path, one)
+        (path, rewrite)
         for path in paths
         if b"outcome" not in source.files[path]
-        for one in edits.rewrites(source.files[path])
-        if not any(path == bug.path and edits.overlap(one, bug.edit) for bug in chosen)
+        for rewrite in edits.rewrites(source.files[path])
+        if not any(path == bug.path and edits.overlap(rewrite, bug.edit) for bug in chosen)
     ]
     source.chance.shuffle(rows)
     kept: list[tuple[str, SourceEdit]] = []
     wanted = source.chance.randint(*_HARMLESS)
-    for path, one in rows:
-        free = all(path != at or not edits.overlap(one, other) for at, other in kept)
+    for path, edit in rows:
+        free = all(path != at or not edits.overlap(edit, other) for at, other in kept)
         if free and len(kept) < wanted:
-            kept.append((path, one))
+            kept.append((path, edit))
     harmless = _applied(source, kept)
-    whole = _applied(source, [*kept, *((one.path, one.edit) for one in chosen)])
+    whole = _applied(source, [*kept, *((candidate.path, candidate.edit) for candidate in chosen)])
     without, with_bugs = source.try_out([harmless, whole])
     if not kept or without != source.outcomes or (chosen and with_bugs is None):
         return None
     if with_bugs is not None and any(
-        with_bugs[one.probe] == source.outcomes[one.probe] for one in chosen
+        with_bugs[candidate.probe] == source.outcomes[candidate.probe] for candidate in chosen
     ):
         return None
-    found = tuple(
-        PlantedBug(one.edit.kind, one.path, _line(one, kept), source.test(one.probe))
-        for one in chosen
+    bugs = tuple(
+        PlantedBug(
+            candidate.edit.kind,
+            candidate.path,
+            _line(candidate, kept),
+            source.test(candidate.probe),
+        )
+        for candidate in chosen
     )
     title = f"{name}-{source.project.name}-{source.version}"
-    return ReviewCase(title, source.files, whole, found, len(kept), source.project.needs)
+    return ReviewCase(title, source.files, whole, bugs, len(kept), source.project.needs)
 
 
 def _applied(source: _Source, rows: Iterable[tuple[str, SourceEdit]]) -> dict[str, bytes]:
     by_path: dict[str, list[SourceEdit]] = {}
-    for path, one in rows:
-        by_path.setdefault(path, []).append(one)
+    for path, edit in rows:
+        by_path.setdefault(path, []).append(edit)
     return {path: edits.apply(source.files[path], some) for path, some in by_path.items()}
 
 
 def _line(bug: _Candidate, others: Iterable[tuple[str, SourceEdit]]) -> int:
     """The line of a bug at the head: edits above it may have added some."""
     return bug.edit.line + sum(
-        one.text.count("\n") for path, one in others
-        if path == bug.path and one.start < bug.edit.start
+        edit.text.count("\n") for path, edit in others
+        if path == bug.path and edit.start < bug.edit.start
     )  # fmt: skip

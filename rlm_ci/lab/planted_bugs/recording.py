@@ -73,7 +73,7 @@ class Recording(Value):
 
     def require_projects(self) -> None:
         """Raise UnavailableError if a library has another version here."""
-        other = [name for name, one in self.projects.items() if _version(name) != one]
+        other = [name for name, project in self.projects.items() if _version(name) != project]
         if other:
             wanted = " ".join(f"{name}=={self.projects[name]}" for name in other)
             raise UnavailableError(
@@ -116,7 +116,9 @@ def write(
     Raises StorageError, DamagedError.
     """
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    used = [one.name for one in PROJECTS if any(f"-{one.name}-" in name for name in names)]
+    used = [
+        project.name for project in PROJECTS if any(f"-{project.name}-" in name for name in names)
+    ]
     head = {
         "model": model,
         "by": model,

@@ -46,7 +46,7 @@ def scored(case: str, bugs: Sequence[PlantedBug], claims: Sequence[Claimed]) -> 
         len(bugs),
         found=len(set().union(*hits)),
         findings=len(claims),
-        false_alarms=sum(not one for one in hits),
+        false_alarms=sum(not hit for hit in hits),
         proven=sum(one.proven for one in claims),
     )
 
@@ -70,13 +70,13 @@ def of_report(report: Mapping[str, Any]) -> list[Claimed]:
 def of_answer(answer: Mapping[str, Any]) -> list[Claimed]:
     """The findings in the answer to the plain prompt; what has no place is at none."""
     rows = answer.get("findings")
-    return [Claimed(_places([one])) for one in rows or () if isinstance(one, dict)]
+    return [Claimed(_places([row])) for row in rows or () if isinstance(row, dict)]
 
 
 def _places(rows: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, int, int], ...]:
     found = []
-    for one in rows:
-        path, first, last = (one.get(name) for name in ("path", "line_start", "line_end"))
+    for row in rows:
+        path, first, last = (row.get(name) for name in ("path", "line_start", "line_end"))
         if isinstance(path, str) and type(first) is int:
             found.append((path, first, last if type(last) is int else first))
     return tuple(found)
@@ -100,10 +100,10 @@ class ArmTotals(Value):
     @classmethod
     def of(cls, scores: Sequence[CaseScore]) -> ArmTotals:
         """A change that could not be reviewed counts as one in which nothing was found."""
-        costs = [one.cost_usd for one in scores if one.cost_usd is not None]
+        costs = [score.cost_usd for score in scores if score.cost_usd is not None]
         names = [name for name in cls._fields if name not in ("changes", "failed", "cost_usd")]
-        sums = {name: sum(getattr(one, name) for one in scores) for name in names}
-        failed = sum(bool(one.error) for one in scores)
+        sums = {name: sum(getattr(score, name) for score in scores) for name in names}
+        failed = sum(bool(score.error) for score in scores)
         return cls(len(scores), failed, cost_usd=sum(costs) if costs else None, **sums)
 
     def to_dict(self) -> dict[str, Any]:

@@ -154,15 +154,15 @@ class OpenAIModel(Closing):
         self._require(request)
         self._opened()  # loading the package must not take from the endpoint's time
         limits = (self._patience.total, request.seconds)
-        deadline = self._clock() + min(one for one in limits if one is not None)
+        deadline = self._clock() + min(limit for limit in limits if limit is not None)
         active = request.active or ActiveAnswer(limit=request.seconds)
         times = _Times(deadline, self._clock() + active.limit, active)
         # The idempotency key of all attempts.
         once = uuid.uuid4().hex
         attempt, most = 1, None
         self._heed(request, deadline)
-        if (known := self._accepted.too_long(request)) is not None:
-            raise self._told(known, request, attempt, deadline)
+        if (error := self._accepted.too_long(request)) is not None:
+            raise self._told(error, request, attempt, deadline)
         while True:
             body = self._accepted.body(request, most)
             try:
@@ -305,11 +305,11 @@ class OpenAIModel(Closing):
         import httpx2
 
         client, http = self._opened()
-        known = self._composed.get((path, body["model"]))
+        composer = self._composed.get((path, body["model"]))
         response: httpx2.Response
         with unicode_only(), self._deadlines.turn():
-            if known is not None:
-                request = known.request(body, once, options["timeout"], http.cookies)
+            if composer is not None:
+                request = composer.request(body, once, options["timeout"], http.cookies)
                 response = http.send(request, stream=True)
             else:
                 raw = httpx2.Response

@@ -96,8 +96,8 @@ class EndpointRefusedError(Exception):
     def is_too_long(self) -> bool:
         """Whether the prompt has more tokens than the model, or a minute, takes."""
         is_limit = self.status == HTTPStatus.TOO_MANY_REQUESTS or self.code in _NO_MONEY
-        said = _TOO_LONG_SAID.search(self.message.casefold())
-        return not is_limit and (self.code in _TOO_LONG or bool(said))
+        match = _TOO_LONG_SAID.search(self.message.casefold())
+        return not is_limit and (self.code in _TOO_LONG or bool(match))
 
 
 def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefusedError:

@@ -66,10 +66,10 @@ def read(error: object, message: str, told: float | None) -> RateLimit:
     quotas = list(_values(error, ("quotaId",)))
     said = " ".join((message, *quotas))
     window = next((name for name, words in _WINDOWS.items() if words.search(said)), "")
-    found = _MOST.search(message)
-    figures = [found[1].replace(",", "")] if found else []
+    match = _MOST.search(message)
+    figures = [match[1].replace(",", "")] if match else []
     figures += _values(error, ("quotaValue", "X-RateLimit-Limit"))
-    most = next((int(one) for one in figures if one.isascii() and one.isdigit()), None)
+    most = next((int(figure) for figure in figures if figure.isascii() and figure.isdigit()), None)
     wait = told
     if wait is None:
         wait = next(_moments(error), None)
@@ -132,8 +132,8 @@ def _moments(error: object) -> Iterator[float]:
 
 
 def _worded(message: str) -> str:
-    found = _WAIT.search(message)
-    return found[1] if found else ""
+    match = _WAIT.search(message)
+    return match[1] if match else ""
 
 
 def _duration(text: str) -> float | None:

@@ -110,9 +110,9 @@ class Record(Closing):
             for facts in opened:
                 facts.close()
             raise
-        own, *others = opened
+        index, *others = opened
         more = tuple(others)
-        return cls(own, redact, replay_only=replay_only, cache=more, on_answer=on_answer)
+        return cls(index, redact, replay_only=replay_only, cache=more, on_answer=on_answer)
 
     def losses(self) -> list[str]:
         """What was lost on the way to the answers of now, in words for the end of a run."""

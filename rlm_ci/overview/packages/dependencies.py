@@ -39,21 +39,26 @@ def dependencies(sides: ChangeSides) -> tuple[DependencyChange, ...]:
     found: dict[tuple[str, str, str], DependencyChange] = {}
     asked: dict[tuple[str, str], tuple[str, str, str]] = {}
     for path in manifests:
-        for one in _in_manifest(sides, path, direct):
-            key = one.ecosystem, path, _key(one)
-            found[key] = one
-            if one.direct:
-                asked.setdefault((one.ecosystem, _key(one)), key)
+        for change in _in_manifest(sides, path, direct):
+            key = change.ecosystem, path, _key(change)
+            found[key] = change
+            if change.direct:
+                asked.setdefault((change.ecosystem, _key(change)), key)
     for path in locks:
-        for one in _in_lock(sides, path, direct):
-            known = asked.get((one.ecosystem, _key(one)))
+        for change in _in_lock(sides, path, direct):
+            known = asked.get((change.ecosystem, _key(change)))
             if known is None:
-                found[one.ecosystem, path, _key(one)] = one
+                found[change.ecosystem, path, _key(change)] = change
             else:  # the manifest says what changes, the lock file which versions
-                held = found[known]
-                before, after = one.before or held.before, one.after or held.after
-                found[known] = held.replace(before=before, after=after, script=one.script)
-    found |= {(one.ecosystem, one.path, one.name): one for one in actions(sides)}
+                dependency_change = found[known]
+                before, after = (
+                    change.before or dependency_change.before,
+                    change.after or dependency_change.after,
+                )
+                found[known] = dependency_change.replace(
+                    before=before, after=after, script=change.script
+                )
+    found |= {(action.ecosystem, action.path, action.name): action for action in actions(sides)}
     for path in _paths(sides, lambda path: "unread" if _UNREAD.fullmatch(path) else ""):
         sides.limit(f"{path}: nothing here reads its dependencies")
     for file in sides.files:
@@ -67,27 +72,29 @@ def dependencies(sides: ChangeSides) -> tuple[DependencyChange, ...]:
     return tuple(ordered[:MOST])
 
 
-def _order(one: DependencyChange) -> tuple[bool, bool, bool, int, str, str]:
+def _order(change: DependencyChange) -> tuple[bool, bool, bool, int, str, str]:
     """New install scripts first, then what the program itself needs."""
     return (
-        not one.script,
-        not one.direct,
-        bool(one.group),
-        _ORDER.index(one.change),
-        one.ecosystem,
-        one.name,
+        not change.script,
+        not change.direct,
+        bool(change.group),
+        _ORDER.index(change.change),
+        change.ecosystem,
+        change.name,
     )
 
 
 def _paths(sides: ChangeSides, kind: Callable[[str], str]) -> list[str]:
     """The paths of changed files of a kind, old names of renamed ones too."""
-    both = {path for one in sides.files for path in (one.path, one.old_path or one.path)}
+    both = {path for file in sides.files for path in (file.path, file.old_path or file.path)}
     return sorted(path for path in both if kind(path) and "node_modules/" not in path)
 
 
-def _key(one: DependencyChange) -> str:
+def _key(change: DependencyChange) -> str:
     """The name as its registry knows it."""
-    return re.sub(r"[-_.]+", "-", one.name).lower() if one.ecosystem == PYTHON else one.name
+    return (
+        re.sub(r"[-_.]+", "-", change.name).lower() if change.ecosystem == PYTHON else change.name
+    )
 
 
 # ── manifests ──
@@ -169,9 +176,9 @@ def _in_lock(
         after, has = new_side.get(name, ((), False))
         if (before, had) == (after, has):
             continue
-        one = DependencyChange(
+        change = DependencyChange(
             CHANGED if before and after else ADDED if after else REMOVED,
             clipped(name, 200), kind, path, clipped(", ".join(before), 200),
             clipped(", ".join(after), 200), script=has and not had,
         )  # fmt: skip
-        yield one.replace(direct=(kind, _key(one)) in direct)
+        yield change.replace(direct=(kind, _key(change)) in direct)

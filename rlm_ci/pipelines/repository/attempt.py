@@ -120,7 +120,7 @@ class RepositoryAttempt(RunAttempt):
 
         def write(name: str, text: str | Iterable[str]) -> str:
             pieces = map(run.redactor.text, (text,) if isinstance(text, str) else text)
-            data = (one.encode("utf-8", "backslashreplace") for one in pieces)
+            data = (piece.encode("utf-8", "backslashreplace") for piece in pieces)
             path = run.path_of("rlm", "artifacts", work.name, *name.split("/"))
             files.write(path, data, 0o600)
             outputs.append((work.name, f"artifacts/{work.name}/{name}"))

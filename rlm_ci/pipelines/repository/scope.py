@@ -121,20 +121,20 @@ def looks(settings: Settings) -> dict[str, Any]:
     }
 
 
-def corpus(here: RepositoryScope, repository: Repository, own: Sequence[str]) -> Corpus:
+def corpus(scope: RepositoryScope, repository: Repository, own: Sequence[str]) -> Corpus:
     """The files; ``own`` are folders in which rlm-ci writes."""
-    if here.commit is not None:
+    if scope.commit is not None:
         # A change cannot mark its own files as generated: the attributes of its base count.
         return corpora.at_commit(
-            repository, here.commit, here.rules, here.under, policy=here.merge_base
+            repository, scope.commit, scope.rules, scope.under, policy=scope.merge_base
         )
     if repository.git_dir:
-        return corpora.in_worktree(repository, here.rules, here.under, own)
-    found = corpora.in_folder(repository.root, here.rules, own)
-    if not here.under:
+        return corpora.in_worktree(repository, scope.rules, scope.under, own)
+    found = corpora.in_folder(repository.root, scope.rules, own)
+    if not scope.under:
         return found
-    every = [*(one.path for one in found.files), *(path for path, _ in found.omitted)]
-    return found.limited([path for path in every if _is_under(path, here.under)])
+    every = [*(file.path for file in found.files), *(path for path, _ in found.omitted)]
+    return found.limited([path for path in every if _is_under(path, scope.under)])
 
 
 def require_tree(repository: Repository) -> None:
@@ -143,11 +143,11 @@ def require_tree(repository: Repository) -> None:
         raise errors.no_repository(repository.root)
 
 
-def change_of(here: RepositoryScope, repository: Repository) -> change_set.ChangeSet | None:
-    if here.base is None:
+def change_of(scope: RepositoryScope, repository: Repository) -> change_set.ChangeSet | None:
+    if scope.base is None:
         return None
     return change_set.ChangeSet(
-        repository, "range", base=here.base, head=here.head, merge_base=here.merge_base
+        repository, "range", base=scope.base, head=scope.head, merge_base=scope.merge_base
     )
 
 

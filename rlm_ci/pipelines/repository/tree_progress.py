@@ -54,26 +54,26 @@ class TreeWatcher:
 
     def record(self, status: str) -> dict[str, Any] | None:
         """The counters as JSON; zeros where there is no tree, as in a refresh without changes."""
-        found = self.progress()
-        if found is None:
+        progress = self.progress()
+        if progress is None:
             has_tree = os.path.lexists(os.path.join(self._folder, *_RUN))
             if has_tree or self._pipeline_id not in _OBJECTIVES:
                 return None
             from rlm_ci.recursion.journal.progress import TreeProgress
 
             run_id = os.path.basename(self._folder)
-            found = TreeProgress(run_id, self._pipeline_id, None, status, 0, 0, 0, 0, 0)
-        return {**found.to_dict(), "spent": self._spent(), "budgets": self._budgets()}
+            progress = TreeProgress(run_id, self._pipeline_id, None, status, 0, 0, 0, 0, 0)
+        return {**progress.to_dict(), "spent": self._spent(), "budgets": self._budgets()}
 
     def facts(self) -> list[tuple[str, str]]:
         """Names and values for people."""
-        found = self.progress()
-        if found is None:
+        progress = self.progress()
+        if progress is None:
             return []
-        share = f"{found.solved:,} of {count(found.total, 'node')} solved"
-        share += f", {found.failed:,} of them failed" if found.failed else ""
-        share += f", {found.active:,} active, depth {found.max_depth}"
-        facts = [("objective", found.objective), ("tree", share)]
+        share = f"{progress.solved:,} of {count(progress.total, 'node')} solved"
+        share += f", {progress.failed:,} of them failed" if progress.failed else ""
+        share += f", {progress.active:,} active, depth {progress.max_depth}"
+        facts = [("objective", progress.objective), ("tree", share)]
         spent = self._spent()
         if spent["calls"]:
             cost = "" if spent["cost_usd"] is None else f", ${spent['cost_usd']:.4f}"
@@ -84,12 +84,12 @@ class TreeWatcher:
         if limits:
             budgets = ", ".join(f"{name} {value}" for name, value in limits.items())
             facts.append(("budgets", budgets))
-        if found.branch and found.active:
-            branch = [one for one, _ in groupby(found.branch)]
+        if progress.branch and progress.active:
+            branch = [one for one, _ in groupby(progress.branch)]
             steps = branch[-_STEPS:]
             more = "… › " if len(branch) > len(steps) else ""
             facts.append(("at work on", more + " › ".join(steps)))
-        for message, number in found.errors:
+        for message, number in progress.errors:
             facts.append(("error", f"{number:,} × {message}"))
         return [
             (name, neutralise.clip(neutralise.one_line(printable(text)), _WIDE))
@@ -121,8 +121,10 @@ class TreeWatcher:
         if not request.is_kept(self._folder):
             return {}
         try:
-            asked = RunRequest.read(self._folder, self._pipeline_id)
+            run_request = RunRequest.read(self._folder, self._pipeline_id)
         except RlmCiError:
             return {}
         keys = {**{name: name for name in _BUDGETS}, "max_minutes": "recursion.max_minutes"}
-        return {name: asked.flags[key] for name, key in keys.items() if key in asked.flags}
+        return {
+            name: run_request.flags[key] for name, key in keys.items() if key in run_request.flags
+        }

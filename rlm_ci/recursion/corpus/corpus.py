@@ -117,22 +117,26 @@ def at_commit(
     """
     with repository.start_tree(commit, sizes=True) as listing:
         tree = parse_tree(listing.finish())
-    kept = _Selection(repository, rules, under, committed=True)
-    found: list[CorpusFile] = []
+    selection = _Selection(repository, rules, under, committed=True)
+    corpus_files: list[CorpusFile] = []
     for path, entry in tree.items():
-        if not kept.is_under(path):
+        if not selection.is_under(path):
             continue
         _, kind, oid, size = entry
-        reason = _unusual(kind, entry.mode, size) or kept.reason(path, size)
+        reason = _unusual(kind, entry.mode, size) or selection.reason(path, size)
         if reason is None:
-            found.append(CorpusFile.of((path, oid, size)))
+            corpus_files.append(CorpusFile.of((path, oid, size)))
         else:
-            kept.omitted[path] = reason
-    kept.attributes = _attributes(repository, tree if policy is None else repository.tree(policy))
-    found = kept.unmarked(found)
-    binary, dense = _judged_by_content(repository, found)
-    found = kept.without(found, {file.path: why.ZERO for file in found if file.oid in binary})
-    found = kept.own(found, dense)
+            selection.omitted[path] = reason
+    selection.attributes = _attributes(
+        repository, tree if policy is None else repository.tree(policy)
+    )
+    corpus_files = selection.unmarked(corpus_files)
+    binary, dense = _judged_by_content(repository, corpus_files)
+    corpus_files = selection.without(
+        corpus_files, {file.path: why.ZERO for file in corpus_files if file.oid in binary}
+    )
+    corpus_files = selection.own(corpus_files, dense)
 
     def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents: dict[str, bytes] = {}
@@ -147,7 +151,7 @@ def at_commit(
             contents[oid] = content
         return [contents[file.oid] for file in files]
 
-    return kept.corpus(commit, found, read)
+    return selection.corpus(commit, corpus_files, read)
 
 
 def in_worktree(
@@ -161,15 +165,15 @@ def in_worktree(
     with repository.start_listing() as listing:
         listed = dict.fromkeys(listing.finish().split(b"\0"))
     passed = OwnFiles(own)
-    kept = _Selection(repository, rules, under)
-    omitted = kept.omitted
+    selection = _Selection(repository, rules, under)
+    omitted = selection.omitted
     for path in parse_closed(listing.warned):
-        if kept.is_under(path) and not passed.holds(path, top):
+        if selection.is_under(path) and not passed.holds(path, top):
             omitted[path] = f"{why.UNREADABLE}: the folder cannot be opened"
     names = []
     for raw in listed:
         path = os.fsdecode(raw).replace(os.sep, "/")
-        if not path or not kept.is_under(path):
+        if not path or not selection.is_under(path):
             continue
         if passed.holds(path, top):
             omitted[path] = f"{why.OWN}: written by rlm-ci"
@@ -177,22 +181,22 @@ def in_worktree(
             names.append(path)
     for path in _ignored(repository):
         is_own = passed.holds(path, top) or passed.has(os.path.join(top, path).rstrip("/"))
-        if kept.is_under(path) and not is_own:
+        if selection.is_under(path) and not is_own:
             omitted[path] = f"{why.IGNORED}: by .gitignore"
     places = [os.fsdecode(name) for name in listed if name.endswith(b".gitattributes")]
-    kept.attributes = why.heeded(
+    selection.attributes = why.heeded(
         (path, _content(partial(tracked.read, repository), path, rules.max_file_bytes))
         for path in places
         if why.is_attributes(path)
     )
-    return _on_disk(kept, kept.unmarked(kept.regular(top, names)))
+    return _on_disk(selection, selection.unmarked(selection.regular(top, names)))
 
 
 def in_folder(root: str, rules: EligibilityRules, own: Sequence[str] = ()) -> Corpus:
     """All files below a folder, which may be outside of git. Raises ConfigError."""
-    kept = _Selection(Repository(root, None, {}), rules)
-    names = list(_walk(root, OwnFiles(own), kept.omitted))
-    return _on_disk(kept, kept.regular(root, names))
+    selection = _Selection(Repository(root, None, {}), rules)
+    names = list(_walk(root, OwnFiles(own), selection.omitted))
+    return _on_disk(selection, selection.regular(root, names))
 
 
 class _Selection:
@@ -220,35 +224,35 @@ class _Selection:
         under = self._under
         return not under or path == under or path.startswith(f"{under}/")
 
-    def without(self, found: list[CorpusFile], reasons: Mapping[str, str]) -> list[CorpusFile]:
+    def without(self, files: list[CorpusFile], reasons: Mapping[str, str]) -> list[CorpusFile]:
         self.omitted |= reasons
-        return [file for file in found if file.path not in reasons] if reasons else found
+        return [file for file in files if file.path not in reasons] if reasons else files
 
-    def unmarked(self, found: list[CorpusFile]) -> list[CorpusFile]:
+    def unmarked(self, files: list[CorpusFile]) -> list[CorpusFile]:
         """Without the files that an attribute marks."""
-        names = [file.path for file in found]
+        names = [file.path for file in files]
         is_all = self.rules.include_generated
         marks = why.marked(self.repository, self.attributes, names, include_generated=is_all)
-        return self.without(found, marks)
+        return self.without(files, marks)
 
-    def own(self, found: list[CorpusFile], dense: Collection[str]) -> list[CorpusFile]:
+    def own(self, files: list[CorpusFile], dense: Collection[str]) -> list[CorpusFile]:
         """Without generated and vendored files, by names and lines; ``dense`` contents have the
         lines of a bundle.
         """
         if not self.rules.guess:
-            return found
+            return files
         under = self._under
         guesses = {
             file.path: reason
-            for file in found
+            for file in files
             if file.path != under
             and (reason := why.guess(file.path[len(under) :], dense=file.oid in dense))
         }
-        return self.without(found, why.confirmed(self.repository, self.attributes, guesses))
+        return self.without(files, why.confirmed(self.repository, self.attributes, guesses))
 
     def regular(self, top: str, names: Iterable[str]) -> list[CorpusFile]:
         """The regular files that the rules keep, without their ids yet."""
-        found = []
+        files = []
         for path in names:
             reason: str | None
             size = 0
@@ -262,15 +266,15 @@ class _Selection:
                 size = status.st_size
                 reason = _not_regular(status.st_mode) or self.reason(path, size)
             if reason is None:
-                found.append(CorpusFile.of((path, "", size)))
+                files.append(CorpusFile.of((path, "", size)))
             else:
                 self.omitted[path] = reason
-        return found
+        return files
 
-    def corpus(self, commit: str | None, found: Iterable[CorpusFile], read: Read) -> Corpus:
+    def corpus(self, commit: str | None, files: Iterable[CorpusFile], read: Read) -> Corpus:
         return Corpus(
             commit,
-            tuple(sorted(found, key=lambda file: order(file.path))),
+            tuple(sorted(files, key=lambda file: order(file.path))),
             tuple(sorted(self.omitted.items(), key=lambda pair: order(pair[0]))),
             read,
         )
@@ -323,25 +327,25 @@ def _judged_by_content(
 # ── the disk ──
 
 
-def _on_disk(kept: _Selection, files: Iterable[CorpusFile]) -> Corpus:
+def _on_disk(selection: _Selection, files: Iterable[CorpusFile]) -> Corpus:
     """The files that can be read, each with the id that git would give its content."""
-    repository = kept.repository
-    root, most = repository.root, kept.rules.max_file_bytes
-    found = []
+    repository = selection.repository
+    root, most = repository.root, selection.rules.max_file_bytes
+    corpus_files = []
     dense = set()
     for path, _, _ in files:
         try:
             content = opened.read_inside(root, path, most)
         except opened.UnreadableError as error:
-            kept.omitted[path] = f"{why.UNREADABLE}: {error}"
+            selection.omitted[path] = f"{why.UNREADABLE}: {error}"
             continue
         if why.is_binary(content):
-            kept.omitted[path] = why.ZERO
+            selection.omitted[path] = why.ZERO
         else:
-            found.append(CorpusFile.of((path, repository.blob_id(content), len(content))))
+            corpus_files.append(CorpusFile.of((path, repository.blob_id(content), len(content))))
             if why.is_dense(content):
-                dense.add(found[-1].oid)
-    found = kept.own(found, dense)
+                dense.add(corpus_files[-1].oid)
+    corpus_files = selection.own(corpus_files, dense)
 
     def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents = []
@@ -356,7 +360,7 @@ def _on_disk(kept: _Selection, files: Iterable[CorpusFile]) -> Corpus:
             contents.append(content)
         return contents
 
-    return kept.corpus(None, found, read)
+    return selection.corpus(None, corpus_files, read)
 
 
 def _content(read: Callable[[str, int], bytes], path: str, most: int) -> bytes | None:
@@ -385,7 +389,7 @@ def _not_regular(mode: int) -> str | None:
     return f"{why.SPECIAL}: neither a file nor a folder"
 
 
-def _walk(top: str, own: OwnFiles, omitted: dict[str, str]) -> Iterator[str]:
+def _walk(top: str, files: OwnFiles, omitted: dict[str, str]) -> Iterator[str]:
     folders = [""]
     while folders:
         inner = folders.pop()
@@ -397,9 +401,9 @@ def _walk(top: str, own: OwnFiles, omitted: dict[str, str]) -> Iterator[str]:
                         yield path
                     elif entry.name in LITTER:
                         omitted[f"{path}/"] = f"{why.LITTER}: left behind by builds and tests"
-                    elif own.is_ours(os.path.join(top, path)):
+                    elif files.is_ours(os.path.join(top, path)):
                         continue  # only later runs find it: no run may report it
-                    elif own.has(os.path.join(top, path)):
+                    elif files.has(os.path.join(top, path)):
                         omitted[f"{path}/"] = f"{why.OWN}: written by git or rlm-ci"
                     else:
                         folders.append(f"{path}/")

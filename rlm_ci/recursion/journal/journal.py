@@ -68,7 +68,7 @@ class Journals(Closing):
         redactor: Redactor | None,
     ) -> None:
         self.folder = folder
-        self.resumed = any(one.seq for one in journals.values())
+        self.resumed = any(journal.seq for journal in journals.values())
         self._journals = journals
         self._earlier = earlier
         self._redactor = redactor
@@ -103,9 +103,9 @@ class Journals(Closing):
                 for name, take in takes.items()
             }
             store = cls(folder, opened, earlier, redactor)
-            for name, one in opened.items():
-                if one.torn:
-                    store.log(f"{name}: a torn record was cut off, kept in {one.torn}")
+            for name, journal in opened.items():
+                if journal.torn:
+                    store.log(f"{name}: a torn record was cut off, kept in {journal.torn}")
             stack.pop_all()
         earlier.settle()
         return store
@@ -148,7 +148,7 @@ class Journals(Closing):
     @property
     def checkpoint(self) -> int:
         """The number of records."""
-        return sum(one.seq for one in self._journals.values())
+        return sum(journal.seq for journal in self._journals.values())
 
     def cancel(self) -> int:
         """Record that the run is cancelled, and its nodes at work; returns their number."""
@@ -233,8 +233,8 @@ class Journals(Closing):
         findings = zip(result.findings, read["findings"], strict=True)
         return result.replace(
             findings=tuple(
-                one if isinstance(new, int) else TracedFinding.from_dict(new)
-                for one, new in findings
+                finding if isinstance(new, int) else TracedFinding.from_dict(new)
+                for finding, new in findings
             )
         )
 
@@ -301,8 +301,8 @@ class Journals(Closing):
         begun = time.monotonic()
         self._close_event()
         try:
-            for one in self._journals.values():
-                one.sync()
+            for journal in self._journals.values():
+                journal.sync()
         except StorageError:
             self._has_failed = True
             raise
@@ -313,7 +313,7 @@ class Journals(Closing):
     def close(self) -> None:
         """Flush, and close the files, also after an error. Raises StorageError."""
         with ExitStack() as stack:
-            for one in self._journals.values():
-                stack.callback(one.close)
+            for journal in self._journals.values():
+                stack.callback(journal.close)
             if not self._has_failed:
                 self._close_event()

@@ -114,10 +114,10 @@ def ended(
 def _pointers(result: NodeResult) -> list[dict[str, Any]]:
     """Where that is which supports what the node itself found."""
     pointers: dict[tuple[object, ...], dict[str, Any]] = {}
-    own = (
+    locations = (
         traced.finding.evidence for traced in result.findings if traced.nodes == (result.node_id,)
     )
-    for some in (result.evidence, *own):
+    for some in (result.evidence, *locations):
         for location in some:
             record = location.to_dict()
             short: dict[str, Any] = {name: record[name] for name in _POINTER if name in record}
@@ -130,47 +130,51 @@ def event(name: str, identifiers: Sequence[str], at: int) -> dict[str, Any]:
     return {"at": at, "event": name, "nodes": [*identifiers]}
 
 
-def result(one: NodeResult, children: Sequence[NodeResult] = ()) -> dict[str, Any]:
+def result(node_result: NodeResult, children: Sequence[NodeResult] = ()) -> dict[str, Any]:
     """The record of a result; what results of ``children`` have is not repeated.
 
     A finding of theirs is its number among all of theirs. The lists in ``gathered`` begin with
     theirs, end to end, which are left out. Raises ValueError for what its schema does not allow.
     """
-    if one.status not in _STATUSES or not 0 <= one.confidence <= 1:
-        raise ValueError(f"a result that is {one.status}, with a confidence of {one.confidence}")
-    if not all(traced.finding.evidence for traced in one.findings):
+    if node_result.status not in _STATUSES or not 0 <= node_result.confidence <= 1:
+        raise ValueError(
+            f"a result that is {node_result.status}, with a confidence of {node_result.confidence}"
+        )
+    if not all(traced.finding.evidence for traced in node_result.findings):
         raise ValueError("a finding without evidence")
     below = [child for child in children if child.findings or child.uncovered or child.data]
     numbers: dict[int, int] = {}
-    if one.findings:
+    if node_result.findings:
         for child in below:
             for traced in child.findings:
                 numbers[id(traced)] = len(numbers)
     gathered: list[str] = []
-    uncovered = _own("uncovered", one.uncovered, [child.uncovered for child in below], gathered)
+    uncovered = _own(
+        "uncovered", node_result.uncovered, [child.uncovered for child in below], gathered
+    )
     data = {
         key: _own(f"data.{key}", value, [child.data.get(key, ()) for child in below], gathered)
         if below and isinstance(value, list | tuple)
         else value
-        for key, value in one.data.items()
+        for key, value in node_result.data.items()
     }
     record = {
-        "node_id": one.node_id,
-        "status": one.status,
-        "summary": one.summary,
-        "confidence": one.confidence,
+        "node_id": node_result.node_id,
+        "status": node_result.status,
+        "summary": node_result.summary,
+        "confidence": node_result.confidence,
         "findings": [
             numbers[id(traced)] if id(traced) in numbers else traced.to_dict()
-            for traced in one.findings
+            for traced in node_result.findings
         ],
-        "evidence": [location.to_dict() for location in one.evidence],
-        "notes": [*one.notes],
+        "evidence": [location.to_dict() for location in node_result.evidence],
+        "notes": [*node_result.notes],
         "uncovered": [[*pair] for pair in uncovered],
-        "counts": one.counts.to_dict(),
-        "metrics": {**one.metrics},
+        "counts": node_result.counts.to_dict(),
+        "metrics": {**node_result.metrics},
         "data": data,
-        "artifacts": [*one.artifacts],
-        "aggregation_notes": [*one.aggregation_notes],
+        "artifacts": [*node_result.artifacts],
+        "aggregation_notes": [*node_result.aggregation_notes],
     }
     if gathered:
         record["gathered"] = gathered
@@ -179,16 +183,17 @@ def result(one: NodeResult, children: Sequence[NodeResult] = ()) -> dict[str, An
     return record
 
 
-def is_plain(one: NodeResult) -> bool:
+def is_plain(node_result: NodeResult) -> bool:
     """Whether it has a summary alone, as most have, and JSON gives it back unchanged."""
     return (
-        type(one) is NodeResult
-        and one.counts is NodeResult.counts
-        and type(one.confidence) is float
-        and type(one.summary) is str
-        and one.summary.isascii()
-        and (one.findings, one.evidence, one.notes, one.uncovered) == _NONE
-        and one.metrics == one.data == {}
+        type(node_result) is NodeResult
+        and node_result.counts is NodeResult.counts
+        and type(node_result.confidence) is float
+        and type(node_result.summary) is str
+        and node_result.summary.isascii()
+        and (node_result.findings, node_result.evidence, node_result.notes, node_result.uncovered)
+        == _NONE
+        and node_result.metrics == node_result.data == {}
     )
 
 

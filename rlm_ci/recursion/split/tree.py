@@ -99,7 +99,7 @@ class SplitTree:
         #: Bytes before each file.
         self._before = array("q", accumulate(sizes, initial=0))
         self._lines = LineStarts(corpus)
-        self._prompts = {one.label: one for one in prompts}
+        self._prompts = {prompt.label: prompt for prompt in prompts}
 
     def whole(self) -> Part:
         return REPO, "", 0, len(self._files), 0, 0, self._before[-1]
@@ -126,8 +126,8 @@ class SplitTree:
         """The files whose texts a leaf gets."""
         if part[0] != PROMPT:
             return self.files(part)
-        one = self._prompts[part[1]]
-        return [file for file in (*one.covered, *one.around) if file.oid]
+        prompt_part = self._prompts[part[1]]
+        return [file for file in (*prompt_part.covered, *prompt_part.around) if file.oid]
 
     def confidence(self, part: Part) -> float:
         """The confidence that its parts make sense separately; 0.0 if it cannot be split."""
@@ -148,7 +148,8 @@ class SplitTree:
         """The files as one part, and the prompts."""
         files: list[Part] = [(FILE_GROUP, "", first, last, 0, 0, self.size(first, last))]
         prompts = (
-            (PROMPT, one.label, last, last, 0, 0, one.size) for one in self._prompts.values()
+            (PROMPT, prompt.label, last, last, 0, 0, prompt.size)
+            for prompt in self._prompts.values()
         )
         return [*(files if last > first else ()), *prompts]
 
@@ -158,7 +159,7 @@ class SplitTree:
         files = self._files
         folder = self._above(part)
         depth = len(folder) + 1 if folder else 0
-        at = self._until(first, last, lambda one: "/" in one.path[depth:])
+        at = self._until(first, last, lambda file: "/" in file.path[depth:])
         found = self._packed_files(folder, first, at)
         tiny: list[Part] = []
         while at < last:
@@ -203,14 +204,14 @@ class SplitTree:
         files = self._files
         path = _common(files[first].path, files[last - 1].path)
         depth = len(path) + 1
-        loose = self._until(first, last, lambda one: "/" in one.path[depth:])
+        loose = self._until(first, last, lambda corpus_file: "/" in corpus_file.path[depth:])
         names = (file.path[depth:] for file in files[first:loose])
         is_package = any(name in _PACKAGES or name.endswith(_PACKAGE_ENDS) for name in names)
         kind = MODULE if is_package else FOLDER
         return kind, path, first, last, 0, 0, self.size(first, last)
 
     def _behind(self, folder: str, first: int, last: int) -> int:
-        return self._until(first, last, lambda one: not one.path.startswith(folder))
+        return self._until(first, last, lambda file: not file.path.startswith(folder))
 
     def _until(self, first: int, last: int, is_behind: Callable[[CorpusFile], bool]) -> int:
         """The first file that ``is_behind``, as are all those after it, else ``last``."""
@@ -329,10 +330,12 @@ class LineStarts:
         if file != self._file:
             from rlm_ci.source.cut_points import borders
 
-            one = self._corpus.files[file]
-            content = self._corpus.read((one,))[0]
+            corpus_file = self._corpus.files[file]
+            content = self._corpus.read((corpus_file,))[0]
             starts = offsets(content)
-            found = sorted({line for line in borders(one.path, content) if 1 < line < len(starts)})
+            found = sorted(
+                {line for line in borders(corpus_file.path, content) if 1 < line < len(starts)}
+            )
             self._borders = found
             self._starts, self._file = starts, file
         return self._starts

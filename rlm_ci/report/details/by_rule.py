@@ -22,9 +22,11 @@ class FindingsByRule:
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self._groups: dict[str, list[Finding]] = {}
-        for one in findings:
-            self._groups.setdefault(one.rule, []).append(one)
-        worst = {rule: max(one.severity for one in some) for rule, some in self._groups.items()}
+        for finding in findings:
+            self._groups.setdefault(finding.rule, []).append(finding)
+        worst = {
+            rule: max(finding.severity for finding in some) for rule, some in self._groups.items()
+        }
         self._worst = worst
         self._ranked = sorted(
             self._groups, key=lambda rule: (-worst[rule], -len(self._groups[rule]), rule)
@@ -38,10 +40,11 @@ class FindingsByRule:
     def view(self, surface: Surface) -> dict[str, Any]:
         """The rows for a template, and the severities with how many findings each has."""
         severities: dict[str, int] = {}
-        for one in sorted(
-            (one for some in self._groups.values() for one in some), key=lambda one: -one.severity
+        for finding in sorted(
+            (finding for some in self._groups.values() for finding in some),
+            key=lambda one: -one.severity,
         ):
-            severities[one.severity.label] = severities.get(one.severity.label, 0) + 1
+            severities[finding.severity.label] = severities.get(finding.severity.label, 0) + 1
         more = len(self._groups) - len(self._numbers)
         return {
             "rows": [
@@ -49,7 +52,9 @@ class FindingsByRule:
                     "rule": surface.code(neutralise.clip(rule, 120)),
                     "severity": self._worst[rule].label,
                     "findings": len(self._groups[rule]),
-                    "files": len({p.path for one in self._groups[rule] for p in one.evidence[:1]}),
+                    "files": len(
+                        {p.path for group in self._groups[rule] for p in group.evidence[:1]}
+                    ),
                 }
                 for rule in self._numbers
             ],

@@ -42,17 +42,17 @@ def is_mark(text: str) -> bool:
 
 def of(finding: Finding) -> str:
     """The mark of a model's claim; "" for any other finding, and one without lines."""
-    place = finding.evidence[0] if finding.evidence else None
-    if place is None or not place.quote or not finding.source.startswith("model:"):
+    location = finding.evidence[0] if finding.evidence else None
+    if location is None or not location.quote or not finding.source.startswith("model:"):
         return ""
-    lines = ["".join(line.split()) for line in place.quote.split("\n")]
-    lines = [one for one in lines if sum(map(str.isalnum, one)) >= _TELLING] or [
-        one for one in lines if one
+    lines = ["".join(line.split()) for line in location.quote.split("\n")]
+    lines = [line for line in lines if sum(map(str.isalnum, line)) >= _TELLING] or [
+        line for line in lines if line
     ]
-    digests = dict.fromkeys(_digest(one, size=_LINE) for one in lines)
+    digests = dict.fromkeys(_digest(line, size=_LINE) for line in lines)
     if not digests:
         return ""
-    where = _digest(place.path, finding.subject or "", size=_DEFINITION)
+    where = _digest(location.path, finding.subject or "", size=_DEFINITION)
     is_shown = finding.proof is not None and not finding.is_argued
     level = f"{int(finding.severity)}{'s' if is_shown else 'a'}"
     return ".".join((where, *list(digests)[:_MOST], level))
@@ -71,13 +71,19 @@ def is_worse(now: str, before: str) -> bool:
 
 
 def settled(
-    finding: Finding, mark: str, known: Sequence[Settlement]
+    finding: Finding, mark: str, settlements: Sequence[Settlement]
 ) -> tuple[Settlement | None, bool]:
     """What settles the finding whose fingerprint is ``mark``, and whether it is worse than that."""
     claim = of(finding)
-    heard = [one for one in known if one.fingerprint == mark or is_same(one.claim, claim)]
+    heard = [
+        settlement
+        for settlement in settlements
+        if settlement.fingerprint == mark or is_same(settlement.claim, claim)
+    ]
     # An answer to the comment itself is the plainest.
-    heard.sort(key=lambda one: (is_worse(claim, one.claim), one.fingerprint != mark))
+    heard.sort(
+        key=lambda settlement: (is_worse(claim, settlement.claim), settlement.fingerprint != mark)
+    )
     first = next(iter(heard), None)
     return first, first is not None and is_worse(claim, first.claim)
 

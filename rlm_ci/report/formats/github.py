@@ -53,11 +53,11 @@ def _level(finding: Finding) -> str:
 def _annotation(level: str, finding: Finding) -> str:
     properties: dict[str, object] = {}
     if finding.evidence:
-        place = finding.evidence[0]
-        properties["file"] = encodable(place.path)
-        if place.side == "new" and place.line_start is not None:
-            properties["line"] = place.line_start
-            properties["endLine"] = place.line_end or place.line_start
+        location = finding.evidence[0]
+        properties["file"] = encodable(location.path)
+        if location.side == "new" and location.line_start is not None:
+            properties["line"] = location.line_start
+            properties["endLine"] = location.line_end or location.line_start
     message = [_cut(finding.message)]
     if finding.hint:
         message.append(_cut(finding.hint))

@@ -48,11 +48,11 @@ class HtmlSurface:
     def link(self, text: str, _url: str | None) -> str:
         return self.code(text)  # a template that escapes makes its links itself
 
-    def quote(self, place: Location, lines: int) -> list[dict[str, Any]]:
-        split = dedent((place.quote or "").rstrip("\n")).split("\n")
+    def quote(self, location: Location, lines: int) -> list[dict[str, Any]]:
+        split = dedent((location.quote or "").rstrip("\n")).split("\n")
         return [
             {
-                "number": None if place.line_start is None else place.line_start + index,
+                "number": None if location.line_start is None else location.line_start + index,
                 "text": neutralise.code_lines(line),
             }
             for index, line in enumerate(split[:lines])

@@ -121,31 +121,31 @@ def _result(finding: Finding, mark: str, indexes: dict[str, int]) -> dict[str, A
     }
     if len(finding.evidence) > 1:
         result["relatedLocations"] = [
-            {"id": number, **_location(place)}
-            for number, place in enumerate(finding.evidence[1:], 1)
+            {"id": number, **_location(location)}
+            for number, location in enumerate(finding.evidence[1:], 1)
         ]
     return result
 
 
-def _location(place: Location | None) -> dict[str, Any]:
-    if place is None:
+def _location(location: Location | None) -> dict[str, Any]:
+    if location is None:
         return {
             "physicalLocation": {
                 "artifactLocation": {"uri": _NO_FILE},
                 "region": {"startLine": 1},
             }
         }
-    artifact = {"uri": quote_path(place.path), "uriBaseId": _TOP}
-    if place.side == "old":  # lines of another version would mark the wrong ones of this
-        where = f"{wording.spoken_lines(place) or 'the file'} before the change"
+    artifact = {"uri": quote_path(location.path), "uriBaseId": _TOP}
+    if location.side == "old":  # lines of another version would mark the wrong ones of this
+        where = f"{wording.spoken_lines(location) or 'the file'} before the change"
         physical = {"artifactLocation": artifact, "region": {"startLine": 1}}
         return {"physicalLocation": physical, "message": {"text": where}}
-    start = place.line_start or 1  # GitHub wants a line of a whole file too
+    start = location.line_start or 1  # GitHub wants a line of a whole file too
     region: dict[str, Any] = {"startLine": start}
-    if place.line_start is not None:
-        region["endLine"] = max(start, place.line_end or 0)
-        if place.quote is not None:
-            region["snippet"] = {"text": encodable(place.quote)}
+    if location.line_start is not None:
+        region["endLine"] = max(start, location.line_end or 0)
+        if location.quote is not None:
+            region["snippet"] = {"text": encodable(location.quote)}
     return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
 
 

@@ -113,16 +113,16 @@ class _TextWriter:
         most = len(places) if self._options.verbose else _PLACES
         if places:
             yield ""
-        for number, place in enumerate(places[:most]):
-            yield f"{self._ink('also' if number else 'from', _DIM)} {wording.position(place)}"
-            yield from self._quote(place)
+        for number, location in enumerate(places[:most]):
+            yield f"{self._ink('also' if number else 'from', _DIM)} {wording.position(location)}"
+            yield from self._quote(location)
         if len(places) > most:
             yield self._ink(f"and {wording.count(len(places) - most, 'more place')}", _DIM)
         yield ""
 
     def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
-        place = finding.evidence[0] if finding.evidence else None
-        where = wording.position(place) if place else wording.whole(self._report)
+        location = finding.evidence[0] if finding.evidence else None
+        where = wording.position(location) if location else wording.whole(self._report)
         label, colour = finding.severity.label, _SEVERITIES.get(finding.severity, _DIM)
         if finding.suppression is not None:
             label, colour = f"{label}, suppressed", _DIM
@@ -133,7 +133,7 @@ class _TextWriter:
         yield from self._wrap(finding.message, "  ")
         if finding.proof is not None:
             yield from self._rests_on(finding.proof)
-        yield from self._quote(place)
+        yield from self._quote(location)
         if self._options.verbose:
             for other in finding.evidence[1:]:
                 yield f"  {self._ink('also', _DIM)} {wording.position(other)}"
@@ -162,9 +162,11 @@ class _TextWriter:
         if refuted:
             yield ""
             yield f"{wording.count(len(self._report.refuted), 'claim')} refuted:"
-        for one in refuted:
-            where = f"{wording.position(one.finding.evidence[0])}: " if one.finding.evidence else ""
-            yield from self._wrap(f"{where}{one.finding.message} ({one.reason})", "  ")
+        for claim in refuted:
+            where = (
+                f"{wording.position(claim.finding.evidence[0])}: " if claim.finding.evidence else ""
+            )
+            yield from self._wrap(f"{where}{claim.finding.message} ({claim.reason})", "  ")
 
     def _proof(self, finding: Finding) -> Iterator[str]:
         """What proves it, and what to write instead."""
@@ -219,14 +221,14 @@ class _TextWriter:
         if len(lines) > _QUOTED:
             yield f"    {self._ink(f'│ … {len(lines) - _QUOTED} more', _DIM)}"
 
-    def _quote(self, place: Location | None) -> Iterator[str]:
-        if place is None or place.quote is None or place.line_start is None:
+    def _quote(self, location: Location | None) -> Iterator[str]:
+        if location is None or location.quote is None or location.line_start is None:
             return
-        quoted = place.quote.rstrip("\n").split("\n")
+        quoted = location.quote.rstrip("\n").split("\n")
         most = _QUOTED if self._options.verbose else _QUOTED_BRIEFLY
-        digits = len(str(place.line_start + len(quoted) - 1))
+        digits = len(str(location.line_start + len(quoted) - 1))
         room = self._width - digits - 7
-        for number, line in enumerate(quoted[:most], place.line_start):
+        for number, line in enumerate(quoted[:most], location.line_start):
             shown = _fit(printable(line.rstrip("\r").expandtabs(4)), room)
             gutter = self._ink(f"{number:>{digits}} │", _DIM)
             yield f"    {gutter} {shown}".rstrip()
@@ -270,8 +272,8 @@ class _TextWriter:
         )
         if headline.startswith("Done, with "):
             doubts = wording.suspicious(self._report)
-            places = [place for finding in doubts for place in finding.evidence[:1]]
-            named = [f"{place.path}:{place.line_start or 1}" for place in places]
+            places = [location for finding in doubts for location in finding.evidence[:1]]
+            named = [f"{location.path}:{location.line_start or 1}" for location in places]
             headline += f": {first_of(named, 'place')}" if named else ""
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 

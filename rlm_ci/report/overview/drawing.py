@@ -21,10 +21,10 @@ _WIDTH, _HEIGHT, _STEP, _GAP = 330, 26, 34, 140
 _ROOM = 38
 
 
-def drawing(found: Sequence[Dependent], code: Callable[[str], Any]) -> dict[str, Any]:
+def drawing(dependents: Sequence[Dependent], code: Callable[[str], Any]) -> dict[str, Any]:
     """Its size, boxes and lines; ``code`` makes a path harmless."""
-    changed = list(dict.fromkeys(one.target for one in found))
-    importers = _ordered(found, changed)
+    changed = list(dict.fromkeys(dependent.target for dependent in dependents))
+    importers = _ordered(dependents, changed)
     height = max(len(changed), len(importers)) * _STEP
     right = _WIDTH + _GAP
     left_of = _rows(importers, height)
@@ -39,8 +39,8 @@ def drawing(found: Sequence[Dependent], code: Callable[[str], Any]) -> dict[str,
             for path, y in rows.items()
         ],
         "lines": [
-            _line(left_of[one.source] + _HEIGHT // 2, right_of[one.target] + _HEIGHT // 2)
-            for one in found
+            _line(left_of[edge.source] + _HEIGHT // 2, right_of[edge.target] + _HEIGHT // 2)
+            for edge in dependents
         ],
         "tips": [
             f"M{right - 7},{y + _HEIGHT // 2 - 4} l7,4 l-7,4 z" for y in right_of.values()
@@ -48,11 +48,11 @@ def drawing(found: Sequence[Dependent], code: Callable[[str], Any]) -> dict[str,
     }  # fmt: skip
 
 
-def _ordered(found: Sequence[Dependent], changed: Sequence[str]) -> list[str]:
+def _ordered(dependents: Sequence[Dependent], changed: Sequence[str]) -> list[str]:
     """The importers beside what they import, so that few lines cross."""
     places: dict[str, list[int]] = {}
-    for one in found:
-        places.setdefault(one.source, []).append(changed.index(one.target))
+    for dependent in dependents:
+        places.setdefault(dependent.source, []).append(changed.index(dependent.target))
     return sorted(places, key=lambda source: fmean(places[source]))
 
 

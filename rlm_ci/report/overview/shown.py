@@ -61,15 +61,17 @@ class OverviewView:
                 {"breaking": breaking, "text": self._surface.text(line)}
                 for breaking, line in lead
             ],
-            "names": [self._name(one) for one in overview.names[:most]],
+            "names": [self._name(name) for name in overview.names[:most]],
             "names_more": max(0, sum(
                 overview.counts.get(change, 0) for change, _ in _COUNTS
             ) - len(overview.names[:most])),
             "retyped": self._retyped(),
-            "dependencies": [self._dependency(one) for one in overview.dependencies[:most]],
+            "dependencies": [
+                self._dependency(change) for change in overview.dependencies[:most]
+            ],
             "dependencies_more": max(0, len(overview.dependencies) - most),
             "permissions": [
-                self._surface.text(permission(one)) for one in overview.permissions[:most]
+                self._surface.text(permission(change)) for change in overview.permissions[:most]
             ],
             "migrations": [
                 self._surface.text(migration(one)) for one in overview.migrations[:most]
@@ -79,24 +81,26 @@ class OverviewView:
             if most and overview.dependents
             else None,
             "diagram": diagram(overview.dependents) if most and overview.dependents else "",
-            "areas": [self._area(one) for one in overview.areas[:most]],
+            "areas": [self._area(area) for area in overview.areas[:most]],
             "areas_more": max(0, len(overview.areas) - most),
-            "limits": [self._surface.text(neutralise.clip(one, _NOTE)) for one in overview.limits],
+            "limits": [
+                self._surface.text(neutralise.clip(limit, _NOTE)) for limit in overview.limits
+            ],
         }  # fmt: skip
 
-    def _said(self, said: ModelWords, room: int, most: int) -> dict[str, Any]:
+    def _said(self, words: ModelWords, room: int, most: int) -> dict[str, Any]:
         """What a model says; ``room`` is the number of lines before the fold."""
-        remarks = neutralise.clip(_remarks(said), _NOTE)
+        remarks = neutralise.clip(_remarks(words), _NOTE)
         if not most:
-            if said.groups:
+            if words.groups:
                 remarks = f"{remarks}; " if remarks else ""
                 remarks += "no room here for what it says of the files"
-            about = tuple(one.replace(lines=()) for one in said.about)
-            said = said.replace(about=about, groups=())
-        groups = [self._sentence(one) for one in said.groups]
+            about = tuple(one.replace(lines=()) for one in words.about)
+            words = words.replace(about=about, groups=())
+        groups = [self._sentence(group) for group in words.groups]
         return {
-            "model": self._surface.code(_short(said.model)) if said.model else "",
-            "about": [self._sentence(one) for one in said.about],
+            "model": self._surface.code(_short(words.model)) if words.model else "",
+            "about": [self._sentence(one) for one in words.about],
             "groups": groups[:room],
             "folded": groups[room:],
             "remarks": self._surface.text(remarks) if remarks else None,
@@ -106,16 +110,16 @@ class OverviewView:
         return {
             "text": self._surface.text(neutralise.clip(one.text, _SAID)),
             "files": [self._surface.code(_last(path)) for path in one.files],
-            "places": [self._lines(place) for place in one.lines],
+            "places": [self._lines(line) for line in one.lines],
         }
 
-    def _lines(self, one: SaidLines) -> dict[str, Any]:
-        end = f"-{one.line_end}" if one.line_end != one.line_start else ""
-        place = Location(one.path, one.line_start, one.line_end, one.side)
+    def _lines(self, lines: SaidLines) -> dict[str, Any]:
+        end = f"-{lines.line_end}" if lines.line_end != lines.line_start else ""
+        location = Location(lines.path, lines.line_start, lines.line_end, lines.side)
         return {
-            "place": self._surface.code(f"{_last(one.path)}:{one.line_start}{end}"),
-            "url": self._links.place(place),
-            "old": one.side == "old",
+            "place": self._surface.code(f"{_last(lines.path)}:{lines.line_start}{end}"),
+            "url": self._links.place(location),
+            "old": lines.side == "old",
         }
 
     def _headline(self) -> str:
@@ -123,7 +127,7 @@ class OverviewView:
         counts = self._overview.counts
         told = [f"{counts[change]:,} {word}" for change, word in _COUNTS if counts.get(change)]
         total = sum(counts.get(change, 0) for change, _ in _COUNTS)
-        files = sum(one.files for one in self._overview.areas)
+        files = sum(area.files for area in self._overview.areas)
         text = count(files, "file")
         if total:
             text += f"; {count(total, 'public name')}: {', '.join(told)}"
@@ -132,8 +136,8 @@ class OverviewView:
 
     def _lead(self) -> list[tuple[bool, str]]:
         """What a reviewer must know first, in at most LEAD lines, and whether it is breaking."""
-        names = [one for one in self._overview.names if one.breaking or one.outside]
-        lines = [(one.breaking, sentence(one)) for one in names[:_NAMES]]
+        names = [name for name in self._overview.names if name.breaking or name.outside]
+        lines = [(name.breaking, sentence(name)) for name in names[:_NAMES]]
         if names[_NAMES:]:
             told = f"{count(len(names) - _NAMES, 'more name')} with callers, or breaking"
             lines.append((False, told))
@@ -144,11 +148,13 @@ class OverviewView:
                 # An action may be of several workflows.
                 [
                     *dict.fromkeys(
-                        dependency(one) for one in overview.dependencies if one.direct or one.script
+                        dependency(change)
+                        for change in overview.dependencies
+                        if change.direct or change.script
                     )
                 ],
             ),
-            ("new permissions", [permission(one) for one in overview.permissions]),
+            ("new permissions", [permission(change) for change in overview.permissions]),
             ("migrations", [migration(one) for one in overview.migrations]),
         ):
             if items:
@@ -156,19 +162,19 @@ class OverviewView:
                 lines.append((False, f"{noun}: {'; '.join(items[:_ITEMS])}{more}"))
         return lines[:LEAD]
 
-    def _name(self, one: NameChange) -> dict[str, Any]:
-        side = "old" if one.change == REMOVED else "new"
-        place = Location(one.path, one.line, one.line, side)
+    def _name(self, change: NameChange) -> dict[str, Any]:
+        side = "old" if change.change == REMOVED else "new"
+        location = Location(change.path, change.line, change.line, side)
         return {
-            "name": self._surface.code(_short(one.name)),
-            "change": one.change,
-            "kind": self._surface.cell(neutralise.clip(one.kind, 40)),
-            "breaking": one.breaking,
-            "exported": one.exported,
-            "text": self._surface.cell(_said(one).removeprefix("is ")),
-            "place": self._surface.code(f"{one.path}:{one.line}"),
-            "url": self._links.place(place),
-            "callers": self._surface.cell(callers_told(one)),
+            "name": self._surface.code(_short(change.name)),
+            "change": change.change,
+            "kind": self._surface.cell(neutralise.clip(change.kind, 40)),
+            "breaking": change.breaking,
+            "exported": change.exported,
+            "text": self._surface.cell(_said(change).removeprefix("is ")),
+            "place": self._surface.code(f"{change.path}:{change.line}"),
+            "url": self._links.place(location),
+            "callers": self._surface.cell(callers_told(change)),
             "caller_places": [
                 {
                     "place": self._surface.code(f"{caller.path}:{caller.line}"),
@@ -178,39 +184,43 @@ class OverviewView:
                     "within": self._surface.code(_short(caller.within)) if caller.within else None,
                     "in_change": caller.in_change,
                 }
-                for caller in one.callers[:5]
+                for caller in change.callers[:5]
             ],
-            "callers_more": max(0, (one.caller_count or 0) - len(one.callers[:5])),
+            "callers_more": max(0, (change.caller_count or 0) - len(change.callers[:5])),
         }
 
-    def _dependency(self, one: DependencyChange) -> dict[str, Any]:
+    def _dependency(self, change: DependencyChange) -> dict[str, Any]:
         return {
-            "name": self._surface.code(_short(one.name)),
-            "change": one.change,
-            "path": self._surface.code(one.path),
-            "before": self._surface.code(neutralise.clip(one.before, _NAME)) if one.before else "",
-            "after": self._surface.code(neutralise.clip(one.after, _NAME)) if one.after else "",
-            "kind": self._surface.cell(kind_of(one)),
-            "script": one.script,
+            "name": self._surface.code(_short(change.name)),
+            "change": change.change,
+            "path": self._surface.code(change.path),
+            "before": self._surface.code(neutralise.clip(change.before, _NAME))
+            if change.before
+            else "",
+            "after": self._surface.code(neutralise.clip(change.after, _NAME))
+            if change.after
+            else "",
+            "kind": self._surface.cell(kind_of(change)),
+            "script": change.script,
         }
 
     def _dependents(self) -> list[dict[str, Any]]:
         """Each changed file or folder, with those that import it."""
         sources: dict[str, list[str]] = {}
-        for one in self._overview.dependents:
-            sources.setdefault(one.target, []).append(one.source)
+        for dependent in self._overview.dependents:
+            sources.setdefault(dependent.target, []).append(dependent.source)
         return [
             {"target": self._surface.code(target),
              "sources": [self._surface.code(source) for source in leaning]}
             for target, leaning in sources.items()
         ]  # fmt: skip
 
-    def _area(self, one: Area) -> dict[str, Any]:
+    def _area(self, area: Area) -> dict[str, Any]:
         return {
-            "path": self._surface.code(one.path or "(top level)"),
-            "files": f"{one.files:,}",
-            "added": f"{one.added:,}",
-            "deleted": f"{one.deleted:,}",
+            "path": self._surface.code(area.path or "(top level)"),
+            "files": f"{area.files:,}",
+            "added": f"{area.added:,}",
+            "deleted": f"{area.deleted:,}",
         }
 
     def _retyped(self) -> str:
@@ -218,13 +228,13 @@ class OverviewView:
         return f"{count(number, 'more name')} only with other annotations" if number else ""
 
 
-def _remarks(said: ModelWords) -> str:
+def _remarks(words: ModelWords) -> str:
     """Why there are no sentences or no more of them, and which are of an earlier review."""
-    told = [said.note] if said.note else []
-    if said.dropped:
-        left_out = "its quote was" if said.dropped == 1 else "their quotes were"
-        told.append(f"{count(said.dropped, 'sentence')} dropped: {left_out} not found")
-    since = Counter(one.since[:12] for one in (*said.about, *said.groups) if one.since)
+    told = [words.note] if words.note else []
+    if words.dropped:
+        left_out = "its quote was" if words.dropped == 1 else "their quotes were"
+        told.append(f"{count(words.dropped, 'sentence')} dropped: {left_out} not found")
+    since = Counter(one.since[:12] for one in (*words.about, *words.groups) if one.since)
     told += [
         f"{count(number, 'sentence')} carried from `{commit}`, as what it rests on is unchanged"
         if number == 1
@@ -234,77 +244,77 @@ def _remarks(said: ModelWords) -> str:
     return "; ".join(told)
 
 
-def sentence(one: NameChange) -> str:
+def sentence(change: NameChange) -> str:
     """A change of a name, and who is left with it, on one line; names are in backticks."""
-    told = callers_told(one)
-    where = f" (`{_short(one.path)}`)" if one.kind != "module" else ""
-    return f"`{_short(one.name)}`{where} {_said(one)}" + (f"; {told}" if told else "")
+    told = callers_told(change)
+    where = f" (`{_short(change.path)}`)" if change.kind != "module" else ""
+    return f"`{_short(change.name)}`{where} {_said(change)}" + (f"; {told}" if told else "")
 
 
-def callers_told(one: NameChange) -> str:
+def callers_told(change: NameChange) -> str:
     """``4 callers, 2 not in this change``; "" where nobody looked."""
-    if one.caller_count is None:
+    if change.caller_count is None:
         return ""
-    if not one.caller_count:
+    if not change.caller_count:
         return "no callers"
-    number = ("up to " if one.by_name else "") + count(one.caller_count, "caller")
-    if 0 < one.outside < one.caller_count:
-        return f"{number}, {one.outside:,} not in this change"
-    several = "" if one.caller_count == 1 else "none " if one.outside else "all "
-    return f"{number}, {several or ('not ' if one.outside else '')}in this change"
+    number = ("up to " if change.by_name else "") + count(change.caller_count, "caller")
+    if 0 < change.outside < change.caller_count:
+        return f"{number}, {change.outside:,} not in this change"
+    several = "" if change.caller_count == 1 else "none " if change.outside else "all "
+    return f"{number}, {several or ('not ' if change.outside else '')}in this change"
 
 
-def dependency(one: DependencyChange) -> str:
+def dependency(change: DependencyChange) -> str:
     """A package, its versions, and what is special about it, on one line."""
-    sides = (one.before, one.after)
-    if one.change == CHANGED:  # a side without a version takes any
-        sides = (one.before or "any", one.after or "any")
+    sides = (change.before, change.after)
+    if change.change == CHANGED:  # a side without a version takes any
+        sides = (change.before or "any", change.after or "any")
     versions = " → ".join(f"`{_short(text)}`" for text in sides if text)
-    if one.change == MOVED:
-        versions = f"now {kind_of(one)}"
-    word = "" if one.change == CHANGED else f"{one.change} "
-    script = "; runs a script at installation" if one.script else ""
-    return f"{word}`{_short(one.name)}` {versions}".rstrip() + script
+    if change.change == MOVED:
+        versions = f"now {kind_of(change)}"
+    word = "" if change.change == CHANGED else f"{change.change} "
+    script = "; runs a script at installation" if change.script else ""
+    return f"{word}`{_short(change.name)}` {versions}".rstrip() + script
 
 
-def kind_of(one: DependencyChange) -> str:
+def kind_of(change: DependencyChange) -> str:
     """What a package is needed for."""
-    if not one.direct:
+    if not change.direct:
         return "indirect"
-    return neutralise.clip(printable(one.group).replace("`", "'"), 40) or "direct"
+    return neutralise.clip(printable(change.group).replace("`", "'"), 40) or "direct"
 
 
-def permission(one: PermissionChange) -> str:
+def permission(change: PermissionChange) -> str:
     """A permission of a workflow's token."""
-    where = f"`{_short(one.path)}`" + (f", job `{_short(one.job)}`" if one.job else "")
-    if one.scope == "default":
+    where = f"`{_short(change.path)}`" + (f", job `{_short(change.job)}`" if change.job else "")
+    if change.scope == "default":
         return f"{where} no longer names any: the repository's settings count"
-    before = f", was `{_short(one.before)}`" if one.before else ""
-    return f"`{_short(one.scope)}: {_short(one.after)}` in {where}{before}"
+    before = f", was `{_short(change.before)}`" if change.before else ""
+    return f"`{_short(change.scope)}: {_short(change.after)}` in {where}{before}"
 
 
 def migration(one: Migration) -> str:
     return f"`{_short(one.path)}`" + ("" if one.change == ADDED else f" ({one.change})")
 
 
-def diagram(found: Sequence[Dependent]) -> str:
+def diagram(dependents: Sequence[Dependent]) -> str:
     """Who imports what the change touches, as a fenced block of Markdown."""
-    touched = dict.fromkeys(one.target for one in found)
+    touched = dict.fromkeys(dependent.target for dependent in dependents)
     boxes = [
         DiagramBox(one, neutralise.clip(one, 40), "this change" if one in touched else "")
-        for one in dict.fromkeys([*(one.source for one in found), *touched])
+        for one in dict.fromkeys([*(one.source for one in dependents), *touched])
     ]
-    return flowchart(boxes, [(one.source, one.target) for one in found])
+    return flowchart(boxes, [(dependent.source, dependent.target) for dependent in dependents])
 
 
-def _said(one: NameChange) -> str:
-    if one.change == REMOVED:
-        return "is no longer exported" if one.kind == "import" else "is removed"
-    if one.change == ADDED:
+def _said(change: NameChange) -> str:
+    if change.change == REMOVED:
+        return "is no longer exported" if change.kind == "import" else "is removed"
+    if change.change == ADDED:
         return "is new"
-    notes = _listed(neutralise.clip(note, _NOTE // 2) for note in one.notes[:3])
-    more = f" and {len(one.notes) - 3} more" if one.notes[3:] else ""
-    return ("moved " if one.change == MOVED and one.kind != "module" else "") + notes + more
+    notes = _listed(neutralise.clip(note, _NOTE // 2) for note in change.notes[:3])
+    more = f" and {len(change.notes) - 3} more" if change.notes[3:] else ""
+    return ("moved " if change.change == MOVED and change.kind != "module" else "") + notes + more
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -47,7 +47,7 @@ def _rows(kind: str, data: bytes) -> Iterator[Row]:
     parse, by_line = _KINDS[kind]
     try:
         if by_line:
-            records = [json.loads(one) for one in data.splitlines() if one.startswith(b"{")]
+            records = [json.loads(line) for line in data.splitlines() if line.startswith(b"{")]
         else:
             records = [json.loads(data)]
     except (ValueError, RecursionError):

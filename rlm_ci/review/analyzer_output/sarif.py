@@ -110,11 +110,11 @@ def read(data: bytes, find: Callable[[str], int | None]) -> AnalyzerOutput:
 def merged(printouts: Sequence[AnalyzerOutput]) -> AnalyzerOutput:
     """Those of several calls as one."""
     return AnalyzerOutput(
-        tuple(result for one in printouts for result in one.results),
-        sum(one.rejected for one in printouts),
-        next((one.failed for one in printouts if one.failed), ""),
-        next((one.version for one in printouts), ""),
-        tuple(result for one in printouts for result in one.placeless),
+        tuple(result for printout in printouts for result in printout.results),
+        sum(printout.rejected for printout in printouts),
+        next((printout.failed for printout in printouts if printout.failed), ""),
+        next((printout.version for printout in printouts), ""),
+        tuple(result for printout in printouts for result in printout.placeless),
     )
 
 

@@ -42,15 +42,17 @@ class _Broken(Value):
 
 
 def by_halves(
-    given: Sequence[ScratchInput], run: Run
+    inputs: Sequence[ScratchInput], run: Run
 ) -> tuple[list[AnalyzerOutput], list[tuple[Sequence[ScratchInput], str]]]:
-    """What ``run`` gives for ``given``, in parts; and what it fails on, each with the reason."""
+    """What ``run`` gives for ``inputs``, in parts; and what it fails on, each with the reason."""
     search = _Search(run)
-    broken = search.tried(given, SECONDS)
-    if broken and len(given) > 1 and not broken[0].is_hopeless:
+    broken = search.tried(inputs, SECONDS)
+    if broken and len(inputs) > 1 and not broken[0].is_hopeless:
         halves = search.parted(broken)
         # If it fails on an empty file too, no file is to blame.
-        if len(halves) < 2 or search.is_well_with(ScratchInput(given[0].text, given[0].path, b"")):
+        if len(halves) < 2 or search.is_well_with(
+            ScratchInput(inputs[0].text, inputs[0].path, b"")
+        ):
             broken = halves
             while any(len(one.files) > 1 for one in broken) and not search.is_over():
                 broken = search.parted(broken)

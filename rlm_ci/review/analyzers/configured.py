@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 def builtin(ruff: str, extend: Sequence[str]) -> Analyzer | None:
     """The built-in ruff, with the rules of ``extend``. Raises ConfigError, UnavailableError."""
     try:
-        found = programs.builtin(extend)
+        analyzer = programs.builtin(extend)
     except ValueError as error:
         raise ConfigError(
             f"no rule of the ruff that is installed is called {str(error)[:80]!r}",
             where="review.ruff.extend",
             hint="write codes as ruff does: D103, or D for all that begin with it",
         ) from None
-    if found is None and ruff == "on":
+    if analyzer is None and ruff == "on":
         raise UnavailableError(
             "ruff is not installed",
             where="review.ruff",
             hint=f'{installation.command("review")}; or let it be: review.ruff = "auto"',
         )
-    return found
+    return analyzer
 
 
 def configured(row: Mapping[str, Any], number: int, sandbox: str) -> Analyzer:

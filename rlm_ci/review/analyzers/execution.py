@@ -35,22 +35,22 @@ _NAMES = 96 << 10
 
 
 def run(
-    analyzer: Analyzer, given: Sequence[ScratchInput], seconds: float, *, by_pipe: bool
+    analyzer: Analyzer, inputs: Sequence[ScratchInput], seconds: float, *, by_pipe: bool
 ) -> AnalyzerOutput:
-    """What an analyzer says of the files that it is ``given``. Raises AnalyzerError.
+    """What an analyzer says of the files that it is ``inputs``. Raises AnalyzerError.
 
     Only ruff can read them ``by_pipe``.
     """
     if analyzer.results is not None:
-        return _recorded(analyzer.results, given)
+        return _recorded(analyzer.results, inputs)
     with (
         nullcontext()
         if by_pipe
-        else ScratchFolder(given, analyzer.settings, real_names=bool(analyzer.rules))
+        else ScratchFolder(inputs, analyzer.settings, real_names=bool(analyzer.rules))
     ) as scratch:
         try:
             if analyzer.rules:
-                return _ruff(analyzer, scratch, given, seconds)
+                return _ruff(analyzer, scratch, inputs, seconds)
             if scratch is None:
                 raise AnalyzerUnavailableError("it needs files on the disk")
             return sarif.merged([
@@ -61,21 +61,29 @@ def run(
             raise AnalyzerError(str(error)) from None
 
 
-def _recorded(results: Mapping[str, Any], given: Sequence[ScratchInput]) -> AnalyzerOutput:
-    found = [
+def _recorded(results: Mapping[str, Any], inputs: Sequence[ScratchInput]) -> AnalyzerOutput:
+    analyzer_results = [
         AnalyzerResult(
-            rule, "", message, level, (ResultPlace(one.text, start, end, column),), address
+            rule,
+            "",
+            message,
+            level,
+            (ResultPlace(scratch_input.text, start, end, column),),
+            address,
         )
-        for one in given
+        for scratch_input in inputs
         for start, end, column, rule, level, message, address in results[
-            mark(one.path, one.content)
+            mark(scratch_input.path, scratch_input.content)
         ]
     ]
-    return AnalyzerOutput(tuple(found), 0)
+    return AnalyzerOutput(tuple(analyzer_results), 0)
 
 
 def _ruff(
-    analyzer: Analyzer, scratch: ScratchFolder | None, given: Sequence[ScratchInput], seconds: float
+    analyzer: Analyzer,
+    scratch: ScratchFolder | None,
+    inputs: Sequence[ScratchInput],
+    seconds: float,
 ) -> AnalyzerOutput:
     program = locate(ruff.NAME)
     if program is None:
@@ -85,14 +93,14 @@ def _ruff(
         command = ruff.command(program, analyzer.rules, heed_noqa=heed_noqa)
         if scratch is None:
             return sarif.merged([
-                sarif.read(printed((*command[:-1], _piped(one), "-"), one.content), _only(one))
-                for one in some
+                sarif.read(printed((*command[:-1], _piped(file), "-"), file.content), _only(file))
+                for file in some
             ])  # fmt: skip
-        wanted = {one.text for one in some}
-        held = [one for one in scratch.held if one.text in wanted]
+        wanted = {scratch_input.text for scratch_input in some}
+        scratch_files = [file for file in scratch.held if file.text in wanted]
         return sarif.merged([
-            sarif.read(printed((*command, *(one.name for one in batch))), scratch.find)
-            for batch in _batches(("{files}",), held)
+            sarif.read(printed((*command, *(file.name for file in batch))), scratch.find)
+            for batch in _batches(("{files}",), scratch_files)
         ])  # fmt: skip
 
     def printed(argv: tuple[str, ...], stdin: bytes = b"") -> bytes:
@@ -102,30 +110,32 @@ def _ruff(
         )
         return _log(ended.data, ended.said, ended.returncode)
 
-    everything = output(given, heed_noqa=False)
+    everything = output(inputs, heed_noqa=False)
     if everything.version != analyzer.version:
         now = everything.version or "another version"
         raise AnalyzerUnavailableError(
             f"it is {now} here, and was {analyzer.version} when the run began"
         )
-    quiet = [one for one in given if _may_silence(one.content)]
-    may = {one.text for one in quiet}
+    quiet = [scratch_input for scratch_input in inputs if _may_silence(scratch_input.content)]
+    may = {scratch_input.text for scratch_input in quiet}
     # A second run, which heeds the comments, shows what they silence.
     heard = set(output(quiet, heed_noqa=True).results) if quiet else set()
     why = "a comment in the file tells ruff to be silent"
     results = (
-        one.replace(suppression=why) if one.spots[0].text in may and one not in heard else one
-        for one in everything.results
+        result.replace(suppression=why)
+        if result.spots[0].text in may and result not in heard
+        else result
+        for result in everything.results
     )
     return everything.replace(results=tuple(results))
 
 
-def _piped(one: ScratchInput) -> str:
-    return f"--stdin-filename={named(one.path, one.text, real=True)}"
+def _piped(scratch_input: ScratchInput) -> str:
+    return f"--stdin-filename={named(scratch_input.path, scratch_input.text, real=True)}"
 
 
-def _only(one: ScratchInput) -> Callable[[str], int]:
-    return lambda _address: one.text
+def _only(scratch_input: ScratchInput) -> Callable[[str], int]:
+    return lambda _address: scratch_input.text
 
 
 def _may_silence(content: bytes) -> bool:
@@ -133,21 +143,23 @@ def _may_silence(content: bytes) -> bool:
     return b"noqa" in folded or b"ruff:" in folded
 
 
-def _batches(command: Sequence[str], held: Sequence[ScratchFile]) -> Iterator[list[ScratchFile]]:
+def _batches(
+    command: Sequence[str], scratch_files: Sequence[ScratchFile]
+) -> Iterator[list[ScratchFile]]:
     """The files in as few commands as the length of their names allows."""
     room = _NAMES if "{files}" in command else sys.maxsize
-    return batches(((one, len(os.fsencode(one.name)) + 8) for one in held), room)
+    return batches(((file, len(os.fsencode(file.name)) + 8) for file in scratch_files), room)
 
 
 def _confined(
-    analyzer: Analyzer, scratch: ScratchFolder, held: Sequence[ScratchFile], seconds: float
+    analyzer: Analyzer, scratch: ScratchFolder, scratch_files: Sequence[ScratchFile], seconds: float
 ) -> AnalyzerOutput:
     """What a program of a configuration prints, or writes to the file named in its command."""
     texts = Mount(scratch.root, scratch.root)
     empty = Mount(scratch.empty, scratch.empty, writable=True)
     start, other = (texts, empty) if analyzer.settings else (empty, texts)
     printed = sandboxed.run(
-        _filled(analyzer.command, scratch, held),
+        _filled(analyzer.command, scratch, scratch_files),
         analyzer.sandbox,
         ShownTree(start.source, start.target, on_top=(other,), writable=start.writable),
         out=scratch.out,
@@ -163,7 +175,7 @@ def _confined(
 
 
 def _filled(
-    command: Sequence[str], scratch: ScratchFolder, held: Sequence[ScratchFile]
+    command: Sequence[str], scratch: ScratchFolder, scratch_files: Sequence[ScratchFile]
 ) -> tuple[str, ...]:
     program = locate(command[0]) if command else None
     if program is None:
@@ -171,7 +183,7 @@ def _filled(
     words: list[str] = []
     for word in command[1:]:
         if word == "{files}":
-            words += [one.name for one in held]
+            words += [file.name for file in scratch_files]
         else:
             filled = word.replace("{folder}", scratch.root).replace("{sarif}", scratch.printout)
             words.append(filled)

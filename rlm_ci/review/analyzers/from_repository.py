@@ -78,30 +78,32 @@ class _TreeResults(Value):
     failed: Mapping[str, str] = {}
 
 
-def rows(place: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
+def rows(context: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
     """A row for each tool, and notes on those that cannot run."""
-    tracked = [*place.head.modes, *(place.base.modes if place.base else ())]
+    tracked = [*context.head.modes, *(context.base.modes if context.base else ())]
     untracked = tuple(
-        one
-        for one in place.dependencies
-        if not any(path == one or path.startswith(f"{one}/") for path in tracked)
+        dependency
+        for dependency in context.dependencies
+        if not any(path == dependency or path.startswith(f"{dependency}/") for path in tracked)
     )
-    place = place.replace(dependencies=untracked)
-    path = os.pathsep.join([*_folders_of_programs(place), search_path()])
+    context = context.replace(dependencies=untracked)
+    path = os.pathsep.join([*_folders_of_programs(context), search_path()])
 
     def row(tool: KnownTool) -> tuple[Analyzer | None, list[str]]:
-        if place.paths is not None and not any(map(matcher(tool.files), place.paths)):
+        if context.paths is not None and not any(map(matcher(tool.files), context.paths)):
             return None, []
         program = which(tool.starts, path=path)
         if program is None:
             return None, [f"{tool.name} is set up here and not installed"]
         if tool.is_whole:
-            return _whole(tool, program, place)
-        return _single(tool, program, place), []
+            return _whole(tool, program, context)
+        return _single(tool, program, context), []
 
     with ThreadPoolExecutor(cores()) as pool:
-        told = list(pool.map(row, _set_up(place.policy)))
-    return [one for one, _ in told if one], [note for _, notes in told for note in notes]
+        told = list(pool.map(row, _set_up(context.policy)))
+    return [analyzer for analyzer, _ in told if analyzer], [
+        note for _, notes in told for note in notes
+    ]
 
 
 def not_asked(policy: Tree) -> list[Analyzer]:
@@ -113,11 +115,11 @@ def _set_up(policy: Tree) -> list[KnownTool]:
     return [tool for tool in TOOLS if tool.is_set_up(policy.modes, policy.read)]
 
 
-def _folders_of_programs(place: AnalyzerContext) -> Iterator[str]:
-    for name in place.dependencies:
+def _folders_of_programs(context: AnalyzerContext) -> Iterator[str]:
+    for name in context.dependencies:
         inner = {"node_modules": ".bin", ".venv": "bin", "venv": "bin"}.get(name)
         if inner:
-            yield os.path.join(place.root, name, inner)
+            yield os.path.join(context.root, name, inner)
 
 
 def _row(tool: KnownTool, sandbox: str, **more: Any) -> Analyzer:
@@ -136,11 +138,11 @@ def _row(tool: KnownTool, sandbox: str, **more: Any) -> Analyzer:
 # ── tools that judge single files ──
 
 
-def _single(tool: KnownTool, program: str, place: AnalyzerContext) -> Analyzer:
+def _single(tool: KnownTool, program: str, context: AnalyzerContext) -> Analyzer:
     known = matcher([*tool.configs, *(path for path, _ in tool.sections)])
     settings: list[tuple[str, str]] = []
     room = _SETTINGS
-    for path, content in place.policy.read(sorted(filter(known, place.policy.modes))).items():
+    for path, content in context.policy.read(sorted(filter(known, context.policy.modes))).items():
         room -= len(content)
         if room >= 0:
             settings.append((path, content.decode("utf-8", "replace")))
@@ -148,69 +150,71 @@ def _single(tool: KnownTool, program: str, place: AnalyzerContext) -> Analyzer:
     if tool.name == "actionlint":  # it knows its settings by a .git beside them
         for path, _ in settings[:1]:
             command = (program, "-config-file", f"{{folder}}/{path}", *tool.command[1:])
-    return _row(tool, place.sandbox, command=command, settings=tuple(settings))
+    return _row(tool, context.sandbox, command=command, settings=tuple(settings))
 
 
 # ── tools that look at a tree as a whole ──
 
 
 def _whole(
-    tool: KnownTool, program: str, place: AnalyzerContext
+    tool: KnownTool, program: str, context: AnalyzerContext
 ) -> tuple[Analyzer | None, list[str]]:
-    head = _look(tool, program, place, place.head)
-    base = None if place.base is None else _look(tool, program, place, place.base)
+    head = _look(tool, program, context, context.head)
+    base = None if context.base is None else _look(tool, program, context, context.base)
     if base is not None and head.why and not head.is_unable:
         if base.why:
             return None, [f"{tool.name} is set up here and could not look: {head.why}"]
-        head = _without_culprits(tool, program, place, head.why)
+        head = _without_culprits(tool, program, context, head.why)
     notes = []
-    results_of_base = (one for some in (base.by_path if base else {}).values() for one in some)
-    lacking = next((one.message for one in results_of_base if one.rule in tool.unseen), "")
+    results_of_base = (
+        result for some in (base.by_path if base else {}).values() for result in some
+    )
+    lacking = next((result.message for result in results_of_base if result.rule in tool.unseen), "")
     if lacking:  # not installed here, so it is unknown what the head lacks
         notes.append(f"{tool.name} does not see all that the base needs: {lacking[:_SAID]}")
         by_path = {
-            path: [one for one in some if one.rule not in tool.unseen]
+            path: [result for result in some if result.rule not in tool.unseen]
             for path, some in head.by_path.items()
         }
         head = head.replace(by_path=by_path)
-    results = _recorded(tool, head, place.head, place)
-    if base is not None and place.base is not None and not head.why:
+    results = _recorded(tool, head, context.head, context)
+    if base is not None and context.base is not None and not head.why:
         if base.why:
             notes.append(f"{tool.name} could not look at the base: {base.why}")
         else:
-            results = {**_recorded(tool, base, place.base, place), **results}
-            notes += _elsewhere(tool, head, base, place.paths or ())
-    return _row(tool, place.sandbox, results=results), notes
+            results = {**_recorded(tool, base, context.base, context), **results}
+            notes += _elsewhere(tool, head, base, context.paths or ())
+    return _row(tool, context.sandbox, results=results), notes
 
 
 def _without_culprits(
-    tool: KnownTool, program: str, place: AnalyzerContext, why: str
+    tool: KnownTool, program: str, context: AnalyzerContext, why: str
 ) -> _TreeResults:
     """What a tool says of the head with the base's version of the files that it fails on."""
-    matches, modes = matcher(tool.files), place.head.modes
-    changed = [path for path in sorted(place.paths or ()) if path in modes and matches(path)]
+    matches, modes = matcher(tool.files), context.head.modes
+    changed = [path for path in sorted(context.paths or ()) if path in modes and matches(path)]
 
     def run(some: Sequence[ScratchInput], seconds: float) -> AnalyzerOutput:
-        kept = {one.path for one in some if one.content}
+        kept = {scratch_input.path for scratch_input in some if scratch_input.content}
         left_out = frozenset(changed) - kept
-        seen = _look(tool, program, place, place.head, left_out, seconds)
+        seen = _look(tool, program, context, context.head, left_out, seconds)
         if seen.why:
             raise AnalyzerError(seen.why)
         return AnalyzerOutput((), 0)
 
-    given = [ScratchInput(at, path, b"changed") for at, path in enumerate(changed)]
-    broken = by_halves(given, run)[1] if len(given) > 1 else [(given, why)]
-    failed = {one.path: told for some, told in broken for one in some}
+    inputs = [ScratchInput(at, path, b"changed") for at, path in enumerate(changed)]
+    broken = by_halves(inputs, run)[1] if len(inputs) > 1 else [(inputs, why)]
+    failed = {scratch_input.path: told for some, told in broken for scratch_input in some}
     if not failed or len(failed) == len(changed):  # together they fail, or each by itself
         return _TreeResults({}, why)
-    seen = _look(tool, program, place, place.head, frozenset(failed))
+    seen = _look(tool, program, context, context.head, frozenset(failed))
     return seen.replace(failed=failed) if not seen.why else seen
 
 
 def _look(  # noqa: PLR0917 - where, and what of it
     tool: KnownTool,
     program: str,
-    place: AnalyzerContext,
+    context: AnalyzerContext,
     tree: Tree,
     left_out: Collection[str] = (),
     seconds: float = _SECONDS,
@@ -218,16 +222,16 @@ def _look(  # noqa: PLR0917 - where, and what of it
     """Run a tool over a tree, with the settings that count; ``left_out`` are as in the base."""
     try:
         with files.scratch_folders("tree", "out") as (folder, out):
-            checkouts.lay(tree, place.policy, folder, left_out, place.base)
-            printout = _printout(tool, program, place, tree, _TreePlace(folder, out, seconds))
+            checkouts.lay(tree, context.policy, folder, left_out, context.base)
+            printout = _printout(tool, program, context, tree, _TreePlace(folder, out, seconds))
     except (AnalyzerError, SarifError) as error:
         return _TreeResults(
             {}, printable(str(error))[:_SAID], isinstance(error, AnalyzerUnavailableError)
         )
     paths = [*filter(matcher(tool.files), tree.modes)]
     by_path: dict[str, list[AnalyzerResult]] = {path: [] for path in paths}
-    for one in printout.results:
-        by_path[paths[one.spots[0].text]].append(one)
+    for result in printout.results:
+        by_path[paths[result.spots[0].text]].append(result)
     return _TreeResults({path: some for path, some in by_path.items() if path not in left_out})
 
 
@@ -240,29 +244,31 @@ class _TreePlace(Value):
 
 
 def _printout(
-    tool: KnownTool, program: str, place: AnalyzerContext, tree: Tree, site: _TreePlace
+    tool: KnownTool, program: str, context: AnalyzerContext, tree: Tree, site: _TreePlace
 ) -> AnalyzerOutput:
     numbers = {path: at for at, path in enumerate(filter(matcher(tool.files), tree.modes))}
 
     def find(address: str) -> int | None:
         if address.startswith("file://"):
             address = unquote(address.removeprefix("file://"), errors="surrogateescape")
-        for top in (place.root, site.folder):
+        for top in (context.root, site.folder):
             path = os.path.relpath(os.path.join(top, address), top)
             if path in numbers:
                 return numbers[path]
         return None
 
-    printed = _run(tool, tool.command, program, place, site)
+    printed = _run(tool, tool.command, program, context, site)
     if tool.second and printed.returncode and not printed.data.strip():
-        printed = _run(tool, tool.second, program, place, site)
+        printed = _run(tool, tool.second, program, context, site)
     printout = json_formats.read(tool.format, printed.data, find) if printed.data.strip() else None
     fine = (0, 101) if tool.name == "clippy" else (0, 1)
     if printed.returncode == 0 and printout is None:
         return AnalyzerOutput((), 0)
     if printout is None or printed.returncode not in fine:
         words = (
-            [one.message for one in (*printout.placeless, *printout.results)] if printout else []
+            [result.message for result in (*printout.placeless, *printout.results)]
+            if printout
+            else []
         )
         said = printed.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise AnalyzerError(next(iter(words), "") or said or f"it ended with {printed.returncode}")
@@ -270,43 +276,47 @@ def _printout(
 
 
 def _run(
-    tool: KnownTool, command: Sequence[str], program: str, place: AnalyzerContext, site: _TreePlace
+    tool: KnownTool,
+    command: Sequence[str],
+    program: str,
+    context: AnalyzerContext,
+    site: _TreePlace,
 ) -> ProgramOutput:
-    is_isolated = sandboxed.available(place.sandbox) != "none"
-    beside = {name: os.path.join(place.root, name) for name in place.dependencies}
+    is_isolated = sandboxed.available(context.sandbox) != "none"
+    beside = {name: os.path.join(context.root, name) for name in context.dependencies}
     make_room(site.folder, beside, isolated=is_isolated)
-    root = place.root if is_isolated else site.folder
+    root = context.root if is_isolated else site.folder
     tree = ShownTree(site.folder, root, writable=True)
     first = os.path.join(os.path.dirname(program), command[0]) if tool.program else program
     words = list(command[1:])
     if tool.python:
-        known = (os.path.join(place.root, name, "bin", "python") for name in place.dependencies)
+        known = (os.path.join(context.root, name, "bin", "python") for name in context.dependencies)
         words[:0] = [f"{tool.python}={one}" for one in known if os.path.isfile(one)][:1]
     return sandboxed.run(
         (first, *words),
-        place.sandbox,
+        context.sandbox,
         tree.with_beside(beside) if is_isolated else tree,
         out=site.out,
         network=False,
         seconds=site.seconds,
         limits=JobLimits(wall=site.seconds),
-        root=place.root,
+        root=context.root,
     )
 
 
 def _recorded(
-    tool: KnownTool, seen: _TreeResults, tree: Tree, place: AnalyzerContext
+    tool: KnownTool, seen: _TreeResults, tree: Tree, context: AnalyzerContext
 ) -> dict[str, list[list[object]] | str]:
     """The results in JSON by a mark of each file, or why the tool failed."""
     every = filter(matcher(tool.files), tree.modes) if seen.why else (*seen.by_path, *seen.failed)
-    paths = [one for one in every if place.paths is None or one in place.paths]
+    paths = [one for one in every if context.paths is None or one in context.paths]
     contents = tree.read(path for path in paths if not checkouts.is_setting(path))
     return {
         mark(path, content): seen.why
         or seen.failed.get(path)
         or [
-            [*tuple(one.spots[0])[1:], one.rule, one.level, one.message, one.help]
-            for one in seen.by_path[path]
+            [*tuple(result.spots[0])[1:], result.rule, result.level, result.message, result.help]
+            for result in seen.by_path[path]
         ]
         for path, content in contents.items()
     }
@@ -318,10 +328,10 @@ def _elsewhere(
     """A note on new results in files that the change leaves alone."""
     counts = [
         Counter(
-            (path, one.rule, one.message)
+            (path, result.rule, result.message)
             for path, some in seen.by_path.items()
             if path not in paths
-            for one in some
+            for result in some
         )
         for seen in (head, base)
     ]

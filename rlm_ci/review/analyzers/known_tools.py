@@ -49,7 +49,7 @@ class KnownTool(Value):
     def is_set_up(self, paths: Iterable[str], read: Read) -> bool:
         """Whether a repository that has ``paths`` uses it."""
         top = [path for path in paths if "/" not in path or path.startswith(".github/")]
-        if any(fnmatchcase(path, one) for path in top for one in self.configs):
+        if any(fnmatchcase(path, config) for path in top for config in self.configs):
             return True
         hook = rf"\s*-?\s*id:\s*['\"]?(cargo-)?{re.escape(self.name)}(-check|-docker|-full)?\b"
         wanted = (*self.sections, (".pre-commit-config.yaml", hook))

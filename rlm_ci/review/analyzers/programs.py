@@ -70,8 +70,8 @@ def builtin(extend: Sequence[str] = ()) -> Analyzer | None:
 
 @lru_cache(maxsize=4)
 def _installed(program: str, extend: tuple[str, ...]) -> Analyzer | None:
-    told = process.run((program, "--version"), env=environment(), timeout=60)
-    version = told.stdout.decode("utf-8", "replace").split()[-1:] or ["?"]
+    result = process.run((program, "--version"), env=environment(), timeout=60)
+    version = result.stdout.decode("utf-8", "replace").split()[-1:] or ["?"]
     listed = process.run(
         (program, "rule", "--all", "--output-format", "json"), env=environment(), timeout=60
     )

@@ -176,15 +176,15 @@ def named(selectors: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
     Raises ValueError with a selector that names none.
     """
     found: set[str] = set()
-    for one in selectors:
-        is_whole = one.isalpha() and one not in _FAMILIES  # D is neither DJ nor DTZ
+    for selector in selectors:
+        is_whole = selector.isalpha() and selector not in _FAMILIES  # D is neither DJ nor DTZ
         some = {
             rule
             for rule in known
-            if rule.startswith(one) and not (is_whole and _letters(rule) != one)
+            if rule.startswith(selector) and not (is_whole and _letters(rule) != selector)
         }
-        if not one or not some:
-            raise ValueError(one)
+        if not selector or not some:
+            raise ValueError(selector)
         found |= some
     return tuple(sorted(found))
 
@@ -317,11 +317,11 @@ def _values(content: bytes) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...
     text = readable(content).decode()
     lengths = (len(line) + 1 for line in text.split("\n"))
     quoted = (
-        _QUOTED.finditer(text, found.start(), found.end()) for found in _LITERAL.finditer(text)
+        _QUOTED.finditer(text, match.start(), match.end()) for match in _LITERAL.finditer(text)
     )
     return (
         tuple(accumulate(lengths, initial=0)),
-        tuple(one.span() for some in quoted for one in some),
+        tuple(match.span() for some in quoted for match in some),
     )
 
 

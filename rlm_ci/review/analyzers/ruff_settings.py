@@ -112,7 +112,7 @@ def _section(path: str, content: bytes) -> dict[str, Any] | str | None:
 
 
 def within(
-    found: Sequence[Finding],
+    findings: Sequence[Finding],
     texts: Sequence[LeafText],
     files: Files,
     extended: Collection[str],
@@ -120,13 +120,13 @@ def within(
     sandbox: str = "auto",
     by_pipe: bool = False,
 ) -> tuple[list[Finding], list[str]]:
-    """Those of ``found`` that the settings ``files`` select, and notes on settings that fail.
+    """Those of ``findings`` that the settings ``files`` select, and notes on settings that fail.
 
     Findings of other analyzers, of universal rules, of rules in ``extended``, and in files without
     settings stay. Documentation rules need ``extended``. ``by_pipe``: no text is written to the
     disk.
     """
-    found = [one for one in found if not _is_documentation(one, extended)]
+    findings = [finding for finding in findings if not _is_documentation(finding, extended)]
     # ruff takes the first that is there.
     texts_by_path = {path: text for path, text in files}  # noqa: C416 - pairs are lists, too
     decides = {
@@ -137,7 +137,9 @@ def within(
     }
     asked: set[str] = set()
     unusable: dict[str, None] = {}
-    for path in dict.fromkeys(one.evidence[0].path for one in found if _is_bound(one, extended)):
+    for path in dict.fromkeys(
+        finding.evidence[0].path for finding in findings if _is_bound(finding, extended)
+    ):
         nearest = next((folder for folder in reversed(_above(path)) if folder in decides), None)
         if nearest is None:
             continue
@@ -145,20 +147,22 @@ def within(
             unusable[decides[nearest].removeprefix(_UNUSABLE)] = None
         else:
             asked.add(path)
-    given = [one for one in texts if one.path in asked and one.line_start == 1]
+    leaf_texts = [
+        leaf_text for leaf_text in texts if leaf_text.path in asked and leaf_text.line_start == 1
+    ]
     own = [pair for pair in files if not pair[1].startswith(_UNUSABLE)]
     selected: set[Said] = set()
     try:
-        selected = _selected(given, own, sandbox, by_pipe=by_pipe) if given else selected
+        selected = _selected(leaf_texts, own, sandbox, by_pipe=by_pipe) if leaf_texts else selected
     except (ValueError, sandboxed.AnalyzerError) as error:
         unusable[str(error)] = None
         asked = set()
     return [
-        one
-        for one in found
-        if one.evidence[0].path not in asked
-        or not _is_bound(one, extended)
-        or _said(one) in selected
+        finding
+        for finding in findings
+        if finding.evidence[0].path not in asked
+        or not _is_bound(finding, extended)
+        or _said(finding) in selected
     ], [
         f"the repository's own ruff settings cannot be used: {printable(why)[:_REASON]}"
         for why in unusable
@@ -188,8 +192,8 @@ def _rule(finding: Finding) -> str:
 
 
 def _said(finding: Finding) -> Said:
-    place = finding.evidence[0]
-    return _rule(finding), place.path, place.line_start or 1
+    location = finding.evidence[0]
+    return _rule(finding), location.path, location.line_start or 1
 
 
 def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe: bool) -> set[Said]:
@@ -197,16 +201,16 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
     program = locate(ruff.NAME)
     if program is None:
         raise ValueError("ruff is not installed where this ran")
-    given = [
-        ScratchInput(number, one.path, ruff.readable(one.complete))
-        for number, one in enumerate(texts)
+    inputs = [
+        ScratchInput(number, text.path, ruff.readable(text.complete))
+        for number, text in enumerate(texts)
     ]
     command = (
         program, "check", "--no-cache", "--quiet", "--exit-zero", "--no-fix", "--ignore-noqa",
         "--force-exclude", "--output-format", "json",
     )  # fmt: skip
     found: set[Said] = set()
-    with ScratchFolder([] if by_pipe else given, files, real_names=True) as scratch:
+    with ScratchFolder([] if by_pipe else inputs, files, real_names=True) as scratch:
 
         def said(*words: str, stdin: bytes = b"") -> list[Said]:
             ended = sandboxed.run_ruff(
@@ -218,12 +222,14 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
             return _told(ended.data)
 
         if by_pipe:
-            for one in given:
-                name = os.path.join(scratch.root, named(one.path, one.text, real=True))
-                answer = said(f"--stdin-filename={name}", "-", stdin=one.content)
-                found |= {(rule, one.path, row) for rule, _, row in answer}
+            for scratch_input in inputs:
+                name = os.path.join(
+                    scratch.root, named(scratch_input.path, scratch_input.text, real=True)
+                )
+                answer = said(f"--stdin-filename={name}", "-", stdin=scratch_input.content)
+                found |= {(rule, scratch_input.path, row) for rule, _, row in answer}
             return found
-        numbers = {one.name: one.text for one in scratch.held}
+        numbers = {file.name: file.text for file in scratch.held}
         names = list(numbers)
         for at in range(0, len(names), _BATCH):
             for rule, name, row in said("--", *names[at : at + _BATCH]):

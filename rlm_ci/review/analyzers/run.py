@@ -57,25 +57,33 @@ def analyse(
     A sliced file is shown to them whole, with its first slice. ``by_pipe``: no file is written,
     so only ruff can run.
     """
-    texts = [one.replace(content=one.complete) for one in task.texts if one.line_start == 1]
+    texts = [text.replace(content=text.complete) for text in task.texts if text.line_start == 1]
     findings: list[Finding] = []
     failed: list[tuple[str, str, str]] = []
-    seen = set(known(analyzers, [one.path for one in task.texts if one.line_start > 1]))
+    seen = set(known(analyzers, [text.path for text in task.texts if text.line_start > 1]))
     notes: list[str] = []
     verified = rejected = 0
     for analyzer in analyzers:
-        given, unread, kept = _given(analyzer, texts)
+        inputs, unread, kept = _given(analyzer, texts)
         failed += [(analyzer.name, path, why) for path, why in unread]
         notes += [f"{analyzer.name} was not shown {path}: it could command it" for path in kept]
-        if not given:
+        if not inputs:
             continue
-        seen |= {one.path for one in given}
-        heard, broken = by_halves(given, partial(run, analyzer, by_pipe=by_pipe))
-        failed += [(analyzer.name, one.path, why) for some, why in broken for one in some]
+        seen |= {scratch_input.path for scratch_input in inputs}
+        heard, broken = by_halves(inputs, partial(run, analyzer, by_pipe=by_pipe))
+        failed += [
+            (analyzer.name, scratch_input.path, why)
+            for some, why in broken
+            for scratch_input in some
+        ]
         printout = sarif.merged(heard)
         rejected += printout.rejected
-        found = [*printout.results, *(_undecodable(texts, given) if analyzer.rules else ())]
-        lost = [one for one in printout.placeless if _domain(analyzer, one) in domains]
+        found = [*printout.results, *(_undecodable(texts, inputs) if analyzer.rules else ())]
+        lost = [
+            analyzer_result
+            for analyzer_result in printout.placeless
+            if _domain(analyzer, analyzer_result) in domains
+        ]
         for result in found:
             finding = _finding(analyzer, result, texts, domains)
             if finding == REJECTED:
@@ -90,7 +98,7 @@ def analyse(
             notes.append(f"{results} no place in the files: {lost[0].message[:_SHOWN]}")
         why = _grave(analyzer, lost)
         if why:
-            failed.append((analyzer.name, given[0].path, why))
+            failed.append((analyzer.name, inputs[0].path, why))
     return LeafAnalysis(
         tuple(_first_errors(findings)),
         Evidence(verified + rejected, verified, 0, rejected),
@@ -104,7 +112,7 @@ def _given(
     analyzer: Analyzer, texts: Sequence[LeafText]
 ) -> tuple[list[ScratchInput], list[tuple[str, str]], list[str]]:
     """What an analyzer is shown; what it cannot read, and why; what would configure it."""
-    given: list[ScratchInput] = []
+    inputs: list[ScratchInput] = []
     unread: list[tuple[str, str]] = []
     kept: list[str] = []
     matches = matcher(analyzer.files) if analyzer.files else None
@@ -113,7 +121,7 @@ def _given(
             if not (matches and matches(path)) and not _is_python(path, content):
                 continue
             try:
-                given.append(ScratchInput(number, path, ruff.readable(content)))
+                inputs.append(ScratchInput(number, path, ruff.readable(content)))
             except ValueError as error:
                 unread.append((path, str(error)))
         elif analyzer.results is not None:
@@ -121,24 +129,24 @@ def _given(
             if isinstance(told, str):
                 unread.append((path, told))
             elif told is not None:
-                given.append(ScratchInput(number, path, content))
+                inputs.append(ScratchInput(number, path, content))
         elif matches is None or matches(path):
             if configures(path):
                 kept.append(name(path))
             else:
-                given.append(ScratchInput(number, path, content))
-    return given, unread, kept
+                inputs.append(ScratchInput(number, path, content))
+    return inputs, unread, kept
 
 
 def _undecodable(
-    texts: Sequence[LeafText], given: Sequence[ScratchInput]
+    texts: Sequence[LeafText], inputs: Sequence[ScratchInput]
 ) -> Iterator[AnalyzerResult]:
     """Files with characters that Python cannot read; ruff gets them mended."""
-    for one in given:
-        found = ruff.undecodable(texts[one.text].content)
+    for scratch_input in inputs:
+        found = ruff.undecodable(texts[scratch_input.text].content)
         if found is not None:
             line, why = found
-            spot = sarif.ResultPlace(one.text, line, line)
+            spot = sarif.ResultPlace(scratch_input.text, line, line)
             yield sarif.AnalyzerResult(ruff.SYNTAX, ruff.SYNTAX, why, "error", (spot,))
 
 
@@ -150,12 +158,12 @@ def _is_python(path: str, content: bytes) -> bool:
 def _first_errors(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Of the syntax errors of a file the first alone: the others follow from it."""
     broken: set[str] = set()
-    for one in findings:
-        if one.rule == SYNTAX:
-            if one.evidence[0].path in broken:
+    for finding in findings:
+        if finding.rule == SYNTAX:
+            if finding.evidence[0].path in broken:
                 continue
-            broken.add(one.evidence[0].path)
-        yield one
+            broken.add(finding.evidence[0].path)
+        yield finding
 
 
 def known(analyzers: Sequence[Analyzer], paths: Sequence[str]) -> frozenset[str]:
@@ -181,7 +189,7 @@ def _finding(
     domains: Sequence[str],
 ) -> Finding | str | None:
     """One result as a finding: REJECTED where no place holds, None if it is of no interest."""
-    placed = [(spot.text, place) for spot in result.spots if (place := _place(spot, texts))]
+    placed = [(spot.text, location) for spot in result.spots if (location := _place(spot, texts))]
     if not placed:
         return REJECTED
     if analyzer.rules:
@@ -206,7 +214,7 @@ def _finding(
         weight.severity,
         result.message,
         f"{hint}: {result.help}" if result.help.startswith("https://") else hint or None,
-        tuple(place for _, place in placed),
+        tuple(location for _, location in placed),
         weight.domain,
         weight.confidence,
         suppression=result.suppression,
@@ -221,11 +229,11 @@ def _place(spot: ResultPlace, texts: Sequence[LeafText]) -> Location | None:
     if start is None:
         return anchor(Location(text.path), text.content, text.blob).location
     claim = Location(text.path, start + shift, None if end is None else end + shift)
-    place = anchor(claim, text.content, text.blob, text.line_start).location
-    if place is None and start > 1:  # the end of a file is no line; it follows its last one
+    location = anchor(claim, text.content, text.blob, text.line_start).location
+    if location is None and start > 1:  # the end of a file is no line; it follows its last one
         claim = Location(text.path, start + shift - 1)
-        place = anchor(claim, text.content, text.blob, text.line_start).location
-    return place
+        location = anchor(claim, text.content, text.blob, text.line_start).location
+    return location
 
 
 def _domain(analyzer: Analyzer, result: AnalyzerResult) -> str:
@@ -238,9 +246,9 @@ def _most(analyzer: Analyzer, result: AnalyzerResult) -> Severity:
 
 def _grave(analyzer: Analyzer, placeless: Sequence[AnalyzerResult]) -> str:
     """Why a review is incomplete: a result without a place would fail it; "" if none would."""
-    for one in placeless:
-        if one.suppression is None and _most(analyzer, one) >= Severity.HIGH:
-            return f"a result of it has no place in the files: {one.message[:_SHOWN]}"
+    for result in placeless:
+        if result.suppression is None and _most(analyzer, result) >= Severity.HIGH:
+            return f"a result of it has no place in the files: {result.message[:_SHOWN]}"
     return ""
 
 

@@ -61,12 +61,12 @@ class ScratchFolder:
 
     def __init__(
         self,
-        given: Sequence[ScratchInput],
+        inputs: Sequence[ScratchInput],
         settings: Sequence[Sequence[str]] = (),
         *,
         real_names: bool = False,
     ) -> None:
-        self._given = given
+        self._given = inputs
         self._settings = settings
         self._real_names = real_names
         self._known: dict[str, int] = {}
@@ -107,7 +107,7 @@ class ScratchFolder:
         return None
 
     def _write(self) -> list[ScratchFile]:
-        held = []
+        scratch_files = []
         for name, text in self._settings:
             path = named(name, 0, real=self._real_names)
             write_new(os.path.join(self.root, *path.split("/")), text.encode())
@@ -115,9 +115,9 @@ class ScratchFolder:
             for path in self._places(number, name):
                 if write_new(path, content):
                     self._known[_normal(path)] = number
-                    held.append(ScratchFile(path, number))
+                    scratch_files.append(ScratchFile(path, number))
                     break
-        return held
+        return scratch_files
 
     def _places(self, number: int, name: str) -> Iterator[str]:
         """Where a file may lie: at its path, else by an odd name as near to it as can be."""

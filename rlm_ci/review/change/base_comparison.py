@@ -53,7 +53,7 @@ def _look(
             continue
         node = Node.of(("", None, 0, NodeScope.of((FILE_GROUP, "", 0, len(texts), None, None))))
         done = run.analyse(LeafTask(node, texts, {}), analyzers, domains)
-        found: dict[str, list[tuple[Finding, str]]] = {one.path: [] for one in texts}
+        found: dict[str, list[tuple[Finding, str]]] = {text.path: [] for text in texts}
         for pair in zip(done.findings, marks(done.findings, texts), strict=True):
             found[pair[0].evidence[0].path].append(pair)
         failed: dict[str, list[str]] = {}
@@ -72,28 +72,32 @@ def at_base(
     analyzers failed: what is new for them is not known. ``left`` are marks that have left their
     files. Raises StorageError.
     """
-    files = [one for one in change.files() if one.old_mode.startswith("100")]
-    before = {one.old_path or one.path: one for one in files if one.status[:1] in "MRTD"}
+    files = [file for file in change.files() if file.old_mode.startswith("100")]
+    before = {file.old_path or file.path: file for file in files if file.status[:1] in "MRTD"}
     gone = removed_of(change) if before else {}
     look = partial(_look, change, chosen, domains, most)
     found: dict[str, list[str]] = {}
     names: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
     moved: dict[str, Counter[str]] = {}
-    oids = {old: one.old_oid for old, one in before.items()}
+    oids = {old: file_change.old_oid for old, file_change in before.items()}
     for old, told, failed in look(oids):
-        one = before[old]
+        file_change = before[old]
         everything = [mark for _, mark in told]
-        if one.status[:1] == "D":
-            moved[one.path] = Counter(everything)
+        if file_change.status[:1] == "D":
+            moved[file_change.path] = Counter(everything)
             continue
         is_broken = any(finding.rule == run.SYNTAX for finding, _ in told)
-        found[one.path] = sorted(everything)
-        names[one.path] = sorted({f.message for f, _ in told if f.rule == _UNDEFINED})
-        unknown[one.path] = sorted({*failed, *([ruff.NAME] if is_broken else [])})
-        if any(overlaps(finding.evidence[0], gone.get(one.path, ())) for finding, _ in told):
-            moved[one.path] = Counter(everything)
-    after = {one.path: one.new_oid for one in files if one.path in moved and one.status[:1] != "D"}
+        found[file_change.path] = sorted(everything)
+        names[file_change.path] = sorted({f.message for f, _ in told if f.rule == _UNDEFINED})
+        unknown[file_change.path] = sorted({*failed, *([ruff.NAME] if is_broken else [])})
+        if any(
+            overlaps(finding.evidence[0], gone.get(file_change.path, ())) for finding, _ in told
+        ):
+            moved[file_change.path] = Counter(everything)
+    after = {
+        file.path: file.new_oid for file in files if file.path in moved and file.status[:1] != "D"
+    }
     for path, told, _ in look(after):
         moved[path] -= Counter(mark for _, mark in told)
     return {
@@ -105,73 +109,73 @@ def at_base(
 
 
 def compared(
-    found: Sequence[Finding], texts: Sequence[LeafText], changed: Ranges, base: Mapping[str, Any]
+    findings: Sequence[Finding], texts: Sequence[LeafText], changed: Ranges, base: Mapping[str, Any]
 ) -> list[Finding]:
-    """``found``; what the base has too is suppressed.
+    """``findings``; what the base has too is suppressed.
 
     A new finding on untouched lines points to the nearest changed line first, its likely cause.
     """
     compare = _Comparison(texts, changed, base)
-    marked = list(marks(found, texts))
+    marked = list(marks(findings, texts))
     told: dict[int, Finding] = {}
     # Of two equal ones, the one on untouched lines is the old one.
-    for at in sorted(range(len(found)), key=lambda at: is_touched(found[at], changed)):
-        told[at] = compare(found[at], marked[at])
+    for at in sorted(range(len(findings)), key=lambda at: is_touched(findings[at], changed)):
+        told[at] = compare(findings[at], marked[at])
     return [told[at] for at in sorted(told)]
 
 
 class _Comparison:
     def __init__(self, texts: Sequence[LeafText], changed: Ranges, base: Mapping[str, Any]) -> None:
-        self._texts = {one.path: one for one in texts}
+        self._texts = {text.path: text for text in texts}
         self._changed = changed
         self._base = base
         self._known = {path: Counter(some) for path, some in base["found"].items()}
         self._left = Counter(base["left"])
 
-    def __call__(self, one: Finding, mark: str) -> Finding:
-        path = one.evidence[0].path
+    def __call__(self, finding: Finding, mark: str) -> Finding:
+        path = finding.evidence[0].path
         if path not in self._changed:
-            return one
-        touched = is_touched(one, self._changed)
+            return finding
+        touched = is_touched(finding, self._changed)
         if self._takes(path, mark, touched=touched):
-            return one.replace(suppression=KNOWN if touched else UNTOUCHED)
-        if one.rule == _UNDEFINED and one.message in self._base["names"].get(path, ()):
+            return finding.replace(suppression=KNOWN if touched else UNTOUCHED)
+        if finding.rule == _UNDEFINED and finding.message in self._base["names"].get(path, ()):
             # The name was used before without a definition, so something else may define it.
-            one = one.replace(severity=min(one.severity, Severity.MEDIUM))
+            finding = finding.replace(severity=min(finding.severity, Severity.MEDIUM))
         if touched:
-            return one
-        cause = self._cause(one)
+            return finding
+        cause = self._cause(finding)
         if cause is None:
-            return one.replace(suppression=UNTOUCHED)
-        start = one.evidence[0].line_start
+            return finding.replace(suppression=UNTOUCHED)
+        start = finding.evidence[0].line_start
         where = "the file" if start is None else f"line {start}"
-        message = f"{one.message} (at {where}, because of this change)"
-        return one.replace(message=message, evidence=(cause, *one.evidence))
+        message = f"{finding.message} (at {where}, because of this change)"
+        return finding.replace(message=message, evidence=(cause, *finding.evidence))
 
     def _takes(self, path: str, mark: str, *, touched: bool) -> bool:
         """Take an equal one from the base's, of this file or moved from another."""
         pools = [self._known.get(path, Counter()), *([self._left] if touched else [])]
-        pool = next((one for one in pools if one[mark] > 0), None)
+        pool = next((counts for counts in pools if counts[mark] > 0), None)
         if pool is not None:
             pool[mark] -= 1
         return pool is not None
 
-    def _cause(self, one: Finding) -> Location | None:
+    def _cause(self, finding: Finding) -> Location | None:
         """The changed line nearest to a new finding on other lines, else None."""
-        path = one.evidence[0].path
-        is_open = one.suppression is None and one.severity > Severity.INFO
-        tool = one.source.partition(":")[2]
+        path = finding.evidence[0].path
+        is_open = finding.suppression is None and finding.severity > Severity.INFO
+        tool = finding.source.partition(":")[2]
         is_new = path in self._base["found"] and tool not in self._base["unknown"].get(path, ())
         if not (is_open and is_new and path in self._texts):
             return None
-        return _nearest(one.evidence[0], self._texts[path], self._changed)
+        return _nearest(finding.evidence[0], self._texts[path], self._changed)
 
 
-def _nearest(place: Location, text: LeafText, changed: Ranges) -> Location | None:
+def _nearest(location: Location, text: LeafText, changed: Ranges) -> Location | None:
     last = max(1, len(text.complete.splitlines()))
-    start = place.line_start or 1
-    ends = [min(end, last) for one in changed.get(place.path, ()) for end in one]
+    start = location.line_start or 1
+    ends = [min(end, last) for one in changed.get(location.path, ()) for end in one]
     if not ends:
         return None
     nearest = min(ends, key=lambda end: abs(end - start))
-    return anchor(Location(place.path, nearest), text.complete, text.blob).location
+    return anchor(Location(location.path, nearest), text.complete, text.blob).location

@@ -159,30 +159,35 @@ def pack(
     Without room, sentences are left out first.
     """
 
-    def place(one: Location) -> list[Any]:
-        return [encodable(one.path), one.line_start, one.line_end, digest_of(one.quote)]
+    def place(location: Location) -> list[Any]:
+        return [
+            encodable(location.path),
+            location.line_start,
+            location.line_end,
+            digest_of(location.quote),
+        ]
 
-    findings = [one.finding for one in claims]
+    findings = [claim.finding for claim in claims]
     rows = [
         [
-            one.rule, one.severity.label, one.domain, one.confidence,
-            mask(one.message)[:_MESSAGE],
-            None if one.hint is None else mask(one.hint)[:_MESSAGE],
-            None if not (fix := mask(one.suggested_fix or "")) or len(fix) > _FIX else fix,
+            finding.rule, finding.severity.label, finding.domain, finding.confidence,
+            mask(finding.message)[:_MESSAGE],
+            None if finding.hint is None else mask(finding.hint)[:_MESSAGE],
+            None if not (fix := mask(finding.suggested_fix or "")) or len(fix) > _FIX else fix,
             # A guideline stands at the base, where the next review looks for it anew.
-            [place(spot) for spot in one.evidence if spot.side == "new"],
+            [place(spot) for spot in finding.evidence if spot.side == "new"],
         ]
-        for one in findings
+        for finding in findings
     ]  # fmt: skip
-    names = [one.rule for one in findings]
-    names += [place.path for one in findings for place in one.evidence]
+    names = [finding.rule for finding in findings]
+    names += [location.path for finding in findings for location in finding.evidence]
     names += unchecked
     is_odd = any(mask(name) != name or encodable(name) != name for name in names)
     if len(rows) + len(unchecked) > _CLAIMS or is_odd:
         return PackedReview(None)
-    trials = [one.trial and one.trial.stored(mask) for one in claims]
+    trials = [claim.trial and claim.trial.stored(mask) for claim in claims]
     record = {"t": asked_for, "m": "".join(sorted(set(marks))), "u": list(unchecked)}
-    lost = {at for at, one in enumerate(claims) if one.trial and trials[at] is None}
+    lost = {at for at, claim in enumerate(claims) if claim.trial and trials[at] is None}
     # What costs the most to ask again goes last, and what is least severe first.
     order = sorted(range(len(claims)), key=lambda at: findings[at].severity)
     text = _packed({**record, "w": sentences} if sentences else record, rows, trials)
@@ -270,8 +275,8 @@ def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> Carried
         suggested_fix=fix,
         source=source,
     )
-    known = None if trial is None else EarlierTrial.from_dict(trial).read_for(finding)
-    return CarriedClaim(finding, tuple(places), known)
+    earlier_trial = None if trial is None else EarlierTrial.from_dict(trial).read_for(finding)
+    return CarriedClaim(finding, tuple(places), earlier_trial)
 
 
 def digest_of(quote: str | None) -> str:
@@ -292,11 +297,11 @@ def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], known: Collectio
     every = set(asked)
     while True:
         more = {
-            place.path
-            for one in claims
-            if any(place.path in every or place.path not in known for place in one.places)
-            for place in one.places
-            if place.path in known
+            lines.path
+            for claim in claims
+            if any(lines.path in every or lines.path not in known for lines in claim.places)
+            for lines in claim.places
+            if lines.path in known
         }
         if more <= every:
             return every
@@ -316,33 +321,33 @@ def opened(
     the others, by their paths at the last review. On these, only claims with a reproduction go on.
     """
     now = {path: content for path, (_, content) in contents.items()}
-    now |= {one.path: one.content for one in edited.values()}
-    kept = []
+    now |= {file.path: file.content for file in edited.values()}
+    earlier_claims = []
     offered = verified = 0
     for claim in claims:
-        if any(place.path in asked or place.path not in known for place in claim.places):
+        if any(lines.path in asked or lines.path not in known for lines in claim.places):
             if not claim.has_reproduction or claim.places[0].path not in edited:
                 continue  # the model reads these files again
-            some = [one for one in claim.places if one.path in edited]
-            places = [_followed(one, edited[one.path]) for one in some]
+            some = [lines for lines in claim.places if lines.path in edited]
+            places = [_followed(lines, edited[lines.path]) for lines in some]
         else:
-            places = [_opened(one, contents) for one in claim.places]
-        held = [one for one in places if one is not None]
+            places = [_opened(lines, contents) for lines in claim.places]
+        locations = [location for location in places if location is not None]
         offered += len(places)
-        verified += len(held)
-        if len(held) == len(places):
-            finding = claim.finding.replace(evidence=tuple(held))
-            if held:
-                finding = with_definition(finding, now[held[0].path])
-            kept.append(EarlierClaim(finding, claim.trial))
-    return tuple(kept), Evidence(offered, verified, 0, offered - verified)
+        verified += len(locations)
+        if len(locations) == len(places):
+            finding = claim.finding.replace(evidence=tuple(locations))
+            if locations:
+                finding = with_definition(finding, now[locations[0].path])
+            earlier_claims.append(EarlierClaim(finding, claim.trial))
+    return tuple(earlier_claims), Evidence(offered, verified, 0, offered - verified)
 
 
-def _followed(place: HashedLines, edit: EditedFile) -> Location | None:
+def _followed(lines: HashedLines, edit: EditedFile) -> Location | None:
     """Where the lines of a place are now, or what stands there in their stead."""
-    if _opened(place, {place.path: ("", edit.before)}) is None:
+    if _opened(lines, {lines.path: ("", edit.before)}) is None:
         return None
-    start, end = place.line_start, place.line_end
+    start, end = lines.line_start, lines.line_end
     if start is None or end is None:
         return Location(edit.path, blob=edit.blob)
     first, last = line_after(edit.hunks, start)[0], line_after(edit.hunks, end)[1]
@@ -364,19 +369,19 @@ def line_after(hunks: Sequence[Hunk], line: int) -> tuple[int, int]:
     return line + shift, line + shift
 
 
-def _opened(place: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Location | None:
-    found = contents.get(place.path)
+def _opened(lines: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Location | None:
+    found = contents.get(lines.path)
     if found is None:
         return None
-    location = Location(place.path, place.line_start, place.line_end, blob=found[0])
-    return opened_at(location, found[1], place.digest)
+    location = Location(lines.path, lines.line_start, lines.line_end, blob=found[0])
+    return opened_at(location, found[1], lines.digest)
 
 
 def opened_at(location: Location, content: bytes, digest: str) -> Location | None:
     """The place with its quote from ``content``, if that has the digest."""
-    told = anchor(location, content, location.blob)
-    is_same = told.location is not None and digest_of(told.location.quote) == digest
-    return told.location if is_same and told.outcome == VERIFIED else None
+    claim = anchor(location, content, location.blob)
+    is_same = claim.location is not None and digest_of(claim.location.quote) == digest
+    return claim.location if is_same and claim.outcome == VERIFIED else None
 
 
 # ── for people ──
@@ -392,8 +397,8 @@ def told(
     if begun.since is None:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
     told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
-    claims = {(one.finding.rule, one.finding.evidence) for one in begun.claims}
-    again = sum((one.rule, one.evidence) in claims for one in refuted)
+    claims = {(claim.finding.rule, claim.finding.evidence) for claim in begun.claims}
+    again = sum((finding.rule, finding.evidence) in claims for finding in refuted)
     carried = len(begun.claims) - len(mended) - again
     hold = "holds" if carried == 1 else "hold"
     told = f"{told}, and {count(carried, 'claim')} of it from before {hold}"

@@ -36,14 +36,14 @@ def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
             # Without lines, a hunk begins at the one before the gap.
             touched.update(range(hunk.new_start, hunk.new_start + (hunk.new_count or 2)))
         found[path] = _runs(sorted(touched - {0}))
-    for one in change.files():
-        if one.status[:1] == "D":
-            found[one.path] = [GONE]
+    for file in change.files():
+        if file.status[:1] == "D":
+            found[file.path] = [GONE]
             continue
-        found.setdefault(one.path, [])
-        moved = one.status[:1] in ("R", "C") and one.old_path
-        if one.status[:1] == "T" or (moved and _kind(one.old_path) != _kind(one.path)):
-            found[one.path] = [[1, _END]]
+        found.setdefault(file.path, [])
+        moved = file.status[:1] in ("R", "C") and file.old_path
+        if file.status[:1] == "T" or (moved and _kind(file.old_path) != _kind(file.path)):
+            found[file.path] = [[1, _END]]
     return found
 
 
@@ -79,7 +79,9 @@ def marked(finding: Finding, changed: Ranges | None) -> Finding:
         return finding
     if not is_touched(finding, changed):
         return finding.replace(suppression=UNTOUCHED)
-    places = sorted(finding.evidence, key=lambda place: (place.side, not _overlaps(place, changed)))
+    places = sorted(
+        finding.evidence, key=lambda location: (location.side, not _overlaps(location, changed))
+    )
     if tuple(places[:1]) != finding.evidence[:1]:
         finding = finding.replace(suggested_fix=None)
     return finding.replace(evidence=tuple(places))
@@ -87,25 +89,25 @@ def marked(finding: Finding, changed: Ranges | None) -> Finding:
 
 def is_touched(finding: Finding, changed: Ranges) -> bool:
     """Whether any of the places of ``finding`` is on a changed line."""
-    return any(_overlaps(place, changed) for place in finding.evidence)
+    return any(_overlaps(location, changed) for location in finding.evidence)
 
 
-def _overlaps(place: Location, changed: Ranges) -> bool:
-    lines = changed.get(place.path)
+def _overlaps(location: Location, changed: Ranges) -> bool:
+    lines = changed.get(location.path)
     if lines is None:
         return False
-    return went(place, changed) if place.side == "old" else overlaps(place, lines)
+    return went(location, changed) if location.side == "old" else overlaps(location, lines)
 
 
-def went(place: Location, changed: Ranges) -> bool:
-    """Whether ``place`` went with its file; other places of the old side are guidelines."""
-    lines = changed.get(place.path, ())
-    return place.side == "old" and any(list(one) == GONE for one in lines)
+def went(location: Location, changed: Ranges) -> bool:
+    """Whether ``location`` went with its file; other places of the old side are guidelines."""
+    lines = changed.get(location.path, ())
+    return location.side == "old" and any(list(line) == GONE for line in lines)
 
 
-def overlaps(place: Location, lines: Sequence[Sequence[int]]) -> bool:
-    """Whether ``place`` is on one of ``lines``; a file as a whole always is."""
-    if place.line_start is None:
+def overlaps(location: Location, lines: Sequence[Sequence[int]]) -> bool:
+    """Whether ``location`` is on one of ``lines``; a file as a whole always is."""
+    if location.line_start is None:
         return True
-    end = place.line_end or place.line_start
-    return any(first <= end and place.line_start <= last for first, last in lines)
+    end = location.line_end or location.line_start
+    return any(first <= end and location.line_start <= last for first, last in lines)

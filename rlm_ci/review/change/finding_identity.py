@@ -28,29 +28,29 @@ _BELOW = ("body", "handlers", "cases", "orelse", "finalbody")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def marks(found: Sequence[Finding], texts: Sequence[LeafText]) -> Iterator[str]:
+def marks(findings: Sequence[Finding], texts: Sequence[LeafText]) -> Iterator[str]:
     """The mark of each finding; ``texts`` hold the files of all."""
-    contents = {one.path: one.complete for one in texts}
+    contents = {text.path: text.complete for text in texts}
     files: dict[str, _File] = {}
-    for one in found:
-        place = one.evidence[0]
-        if place.path not in files:
-            files[place.path] = _File(place.path, contents.get(place.path, b""))
-        about = files[place.path].about(place.line_start, place.quote or "")
+    for finding in findings:
+        location = finding.evidence[0]
+        if location.path not in files:
+            files[location.path] = _File(location.path, contents.get(location.path, b""))
+        about = files[location.path].about(location.line_start, location.quote or "")
         # Numbers in a message are counts and lines.
-        told = "\0".join((one.rule, _NUMBER.sub("0", one.message), about))
+        told = "\0".join((finding.rule, _NUMBER.sub("0", finding.message), about))
         yield sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def with_definition(claim: Finding, content: bytes) -> Finding:
     """A model's claim, whose ``subject`` is the innermost definition at its first line."""
-    place = claim.evidence[0]
-    line = place.line_start or 0
+    location = claim.evidence[0]
+    line = location.line_start or 0
     around = [
-        one for one in source_outline.outline(place.path, content).symbols
-        if one.line_start <= line <= one.line_end
+        symbol for symbol in source_outline.outline(location.path, content).symbols
+        if symbol.line_start <= line <= symbol.line_end
     ]  # fmt: skip
-    inner = min(around, key=lambda one: one.line_end - one.line_start, default=None)
+    inner = min(around, key=lambda symbol: symbol.line_end - symbol.line_start, default=None)
     return claim.replace(subject=inner.name if inner else None)
 
 
@@ -66,7 +66,7 @@ class _File:
             self._module = None if read is None else read.module
         else:
             outline = source_outline.outline(path, content)
-            self._heads = {one.line_start: one.name for one in reversed(outline.symbols)}
+            self._heads = {symbol.line_start: symbol.name for symbol in reversed(outline.symbols)}
 
     def about(self, line: int | None, quote: str) -> str:
         """The code at ``line``, whose text is ``quote``."""
@@ -113,12 +113,12 @@ def _written(node: ast.AST) -> str | None:
 
 
 def _inside(node: ast.AST) -> list[ast.stmt]:
-    found: list[ast.stmt] = []
+    nodes: list[ast.stmt] = []
     for name in _BELOW:
         below = getattr(node, name, None)
         for one in below if isinstance(below, list) else ():
-            found += [one] if isinstance(one, ast.stmt) else _inside(one)
-    return found
+            nodes += [one] if isinstance(one, ast.stmt) else _inside(one)
+    return nodes
 
 
 def _bare(node: ast.AST) -> ast.AST:

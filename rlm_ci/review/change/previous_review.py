@@ -54,7 +54,7 @@ class PreviousReviews:
     def begin(
         self,
         change: ChangeSet,
-        near: AffectedFiles,
+        files: AffectedFiles,
         source: str,
         asked_for: str,
     ) -> CarriedReview:
@@ -81,20 +81,20 @@ class PreviousReviews:
         kept = _read(last.review, source, asked_for)
         if isinstance(kept, str):
             return CarriedReview(kept, is_doubt=True, is_kept=True)
-        return _gone_on(since, why, kept, change, near)
+        return _gone_on(since, why, kept, change, files)
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
         """The checkpoint of the last run, or why there is none."""
         from rlm_ci.github.posting.comment_history import previous_run
 
         try:
-            found = previous_run(self._way.client(), to)
+            run = previous_run(self._way.client(), to)
         except UnavailableError as error:  # posting fails by it too, and says so
             return None, str(error)
         except RlmCiError as error:
             return None, f"the summary comment cannot be read: {error}"
-        self._way.author = found.login
-        return found.last, found.doubt
+        self._way.author = run.login
+        return run.last, run.doubt
 
 
 def _is_ancestor(change: ChangeSet, old: str, new: str) -> bool:
@@ -111,37 +111,37 @@ def _read(text: str, source: str, asked_for: str) -> SavedReview | str:
     if text in (carry_over.TOO_MUCH, checkpoint.NO_ROOM):
         return "the last review found more than the summary comment can store"
     try:
-        kept = carry_over.unpack(text, source, DOMAINS)
+        review = carry_over.unpack(text, source, DOMAINS)
     except ValueError:
         return "the state of the last review cannot be read"
-    if kept.asked_for != asked_for:
+    if review.asked_for != asked_for:
         return "the model or its task has changed"
-    return kept
+    return review
 
 
 def _gone_on(
-    since: str, why: str, kept: SavedReview, change: ChangeSet, near: AffectedFiles
+    since: str, why: str, review: SavedReview, change: ChangeSet, affected_files: AffectedFiles
 ) -> CarriedReview:
-    corpus, changed = near.corpus, change.names()
+    corpus, changed = affected_files.corpus, change.names()
     known = {file.path: file for file in corpus.files}
-    new = [path for path in changed if near.mark(path) not in kept.marks]
+    new = [path for path in changed if affected_files.mark(path) not in review.marks]
     after = change.replace(trigger="range", base=since, merge_base=since, also=())
     # A file that is as at the base again is no longer part of the change, and nobody reads it.
     restored = frozenset(after.names()).difference(changed)
-    asked = carry_over.stale(kept.claims, [*new, *restored], known.keys())
-    told = {place.path for one in kept.claims for place in one.places}
+    asked = carry_over.stale(review.claims, [*new, *restored], known.keys())
+    told = {lines.path for claim in review.claims for lines in claim.places}
     again = {
-        place.path
-        for one in kept.claims
-        if one.has_reproduction
-        for place in one.places
-        if place.path in asked or place.path not in known
+        lines.path
+        for claim in review.claims
+        if claim.has_reproduction
+        for lines in claim.places
+        if lines.path in asked or lines.path not in known
     }
-    edited = _edited(after, near, again)
+    edited = _edited(after, affected_files, again)
     files = [known[path] for path in sorted(told & known.keys() - asked)]
     pairs = zip(files, corpus.read(files) if files else (), strict=True)
     contents = {file.path: (file.oid, content) for file, content in pairs}
-    claims, counts = carry_over.opened(kept.claims, asked, known.keys(), contents, edited)
+    claims, counts = carry_over.opened(review.claims, asked, known.keys(), contents, edited)
     if counts.rejected:
         lost = f"{count(counts.rejected, 'place')} that the last review names"
         return CarriedReview(
@@ -156,21 +156,25 @@ def _gone_on(
         claims=claims,
         counts=counts,
         is_same=since == change.head,
-        unchecked=tuple(path for path in kept.unchecked if path in known and path not in asked),
-        words=carried_words.still_true(kept.sentences, change, since) if kept.sentences else None,
+        unchecked=tuple(path for path in review.unchecked if path in known and path not in asked),
+        words=carried_words.still_true(review.sentences, change, since)
+        if review.sentences
+        else None,
     )
 
 
-def _edited(after: ChangeSet, near: AffectedFiles, paths: Collection[str]) -> dict[str, EditedFile]:
+def _edited(
+    after: ChangeSet, affected_files: AffectedFiles, paths: Collection[str]
+) -> dict[str, EditedFile]:
     """Those of ``paths`` that are still there behind ``after``, if by another name."""
     if not paths:
         return {}
     hunks = after.hunks(context=0)[0]
-    names = {one.old_path: one.path for one in after.files() if one.old_path}
-    files = {path: near.files([names.get(path, path)]) for path in sorted(paths)}
+    names = {change.old_path: change.path for change in after.files() if change.old_path}
+    files = {path: affected_files.files([names.get(path, path)]) for path in sorted(paths)}
     present = {path: some[0] for path, some in files.items() if some}
     before = after.repository.read(*(f"{after.base}:{path}" for path in present)) if present else ()
-    contents = near.corpus.read([*present.values()]) if present else ()
+    contents = affected_files.corpus.read([*present.values()]) if present else ()
     return {
         path: EditedFile(old, file.path, file.oid, content, hunks.get(file.path, ()))
         for (path, file), old, content in zip(present.items(), before, contents, strict=True)

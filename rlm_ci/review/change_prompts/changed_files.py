@@ -48,87 +48,89 @@ class ReadableChange(Value):
 
 
 def readable(
-    change: ChangeSet, whole: Corpus, here: RepositoryScope, asked: Container[str] | None
+    change: ChangeSet, corpus: Corpus, scope: RepositoryScope, container: Container[str] | None
 ) -> ReadableChange:
-    """The change below the folder of ``here``, of the files ``asked`` (None: all)."""
+    """The change below the folder of ``scope``, of the files ``container`` (None: all)."""
     hunks, broken = change.hunks(context=0)
-    known = {file.path: file for file in whole.files}
-    omitted = dict(whole.omitted)
-    reason = filter_by(here.rules, committed=True)
-    found, silent, missing, others = [], [], [], []
-    rows = [one for one in change.files() if _is_below(one.path, here.under)]
-    texts = _Texts(change, rows, here.max_file_bytes)
-    for one in rows:
-        if asked is not None and one.path not in asked:
-            others.append(name(one.path))
+    known = {file.path: file for file in corpus.files}
+    omitted = dict(corpus.omitted)
+    reason = filter_by(scope.rules, committed=True)
+    files, silent, missing, others = [], [], [], []
+    rows = [
+        file_change for file_change in change.files() if _is_below(file_change.path, scope.under)
+    ]
+    texts = _Texts(change, rows, scope.max_file_bytes)
+    for row in rows:
+        if container is not None and row.path not in container:
+            others.append(name(row.path))
             continue
-        is_gone = one.status[:1] == "D"
-        why = reason(one.path, texts.size(one)) if is_gone else omitted.get(one.path)
+        is_gone = row.status[:1] == "D"
+        why = reason(row.path, texts.size(row)) if is_gone else omitted.get(row.path)
         word = (why or "").partition(":")[0]
-        content = texts.head(one)
-        some = hunks.get(one.path, ())
-        told = _heading(one)
-        if (why and word != LOCK_FILE) or not _is_file(one):
-            silent.append(f"=== {name(one.path)} === {told}; not shown: {_about(one, why)}")
+        content = texts.head(row)
+        some = hunks.get(row.path, ())
+        told = _heading(row)
+        if (why and word != LOCK_FILE) or not _is_file(row):
+            silent.append(f"=== {name(row.path)} === {told}; not shown: {_about(row, why)}")
         elif (
-            one.path in broken
+            row.path in broken
             or (not is_gone and content is None)
-            or (one.path in known and one.added is None)
+            or (row.path in known and row.added is None)
         ):
-            missing.append((one.path, "git shows no lines of its change"))
-        elif not some and one.status[:1] != "R":
-            silent.append(f"=== {name(one.path)} === {told}, without a changed line")
-        elif is_of_endings(some) and one.status[:1] == "M":
-            silent.append(f"=== {name(one.path)} === {told}: only the ends of lines")
+            missing.append((row.path, "git shows no lines of its change"))
+        elif not some and row.status[:1] != "R":
+            silent.append(f"=== {name(row.path)} === {told}, without a changed line")
+        elif is_of_endings(some) and row.status[:1] == "M":
+            silent.append(f"=== {name(row.path)} === {told}: only the ends of lines")
         else:
-            made = _made(one, told, content or b"", texts.old(one), some)
+            made = _made(row, told, content or b"", texts.old(row), some)
             if made.edits or made.gone:
-                found.append(made)
+                files.append(made)
             else:
-                silent.append(f"=== {name(one.path)} === {made.heading}")
+                silent.append(f"=== {name(row.path)} === {made.heading}")
     if others:
         silent.append(f"Changed as well, but not part of this review: {', '.join(others)}")
-    return ReadableChange(tuple(found), tuple(silent), tuple(missing))
+    return ReadableChange(tuple(files), tuple(silent), tuple(missing))
 
 
 class _Texts:
     """Both sides of changed files."""
 
     def __init__(self, change: ChangeSet, rows: Sequence[FileChange], most: int) -> None:
-        new = [one.new_oid for one in rows if _is_regular(one.new_mode)]
-        old = [one.old_oid for one in rows if _is_regular(one.old_mode)]
+        new = [row.new_oid for row in rows if _is_regular(row.new_mode)]
+        old = [row.old_oid for row in rows if _is_regular(row.old_mode)]
         oids = [*dict.fromkeys((*new, *old))]
         read = change.repository.read_small(oids, most)
         self._contents: Mapping[str, bytes | None] = dict(zip(oids, read, strict=True))
         self._most = most
 
-    def head(self, one: FileChange) -> bytes | None:
-        return self._contents.get(one.new_oid)
+    def head(self, change: FileChange) -> bytes | None:
+        return self._contents.get(change.new_oid)
 
-    def old(self, one: FileChange) -> bytes:
-        return self._contents.get(one.old_oid) or b""
+    def old(self, change: FileChange) -> bytes:
+        return self._contents.get(change.old_oid) or b""
 
-    def size(self, one: FileChange) -> int:
+    def size(self, change: FileChange) -> int:
         """The bytes of a deleted file; more than is read for a larger one."""
-        content = self._contents.get(one.old_oid)
+        content = self._contents.get(change.old_oid)
         return self._most + 1 if content is None else len(content)
 
 
 def _made(
-    one: FileChange, told: str, content: bytes, old: bytes, hunks: Sequence[Hunk]
+    change: FileChange, told: str, content: bytes, old: bytes, hunks: Sequence[Hunk]
 ) -> ReadableFile:
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     if lines[-1] == "":
         lines.pop()
-    kind = kind_of(one.path)
+    kind = kind_of(change.path)
     edits = edits_of(hunks)
     if kind == LOCK:
         edits, told = _beginning(edits, lines, told)
-    gone = {"D": one.path, "R": one.old_path}.get(one.status[:1], "")
-    file = ReadableFile(one.path, told, kind, tuple(lines), edits, gone, one.old_oid)
+    gone = {"D": change.path, "R": change.old_path}.get(change.status[:1], "")
+    file = ReadableFile(change.path, told, kind, tuple(lines), edits, gone, change.old_oid)
     if kind != CODE:
         return file
-    now, then = outline(one.path, content), outline(one.old_path or one.path, old)
+    now, then = outline(change.path, content), outline(change.old_path or change.path, old)
     signatures = {symbol.name: symbol.signature for symbol in now.symbols}
     removed = [symbol.name for symbol in then.symbols if symbol.name not in signatures]
     changed = [
@@ -147,19 +149,21 @@ def _beginning(
     edits: Sequence[LineEdit], lines: Sequence[str], told: str
 ) -> tuple[tuple[LineEdit, ...], str]:
     """The first edits of a lock file; programs write it, and no review counts it as read."""
-    kept: list[LineEdit] = []
+    line_edits: list[LineEdit] = []
     used = 0
     for edit in edits:
         texts = (*edit.removed, *lines[edit.at - 1 : edit.at - 1 + edit.added])
         used += sum(len(line) + 8 for line in texts)
         if used > _LOCK:
-            return tuple(kept), f"{told}; only its first {len(kept):,} of {len(edits):,} hunks"
-        kept.append(edit)
-    return tuple(kept), told
+            return tuple(
+                line_edits
+            ), f"{told}; only its first {len(line_edits):,} of {len(edits):,} hunks"
+        line_edits.append(edit)
+    return tuple(line_edits), told
 
 
 def _definitions(known: Outline) -> tuple[Symbol, ...]:
-    return tuple(sorted(known.symbols, key=lambda one: (one.line_start, -one.line_end)))
+    return tuple(sorted(known.symbols, key=lambda symbol: (symbol.line_start, -symbol.line_end)))
 
 
 def kind_of(path: str) -> str:
@@ -168,19 +172,19 @@ def kind_of(path: str) -> str:
     return DOCUMENT if language(path) in _DOCUMENTS else CODE
 
 
-def _heading(one: FileChange) -> str:
-    kind = _KINDS.get(one.status[:1], "changed")
+def _heading(change: FileChange) -> str:
+    kind = _KINDS.get(change.status[:1], "changed")
     if kind.endswith("from"):
-        kind = f"{kind} {name(one.old_path)}"
-    if one.status[:1] in "MRC" and one.old_mode != one.new_mode:
-        kind += f", mode {one.old_mode} → {one.new_mode}"
+        kind = f"{kind} {name(change.old_path)}"
+    if change.status[:1] in "MRC" and change.old_mode != change.new_mode:
+        kind += f", mode {change.old_mode} → {change.new_mode}"
     return kind
 
 
-def _about(one: FileChange, why: str | None) -> str:
-    if _SUBMODULE in (one.old_mode, one.new_mode):
-        return f"a submodule, {one.old_oid[:12]} → {one.new_oid[:12]}"
-    if _LINK in (one.old_mode, one.new_mode):
+def _about(change: FileChange, why: str | None) -> str:
+    if _SUBMODULE in (change.old_mode, change.new_mode):
+        return f"a submodule, {change.old_oid[:12]} → {change.new_oid[:12]}"
+    if _LINK in (change.old_mode, change.new_mode):
         return "a symbolic link"
     return printable(why or "no text")[:200]
 
@@ -189,8 +193,8 @@ def _is_regular(mode: str) -> bool:
     return mode.startswith("100")
 
 
-def _is_file(one: FileChange) -> bool:
-    return _is_regular(one.old_mode if one.status[:1] == "D" else one.new_mode)
+def _is_file(change: FileChange) -> bool:
+    return _is_regular(change.old_mode if change.status[:1] == "D" else change.new_mode)
 
 
 def _is_below(path: str, under: str) -> bool:

@@ -58,19 +58,19 @@ def digest_of(
     Its text shows only the files ``only`` (None: all).
     """
     every = sorted(read.files, key=kind_rank)
-    files = every if only is None else [one for one in every if one.path in only]
+    files = every if only is None else [file for file in every if file.path in only]
     silent = clip("\n".join(read.silent), _SILENT) if only is None else ""
-    heads = [heading(one) for one in files]
+    heads = [heading(file) for file in files]
     named, used = 0, 0
     while named < len(heads) and used + heads[named].size <= _NAMES * room:
         used += heads[named].size
         named += 1
-    listed = [rows(one, spans(one, one.edits, _AROUND)) for one in files[:named]]
+    listed = [rows(file, spans(file, file.edits, _AROUND)) for file in files[:named]]
     texts: list[str] = []
     left = room - used - len(silent.encode("utf-8", "replace"))
     shares = _shares(listed, left)
-    for one, first, some, share in zip(files, heads, listed, shares, strict=False):
-        texts += [first.text, *_cut(one, some, share)]
+    for file, first, some, share in zip(files, heads, listed, shares, strict=False):
+        texts += [first.text, *_cut(file, some, share)]
     if named < len(files):
         texts.append(f"... and {count(len(files) - named, 'more file')}")
     texts += [silent] if silent else []

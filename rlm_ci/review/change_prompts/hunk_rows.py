@@ -99,37 +99,37 @@ class ReadableFile(Value):
     @cached_property
     def shifts(self) -> list[int]:
         """By how many lines the first edits move the lines behind them: none, one, two, ..."""
-        return [*accumulate((one.added - len(one.removed) for one in self.edits), initial=0)]
+        return [*accumulate((edit.added - len(edit.removed) for edit in self.edits), initial=0)]
 
     @cached_property
     def new(self) -> frozenset[int]:
         """The lines that are new."""
-        return frozenset(n for one in self.edits for n in range(one.at, one.at + one.added))
+        return frozenset(n for edit in self.edits for n in range(edit.at, edit.at + edit.added))
 
     @cached_property
     def innermost(self) -> dict[int, Symbol]:
         """The innermost definition at each line that is in one."""
         found: dict[int, Symbol] = {}
-        for one in self.symbols:  # the outer before the inner
-            found |= dict.fromkeys(range(one.line_start, one.line_end + 1), one)
+        for symbol in self.symbols:  # the outer before the inner
+            found |= dict.fromkeys(range(symbol.line_start, symbol.line_end + 1), symbol)
         return found
 
     @cached_property
     def around(self) -> dict[int, tuple[Symbol, ...]]:
         """The definitions around each edit, by where it begins; the outermost first."""
-        waiting = [one for one in self.symbols if one.kind in BLOCKS][::-1]
+        waiting = [symbol for symbol in self.symbols if symbol.kind in BLOCKS][::-1]
         found, active = {}, []
         for edit in self.edits:
             while waiting and waiting[-1].line_start <= edit.at:
                 active.append(waiting.pop())
-            active = [one for one in active if one.line_end >= edit.at]
-            found[edit.at] = tuple(one for one in active if one.line_end >= edit.last)
+            active = [symbol for symbol in active if symbol.line_end >= edit.at]
+            found[edit.at] = tuple(symbol for symbol in active if symbol.line_end >= edit.last)
         return found
 
 
 def edits_of(hunks: Iterable[Hunk]) -> tuple[LineEdit, ...]:
     """The edits of hunks, whose lines of context are left out."""
-    found: list[LineEdit] = []
+    edits: list[LineEdit] = []
     for hunk in hunks:
         at, old = hunk.new_start + (0 if hunk.new_count else 1), hunk.old_start
         for is_changed, some in groupby(hunk.lines, lambda line: line.kind in (NEW, REMOVED)):
@@ -138,12 +138,12 @@ def edits_of(hunks: Iterable[Hunk]) -> tuple[LineEdit, ...]:
             come = sum(line.kind != REMOVED for line in lines)
             if is_changed:
                 removed, first = gone, old
-                if found and found[-1].at == at:  # another type: git deletes, then creates
-                    before = found.pop()
+                if edits and edits[-1].at == at:  # another type: git deletes, then creates
+                    before = edits.pop()
                     removed, first = (*before.removed, *gone), before.old
-                found.append(LineEdit.of((at, come, first, removed)))
+                edits.append(LineEdit.of((at, come, first, removed)))
             at, old = at + come, old + len(gone)
-    return tuple(found)
+    return tuple(edits)
 
 
 def is_of_endings(hunks: Iterable[Hunk]) -> bool:
@@ -171,25 +171,25 @@ def rows(file: ReadableFile, spans: Spans) -> list[PromptRow]:
 
     The lines of both sides stand above a part with edits.
     """
-    found: list[PromptRow] = []
+    prompt_rows: list[PromptRow] = []
     for start, end in spans:
         if file.edits and not file.is_whole:
-            before = bisect_right(file.edits, end, key=lambda one: one.at)
+            before = bisect_right(file.edits, end, key=lambda line_edit: line_edit.at)
             is_edited = before and file.edits[before - 1].last >= start
-            found.append(_row(_both(file, start) if is_edited else _APART))
-        elif found:
-            found.append(_row(_APART))
+            prompt_rows.append(_row(_both(file, start) if is_edited else _APART))
+        elif prompt_rows:
+            prompt_rows.append(_row(_APART))
         for number in range(start, end + 1):
             if edit := file.edit_at.get(number):
-                found += [
+                prompt_rows += [
                     _row(f"{old}{REMOVED}{_shown(text)}", mark=REMOVED)
                     for old, text in enumerate(edit.removed, edit.old)
                 ]
             if number <= len(file.lines):
                 mark = NEW if number in file.new else SAME
                 text = f"{number}{mark}{_shown(file.lines[number - 1])}"
-                found.append(_row(text, number, mark))
-    return found
+                prompt_rows.append(_row(text, number, mark))
+    return prompt_rows
 
 
 def shown_rows(file: ReadableFile, spans: Spans, room: int) -> list[PromptRow]:
@@ -224,5 +224,5 @@ def _both(file: ReadableFile, line: int) -> str:
     edit = file.edit_at.get(line)
     if edit is not None and edit.removed:
         return f"@@ -{edit.old} +{line} @@"
-    before = bisect_left(file.edits, line, key=lambda one: one.at)
+    before = bisect_left(file.edits, line, key=lambda line_edit: line_edit.at)
     return f"@@ -{max(0, line - file.shifts[before])} +{line} @@"

@@ -60,7 +60,7 @@ class ChangePrompt(Value):
         Nothing where these would not be smaller.
         """
         groups, missing = cut_hunks(self.hunks, room)
-        made = [
+        prompts = [
             self.replace(
                 part=f"piece {number} of {len(groups)} of {self.part or 'all'}"
                 if len(groups) > 1
@@ -72,8 +72,8 @@ class ChangePrompt(Value):
             )
             for number, hunks in enumerate(groups, 1)
         ]
-        is_smaller = all(len(one.text) < len(self.text) for one in made)
-        return made if room > 0 and is_smaller else []
+        is_smaller = all(len(prompt.text) < len(self.text) for prompt in prompts)
+        return prompts if room > 0 and is_smaller else []
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -103,12 +103,12 @@ class _FileListing:
         self.parts: list[tuple[Sequence[PromptRow], int]] = []
         self.spans: list[tuple[int, int]] = []
         self._shown: set[int] = set()
-        self._removed = {one.at: one.removed for one in file.edits}
+        self._removed = {edit.at: edit.removed for edit in file.edits}
         self._context, self._room = context, room
 
     def add(self, piece: Piece) -> None:
         if piece.part is None:
-            self.edits = sorted((*self.edits, *piece.edits), key=lambda one: one.at)
+            self.edits = sorted((*self.edits, *piece.edits), key=lambda edit: edit.at)
             self.show(*spans(self.file, piece.edits, self._context))
         else:
             self.parts.append((rows_of(piece, self._context, self._room), piece.part[0]))
@@ -152,9 +152,11 @@ class Listing:
         #: Files whose hunks are not in this prompt.
         self._others: dict[str, _FileListing] = {}
 
-    def fill(self, known: Neighbours, spare: int) -> None:
+    def fill(self, neighbours: Neighbours, spare: int) -> None:
         """Show whole definitions, and lines of other places, of at most ``spare`` bytes."""
-        some = [(one, span) for one in self._files.values() for span in wholes(one.file, one.edits)]
+        some = [
+            (file, span) for file in self._files.values() for span in wholes(file.file, file.edits)
+        ]
         costs = [(one.cost(span), at) for at, (one, span) in enumerate(some)]
         left = int(_DEFINITIONS * spare)
         for cost, at in sorted(costs):
@@ -163,11 +165,11 @@ class Listing:
             some[at][0].show(some[at][1])
             left -= cost
             spare -= cost
-        touched = [(one.file, one.edits) for one in self._files.values()]
-        for path, span in known.around(touched, self._shows):
+        touched = [(file.file, file.edits) for file in self._files.values()]
+        for path, span in neighbours.around(touched, self._shows):
             one = self._files.get(path) or self._others.get(path)
             if one is None:
-                one = _FileListing(known.file(path), 0, self._room)
+                one = _FileListing(neighbours.file(path), 0, self._room)
             cost = one.cost(span)
             if 0 < cost <= spare:
                 spare -= cost

@@ -32,11 +32,11 @@ class Neighbours:
     """The files that a change affects, which are read when they are asked for."""
 
     def __init__(
-        self, near: AffectedFiles, changed: Sequence[str], files: Sequence[ReadableFile]
+        self, affected_files: AffectedFiles, changed: Sequence[str], files: Sequence[ReadableFile]
     ) -> None:
-        self._near = near
+        self._near = affected_files
         self._changed = changed
-        self._readable = {one.path: one for one in files}
+        self._readable = {file.path: file for file in files}
         #: Lines of a file, and its uses of names.
         self.lines = cache(self._lines)
         self._uses = cache(self._uses_of)
@@ -44,8 +44,8 @@ class Neighbours:
     def file(self, path: str) -> ReadableFile:
         """A file beside the hunks of a prompt."""
         if path in self._readable:
-            one = self._readable[path]
-            return one.replace(heading=f"{one.heading}; its hunks are in another part")
+            file = self._readable[path]
+            return file.replace(heading=f"{file.heading}; its hunks are in another part")
         told = "changed; not part of this review" if path in self._changed else "unchanged"
         return ReadableFile(path, told, CODE, self.lines(path), ())
 
@@ -93,7 +93,10 @@ class Neighbours:
         """Path, line and kind of the uses of each name."""
         found: dict[str, list[tuple[str, int, str]]] = {}
         for path in sorted(self._paths, key=is_trial):
-            own = {(one.line_start, one.name.rpartition(".")[2]) for one in self._symbols(path)}
+            own = {
+                (symbol.line_start, symbol.name.rpartition(".")[2])
+                for symbol in self._symbols(path)
+            }
             for line, used, kind in self._uses(path):
                 if (line, used) not in own:
                     found.setdefault(used, []).append((path, line, kind))
@@ -106,12 +109,12 @@ class Neighbours:
             calls: dict[tuple[Definition, str], dict[str | None, None]] = {}
             for line, used, kind in self._uses(file.path):
                 if kind == CALL and line in new:
-                    own = Definition(file.path, file.innermost.get(line, _TOP))
+                    definition = Definition(file.path, file.innermost.get(line, _TOP))
                     called_on = receivers_of(used, file.lines[line - 1])
-                    calls.setdefault((own, used), {}).update(dict.fromkeys(called_on))
-            for (own, used), receivers in calls.items():
+                    calls.setdefault((definition, used), {}).update(dict.fromkeys(called_on))
+            for (definition, used), receivers in calls.items():
                 some = [Definition(*row) for row in self._defined.get(used, ())]
-                for path, one in meant(own, used, receivers, some[: _SAME_NAME + 1]):
+                for path, one in meant(definition, used, receivers, some[: _SAME_NAME + 1]):
                     if len(some) <= _SAME_NAME:
                         yield path, head(self.lines(path), one)
 
@@ -120,9 +123,9 @@ class Neighbours:
         """Definitions by the last part of their names; what makes a class by the name of it."""
         found: dict[str, list[tuple[str, Symbol]]] = {}
         for path in self._paths:
-            for one in self._symbols(path):
-                if one.kind in BLOCKS:
-                    found.setdefault(used_name(one.name), []).append((path, one))
+            for symbol in self._symbols(path):
+                if symbol.kind in BLOCKS:
+                    found.setdefault(used_name(symbol.name), []).append((path, symbol))
         return found
 
     @cached_property
@@ -130,8 +133,8 @@ class Neighbours:
         return self._near.concerned(self._changed)
 
     def _symbols(self, path: str) -> Sequence[Symbol]:
-        known = self._near.outline(path)
-        return () if known is None else known.symbols
+        outline = self._near.outline(path)
+        return () if outline is None else outline.symbols
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
@@ -143,5 +146,5 @@ class Neighbours:
         return tuple(self._contents[path].decode("utf-8", "surrogateescape").split("\n"))
 
     def _uses_of(self, path: str) -> Sequence[tuple[int, str, str]]:
-        known = self._near.outline(path)
-        return () if known is None else sorted(set(uses(known, self._contents[path])))
+        outline = self._near.outline(path)
+        return () if outline is None else sorted(set(uses(outline, self._contents[path])))

@@ -67,12 +67,12 @@ def pieces_of(file: ReadableFile, context: int, fill: int, room: int) -> list[Pi
             groups.append([edit])
             used = size
         last = inside
-    found = []
+    pieces = []
     for group in groups:
         one = _piece(file, tuple(group), context, room)
         some = [one] if one.size <= fill else _cut(one, context, fill, room)
-        found += [piece for piece in some if _has_changes(piece, context, room)]
-    return found
+        pieces += [piece for piece in some if _has_changes(piece, context, room)]
+    return pieces
 
 
 def rows_of(piece: Piece, context: int, room: int) -> list[PromptRow]:
@@ -97,9 +97,9 @@ def _cut(piece: Piece, context: int, fill: int, room: int) -> list[Piece]:
     """Parts of the rows of one piece, cut before definitions where one is near."""
     file = piece.file
     listed = rows_of(piece, context, room)
-    borders = {one.line_start for one in file.symbols}
+    borders = {symbol.line_start for symbol in file.symbols}
     fill -= heading(file).size
-    found, first = [], 0
+    pieces, first = [], 0
     while first < len(listed):
         end, used = first, 0
         while end < len(listed) and (end == first or used + listed[end].size <= fill):
@@ -109,17 +109,17 @@ def _cut(piece: Piece, context: int, fill: int, room: int) -> list[Piece]:
             half = first + (end - first) // 2
             end = next((at for at in range(end, half, -1) if listed[at].new in borders), end)
         part = listed[first:end]
-        found.append(piece.replace(size=size_of(part) + heading(file).size, part=(first, end)))
+        pieces.append(piece.replace(size=size_of(part) + heading(file).size, part=(first, end)))
         first = end
-    return found
+    return pieces
 
 
 def defined(file: ReadableFile, edits: Sequence[LineEdit]) -> list[str]:
     """The names whose definitions ``edits`` touch, by the last part of each."""
     found = []
-    starts = sorted(file.symbols, key=lambda one: one.line_start)
+    starts = sorted(file.symbols, key=lambda symbol: symbol.line_start)
     for edit in edits:
-        found += [one.name for one in file.around[edit.at][-1:]]
+        found += [symbol.name for symbol in file.around[edit.at][-1:]]
         first = bisect_left(starts, edit.at, key=lambda one: one.line_start)
         last = bisect_right(starts, edit.last, key=lambda one: one.line_start)
         found += [one.name for one in starts[first:last]]
@@ -134,7 +134,7 @@ def used_name(qualified: str) -> str:
 
 def packed(pieces: Sequence[Piece], context: int, fill: int, room: int) -> list[list[Piece]]:
     """The pieces in groups of at most ``fill`` bytes; related ones together, then the small."""
-    near = _relations(pieces, [_words(one, context, room) for one in pieces])
+    near = _relations(pieces, [_words(piece, context, room) for piece in pieces])
     left = dict.fromkeys(sorted(range(len(pieces)), key=lambda at: _seed(pieces[at], at)))
     groups: list[list[int]] = []
     while left:

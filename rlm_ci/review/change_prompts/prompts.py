@@ -46,22 +46,22 @@ _SILENT = 4_000
 
 def prompts_of(
     change: ChangeSet,
-    near: AffectedFiles,
-    here: RepositoryScope,
+    files: AffectedFiles,
+    scope: RepositoryScope,
     room: int,
-    asked: Container[str] | None = None,
+    container: Container[str] | None = None,
     *,
     described: Container[str] | None = None,
     least: int = 2 * LEAST,
 ) -> ChangePrompts:
     """The prompts of ``change``, each listing of at most ``room`` bytes; none for ``least``.
 
-    Only the changed files ``asked`` are shown (None: all). Every line of theirs that is new or
+    Only the changed files ``container`` are shown (None: all). Every line of theirs that is new or
     removed is in a prompt, or its file is missing or unread. The digest shows the files
     ``described`` (None: all). Raises StorageError.
     """
-    whole = readable(change, near.corpus, here, None)
-    read = whole if asked is None else readable(change, near.corpus, here, asked)
+    whole = readable(change, files.corpus, scope, None)
+    read = whole if container is None else readable(change, files.corpus, scope, container)
     plain, unread = _plain(whole.files)
     quiet = [f"=== {name(path)} === changed; not shown" for path in unread]
     read = read.replace(files=tuple(one for one in read.files if one.path not in unread))
@@ -70,30 +70,30 @@ def prompts_of(
     if room < least:
         missing = ((file.path, "a prompt has no room for its hunks") for file in read.files)
         return ChangePrompts((), (*read.missing, *missing))
-    short = _LEAST if asked is None else _LEAST_AGAIN
+    short = _LEAST if container is None else _LEAST_AGAIN
     limit = max(short, int(_TIMES * plain * _share(read.files, whole.files)))
     context = _context(read.files, int(_HUNKS * limit))
     fill = room
-    pieces = [one for file in read.files for one in pieces_of(file, context, fill, room)]
-    if sum(one.size for one in pieces) > room:
+    pieces = [piece for file in read.files for piece in pieces_of(file, context, fill, room)]
+    if sum(piece.size for piece in pieces) > room:
         fill = int(_FILLED * room)
-        pieces = [one for file in read.files for one in pieces_of(file, context, fill, room)]
-    total = sum(one.size for one in pieces)
+        pieces = [piece for file in read.files for piece in pieces_of(file, context, fill, room)]
+    total = sum(piece.size for piece in pieces)
     groups = packed(pieces, context, fill, room)
-    known = Neighbours(near, change.names(), read.files)
-    made = []
+    neighbours = Neighbours(files, change.names(), read.files)
+    prompts = []
     for number, group in enumerate(groups, 1):
-        size = sum(one.size for one in group)
+        size = sum(piece.size for piece in group)
         spare = min(room - size, max(0, limit - total) * size // max(1, total))
         listing = Listing(group, context, room)
-        listing.fill(known, spare)
-        made.append(listing.prompt(number, len(groups), silent if number == 1 else ""))
+        listing.fill(neighbours, spare)
+        prompts.append(listing.prompt(number, len(groups), silent if number == 1 else ""))
     lost = (row for file in read.files for row in _missing(file, room))
     unseen = tuple(dict.fromkeys((*read.missing, *lost)))
     some = [one for one in whole.files if described is None or one.path in described]
     most = max(_LEAST_DIGEST, min(ROOM, int(_DIGEST * plain * _share(some, whole.files))))
     digest = digest_of(whole, min(room, most), described)
-    return ChangePrompts(tuple(made), unseen, digest, unread)
+    return ChangePrompts(tuple(prompts), unseen, digest, unread)
 
 
 def _share(some: Sequence[ReadableFile], every: Sequence[ReadableFile]) -> float:
@@ -102,8 +102,8 @@ def _share(some: Sequence[ReadableFile], every: Sequence[ReadableFile]) -> float
 
 def _plain(files: Sequence[ReadableFile]) -> tuple[int, tuple[str, ...]]:
     """About the bytes of a plain diff, and the documents that are too many beside the code."""
-    sizes = {one.path: _diffed(one) for one in files}
-    documents = [one.path for one in files if one.kind == DOCUMENT]
+    sizes = {file.path: _diffed(file) for file in files}
+    documents = [file.path for file in files if file.kind == DOCUMENT]
     total = sum(sizes.values())
     code = total - sum(sizes[path] for path in documents)
     if 2 * code < total:

@@ -36,26 +36,26 @@ def spans(file: ReadableFile, edits: Sequence[LineEdit], context: int) -> list[t
             high = min(high, max(inner.line_end, edit.last + beyond))
         found.append((low, high))
         if context:
-            found += [head(file.lines, one) for one in chain if one.line_start < low]
+            found += [head(file.lines, symbol) for symbol in chain if symbol.line_start < low]
     # What was removed at the end stands before the line behind the last one.
     return joined(found, max((len(file.lines), *(edit.last for edit in edits))))
 
 
-def head(lines: Sequence[str], one: Symbol) -> tuple[int, int]:
+def head(lines: Sequence[str], symbol: Symbol) -> tuple[int, int]:
     """The lines of a definition's decorators and head, as far as they are few."""
-    last = one.line_start
-    for number in range(one.line_start, min(one.line_start + _HEAD, one.line_end + 1)):
+    last = symbol.line_start
+    for number in range(symbol.line_start, min(symbol.line_start + _HEAD, symbol.line_end + 1)):
         last = number
         line = lines[number - 1].rstrip() if number <= len(lines) else ""
         if line.endswith((":", "{", ";")):
             break
-    return one.line_start, last
+    return symbol.line_start, last
 
 
 def wholes(file: ReadableFile, edits: Sequence[LineEdit]) -> Iterator[tuple[int, int]]:
     """The innermost definitions around ``edits``, where they are short enough."""
     chains = (file.around[edit.at] for edit in edits)
     inner = dict.fromkeys(chain[-1] for chain in chains if chain)
-    for one in inner:
-        if one.line_end - one.line_start < _WHOLE:
-            yield one.line_start, one.line_end
+    for symbol in inner:
+        if symbol.line_end - symbol.line_start < _WHOLE:
+            yield symbol.line_start, symbol.line_end

@@ -109,10 +109,10 @@ def front_matter(text: str) -> tuple[dict[str, tuple[str, ...]], int]:
     for number, line in enumerate(lines[1:], 2):
         if line.strip() == "---":
             return {name: tuple(words) for name, words in found.items()}, number
-        told = _FIELD.match(line)
-        if told:
-            field = found.setdefault(told[1], [])
-            field += _words(told[2])
+        match = _FIELD.match(line)
+        if match:
+            field = found.setdefault(match[1], [])
+            field += _words(match[2])
         elif line.strip().startswith("- "):
             field += _words(line.strip()[2:])
     return {}, 0
@@ -141,11 +141,11 @@ def _without_braces(pattern: str) -> list[str]:
     rest = [pattern]
     while rest:
         one = rest.pop(0)
-        found = _BRACES.search(one)
-        if not found:
+        match = _BRACES.search(one)
+        if not match:
             done.append(one)
             continue
-        rest += [one[: found.start()] + word + one[found.end() :] for word in found[1].split(",")]
+        rest += [one[: match.start()] + word + one[match.end() :] for word in match[1].split(",")]
         if len(rest) + len(done) > _PATTERNS:
             return []
     return done

@@ -90,12 +90,12 @@ class Guideline(Value):
             if self.replace(text=quote).is_quoted_by(hint):
                 start = self.line + first
                 last = start + quote.count("\n")
-                place = Location(self.path, start, last, self.side, self.blob, quote)
-                return anchor(place, self.leaf_text.content, self.blob, self.line).location
+                location = Location(self.path, start, last, self.side, self.blob, quote)
+                return anchor(location, self.leaf_text.content, self.blob, self.line).location
         return None
 
     def heading(self) -> str:
-        about = ", ".join((self.scope.folder + one) for one in self.scope.patterns)
+        about = ", ".join((self.scope.folder + pattern) for pattern in self.scope.patterns)
         about = about or (f"{self.scope.folder}**" if self.scope.folder else "")
         return f"=== {name(self.path)}{f', for {printable(about)[:_SHOWN]}' if about else ''} ==="
 
@@ -111,28 +111,28 @@ def in_files(
     Links are not followed: they lead to a file that counts by itself, or to none.
     """
     tree = repository.tree(commit)
-    paths = [path for path, one in tree.items() if one.is_file and files.candidate(path)]
+    paths = [path for path, entry in tree.items() if entry.is_file and files.candidate(path)]
     if changed is not None:
         folders = {path[: at + 1] for path in changed for at in _slashes(path)} | {""}
         paths = [path for path in paths if files.folder_of(path) in folders]
     paths = sorted(paths, key=lambda path: (path.count("/"), path))[:_FILES]
     oids = [tree[path].oid for path in paths]
     contents = repository.read_small(oids, _FILE) if oids else []
-    found = []
+    guidelines = []
     for path, oid, content in zip(paths, oids, contents, strict=True):
-        made = _read(path, oid, content or b"", side)
-        if made is not None and (changed is None or any(map(_test(made), changed))):
-            found.append(made)
-    return found
+        guideline = _read(path, oid, content or b"", side)
+        if guideline is not None and (changed is None or any(map(_test(guideline), changed))):
+            guidelines.append(guideline)
+    return guidelines
 
 
 def _slashes(path: str) -> Iterator[int]:
     return (at for at, char in enumerate(path) if char == "/")
 
 
-def _test(one: Guideline) -> Callable[[str], bool]:
+def _test(guideline: Guideline) -> Callable[[str], bool]:
     try:
-        return one.scope.test()
+        return guideline.scope.test()
     except ValueError:  # a pattern that cannot be read is about nothing
         return lambda _path: False
 
@@ -167,7 +167,7 @@ def in_settings(
         for path, content in zip(CONFIG_FILES, contents, strict=False)
         if content is not None
     ]
-    found = []
+    guidelines = []
     for number, row in enumerate(rows, 1):
         scope = GuidelineScope(SETTINGS, "", tuple(row["paths"] or ()))
         try:
@@ -179,14 +179,14 @@ def in_settings(
                 hint="write it as in .gitignore",
             ) from None
         text = row["text"].strip("\n")
-        made = Guideline(_IN_SETTINGS, "", 1, text, scope, "", row["level"])
+        guideline = Guideline(_IN_SETTINGS, "", 1, text, scope, "", row["level"])
         for path, content in config:
             if at := _lines_of(content, text, number):
                 blob = repository.blob_id(content)
                 line, text = at
-                made = Guideline(path, blob, line, text, scope, side, row["level"])
-        found.append(made)
-    return found
+                guideline = Guideline(path, blob, line, text, scope, side, row["level"])
+        guidelines.append(guideline)
+    return guidelines
 
 
 def _lines_of(content: bytes, text: str, number: int) -> tuple[int, str] | None:
@@ -204,25 +204,32 @@ def _lines_of(content: bytes, text: str, number: int) -> tuple[int, str] | None:
     return None
 
 
-def on_disk(repository: Repository, found: Iterable[Guideline]) -> list[Guideline]:
-    """``found`` as the work tree has them."""
+def on_disk(repository: Repository, guidelines: Iterable[Guideline]) -> list[Guideline]:
+    """``guidelines`` as the work tree has them."""
     made = []
-    for one in found:
+    for guideline in guidelines:
         try:
-            content = system_files.read_inside(repository.root, one.path, _FILE)
+            content = system_files.read_inside(repository.root, guideline.path, _FILE)
         except system_files.UnreadableError:
             continue
-        again = _read(one.path, repository.blob_id(content), content, one.side)
+        again = _read(guideline.path, repository.blob_id(content), content, guideline.side)
         made += [again] if again else []
     return made
 
 
-def kept(found: Iterable[Guideline]) -> list[dict[str, Any]]:
-    """As many of ``found`` as a run keeps, the most special first, each text once, as JSON."""
+def kept(guidelines: Iterable[Guideline]) -> list[dict[str, Any]]:
+    """As many of ``guidelines`` as a run keeps, the most special first, each text once, as JSON."""
     rows: list[dict[str, Any]] = []
     texts: set[tuple[str, GuidelineScope]] = set()
     room = _KEPT
-    order = sorted(found, key=lambda one: (one.scope.rank, -one.scope.folder.count("/"), one.path))
+    order = sorted(
+        guidelines,
+        key=lambda guideline: (
+            guideline.scope.rank,
+            -guideline.scope.folder.count("/"),
+            guideline.path,
+        ),
+    )
     for one in order:
         row = one.replace(text=one.text[: ROOM * 2]).to_dict()
         size = len(row["text"])
@@ -248,17 +255,21 @@ class ShownGuidelines(Value):
         Without a place, the guideline is in no file that a pointer could lead to.
         """
         path, quote = claim["path"], claim["quote"]
-        wanted = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
-        for one in self.given:
-            if path not in (one.path, encodable(one.path), name(one.path)):
+        location = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
+        for guideline in self.given:
+            if path not in (guideline.path, encodable(guideline.path), name(guideline.path)):
                 continue
-            place = wanted.replace(path=one.path, side=one.side or "old")
-            found = anchor(place, one.leaf_text.content, one.blob, one.line).location
+            place = location.replace(path=guideline.path, side=guideline.side or "old")
+            found = anchor(
+                place, guideline.leaf_text.content, guideline.blob, guideline.line
+            ).location
             if found is not None:
                 said = printable(" ".join((found.quote or "").split()))
                 said = f"{said[:_SENTENCE]}…" if len(said) > _SENTENCE else said
-                where = f"{name(one.path)}:{found.line_start}" if one.side else _IN_SETTINGS
-                return found if one.side else None, f"{_ASKED}{where}: {said}"
+                where = (
+                    f"{name(guideline.path)}:{found.line_start}" if guideline.side else _IN_SETTINGS
+                )
+                return found if guideline.side else None, f"{_ASKED}{where}: {said}"
         return None
 
 
@@ -266,7 +277,7 @@ class Guidelines:
     """The guidelines of a run, from the rows that :func:`kept` gave."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._all = [(one, _test(one)) for one in map(Guideline.from_dict, rows)]
+        self._all = [(guideline, _test(guideline)) for guideline in map(Guideline.from_dict, rows)]
 
     def most(self, max_bytes: int) -> int:
         """The most bytes of a block for a prompt of ``max_bytes``."""
@@ -274,38 +285,40 @@ class Guidelines:
 
     def behind(self, finding: Finding) -> Guideline | None:
         """The guideline that ``finding`` rests on; its hint may be of an earlier review."""
-        paths = [place.path for place in finding.evidence if place.side == "new"]
+        paths = [location.path for location in finding.evidence if location.side == "new"]
         return next(
             (
-                one
-                for one, is_about in self._all
-                if any(map(is_about, paths)) and one.is_quoted_by(finding.hint or "")
+                guideline
+                for guideline, is_about in self._all
+                if any(map(is_about, paths)) and guideline.is_quoted_by(finding.hint or "")
             ),
             None,
         )
 
     def pointed_to(self, finding: Finding) -> Finding:
         """``finding`` with the place of its guideline, which a stored claim does not keep."""
-        one = self.behind(finding)
-        if one is None or any(place.side != "new" for place in finding.evidence):
+        guideline = self.behind(finding)
+        if guideline is None or any(location.side != "new" for location in finding.evidence):
             return finding
-        place = one.quoted_by(finding.hint or "")
-        return finding if place is None else finding.replace(evidence=(*finding.evidence, place))
+        location = guideline.quoted_by(finding.hint or "")
+        return (
+            finding if location is None else finding.replace(evidence=(*finding.evidence, location))
+        )
 
     def for_paths(self, paths: Iterable[str], max_bytes: int = ROOM * _SHARE) -> ShownGuidelines:
         """The block for a prompt of ``max_bytes`` about ``paths``: the most special first."""
         paths = list(paths)
         room = min(ROOM, max_bytes // _SHARE)
         listed: list[str] = []
-        given: list[Guideline] = []
-        for one, is_about in self._all:
+        guidelines: list[Guideline] = []
+        for guideline, is_about in self._all:
             if not any(map(is_about, paths)):
                 continue
-            lines = [one.heading()]
-            if one.scope.rank == files.GENERAL:
+            lines = [guideline.heading()]
+            if guideline.scope.rank == files.GENERAL:
                 room = min(room, _CONTRIBUTING)
             room -= len(lines[0].encode("utf-8", "replace")) + 1
-            every = numbered(one.leaf_text)
+            every = numbered(guideline.leaf_text)
             for line in every:
                 size = len(line.encode("utf-8", "replace")) + 1
                 if size > room:
@@ -315,14 +328,16 @@ class Guidelines:
             if len(lines) == 1:
                 continue
             left = len(every) - len(lines) + 1
-            text = "\n".join(one.text.split("\n")[: len(lines) - 1])
-            given.append(one.replace(text=text))
+            text = "\n".join(guideline.text.split("\n")[: len(lines) - 1])
+            guidelines.append(guideline.replace(text=text))
             listed += lines
             if left:
                 listed.append(f"({count(left, 'more line')} left out)")
                 break
-        if not given:
+        if not guidelines:
             return ShownGuidelines()
         listing = "\n".join(listed)
         render = loader.load_template(_TEMPLATE)
-        return ShownGuidelines(render({"fence": fence(listing), "listing": listing}), tuple(given))
+        return ShownGuidelines(
+            render({"fence": fence(listing), "listing": listing}), tuple(guidelines)
+        )

@@ -43,11 +43,13 @@ class ArchitectureClaims(Value):
     uncovered: str = ""
 
 
-def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
-    """Ask what ``found`` shows as a whole. Raises RemoteError."""
+def draw(ask: Ask, findings: Sequence[TracedFinding]) -> ArchitectureClaims:
+    """Ask what ``findings`` shows as a whole. Raises RemoteError."""
     try:
         return (
-            shortened(ask, lambda: _drawn(ask, found)) if len(found) > 1 else ArchitectureClaims()
+            shortened(ask, lambda: _drawn(ask, findings))
+            if len(findings) > 1
+            else ArchitectureClaims()
         )
     except LimitError as error:
         why = f"budget: architecture not looked at, no room in {error.budget}"
@@ -56,13 +58,13 @@ def draw(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
         return ArchitectureClaims(uncovered=f"remote: architecture not looked at: {error}")
 
 
-def _drawn(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
+def _drawn(ask: Ask, findings: Sequence[TracedFinding]) -> ArchitectureClaims:
     render = loader.load_template(_TEMPLATE)
     told: dict[str, Any] = {"fence": fence(""), "listing": ""}
     room = ask.max_bytes - len(render(told).encode()) - ask.repair
     lines: list[str] = []
-    for number, one in enumerate(found, 1):
-        line = _line(number, one.finding)
+    for number, finding in enumerate(findings, 1):
+        line = _line(number, finding.finding)
         room -= len(line.encode("utf-8", "replace")) + 1
         if room < 0 or (number == 1 and room < LEAST):
             break
@@ -79,34 +81,34 @@ def _drawn(ask: Ask, found: Sequence[TracedFinding]) -> ArchitectureClaims:
         why = f"architecture: the model's answer {wrong}"
         return ArchitectureClaims(uncovered=why)
     notes: tuple[str, ...] = ()
-    if len(lines) < len(found):
-        told_of = f"{len(lines):,} of {len(found):,} findings"
+    if len(lines) < len(findings):
+        told_of = f"{len(lines):,} of {len(findings):,} findings"
         notes = (f"architecture: the model was shown {told_of}, the most severe first",)
-    return _opened(answer["claims"], found[: len(lines)], ask.model, notes)
+    return _opened(answer["claims"], findings[: len(lines)], ask.model, notes)
 
 
 def _line(number: int, finding: Finding) -> str:
-    place = finding.evidence[0]
+    location = finding.evidence[0]
     rule = finding.rule.partition("/")[2]
-    where = f"{name(place.path)}:{place.line_start or ''}"
+    where = f"{name(location.path)}:{location.line_start or ''}"
     return f"{number}. {finding.severity.label} {rule} {where} {printable(finding.message)[:300]}"
 
 
 def _opened(
     claims: Sequence[Mapping[str, Any]],
-    found: Sequence[TracedFinding],
+    findings: Sequence[TracedFinding],
     model: str,
     notes: tuple[str, ...],
 ) -> ArchitectureClaims:
     kept, offered, rejected = [], 0, 0
     for claim in claims:
         numbers = list(dict.fromkeys(map(int, claim["of"])))
-        known = [found[one - 1] for one in numbers if 1 <= one <= len(found)]
+        known = [findings[number - 1] for number in numbers if 1 <= number <= len(findings)]
         offered += len(numbers)
         rejected += len(numbers) - len(known)
         if len(known) < 2 or repeats(claim["message"], _EXAMPLES):
             continue
-        places = [place for one in known for place in one.finding.evidence[:_EACH]]
+        places = [location for one in known for location in one.finding.evidence[:_EACH]]
         severity = min(
             Severity.from_label(claim["severity"]), max(one.finding.severity for one in known)
         )

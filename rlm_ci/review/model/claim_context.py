@@ -99,7 +99,10 @@ class Sources:
         listing = "\n".join(
             row
             for path, spans in shown.items()
-            for row in (f"=== {name(path)} ===", *(one.text for one in self._rows(path, spans)))
+            for row in (
+                f"=== {name(path)} ===",
+                *(prompt_row.text for prompt_row in self._rows(path, spans)),
+            )
         )
         texts = tuple(
             _lines(path, self.read(path) or b"", *span)
@@ -112,18 +115,18 @@ class Sources:
 
     def _subject(self, finding: Finding) -> Iterator[tuple[str, str]]:
         """The definitions at the lines of a claim, and those of the change that it names."""
-        for place in _places(finding):
-            yield place.path, ""
-            start = place.line_start or 1
-            for one in self._symbols(place.path):
-                if one.line_start <= (place.line_end or start) and start <= one.line_end:
-                    yield place.path, one.name
+        for location in _places(finding):
+            yield location.path, ""
+            start = location.line_start or 1
+            for symbol in self._symbols(location.path):
+                if symbol.line_start <= (location.line_end or start) and start <= symbol.line_end:
+                    yield location.path, symbol.name
         for path, hunks in self._hunks.items():
             lines = {line for hunk in hunks for line in _touched(hunk)}
-            for one in self._symbols(path):
-                is_touched = not lines.isdisjoint(range(one.line_start, one.line_end + 1))
-                if is_touched and _is_named(one.name.rpartition(".")[2], finding.message):
-                    yield path, one.name
+            for symbol in self._symbols(path):
+                is_touched = not lines.isdisjoint(range(symbol.line_start, symbol.line_end + 1))
+                if is_touched and _is_named(symbol.name.rpartition(".")[2], finding.message):
+                    yield path, symbol.name
 
     def _symbols(self, path: str) -> Sequence[Symbol]:
         content = self.read(path) if path.endswith(".py") else None
@@ -131,60 +134,60 @@ class Sources:
 
     def _pieces(self, finding: Finding) -> Iterator[tuple[str, Spans]]:
         """Lines of files that belong to a claim, the most important first."""
-        for place in _places(finding):
-            spans = self._definition(place)
+        for location in _places(finding):
+            spans = self._definition(location)
             if spans:
-                yield place.path, spans
-                yield from ((place.path, [one]) for one in self._related(place.path, spans))
+                yield location.path, spans
+                yield from ((location.path, [one]) for one in self._related(location.path, spans))
         yield from ((path, [span]) for path, span in self._called(finding))
 
     def is_near_change(self, finding: Finding) -> bool:
         """Whether the change touches a place of a claim, its context, or its definition."""
         return any(map(self._is_near, _places(finding)))
 
-    def _is_near(self, place: Location) -> bool:
-        hunks = self._hunks.get(place.path, ())
-        start = place.line_start or 1
-        end = place.line_end or start
+    def _is_near(self, location: Location) -> bool:
+        hunks = self._hunks.get(location.path, ())
+        start = location.line_start or 1
+        end = location.line_end or start
         if any(first <= end and start <= last for first, last in (h.span("new") for h in hunks)):
             return True
-        content = self.read(place.path) if hunks else None
+        content = self.read(location.path) if hunks else None
         if content is None:
             return False
-        symbol = _innermost(self._outline(place.path, content).symbols, start, end)
+        symbol = _innermost(self._outline(location.path, content).symbols, start, end)
         return symbol is not None and any(
             symbol.line_start <= line <= symbol.line_end for h in hunks for line in _touched(h)
         )
 
-    def _definition(self, place: Location) -> Spans:
+    def _definition(self, location: Location) -> Spans:
         """The innermost definition around a place, or as much of a long one as there is room for.
 
         Around a method stands how its class begins.
         """
-        file = self._file(place.path)
-        start, end = place.line_start or 1, place.line_end or place.line_start or 1
+        file = self._file(location.path)
+        start, end = location.line_start or 1, location.line_end or location.line_start or 1
         if not file.lines:
             return []
         blocks = [one for one in file.symbols if one.kind in BLOCKS]
         symbol = _innermost(blocks, start, end)
         first, last = (1, len(file.lines)) if symbol is None else _bounds(file, symbol)
-        tops = [head(file.lines, one) for one in _beginnings(blocks, symbol)]
-        edited = [(one.at - 2, one.last + 2) for one in file.edits]
+        tops = [head(file.lines, beginning) for beginning in _beginnings(blocks, symbol)]
+        edited = [(edit.at - 2, edit.last + 2) for edit in file.edits]
         inside = [(max(first, low), min(last, high)) for low, high in edited]
         wide, *narrow = ([(max(first, start - by), min(last, end + by))] for by in _AROUND)
         options = [wide, *narrow] if symbol is None else [
             [*tops, (first, last)], [*tops, *wide, *inside], [*tops, *wide],
             *([*tops, *one] for one in narrow),
         ]  # fmt: skip
-        some = [joined(one, self._last(place.path), 0) for one in options]
-        fitting = (one for one in some if size_of(self._rows(place.path, one)) <= _DEFINITION)
+        some = [joined(option, self._last(location.path), 0) for option in options]
+        fitting = (one for one in some if size_of(self._rows(location.path, one)) <= _DEFINITION)
         return next(fitting, [(start, start)])
 
     def _related(self, path: str, spans: Spans) -> list[tuple[int, int]]:
         """The edits of a file that define what ``spans`` name; the nearest one if none is there."""
         file, room = self._file(path), _RELATED
         words = {word for row in self._rows(path, spans) for word in _WORD.findall(row.text)}
-        near = {one: _distance(spans, one) for one in file.edits}
+        near = {line_edit: _distance(spans, line_edit) for line_edit in file.edits}
         found: list[tuple[int, int]] = []
         for edit in sorted(near, key=near.__getitem__):
             lines = (*edit.removed, *file.lines[edit.at - 1 : edit.at - 1 + edit.added])
@@ -201,20 +204,22 @@ class Sources:
         """The definitions that the first definition of a claim calls, of the files that it sees."""
         if not finding.evidence:
             return
-        place = finding.evidence[0]
-        content = self.read(place.path)
+        location = finding.evidence[0]
+        content = self.read(location.path)
         if content is None:
             return
-        known = self._outline(place.path, content)
-        start = place.line_start or 1
-        symbol = _innermost(known.symbols, start, place.line_end or start)
+        known = self._outline(location.path, content)
+        start = location.line_start or 1
+        symbol = _innermost(known.symbols, start, location.line_end or start)
         if symbol is None:
             return
-        near = ImportGraph.of([known], self._paths).internal.get(place.path, ())
-        paths = [place.path, *(edge.target for edge in near)]
+        edges = ImportGraph.of([known], self._paths).internal.get(location.path, ())
+        paths = [location.path, *(edge.target for edge in edges)]
         index = ReferenceIndex(paths, self.read)
-        called = index.callees(Definition(place.path, symbol))
-        for path, one in [one for one in called if one.symbol.kind in BLOCKS][:_CALLS]:
+        called = index.callees(Definition(location.path, symbol))
+        for path, one in [definition for definition in called if definition.symbol.kind in BLOCKS][
+            :_CALLS
+        ]:
             first, last = _bounds(self._file(path), one)
             is_touched = any(e.at <= last and first <= e.last for e in self._file(path).edits)
             yield path, (first, min(last, first + (_TOUCHED if is_touched else _CALLED) - 1))
@@ -250,12 +255,12 @@ class Sources:
 
 
 def _places(finding: Finding) -> list[Location]:
-    return [place for place in finding.evidence if place.side == "new"][:_PLACES]
+    return [location for location in finding.evidence if location.side == "new"][:_PLACES]
 
 
 def _innermost(symbols: Sequence[Symbol], start: int, end: int) -> Symbol | None:
-    around = [one for one in symbols if one.line_start <= start and end <= one.line_end]
-    return min(around, key=lambda one: one.line_end - one.line_start, default=None)
+    around = [symbol for symbol in symbols if symbol.line_start <= start and end <= symbol.line_end]
+    return min(around, key=lambda symbol: symbol.line_end - symbol.line_start, default=None)
 
 
 def _is_named(name: str, message: str) -> bool:
@@ -297,7 +302,7 @@ def _beginnings(blocks: Sequence[Symbol], symbol: Symbol | None) -> list[Symbol]
         return []
     outer = symbol.name.rpartition(".")[0]
     names = {symbol.name, outer, *(f"{outer}.{maker}" for maker in MAKERS if outer)}
-    return [one for one in blocks if one.name in names]
+    return [block for block in blocks if block.name in names]
 
 
 def _distance(spans: Spans, edit: LineEdit) -> int:

@@ -16,8 +16,8 @@ def part_of(claim: str, wanted: str) -> str:
     "" unless it repeats some of them, in their order, and says nothing else.
     """
     clauses, found = _clauses(claim), []
-    for one in _clauses(wanted):
-        at = next((n for n, known in enumerate(clauses) if _words(known) == _words(one)), None)
+    for sought in _clauses(wanted):
+        at = next((n for n, clause in enumerate(clauses) if _words(clause) == _words(sought)), None)
         if at is None:
             return ""
         found.append(clauses[at])

@@ -45,11 +45,11 @@ class ClaimPrompt(Value):
         cls, finding: Finding, context: ClaimContext, framework: str | None = None
     ) -> ClaimPrompt:
         """``framework`` says what runs tests in Python, "" for nothing; None: nothing is run."""
-        place = finding.evidence[0]
+        location = finding.evidence[0]
         severity = finding.severity.label
         told = {
             "severity": severity,
-            "place": f"{name(place.path)}, lines {place.line_start}-{place.line_end}",
+            "place": f"{name(location.path)}, lines {location.line_start}-{location.line_end}",
             "claim": printable(finding.message),
             "guideline": context.guideline,
             "framework": encodable(framework or ""),
@@ -65,14 +65,14 @@ class ClaimPrompt(Value):
         return f"{self.beginning}{tried}{_rendered(question, {**told, 'severity': self.severity})}"
 
 
-def tried(one: Reproduction, outcome: ProofOutcome, breaks: str) -> str:
+def tried(reproduction: Reproduction, outcome: ProofOutcome, breaks: str) -> str:
     """What was run for a claim, and how it ended on both sides."""
     base = outcome.base
     told = {
         "breaks": breaks,
-        "kind": one.kind,
-        "path": printable(one.path),
-        "content": encodable(one.content).strip("\n"),
+        "kind": reproduction.kind,
+        "path": printable(reproduction.path),
+        "content": encodable(reproduction.content).strip("\n"),
         "line": printable(outcome.line),
         "uses": printable("; ".join(map(str, outcome.uses))),
         "head": outcome.head.status,

@@ -50,33 +50,33 @@ def describe(
     if ask is None:
         return ModelWords("", note="the model was not asked what the change does")
     opener = _Opener(digest)
-    told = ModelWords(ask.model)
+    words = ModelWords(ask.model)
     known = ""
     if carried is not None:
-        told = opener.again(told, carried.words)
+        words = opener.again(words, carried.words)
         if not carried.files:
-            return told
-        known = "\n".join(one.text for one in (*told.about, *told.groups))
+            return words
+        known = "\n".join(sentence.text for sentence in (*words.about, *words.groups))
     if not may_ask:
-        return told.replace(note="the model was not asked about what the last push has changed")
+        return words.replace(note="the model was not asked about what the last push has changed")
     data = {"listing": digest.text, "fence": fence(f"{known}\n{digest.text}"), "known": known}
     is_whole = carried is None or carried.is_whole
     prompt = loader.load_template(_TEMPLATE)({**data, "is_whole": is_whole})
     if len(prompt.encode("utf-8", "replace")) > ask.max_bytes:
-        return told.replace(note=f"a prompt of {ask.max_bytes:,} bytes has no room for the change")
+        return words.replace(note=f"a prompt of {ask.max_bytes:,} bytes has no room for the change")
     try:
-        said = ask(
+        completion = ask(
             "describe-1", [{"role": "user", "content": prompt}],
             response_format=list_form("about", "groups", schema=_SENTENCE),
         )  # fmt: skip
     except LimitError as error:
-        return told.replace(note=f"the model was not asked: no room in {error.budget}")
+        return words.replace(note=f"the model was not asked: no room in {error.budget}")
     except RemoteError as error:
-        return told.replace(note=printable(f"the model gave no answer: {error}")[:_NOTE])
-    answer, _ = read_answer(said, lambda found: loader.every_misfit(found, _SCHEMA))
+        return words.replace(note=printable(f"the model gave no answer: {error}")[:_NOTE])
+    answer, _ = read_answer(completion, lambda found: loader.every_misfit(found, _SCHEMA))
     if answer is None:
-        return told.replace(note="the model's answer could not be read")
-    return opener.words(told, answer if is_whole else {**answer, "about": []})
+        return words.replace(note="the model's answer could not be read")
+    return opener.words(words, answer if is_whole else {**answer, "about": []})
 
 
 def overview_of(data: Mapping[str, Any], model: str | None) -> Overview | None:
@@ -94,46 +94,50 @@ class _Opener:
         self._shown = (*digest.new, *digest.old)
         self._sides = {"new": _by_name(digest.new), "old": _by_name(digest.old)}
 
-    def words(self, told: ModelWords, answer: Mapping[str, Any]) -> ModelWords:
+    def words(self, words: ModelWords, answer: Mapping[str, Any]) -> ModelWords:
         offered = answer["about"][:_ABOUT], answer.get("groups", [])[:_GROUPS]
-        about = [made for one in offered[0] if (made := self._sentence(one))]
-        groups = [made for one in offered[1] if (made := self._group(one))]
+        about = [sentence for one in offered[0] if (sentence := self._sentence(one))]
+        groups = [sentence for one in offered[1] if (sentence := self._group(one))]
         # What is carried of the same files is not said twice.
-        known = {path for one in told.groups for path in one.files}
-        fresh = [one for one in groups if not known.issuperset(one.files)]
-        dropped = told.dropped + sum(map(len, offered)) - len(about) - len(groups)
-        about, groups = [*told.about, *about][:_ABOUT], [*told.groups, *fresh][:_GROUPS]
-        return told.replace(about=tuple(about), groups=tuple(groups), dropped=dropped)
+        known = {path for group in words.groups for path in group.files}
+        fresh = [group for group in groups if not known.issuperset(group.files)]
+        dropped = words.dropped + sum(map(len, offered)) - len(about) - len(groups)
+        about, groups = [*words.about, *about][:_ABOUT], [*words.groups, *fresh][:_GROUPS]
+        return words.replace(about=tuple(about), groups=tuple(groups), dropped=dropped)
 
-    def again(self, told: ModelWords, carried: ModelWords) -> ModelWords:
+    def again(self, words: ModelWords, carried: ModelWords) -> ModelWords:
         """The sentences of an earlier review that stand in this change, too."""
-        about = [self._again(one, self._sentence) for one in carried.about]
-        groups = [self._again(one, self._group) for one in carried.groups]
+        about = [self._again(sentence, self._sentence) for sentence in carried.about]
+        groups = [self._again(group, self._group) for group in carried.groups]
         lost = (*about, *groups).count(None)
         stand = tuple(filter(None, about)), tuple(filter(None, groups))
-        return told.replace(about=stand[0], groups=stand[1], dropped=lost)
+        return words.replace(about=stand[0], groups=stand[1], dropped=lost)
 
     @staticmethod
     def _again(
-        one: SaidSentence, made: Callable[[Mapping[str, Any]], SaidSentence | None]
+        sentence: SaidSentence, made: Callable[[Mapping[str, Any]], SaidSentence | None]
     ) -> SaidSentence | None:
-        quotes = [at.to_dict() for at in one.lines]
-        again = made({"text": one.text, "files": [*one.files], "quotes": quotes})
-        return again and again.replace(since=one.since)
+        quotes = [at.to_dict() for at in sentence.lines]
+        again = made({"text": sentence.text, "files": [*sentence.files], "quotes": quotes})
+        return again and again.replace(since=sentence.since)
 
     def _group(self, claim: Mapping[str, Any]) -> SaidSentence | None:
         """A sentence on changed files, one of which it quotes."""
-        said = self._sentence(claim)
-        if said is None:
+        sentence = self._sentence(claim)
+        if sentence is None:
             return None
         known = [self._path(one) for one in claim.get("files", ())]
         files = tuple(dict.fromkeys(filter(None, known)))[:_FILES]
-        return said.replace(files=files) if {one.path for one in said.lines} & {*files} else None
+        return (
+            sentence.replace(files=files)
+            if {line.path for line in sentence.lines} & {*files}
+            else None
+        )
 
     def _path(self, named: str) -> str:
         """The path of a changed file that a model names; "" for no such file."""
-        found = self._sides["new"].get(named) or self._sides["old"].get(named)
-        return found[0].path if found else ""
+        texts = self._sides["new"].get(named) or self._sides["old"].get(named)
+        return texts[0].path if texts else ""
 
     def _sentence(self, claim: Mapping[str, Any]) -> SaidSentence | None:
         """A sentence, if each of its quotes stands."""
@@ -152,12 +156,12 @@ class _Opener:
         if sum(map(str.isalnum, quote)) < _TELLING or quote.count("\n") >= _LINES:
             return None
         sides = ("old", "new") if claim.get("side") == "old" else ("new", "old")
-        place = Location("", int(claim["line_start"]), int(claim["line_end"]), quote=quote)
+        location = Location("", int(claim["line_start"]), int(claim["line_end"]), quote=quote)
         for side in sides:
             for text in self._sides[side].get(claim["path"], ()):
-                found = anchor(place, text.content, None, text.line_start)
-                at = found.location
-                if found.outcome != REJECTED and at is not None and at.line_start:
+                anchored_claim = anchor(location, text.content, None, text.line_start)
+                at = anchored_claim.location
+                if anchored_claim.outcome != REJECTED and at is not None and at.line_start:
                     last = at.line_end or at.line_start
                     return SaidLines(text.path, at.line_start, last, side, at.quote or "")
         return None

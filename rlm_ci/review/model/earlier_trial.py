@@ -101,11 +101,11 @@ def trial_of(finding: Finding, earlier: Iterable[EarlierClaim]) -> EarlierTrial 
     For a claim in other words, it is the reproduction alone.
     """
     places = frozenset(finding.evidence)
-    some = [one for one in earlier if one.trial and places.issuperset(one.finding.evidence)]
-    for one in some:
-        if one.is_same(finding):
-            return one.trial
-    code = next((one.trial for one in some if one.reproduction), None)
+    some = [claim for claim in earlier if claim.trial and places.issuperset(claim.finding.evidence)]
+    for claim in some:
+        if claim.is_same(finding):
+            return claim.trial
+    code = next((earlier_claim.trial for earlier_claim in some if earlier_claim.reproduction), None)
     return None if code is None else EarlierTrial(code.reproduction, code.breaks)
 
 

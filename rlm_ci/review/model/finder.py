@@ -101,7 +101,7 @@ class Finder:
 
         What an endpoint refuses for its length is asked about in smaller windows.
         """
-        wishes = self._wishes([one.path for one in texts])
+        wishes = self._wishes([leaf_text.path for leaf_text in texts])
         told = self._told(wishes)
         render = loader.load_template(_TEMPLATE)
         words = len(render(told).encode())
@@ -123,7 +123,7 @@ class Finder:
                 why, is_over = opener.unread(error), True
             cutter.take(window)
             lost = (window, *cutter.rest(LEAST)) if is_over else (window,) if why else ()
-            uncovered += [(texts[one.text].path, why) for some in lost for one in some.shown]
+            uncovered += [(texts[lines.text].path, why) for some in lost for lines in some.shown]
             number, room = number + 1, max(LEAST, self._room(words))
         return opener.result([*cutter.missing, *uncovered])
 
@@ -144,27 +144,27 @@ class Finder:
         left, number, is_over = [prompt], 1, False
         uncovered: list[tuple[str, str]] = []
         while left and not is_over:
-            one = left.pop(0)
-            opener.guidelines = self._wishes(one.paths)
-            told = {**self._told(opener.guidelines), "part": one.part}
-            data = {"fence": fence(one.text), "listing": one.text}
+            change_prompt = left.pop(0)
+            opener.guidelines = self._wishes(change_prompt.paths)
+            told = {**self._told(opener.guidelines), "part": change_prompt.part}
+            data = {"fence": fence(change_prompt.text), "listing": change_prompt.text}
             data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
             asked = loader.load_template(CHANGE_TEMPLATE)({**told, **data})
             try:
                 why, is_over = self._take(f"find-{number}", asked, opener)
             except RemoteError as error:
-                room = self._room(len(asked.encode()) - len(one.text.encode()))
+                room = self._room(len(asked.encode()) - len(change_prompt.text.encode()))
                 is_useful = is_too_long(error) and room >= 2 * min(LEAST, self._ask.repair)
-                if is_useful and (parts := one.cut(room)):
+                if is_useful and (parts := change_prompt.cut(room)):
                     left = [
                         *parts,
                         *(part for other in left for part in other.cut(room) or [other]),
                     ]
                     continue
                 why, is_over = opener.unread(error), True
-            lost = (one, *left) if is_over else (one,) if why else ()
+            lost = (change_prompt, *left) if is_over else (change_prompt,) if why else ()
             uncovered += [(path, why) for some in lost for path in some.paths]
-            uncovered += one.missing
+            uncovered += change_prompt.missing
             number += 1
         return opener.result(uncovered)
 
@@ -192,8 +192,8 @@ class Finder:
         return opener.take(answer["findings"]), False
 
     def _wishes(self, paths: Sequence[str]) -> ShownGuidelines | None:
-        given = self._guidelines
-        return given.for_paths(paths, self._ask.max_bytes) if given else None
+        guidelines = self._guidelines
+        return guidelines.for_paths(paths, self._ask.max_bytes) if guidelines else None
 
     def _told(self, wishes: ShownGuidelines | None) -> dict[str, Any]:
         return {
@@ -271,7 +271,7 @@ class _Opener:
                 self._texts.setdefault(known, []).append(text)
         self._domains = domains
         self._source = source_of(model)
-        self._analyzers = tuple(f"{one}-" for one in analyzers)
+        self._analyzers = tuple(f"{analyzer}-" for analyzer in analyzers)
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
         self._dropped = self._examples = self._odd = self._unfounded = self._unasked = 0
         self.guidelines = guidelines
@@ -296,8 +296,8 @@ class _Opener:
                 self._examples += 1
                 self._outcomes[REJECTED] += 1
                 continue
-            place, is_moved = self._open(claim)
-            opened += place is not None
+            location, is_moved = self._open(claim)
+            opened += location is not None
             others = [self._open(one)[0] for one in claim.get("also", ())]
             hint, is_founded = None, True
             if named := claim.get("guideline"):
@@ -306,7 +306,7 @@ class _Opener:
                 is_founded = told is not None
                 rests_on, hint = told or (None, None)
                 others.append(rests_on)
-            if place is None:
+            if location is None:
                 self._dropped += 1
                 self._unchecked.append(self._named(claim))
             elif not is_founded:
@@ -315,7 +315,7 @@ class _Opener:
             elif claim["domain"] not in self._domains:
                 self._unasked += 1
             else:
-                finding = self._finding(claim, place, others).replace(hint=hint)
+                finding = self._finding(claim, location, others).replace(hint=hint)
                 # A suggestion fits only the lines that it was written for.
                 self.findings.append(finding.replace(suggested_fix=None) if is_moved else finding)
         if opened or not claims:
@@ -348,33 +348,33 @@ class _Opener:
     def _open(self, claim: Mapping[str, Any]) -> tuple[Location | None, bool]:
         """Where a claim points, and whether these are other lines than it names."""
         path, quote = claim["path"], claim["quote"]
-        place = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
+        location = Location(path, int(claim["line_start"]), int(claim["line_end"]), quote=quote)
         best = AnchoredClaim()
         texts = self._texts.get(path) or self._elsewhere(path)
         for text in texts:
             side = "old" if text.path in self._gone else "new"
-            known = place.replace(path=text.path, side=side)
-            found = anchor(known, text.content, text.blob, text.line_start)
-            if best.location is None or found.outcome == VERIFIED:
-                best = found
+            known = location.replace(path=text.path, side=side)
+            anchored_claim = anchor(known, text.content, text.blob, text.line_start)
+            if best.location is None or anchored_claim.outcome == VERIFIED:
+                best = anchored_claim
         self._outcomes[best.outcome] += 1
         return best.location, best.outcome == REANCHORED
 
     def _elsewhere(self, path: str) -> Sequence[LeafText]:
         if path not in self._read:
-            found = self._others(path)
-            self._read[path] = [found] if found else []
+            text = self._others(path)
+            self._read[path] = [text] if text else []
             self._shown += self._read[path]
         return self._read[path]
 
     def _finding(
-        self, claim: Mapping[str, Any], place: Location, others: Sequence[Location | None]
+        self, claim: Mapping[str, Any], location: Location, others: Sequence[Location | None]
     ) -> Finding:
         rule = kebab(claim["rule"], 60)
         if rule.startswith(self._analyzers) and self._analyzers:
             rule = f"model-{rule}"
         fix = claim.get("suggested_fix")
-        places = dict.fromkeys((place, *(one for one in others if one is not None)))
+        places = dict.fromkeys((location, *(one for one in others if one is not None)))
         return Finding(
             f"review/{rule}",
             Severity.from_label(claim["severity"]),

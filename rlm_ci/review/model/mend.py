@@ -43,9 +43,9 @@ def by_suggestion(
     runner: ProofRunner, sources: Sources, finding: Finding, reproduction: Reproduction
 ) -> RepairOutcome | None:
     """What came of the finding's own suggestion; None where it has none that can be run."""
-    place = finding.evidence[0]
-    content = None if place.side == "old" else sources.read(place.path)
-    start, end = place.line_start or 0, place.line_end or place.line_start or 0
+    location = finding.evidence[0]
+    content = None if location.side == "old" else sources.read(location.path)
+    start, end = location.line_start or 0, location.line_end or location.line_start or 0
     text = suggestions.replacement(finding.suggested_fix)
     if content is None or text is None or start < 1:
         return None
@@ -54,7 +54,7 @@ def by_suggestion(
     now = "".join((*lines[: start - 1], text, *lines[end:]))
     if now == before or end > len(lines):
         return None
-    return runner.try_repair(_patch({place.path: (before, now)}), reproduction)
+    return runner.try_repair(_patch({location.path: (before, now)}), reproduction)
 
 
 def by_question(  # noqa: PLR0917 - who asks, where it is tried, and what
@@ -113,8 +113,8 @@ def _misfit(answer: Mapping[str, Any]) -> str:
     names = list(_EDIT)
     is_list = isinstance(edits, list) and len(edits) <= _MOST
     if is_list and all(
-        isinstance(one, dict) and all(isinstance(one.get(name), str) for name in names)
-        for one in edits or ()
+        isinstance(edit, dict) and all(isinstance(edit.get(name), str) for name in names)
+        for edit in edits or ()
     ):
         return ""
     return f"edits must be a list of at most {_MOST} objects with the texts path, old and new"

@@ -53,10 +53,10 @@ class MeteredAsk:
             tokens = self._before[TOKENS] + self._tokens + size // _BYTES
             if calls > self._limit[0] or tokens > self._limit[1]:
                 raise LimitError("the review has asked enough", budget=OWN)
-        said = self._ask(place, messages, response_format=response_format, tools=tools)
+        completion = self._ask(place, messages, response_format=response_format, tools=tools)
         self._calls += 1
-        self._tokens += said.usage.prompt_tokens if said.usage else size // _BYTES
-        return said
+        self._tokens += completion.usage.prompt_tokens if completion.usage else size // _BYTES
+        return completion
 
     @property
     def max_bytes(self) -> int:

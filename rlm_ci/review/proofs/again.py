@@ -37,7 +37,7 @@ class ProofsAgain(Value):
 
 
 def run(
-    folder: str, place: ProofPlace, tell: Callable[[str], object], only: str | None = None
+    folder: str, proof_place: ProofPlace, tell: Callable[[str], object], only: str | None = None
 ) -> ProofsAgain:
     """Run the proofs of the run in ``folder``, or ``only`` one; ``tell`` hears of each.
 
@@ -66,12 +66,14 @@ def run(
     if only is not None:
         stored = _chosen(stored, only)
     problems: list[str] = []
-    with ProofRunner(place, remembered) as runner:
+    with ProofRunner(proof_place, remembered) as runner:
         if stored and (why := runner.available):
             return ProofsAgain(0, (f"proofs: none can be run here: {why}",))
-        for name, one in stored:
+        for name, proof in stored:
             tell(f"running the proof of {printable(name)[:80]}")
-            problems += [f"proof of {printable(name)[:80]}: {why}" for why in _unlike(one, runner)]
+            problems += [
+                f"proof of {printable(name)[:80]}: {why}" for why in _unlike(proof, runner)
+            ]
     return ProofsAgain(len(stored), tuple(problems))
 
 
@@ -87,13 +89,13 @@ def _chosen(stored: list[tuple[str, StoredProof]], only: str) -> list[tuple[str,
     raise UsageError(what, where="--proof", hint=f"its proofs: {ids or 'none'}")
 
 
-def _unlike(one: StoredProof, runner: ProofRunner) -> list[str]:
+def _unlike(proof: StoredProof, runner: ProofRunner) -> list[str]:
     """What is not as it was. The level may be lower than the runs say, and so does not count."""
     found = []
-    before, now = _told(one.outcome), _told(runner.check(one.reproduction))
+    before, now = _told(proof.outcome), _told(runner.check(proof.reproduction))
     if now != before:
         found.append(f"now {now}; it was {before}")
-    if one.repair and not (tried := runner.try_repair(one.repair, one.reproduction)).ok:
+    if proof.repair and not (tried := runner.try_repair(proof.repair, proof.reproduction)).ok:
         found.append(f"its repair does not hold: {tried.reason}")
     return found
 

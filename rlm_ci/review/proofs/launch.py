@@ -49,11 +49,11 @@ class Launcher:
         self._trees = trees
         self._limits = _LIMITS.replace(wall=seconds)
 
-    def run(self, one: Reproduction, side: str, how: str = "") -> dict[str, Any]:
+    def run(self, reproduction: Reproduction, side: str, how: str = "") -> dict[str, Any]:
         """The record of a run. Raises UnavailableError if the setup fails, ConfigError."""
         trees = self._trees
-        if one.kind == ends.TEST and not one.path.endswith(".py"):
-            return self._by_validator(one, side, how)
+        if reproduction.kind == ends.TEST and not reproduction.path.endswith(".py"):
+            return self._by_validator(reproduction, side, how)
         folder, python = trees.folder(side), trees.python()
         if not python:
             return record(ends.NOT_RUN, "there is no Python")
@@ -62,20 +62,24 @@ class Launcher:
             files.scratch_folders("own", "out") as (own, out),
             _Written(folder) as written,
         ):
-            control = _Control(one.kind)
+            control = _Control(reproduction.kind)
             order = {
-                "kind": one.kind, "root": trees.root, "paths": trees.python_paths(side),
+                "kind": reproduction.kind, "root": trees.root, "paths": trees.python_paths(side),
                 "scratch": HOME, "report": f"{_OUT}/report", "token": token, "how": how,
-                "controls": control.scripts, "warning": expected_warning(one.expects),
+                "controls": control.scripts, "warning": expected_warning(reproduction.expects),
             }  # fmt: skip
-            if one.kind == ends.SCRIPT:
-                files.write(os.path.join(own, "script.py"), _bytes(one.content), 0o600)
+            if reproduction.kind == ends.SCRIPT:
+                files.write(os.path.join(own, "script.py"), _bytes(reproduction.content), 0o600)
                 order |= {"file": f"{_OWN}/script.py", "control": ""}
             else:
-                beside = os.path.join(os.path.dirname(one.path), f"test_control_{token[:8]}.py")
-                if reason := written.write({one.path: one.content, beside: control.tests}):
+                beside = os.path.join(
+                    os.path.dirname(reproduction.path), f"test_control_{token[:8]}.py"
+                )
+                if reason := written.write(
+                    {reproduction.path: reproduction.content, beside: control.tests}
+                ):
                     return record(ends.NOT_RUN, reason)
-                inside = [os.path.join(trees.root, path) for path in (one.path, beside)]
+                inside = [os.path.join(trees.root, path) for path in (reproduction.path, beside)]
                 order |= {"file": inside[0], "control": inside[1]}
             ended = self._started(
                 (python, "-s", "-B", "-X", "utf8", f"{_INSIDE}/reproduce.py"),
@@ -91,20 +95,22 @@ class Launcher:
             return record(ends.NOT_RUN, reason, told["output"])
         return told
 
-    def _by_validator(self, one: Reproduction, side: str, how: str) -> dict[str, Any]:
+    def _by_validator(self, reproduction: Reproduction, side: str, how: str) -> dict[str, Any]:
         trees = self._trees
-        test = other_languages.ForeignTest(one, trees.place.validator, trees.root)
+        test = other_languages.ForeignTest(reproduction, trees.place.validator, trees.root)
         folder = trees.folder(side)
         with _Written(folder) as written:
             if how == WATCHED:
                 written.add(trees.comments(side))
-            why = written.write({one.path: one.content}) or other_languages.why_not(test, folder)
+            why = written.write(
+                {reproduction.path: reproduction.content}
+            ) or other_languages.why_not(test, folder)
             if why:
                 return record(ends.NOT_RUN, why)
             argv = test.argv(folder) or ()
 
             def again(text: str) -> StreamResult:
-                files.write(os.path.join(folder, one.path), _bytes(text), 0o600)
+                files.write(os.path.join(folder, reproduction.path), _bytes(text), 0o600)
                 return self._started(argv, side, mounts=trees.caches(side))
 
             ended = self._started(argv, side, mounts=trees.caches(side))
@@ -256,7 +262,7 @@ def record(
 ) -> dict[str, Any]:
     return {
         "status": status, "reason": printable(steady(reason))[:_REASON], "output": steady(output),
-        "failures": list(failures), "uses": [one.to_dict() for one in uses],
+        "failures": list(failures), "uses": [use.to_dict() for use in uses],
     }  # fmt: skip
 
 
@@ -294,8 +300,8 @@ def _beyond_bounds(ended: StreamResult) -> dict[str, Any]:
 def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str) -> dict[str, Any]:
     try:
         failures = tuple(
-            one.replace(message=steady(one.message.replace(f"{root}/", "")))
-            for one in map(ClaimFailure.from_dict, report["failures"])
+            failure.replace(message=steady(failure.message.replace(f"{root}/", "")))
+            for failure in map(ClaimFailure.from_dict, report["failures"])
         )
         controls, passed = dict(report["controls"]), list(report["passed"])
         uses = tuple(ProjectUse(*map(str, one)) for one in report["uses"])
@@ -311,10 +317,10 @@ def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str
         reason = "code under test changes how tests end: a control test did not end as it must"
     if reason:
         return {"status": ends.NOT_RUN, "reason": reason}
-    told = tuple(one.to_dict() for one in failures)
-    if any(one.errno == errno.EROFS for one in failures):
+    told = tuple(failure.to_dict() for failure in failures)
+    if any(failure.errno == errno.EROFS for failure in failures):
         return {"status": ends.CHANGED_FILES, "reason": "it tries to change files of the project"}
-    if any(one.errno in _NO_SPACE for one in failures):
+    if any(failure.errno in _NO_SPACE for failure in failures):
         return {"status": ends.TOO_MUCH_OUTPUT, "reason": "it writes more than it may"}
     if failures:
         reason = failures[0].told

@@ -83,7 +83,7 @@ class ReproductionRun(Value):
 
     def fails_as(self, expects: str) -> ClaimFailure | None:
         """The first failure that is the one claimed."""
-        return next((one for one in self.failures if is_expected(expects, one)), None)
+        return next((failure for failure in self.failures if is_expected(expects, failure)), None)
 
 
 def is_expected(expects: str, failure: ClaimFailure) -> bool:
@@ -140,15 +140,15 @@ def shows_nothing(
     replaced: a network, a clock.
     """
     text = claim.lower()
-    for one in uses:
-        name = printable(one.name or one.path)[:_SHOWN]
-        if one.how == REPLACES and (one.path, one.name) in subject:
+    for use in uses:
+        name = printable(use.name or use.path)[:_SHOWN]
+        if use.how == REPLACES and (use.path, use.name) in subject:
             return f"it replaces `{name}`, which the claim is about"
-        if one.how == BLINDS and "trace" not in text and "profile" not in text:
+        if use.how == BLINDS and "trace" not in text and "profile" not in text:
             return "it turns off what sees how it treats the project's code"
-        is_read = one.how == READS and one.path.endswith(_PYTHON) and not _is_of_tests(one.path)
-        is_seen = is_read or one.how == INSPECTS
-        about = "default" if "defaults__" in one.name else "comment"
+        is_read = use.how == READS and use.path.endswith(_PYTHON) and not _is_of_tests(use.path)
+        is_seen = is_read or use.how == INSPECTS
+        about = "default" if "defaults__" in use.name else "comment"
         if is_seen and not any(word in text for word in ("signature", "source", about)):
             return f"it looks at `{name}`, which shows how the code is written, not what it does"
     return ""

@@ -45,10 +45,13 @@ class ForeignTest(Value):
 
     def named(self) -> tuple[str, ...]:
         """The tests in it. Raises UnparsableError."""
-        one = self.one
-        found = tuple(test.name for test in readers.of(one.path).tests(one.path, one.content))
+        reproduction = self.one
+        found = tuple(
+            test.name
+            for test in readers.of(reproduction.path).tests(reproduction.path, reproduction.content)
+        )
         if not found:
-            raise forms.UnparsableError(one.path)
+            raise forms.UnparsableError(reproduction.path)
         return found
 
     def argv(self, folder: str) -> tuple[str, ...] | None:
@@ -70,10 +73,10 @@ class ForeignTest(Value):
 
     def inverted(self) -> tuple[str, tuple[str, ...]]:
         """The text with the claims reversed, and the tests that must fail now."""
-        one = self.one
+        reproduction = self.one
         wanted = dict.fromkeys(self.named(), forms.INVERTED)
-        made = readers.of(one.path).change(
-            one.path, one.content, wanted, SystemRandom(), plain=True
+        made = readers.of(reproduction.path).change(
+            reproduction.path, reproduction.content, wanted, SystemRandom(), plain=True
         )
         return made.text, tuple(made.made)
 
@@ -81,9 +84,9 @@ class ForeignTest(Value):
         """The tests that failed, each with what was printed."""
         output = ended.output.text()[-_MESSAGE:]
         return tuple(
-            ClaimFailure((), f"{one.name}: {one.message}\n{output}", self._lines_in(output))
-            for one in self._told(ended)
-            if one.state == outcomes.FAILED
+            ClaimFailure((), f"{outcome.name}: {outcome.message}\n{output}", self._lines_in(output))
+            for outcome in self._told(ended)
+            if outcome.state == outcomes.FAILED
         )
 
     def _lines_in(self, output: str) -> str:
@@ -96,7 +99,7 @@ class ForeignTest(Value):
     def missing(self, ended: StreamResult) -> str:
         """What its file lacks, so that no test of it could run; "" for nothing."""
         path = self.one.path
-        failed = [one.name for one in self._told(ended) if one.state == outcomes.FAILED]
+        failed = [outcome.name for outcome in self._told(ended) if outcome.state == outcomes.FAILED]
         if any(name and not name.endswith(path) for name in failed) or self.passed(ended):
             return ""
         lines = map(str.strip, ended.output.text().splitlines())
@@ -104,7 +107,7 @@ class ForeignTest(Value):
 
     def passed(self, ended: StreamResult) -> bool:
         """Whether all of them passed, and the command says so, too."""
-        told = [one.state for one in self._told(ended)]
+        told = [outcome.state for outcome in self._told(ended)]
         return bool(told) and set(told) == {outcomes.PASSED} and not ended.returncode
 
     def _told(self, ended: StreamResult) -> Sequence[outcomes.TestOutcome]:
@@ -112,35 +115,35 @@ class ForeignTest(Value):
         return parsers.outcomes(lines, self.root).tests
 
 
-def why_not(one: ForeignTest, folder: str) -> str:
+def why_not(test: ForeignTest, folder: str) -> str:
     """Why its tests cannot be run, in a line; "" where they can."""
     try:
-        if one.argv(folder) is not None:
+        if test.argv(folder) is not None:
             return ""
     except forms.UnparsableError:
         return "no test was found in it"
-    return f"the validator cannot run {printable(one.one.path)[:200]} alone"
+    return f"the validator cannot run {printable(test.one.path)[:200]} alone"
 
 
 def record_of(
-    one: ForeignTest, ended: StreamResult, again: Callable[[str], StreamResult]
+    test: ForeignTest, ended: StreamResult, again: Callable[[str], StreamResult]
 ) -> dict[str, Any]:
     """Status, reason and failures of a run; ``again`` runs another text in its place."""
-    if missing := one.missing(ended):
+    if missing := test.missing(ended):
         failures: tuple[ClaimFailure, ...] = (ClaimFailure((), missing),)
     else:
-        failures = one.failed(ended)
+        failures = test.failed(ended)
     if failures:
         told = tuple(failure.to_dict() for failure in failures)
         first = failures[0].message.partition("\n")[0]
         return {"status": ends.FAILED, "reason": printable(first), "failures": told}
-    if not one.passed(ended):
+    if not test.passed(ended):
         return {
             "status": ends.NOT_RUN,
             "reason": f"no test of it ran: exit code {ended.returncode}",
         }
-    text, must_fail = one.inverted()
+    text, must_fail = test.inverted()
     told_again = again(text)
-    if not must_fail or len(one.failed(told_again)) < len(must_fail) or not told_again.returncode:
+    if not must_fail or len(test.failed(told_again)) < len(must_fail) or not told_again.returncode:
         return {"status": ends.NOT_RUN, "reason": "it passes with its claims reversed, too"}
     return {"status": ends.PASSED, "reason": ""}

@@ -102,8 +102,8 @@ class RepairTrial:
         why = "; ".join(refused) or _NO_VALIDATOR
         return failing or RepairJudge(lacking=f"your tests could not be run: {why}")
 
-    def attempt(self, patch: str, one: Reproduction) -> RepairOutcome:
-        """Whether the patch mends what ``one`` shows. Raises StorageError."""
+    def attempt(self, patch: str, reproduction: Reproduction) -> RepairOutcome:
+        """Whether the patch mends what ``reproduction`` shows. Raises StorageError."""
         patch = recounted(patch)
         side = f"repair-{sha256(patch.encode('utf-8', 'backslashreplace')).hexdigest()[:12]}"
         key = {**self._key, "patch": patch}
@@ -112,7 +112,7 @@ class RepairTrial:
             return RepairOutcome(ok=False, reason=why)
         self._trees.patches[side] = patch
         for number in (1, 2):
-            outcome = self._ran(one, side, number).outcome
+            outcome = self._ran(reproduction, side, number).outcome
             if outcome.status != ends.PASSED:
                 reason = f"with the patch the reproduction does not pass: {outcome.reason}"
                 return RepairOutcome(ok=False, reason=reason, is_run=True)
@@ -143,7 +143,7 @@ class RepairTrial:
         except ValueError as error:
             return printable(f"it is no patch that edits files: {error}")[:_SAID]
         changed = sum(
-            line.kind != " " for some in hunks.values() for one in some for line in one.lines
+            line.kind != " " for some in hunks.values() for hunk in some for line in hunk.lines
         )
         if not 0 < changed <= MOST_LINES:
             return f"a repair changes at most {MOST_LINES} lines, and this one {changed:,}"
@@ -211,17 +211,17 @@ class RepairTrial:
             except RlmCiError as error:
                 return {**_NOT_RUN, "reason": error.what, "own_conftest": own_conftest}
             lines = transcribe(ended.output, str).lines
-            told = test_reports.read(lines, test_reports.collect(folder), trees.root)
+            test_outcomes = test_reports.read(lines, test_reports.collect(folder), trees.root)
         failed = [
-            f"{one.place} {one.name} {one.case}".strip()
-            for one in told.tests
-            if one.state == outcomes.FAILED
+            f"{test.place} {test.name} {test.case}".strip()
+            for test in test_outcomes.tests
+            if test.state == outcomes.FAILED
         ]
         return {
             "reason": ended.reason,
             "code": ended.returncode,
             "failed": sorted(set(failed))[:_MOST],
-            "passed": sum(one.state == outcomes.PASSED for one in told.tests),
+            "passed": sum(test.state == outcomes.PASSED for test in test_outcomes.tests),
             "last_line": start_failures.telling_line(lines).replace(f"{trees.root}/", "")[:_SAID],
             "own_conftest": own_conftest,
         }
@@ -233,8 +233,8 @@ def recounted(patch: str) -> str:
     head, left = -1, [0, 0]
     for at, line in enumerate([*lines, "@@"]):
         if line.startswith(("@@", "diff ", "--- ")):
-            if head >= 0 and (found := _HUNK.match(lines[head])):
-                old, new, rest = found.groups()
+            if head >= 0 and (match := _HUNK.match(lines[head])):
+                old, new, rest = match.groups()
                 lines[head] = f"@@ -{old},{left[0]} +{new},{left[1]} @@{rest}"
             head, left = (at if line.startswith("@@") else -1), [0, 0]
         elif head >= 0:
@@ -306,6 +306,6 @@ def _objections(trees: ProofTrees, folder: str, hunks: Iterable[str]) -> str:
     protection = Protection.of(base, read, command.text if command else "")
     if of_tests := next(filter(protection.is_of_tests, paths), ""):
         return f"{printable(of_tests)[:_SAID]} is of tests: it decides what green means"
-    found = guard.compared(base, now, _Edited(before, after), protection, Redactor({}))
-    refused = next((one for one in found if one.fails(Severity.HIGH)), None)
+    findings = guard.compared(base, now, _Edited(before, after), protection, Redactor({}))
+    refused = next((finding for finding in findings if finding.fails(Severity.HIGH)), None)
     return printable(f"the guard refuses it: {refused.message}")[:_SAID] if refused else ""

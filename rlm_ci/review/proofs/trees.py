@@ -95,11 +95,11 @@ class ProofPlace(Value):
 class ProofTrees(Closing):
     """The folders, made when they are first asked for, and removed at the end."""
 
-    def __init__(self, place: ProofPlace) -> None:
-        self.place = place
+    def __init__(self, proof_place: ProofPlace) -> None:
+        self.place = proof_place
         #: Where the sandbox shows a tree.
-        self.root = os.path.realpath(place.repository.root)
-        self.env, self._tools = tool_environment(place.environ, self.root)
+        self.root = os.path.realpath(proof_place.repository.root)
+        self.env, self._tools = tool_environment(proof_place.environ, self.root)
         self._stack = ExitStack()
         self._made: dict[str, str] = {}
         self._caches: dict[str, CompilerCaches] = {}
@@ -135,9 +135,9 @@ class ProofTrees(Closing):
 
     def comments(self, side: str) -> dict[str, bytes]:
         """What the other side has in files of code that differ, as comments of them."""
-        own, other = (self.listed(one) for one in (side, HEAD if side == BASE else BASE))
-        paths = [path for path in own.modes if path in other.modes and _is_code(path)]
-        before, now = other.read(paths), own.read(paths)
+        tree, other = (self.listed(one) for one in (side, HEAD if side == BASE else BASE))
+        paths = [path for path in tree.modes if path in other.modes and _is_code(path)]
+        before, now = other.read(paths), tree.read(paths)
         return {
             path: b"".join(b"\n// " + line for line in _text_lines(before[path])) + b"\n"
             for path in paths
@@ -208,17 +208,21 @@ class ProofTrees(Closing):
 
     def why_not(self) -> str:
         """Why nothing can be run, in a line; "" where it can. It makes the environment."""
-        place = self.place
+        proof_place = self.place
         try:
-            if not place.sandbox().isolated:
+            if not proof_place.sandbox().isolated:
                 return "there is no sandbox, and code of a model runs in none but a real one"
             paths = self.listed(HEAD).modes
             others = [path for path in paths if not path.endswith(".py")]
             if len(others) < len(paths) and self.python():
                 return ""
-            if place.validator is not None and any(map(_is_code, others)):
-                runs_one = narrowed_in(place.validator, ("one test",), self.root) is not None
-                return "" if runs_one else _RUNS_ALL.format(printable(place.validator.text))[:_SAID]
+            if proof_place.validator is not None and any(map(_is_code, others)):
+                runs_one = narrowed_in(proof_place.validator, ("one test",), self.root) is not None
+                return (
+                    ""
+                    if runs_one
+                    else _RUNS_ALL.format(printable(proof_place.validator.text))[:_SAID]
+                )
             return "no tests of this project can be run here"
         except RlmCiError as error:
             return printable(error.what)[:_SAID]
@@ -330,17 +334,17 @@ def validators_of(wanted: str, root: str) -> tuple[Command, ...]:
     Nothing where the setting finds none, or more than one. Raises UsageError.
     """
     with suppress(detect.NoValidatorError):
-        found = detect.select(wanted, detect.detect(root))
-        others = list(map(Command.parse, found.others))
-        if found.command and found.command.argv[0] in MANAGERS:
+        selection = detect.select(wanted, detect.detect(root))
+        others = list(map(Command.parse, selection.others))
+        if selection.command and selection.command.argv[0] in MANAGERS:
             # The manager may be missing, or another step of its script may fail.
-            runner = narrowed_in(found.command, (), root)
+            runner = narrowed_in(selection.command, (), root)
             others += [Command.of(*runner)] if runner else []
-        if found.others:  # of Python, whose own runner is always there
+        if selection.others:  # of Python, whose own runner is always there
             top = ("-t", ".") if os.path.exists(os.path.join(root, "tests/__init__.py")) else ()
             start = ("-s", "tests", *top) if os.path.isdir(os.path.join(root, "tests")) else ()
             others.append(Command.of("python3", "-m", "unittest", "discover", "-v", *start))
-        return (*filter(None, (found.command,)), *others)
+        return (*filter(None, (selection.command,)), *others)
     return ()
 
 

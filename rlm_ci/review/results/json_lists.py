@@ -54,12 +54,12 @@ def findings(
     groups: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
     """``findings.json``; ``groups`` are the clusters of ``found``."""
-    cluster_of = {number: one["id"] for one in groups for number in one["findings"]}
+    cluster_of = {number: group["id"] for group in groups for number in group["findings"]}
     outline = report.replace(parts=(), documents=()).outline()
 
-    def row(one: ListedFinding, cluster: str) -> dict[str, Any]:
-        more = {"fingerprint": one.mark, "cluster": cluster, "nodes": list(one.nodes)}
-        return {**one.finding.to_dict(), **more}
+    def row(finding: ListedFinding, cluster: str) -> dict[str, Any]:
+        more = {"fingerprint": finding.mark, "cluster": cluster, "nodes": list(finding.nodes)}
+        return {**finding.finding.to_dict(), **more}
 
     return record_pieces({
         "schema_version": 1,
@@ -79,24 +79,29 @@ def code_quality(found: Sequence[ListedFinding]) -> Iterator[str]:
 
     People read it on the merge request: of what is only argued it has three.
     """
-    shown = [one for one in found if one.finding.suppression is None and one.finding.evidence]
+    shown = [
+        finding
+        for finding in found
+        if finding.finding.suppression is None and finding.finding.evidence
+    ]
     argued = sorted(
-        (one for one in shown if one.finding.is_argued), key=lambda one: surest_first(one.finding)
+        (one for one in shown if one.finding.is_argued),
+        key=lambda finding: surest_first(finding.finding),
     )
     left_out = {id(one) for one in argued[ARGUED_SHOWN:]}
     return record_pieces(map(_gitlab, (one for one in shown if id(one) not in left_out)), 1)
 
 
 def _gitlab(one: ListedFinding) -> dict[str, Any]:
-    finding, place = one.finding, one.finding.evidence[0]
-    start = place.line_start or 1
-    lines = {"begin": start, "end": max(start, place.line_end or start)}
+    finding, location = one.finding, one.finding.evidence[0]
+    start = location.line_start or 1
+    lines = {"begin": start, "end": max(start, location.line_end or start)}
     return {
         "description": printable(finding.message),
         "check_name": finding.rule,
         "fingerprint": one.mark,
         "severity": "info" if finding.is_argued else _GITLAB[finding.severity],
-        "location": {"path": encodable(place.path), "lines": lines},
+        "location": {"path": encodable(location.path), "lines": lines},
     }
 
 
@@ -107,8 +112,8 @@ def clusters(ranked: Sequence[Finding]) -> list[dict[str, Any]]:
     are numbers in ``ranked``.
     """
     groups: dict[tuple[str, str], list[int]] = {}
-    for number, one in enumerate(ranked):
-        groups.setdefault((one.domain or "", one.rule), []).append(number)
+    for number, finding in enumerate(ranked):
+        groups.setdefault((finding.domain or "", finding.rule), []).append(number)
 
     def order(one: Mapping[str, Any]) -> tuple[Any, ...]:
         severity = Severity.from_label(one["severity"])
@@ -121,30 +126,34 @@ def _cluster(ranked: Sequence[Finding], numbers: Sequence[int]) -> dict[str, Any
     members = [ranked[number] for number in numbers]
     first = members[0]
     score = sum(
-        _WEIGHTS[one.severity] * max(_LEAST, one.confidence or 0.0) * max(1, len(one.evidence))
-        for one in members
-        if one.suppression is None
+        _WEIGHTS[member.severity]
+        * max(_LEAST, member.confidence or 0.0)
+        * max(1, len(member.evidence))
+        for member in members
+        if member.suppression is None
     )
-    paths = dict.fromkeys(encodable(one.evidence[0].path) for one in members if one.evidence)
+    paths = dict.fromkeys(
+        encodable(member.evidence[0].path) for member in members if member.evidence
+    )
     return {
         "id": sha256(f"{first.domain or ''}\0{first.rule}".encode()).hexdigest()[:12],
         "domain": first.domain,
         "rule": first.rule,
         "title": encodable(_title(members)),
-        "severity": max(one.severity for one in members).label,
+        "severity": max(member.severity for member in members).label,
         "score": round(score, 3),
         "findings": list(numbers),
-        "places": sum(max(1, len(one.evidence)) for one in members),
+        "places": sum(max(1, len(member.evidence)) for member in members),
         "paths": list(paths)[:_PATHS],
         "files": len(paths),
-        "accepted": sum(one.suppression is not None for one in members),
+        "accepted": sum(member.suppression is not None for member in members),
     }
 
 
 def _title(members: Sequence[Finding]) -> str:
     """The message that all share; else the rule in its tool's words, or the first message."""
-    messages = {without_count(one.message) for one in members}
-    hints = {one.hint for one in members}
+    messages = {without_count(member.message) for member in members}
+    hints = {member.hint for member in members}
     hint = members[0].hint
     is_tool = members[0].source.startswith("analyzer:")
     if len(messages) > 1 and len(hints) == 1 and hint and is_tool:

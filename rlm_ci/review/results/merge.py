@@ -64,34 +64,34 @@ _SYNONYMS = {
 }  # fmt: skip
 
 
-def merge(found: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
+def merge(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     """Each finding once, ranked: the worst and surest first."""
-    ranked = sorted(found, key=_rank)
+    ranked = sorted(findings, key=_rank)
     by_path: dict[str, list[TracedFinding]] = {}
-    for one in ranked:
-        path = one.finding.evidence[0].path if one.finding.evidence else ""
-        by_path.setdefault(path, []).append(one)
+    for finding in ranked:
+        path = finding.finding.evidence[0].path if finding.finding.evidence else ""
+        by_path.setdefault(path, []).append(finding)
     kept: list[TracedFinding] = []
     for some in by_path.values():
         united = _Kept()
-        for one in some:
-            united.add(one)
+        for finding in some:
+            united.add(finding)
         kept += united.all
     return tuple(sorted(kept, key=_rank))
 
 
-def apart(found: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
+def apart(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     """As ``merge``, with the claims of a model beside what tools found.
 
     What a claim rests on is decided for each alone.
     """
-    some = list(found)
-    tools = merge(one for one in some if not is_claim(one.finding))
+    some = list(findings)
+    tools = merge(finding for finding in some if not is_claim(finding.finding))
     return tuple(sorted((*tools, *merge(claims_of(some))), key=_rank))
 
 
-def claims_of(found: Iterable[TracedFinding]) -> list[TracedFinding]:
-    return [one for one in found if is_claim(one.finding)]
+def claims_of(findings: Iterable[TracedFinding]) -> list[TracedFinding]:
+    return [finding for finding in findings if is_claim(finding.finding)]
 
 
 def is_claim(finding: Finding) -> bool:
@@ -154,62 +154,62 @@ class _Kept:
 
 def rank(finding: Finding) -> tuple[object, ...]:
     """The reading order: what fails first, then the worst and surest."""
-    place = finding.evidence[0] if finding.evidence else Location("")
+    location = finding.evidence[0] if finding.evidence else Location("")
     return (
         finding.suppression is not None,
         -finding.severity,
         -(finding.confidence or 0.0),
-        place.path.encode("utf-8", "surrogateescape"),
-        place.line_start or 0,
-        place.line_end or 0,
+        location.path.encode("utf-8", "surrogateescape"),
+        location.line_start or 0,
+        location.line_end or 0,
         finding.rule,
         finding.message,
         finding.source,
     )
 
 
-def _rank(one: TracedFinding) -> tuple[object, ...]:
-    return (*rank(one.finding), one.nodes)
+def _rank(finding: TracedFinding) -> tuple[object, ...]:
+    return (*rank(finding.finding), finding.nodes)
 
 
-def _is_same(one: Finding, other: Finding) -> bool:
-    if not one.evidence or not other.evidence:
-        return one.rule == other.rule and one.message == other.message
-    lines, others = _lines(one), _lines(other)
-    same_rule = one.rule == other.rule
-    if one.source == other.source and not is_claim(one):
-        return same_rule and lines == others and one.message == other.message
+def _is_same(finding: Finding, other: Finding) -> bool:
+    if not finding.evidence or not other.evidence:
+        return finding.rule == other.rule and finding.message == other.message
+    lines, others = _lines(finding), _lines(other)
+    same_rule = finding.rule == other.rule
+    if finding.source == other.source and not is_claim(finding):
+        return same_rule and lines == others and finding.message == other.message
     gap = max(lines[0] - others[1], others[0] - lines[1], 0)
-    if gap > _NEAR or (gap and one.source == other.source):
+    if gap > _NEAR or (gap and finding.source == other.source):
         return False
     if lines == others and same_rule:
         return True
-    words, more = _words(one), _words(other)
+    words, more = _words(finding), _words(other)
     fewer = min(len(words), len(more))
     shared = len(words & more)
     if not fewer or not shared:
         return False
     alike = shared / fewer
     if gap:  # a model often names the line above, or the one that follows
-        return one.domain == other.domain and shared > 2 and alike >= _OVERLAPPING
-    if one.domain != other.domain:
+        return finding.domain == other.domain and shared > 2 and alike >= _OVERLAPPING
+    if finding.domain != other.domain:
         return shared > 1 and alike >= _ACROSS
     if lines == others:
         return alike >= _SAME_LINES
     return (shared > 1 and alike >= _OVERLAPPING) or (same_rule and alike >= _SAME_LINES)
 
 
-def _distance(one: Finding, other: Finding) -> int:
-    if not one.evidence or not other.evidence:
+def _distance(finding: Finding, other: Finding) -> int:
+    if not finding.evidence or not other.evidence:
         return 0
-    lines, others = _lines(one), _lines(other)
+    lines, others = _lines(finding), _lines(other)
     return abs(lines[0] - others[0]) + abs(lines[1] - others[1])
 
 
 def _lines(finding: Finding) -> tuple[int, int]:
-    place = finding.evidence[0] if finding.evidence else Location("")
-    start = place.line_start or 0
-    return start, place.line_end or start
+    location = finding.evidence[0] if finding.evidence else Location("")
+    start = location.line_start or 0
+    return start, location.line_end or start
 
 
 @lru_cache(maxsize=4096)
@@ -236,53 +236,56 @@ def _stem(word: str) -> str:
 
 def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
     """Merge two: an analyzer's rule wins, and the hint keeps the other's message."""
-    one, other = first.finding, second.finding
-    if other.source.startswith("analyzer:") and not one.source.startswith("analyzer:"):
-        one, other = other, one
-    places = dict.fromkeys((*one.evidence, *other.evidence))
-    spans = {(place.path, place.line_start, place.line_end, place.side) for place in one.evidence}
-    kept = [
-        place for place in places
-        if place in one.evidence
-        or (place.path, place.line_start, place.line_end, place.side) not in spans
+    finding, other = first.finding, second.finding
+    if other.source.startswith("analyzer:") and not finding.source.startswith("analyzer:"):
+        finding, other = other, finding
+    places = dict.fromkeys((*finding.evidence, *other.evidence))
+    spans = {
+        (location.path, location.line_start, location.line_end, location.side)
+        for location in finding.evidence
+    }
+    locations = [
+        location for location in places
+        if location in finding.evidence
+        or (location.path, location.line_start, location.line_end, location.side) not in spans
     ]  # fmt: skip
-    accepted = None if None in (one.suppression, other.suppression) else one.suppression
+    accepted = None if None in (finding.suppression, other.suppression) else finding.suppression
     # An argument makes what a tool says no more severe.
-    raised = one.severity if other.is_argued else max(one.severity, other.severity)
+    raised = finding.severity if other.is_argued else max(finding.severity, other.severity)
     # A suggestion is for the lines that it was written for.
-    fixes = (each.suggested_fix for each in (one, other) if _lines(each) == _lines(one))
-    shown = (each.proof for each in (one, other) if each.proof and not each.is_argued)
+    fixes = (each.suggested_fix for each in (finding, other) if _lines(each) == _lines(finding))
+    shown = (each.proof for each in (finding, other) if each.proof and not each.is_argued)
     return TracedFinding(
-        one.replace(
+        finding.replace(
             severity=Severity(raised),
-            confidence=_surer(one, other),
-            evidence=tuple(kept[:_PLACES]),
-            hint=_told(one, other),
+            confidence=_surer(finding, other),
+            evidence=tuple(locations[:_PLACES]),
+            hint=_told(finding, other),
             suggested_fix=next(filter(None, fixes), None),
             suppression=accepted,
-            proof=next(shown, one.proof),
+            proof=next(shown, finding.proof),
         ),
         tuple(sorted({*first.nodes, *second.nodes})),
     )
 
 
-def _surer(one: Finding, other: Finding) -> float | None:
+def _surer(finding: Finding, other: Finding) -> float | None:
     """Two independent sources make a finding surer; one that repeats itself does not."""
-    sure, also = one.confidence, other.confidence
+    sure, also = finding.confidence, other.confidence
     if sure is None or also is None:
         return sure if also is None else also
-    if one.source == other.source:
+    if finding.source == other.source:
         return max(sure, also)
     return min(_SUREST, round(1 - (1 - sure) * (1 - also), 3))
 
 
-def _told(one: Finding, other: Finding) -> str | None:
-    if one.source == other.source or other.message == one.message:
-        return one.hint or other.hint
+def _told(finding: Finding, other: Finding) -> str | None:
+    if finding.source == other.source or other.message == finding.message:
+        return finding.hint or other.hint
     said = f"`{other.source}` says too: {other.message[:_SAID]}"
-    if one.hint and said in one.hint:
-        return one.hint
-    return f"{one.hint}; {said}" if one.hint else said
+    if finding.hint and said in finding.hint:
+        return finding.hint
+    return f"{finding.hint}; {said}" if finding.hint else said
 
 
 _GATHERED = 3
@@ -295,22 +298,22 @@ def without_count(message: str) -> str:
     return _COUNT.sub("", message)
 
 
-def _accepted(one: Finding) -> Finding:
-    reason = inline(one) if one.suppression is None else None
-    return one if reason is None else one.replace(suppression=reason)
+def _accepted(finding: Finding) -> Finding:
+    reason = inline(finding) if finding.suppression is None else None
+    return finding if reason is None else finding.replace(suppression=reason)
 
 
-def gathered(found: Sequence[Finding]) -> list[Finding]:
+def gathered(findings: Sequence[Finding]) -> list[Finding]:
     """Three or more minor findings of one rule in one file become one with all of their places."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
-    for one in map(_accepted, found):
-        minor = one.severity <= Severity.LOW and len(one.evidence) == 1
+    for finding in map(_accepted, findings):
+        minor = finding.severity <= Severity.LOW and len(finding.evidence) == 1
         key = (
-            (one.rule, one.evidence[0].path, one.suppression, one.severity)
+            (finding.rule, finding.evidence[0].path, finding.suppression, finding.severity)
             if minor
-            else (id(one),)
+            else (id(finding),)
         )  # fmt: skip
-        groups.setdefault(key, []).append(one)
+        groups.setdefault(key, []).append(finding)
     kept: list[Finding] = []
     for group in groups.values():
         if len(group) < _GATHERED:
@@ -319,6 +322,6 @@ def gathered(found: Sequence[Finding]) -> list[Finding]:
         group.sort(key=rank)
         first = group[0]
         told = f"{first.message} (and {len(group) - 1:,} {_MORE}"
-        places = tuple(one.evidence[0] for one in group[:_PLACES])
+        places = tuple(finding.evidence[0] for finding in group[:_PLACES])
         kept.append(first.replace(message=told, evidence=places))
     return kept

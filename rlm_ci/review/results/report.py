@@ -87,13 +87,15 @@ def part(
             missing = len({path for path, _ in result.uncovered} - {"", "."})
             what = count(missing, "file") if missing else "the whole"
             summary += f"; {what} not looked at in full{_why(result)}"
-    found = tuple(one.finding for one in result.findings)
+    findings = tuple(finding.finding for finding in result.findings)
     shown: dict[str, Any] = {
         "files": files,
         "looked": looked,
         "confidence": result.confidence,
-        "clusters": len({(one.domain or "", one.rule) for one in found}),
-        "analyzers": [f"{one['name']} {one['version']}".strip() for one in options["analyzers"]],
+        "clusters": len({(finding.domain or "", finding.rule) for finding in findings}),
+        "analyzers": [
+            f"{option['name']} {option['version']}".strip() for option in options["analyzers"]
+        ],
         "domains": list(options["domains"]),
         "model": model,
         **{name: int(metrics.get(name, 0)) for name in ("claims", "merged", *VERDICTS, *LEVELS)},
@@ -101,7 +103,7 @@ def part(
         "unchecked": len(result.data.get("unchecked", ())),
         "disputed": int(metrics.get("disputed", 0)),
     }
-    return Part(PART, summary, shown, found, state, refusal(result), evidence=result.counts)
+    return Part(PART, summary, shown, findings, state, refusal(result), evidence=result.counts)
 
 
 def unseen(
@@ -150,7 +152,7 @@ def artifacts(
     *,
     title: str,
     sarif: Callable[[Report], str],
-    link: Link = lambda _place: None,
+    link: Link = lambda _: None,
     redact: Callable[[Report], Report] = lambda report: report,
     mask: Callable[[str], str] = lambda text: text,
 ) -> dict[str, Iterable[str]]:
@@ -169,7 +171,7 @@ def artifacts(
         for (finding, leaves), mark in zip(rows, marks, strict=True)
     ]
     listed.sort(key=lambda one: rank(one.finding))
-    findings = [one.finding for one in listed]
+    findings = [finding.finding for finding in listed]
     groups = json_lists.clusters(findings)
     result = result.replace(
         notes=tuple(map(mask, result.notes)),
@@ -201,9 +203,11 @@ def _page(
     minor = [one for one in open_ones if one.severity < Severity.MEDIUM]
     (own,) = report.parts
     render = loader.load_template("review/report.md.j2")
-    counting = {id(one) for one in (*grave, *minor)}
+    counting = {id(finding) for finding in (*grave, *minor)}
     groups = [
-        one for one in groups if any(id(findings[number]) in counting for number in one["findings"])
+        group
+        for group in groups
+        if any(id(findings[number]) in counting for number in group["findings"])
     ]
     return render({
         "title": prose(title),
@@ -212,19 +216,21 @@ def _page(
         "summary": prose(own.summary),
         "domains": ", ".join(
             # Only a model looks for what all findings show together.
-            one for one in own.metrics["domains"] if one != ARCHITECTURE or own.metrics["model"]
+            domain
+            for domain in own.metrics["domains"]
+            if domain != ARCHITECTURE or own.metrics["model"]
         ),
         "analyzers": ", ".join(map(prose, own.metrics["analyzers"])) or "none",
         "model": code(own.metrics["model"]) if own.metrics["model"] else "none",
         "levels": _levels(open_ones, argued),
         "clusters": [
             {
-                **one,
-                "title": prose(_short(one["title"]), cell=True),
-                "rule": code(one["rule"].partition("/")[2], cell=True),
-                "domain": one["domain"] or "",
+                **group,
+                "title": prose(_short(group["title"]), cell=True),
+                "rule": code(group["rule"].partition("/")[2], cell=True),
+                "domain": group["domain"] or "",
             }
-            for one in groups[:_ROWS]
+            for group in groups[:_ROWS]
         ],
         "more_clusters": max(0, len(groups) - _ROWS),
         **_listed(grave, minor, argued, report, link),
@@ -248,8 +254,8 @@ def _page(
     })  # fmt: skip
 
 
-def _levels(found: Sequence[Finding], argued: Sequence[Finding]) -> list[str]:
-    counts = Counter(one.severity for one in found)
+def _levels(findings: Sequence[Finding], argued: Sequence[Finding]) -> list[str]:
+    counts = Counter(finding.severity for finding in findings)
     told = [(level.label, counts[level]) for level in reversed(Severity)]
     return [f"{number:,} {name}" for name, number in (*told, ("argued", len(argued))) if number]
 
@@ -261,28 +267,28 @@ def _listed(
     report: Report,
     link: Link,
 ) -> dict[str, Any]:
-    told = [one for one in minor[:_MOST] if _is_told(one)]
+    findings = [finding for finding in minor[:_MOST] if _is_told(finding)]
     return {
-        "grave": [_entry(one, link, report) for one in grave[:_MOST]],
-        "low": [_entry(one, link, report) for one in told],
-        "minor": _minor([one for one in minor[:_MOST] if not _is_told(one)], link),
-        "argued": [_entry(one, link, report) for one in argued[: wording.ARGUED_SHOWN]],
+        "grave": [_entry(finding, link, report) for finding in grave[:_MOST]],
+        "low": [_entry(finding, link, report) for finding in findings],
+        "minor": _minor([finding for finding in minor[:_MOST] if not _is_told(finding)], link),
+        "argued": [_entry(finding, link, report) for finding in argued[: wording.ARGUED_SHOWN]],
         "argued_told": wording.argued(len(argued)),
         "argued_more": [
             {
-                "severity": one.severity.label,
-                "place": _place(one.evidence[0], link),
-                "message": prose(_sentence(one.message)),
+                "severity": finding.severity.label,
+                "place": _place(finding.evidence[0], link),
+                "message": prose(_sentence(finding.message)),
             }
-            for one in argued[wording.ARGUED_SHOWN : _NOT_SEEN]
+            for finding in argued[wording.ARGUED_SHOWN : _NOT_SEEN]
         ],
         "refuted": [
             {
-                "place": _place(one.finding.evidence[0], link),
-                "message": prose(_sentence(one.finding.message)),
-                "reason": prose(_sentence(one.reason)),
+                "place": _place(claim.finding.evidence[0], link),
+                "message": prose(_sentence(claim.finding.message)),
+                "reason": prose(_sentence(claim.reason)),
             }
-            for one in report.refuted[:_NOT_SEEN]
+            for claim in report.refuted[:_NOT_SEEN]
         ],
         "more_refuted": max(0, len(report.refuted) - _NOT_SEEN),
     }
@@ -295,7 +301,7 @@ def _entry(finding: Finding, link: Link, report: Report) -> dict[str, Any]:
         "severity": finding.severity.label,
         "message": prose(_sentence(finding.message)),
         "place": _place(finding.evidence[0], link),
-        "more": [_place(one, link) for one in finding.evidence[1:]],
+        "more": [_place(location, link) for location in finding.evidence[1:]],
         "about": ", ".join(
             one
             for one in (
@@ -346,18 +352,18 @@ def _hint(finding: Finding) -> str:
 def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
     """Minor findings by rule: a shared message once, then the places by file."""
     groups: dict[tuple[Severity, str], list[Finding]] = {}
-    for one in findings:
-        groups.setdefault((one.severity, one.rule), []).append(one)
+    for finding in findings:
+        groups.setdefault((finding.severity, finding.rule), []).append(finding)
     kinds = []
     for (severity, rule), some in groups.items():
-        messages = {without_count(one.message) for one in some}
+        messages = {without_count(finding.message) for finding in some}
         by_path: dict[str, list[str]] = {}
-        for one in sorted(some, key=order):
-            path = one.evidence[0].path
-            places = ", ".join(_place(place, link, path) for place in one.evidence)
-            said = "" if len(messages) == 1 else f": {prose(_sentence(one.message))}"
+        for finding in sorted(some, key=order):
+            path = finding.evidence[0].path
+            places = ", ".join(_place(location, link, path) for location in finding.evidence)
+            said = "" if len(messages) == 1 else f": {prose(_sentence(finding.message))}"
             by_path.setdefault(path, []).append(f"{places}{said}")
-        left = sum(_left(one) for one in some)
+        left = sum(_left(finding) for finding in some)
         kinds.append({
             "title": prose(_sentence(min(messages))) if len(messages) == 1 else "",
             "rule": code(rule.partition("/")[2]),
@@ -383,14 +389,14 @@ def _named(path: str) -> str:
     return path if len(path) <= 300 else f"…{path[-299:]}"
 
 
-def _place(place: Location, link: Link, beside: str | None = None) -> str:
+def _place(location: Location, link: Link, beside: str | None = None) -> str:
     """A link to a place; only its lines where its path, ``beside``, is already written."""
-    lines = wording.lines(place)
-    if place.path == beside:
+    lines = wording.lines(location)
+    if location.path == beside:
         shown = lines or "whole file"
     else:
-        shown = code(f"{_named(place.path)}{lines and f':{lines}'}")
-    address = link(place)
+        shown = code(f"{_named(location.path)}{lines and f':{lines}'}")
+    address = link(location)
     return f"[{shown}](<{address}>)" if address else shown
 
 
@@ -409,9 +415,9 @@ def _sentence(text: str) -> str:
 
 def _accepted(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     groups: Counter[tuple[str, str]] = Counter()
-    for one in findings:
-        if one.suppression is not None:
-            groups[one.suppression, one.rule] += max(1, len(one.evidence))
+    for finding in findings:
+        if finding.suppression is not None:
+            groups[finding.suppression, finding.rule] += max(1, len(finding.evidence))
     keys = sorted(groups, key=lambda key: (key[0] in OLD, -groups[key], key))
     return [
         {"rule": code(rule.partition("/")[2], cell=True), "places": groups[reason, rule],

@@ -52,10 +52,10 @@ def give(  # noqa: PLR0917 - as ``javascript._define``, and the function that de
     names, value = assigned
     shown = scope.replace(state="export")
     for name in names:
-        given = _NAMED.fullmatch(name)
-        member = None if given else _MEMBER.fullmatch(name)
-        if given:
-            _named(walk, shown, node, note, (given[1] or given[3], value), define)
+        match = _NAMED.fullmatch(name)
+        member = None if match else _MEMBER.fullmatch(name)
+        if match:
+            _named(walk, shown, node, note, (match[1] or match[3], value), define)
         elif member and value.type in _CALLED:
             walk.members.append((member[1], member[2], node, value, note))
     if not is_whole(names):
@@ -88,23 +88,28 @@ def _named(  # noqa: PLR0917 - as ``give``
 
 def _object(walk: Walk, scope: DefinitionScope, value: Node, define: Define) -> None:
     """``module.exports = {a, b: c, d() {}, e: 1}``."""
-    for _, one in grammars.parts(value):
-        fields = walk.fields(one)
-        if one.type == "shorthand_property_identifier":
-            walk.listed.append((walk.text(one), walk.text(one), one))
-        elif one.type == "method_definition" and "name" in fields:
-            name, head = walk.text(fields["name"]), walk.head(one, fields.get("body", one.end_byte))
-            walk.define("function", name, one, scope, head=head, is_public=True)
-        elif one.type == "pair" and {"key", "value"} <= fields.keys():
+    for _, node in grammars.parts(value):
+        fields = walk.fields(node)
+        if node.type == "shorthand_property_identifier":
+            walk.listed.append((walk.text(node), walk.text(node), node))
+        elif node.type == "method_definition" and "name" in fields:
+            name, head = (
+                walk.text(fields["name"]),
+                walk.head(node, fields.get("body", node.end_byte)),
+            )
+            walk.define("function", name, node, scope, head=head, is_public=True)
+        elif node.type == "pair" and {"key", "value"} <= fields.keys():
             name = walk.text(fields["key"]).strip("\"'")
             if re.fullmatch(r"[\w$-]+", name):
-                _named(walk, scope, one, LeadingComment(), (name, fields["value"]), define)
+                _named(walk, scope, node, LeadingComment(), (name, fields["value"]), define)
 
 
 def finish(walk: Walk) -> None:
     """Add the listed names that the file binds elsewhere, and the members of its definitions."""
     own_names = frozenset(walk.names)
-    walk.exported |= {one.name for one in walk.symbols if one.is_public and "." not in one.name}
+    walk.exported |= {
+        symbol.name for symbol in walk.symbols if symbol.is_public and "." not in symbol.name
+    }
     listed = [own for own, given, _ in walk.listed if given in (own, "default")]
     walk.exported |= own_names.intersection(listed)
     for own, given, node in walk.listed:
@@ -127,10 +132,10 @@ def finish(walk: Walk) -> None:
 
 def _renamed(walk: Walk, own: str, given: str) -> None:
     """Rename the definition ``own``, and all in it, to its exported name ``given``."""
-    for number, one in enumerate(walk.symbols):
-        if one.name == own:
-            signature = f"{one.signature} as {given}"
-            walk.symbols[number] = one.replace(name=given, signature=signature, is_public=True)
-        elif one.name.startswith(f"{own}."):
-            walk.symbols[number] = one.replace(name=given + one.name[len(own) :])
+    for number, symbol in enumerate(walk.symbols):
+        if symbol.name == own:
+            signature = f"{symbol.signature} as {given}"
+            walk.symbols[number] = symbol.replace(name=given, signature=signature, is_public=True)
+        elif symbol.name.startswith(f"{own}."):
+            walk.symbols[number] = symbol.replace(name=given + symbol.name[len(own) :])
     walk.names.add(given)

@@ -79,7 +79,7 @@ def _field(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
 
 
 def _statement(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
-    if not any(one.kind == "main" for one in walk.entries):
+    if not any(entry.kind == "main" for entry in walk.entries):
         walk.enter("main", walk.path, node)
 
 

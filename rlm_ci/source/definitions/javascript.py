@@ -157,9 +157,9 @@ def _taken(walk: Walk, pattern: Node, depth: int = 0) -> Iterator[Node]:
     """The names that ``{a, b: c}`` or ``[a, b]`` binds."""
     if pattern.type not in ("object_pattern", "array_pattern") or depth > _DEEPEST:
         return
-    for field, one in grammars.parts(pattern):
-        is_pair = one.type == "pair_pattern"
-        inner = walk.fields(one).get("value", one) if is_pair else one
+    for field, node in grammars.parts(pattern):
+        is_pair = node.type == "pair_pattern"
+        inner = walk.fields(node).get("value", node) if is_pair else node
         if inner.type in ("shorthand_property_identifier_pattern", "identifier"):
             yield inner
         elif is_pair or not field:
@@ -195,8 +195,8 @@ def _pass_on(walk: Walk, node: Node, source: str) -> None:
     pairs: list[tuple[str, str]] = []
     for _, clause in grammars.parts(node):
         if clause.type == "namespace_export":
-            named = [one for _, one in grammars.parts(clause) if one.type == "identifier"]
-            pairs += [("*", walk.text(one)) for one in named]
+            nodes = [one for _, one in grammars.parts(clause) if one.type == "identifier"]
+            pairs += [("*", walk.text(one)) for one in nodes]
         elif clause.type == "export_clause":
             pairs += [(own, given) for own, given, _ in _specifiers(walk, clause)]
     pairs = pairs or [("*", "*")]
@@ -207,11 +207,11 @@ def _pass_on(walk: Walk, node: Node, source: str) -> None:
 
 def _specifiers(walk: Walk, clause: Node) -> Iterator[tuple[str, str, Node]]:
     """The specifiers of ``{a, b as c}``: the own name, the given name, and the node."""
-    for _, one in grammars.parts(clause):
-        fields = walk.fields(one) if one.type == "export_specifier" else {}
+    for _, node in grammars.parts(clause):
+        fields = walk.fields(node) if node.type == "export_specifier" else {}
         if "name" in fields:
             own = fields["name"]
-            yield walk.text(own), walk.text(fields.get("alias", own)), one
+            yield walk.text(own), walk.text(fields.get("alias", own)), node
 
 
 def _names(walk: Walk, node: Node) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _finish(walk: Walk) -> None:
         known.add((line, match[2]))
         walk.bring(match[2], (), line)
     if not walk.imports and not walk.exported and not _GIVES.search(text):
-        walk.exported |= {one.name for one in walk.symbols if not one.name.startswith("_")}
+        walk.exported |= {symbol.name for symbol in walk.symbols if not symbol.name.startswith("_")}
 
 
 DIALECT = Dialect(

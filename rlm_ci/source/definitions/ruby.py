@@ -77,7 +77,7 @@ def _inside(walk: Walk, scope: DefinitionScope, body: Node, first: Sequence[Node
     """Read a body, in which ``private`` alone hides all that follows, after ``first`` comments."""
     hidden = {
         name
-        for child in (one for _, one in grammars.parts(body))
+        for child in (node for _, node in grammars.parts(body))
         if child.type == "call"
         and (words := re.match(r"(?:private|protected)\s*\(?\s*(:.*)", walk.text(child)[:500]))
         for name in re.findall(r":(\w+[?!=]?)", words[1])
@@ -87,9 +87,9 @@ def _inside(walk: Walk, scope: DefinitionScope, body: Node, first: Sequence[Node
     walk.body(body, scope, first)
     walk.access = outside
     for at in range(start, len(walk.symbols)):
-        one = walk.symbols[at]
-        if one.name.removeprefix(scope.prefix) in hidden:
-            walk.symbols[at] = one.replace(is_public=False)
+        symbol = walk.symbols[at]
+        if symbol.name.removeprefix(scope.prefix) in hidden:
+            walk.symbols[at] = symbol.replace(is_public=False)
 
 
 def _method(
@@ -134,8 +134,8 @@ def _call(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) 
         for name in re.findall(r":(\w+)", text):
             hidden = walk.access in ("private", "protected")
             walk.define("variable", name, node, scope, note, is_public=not hidden)
-    elif scope.prefix and (made := _MADE.match(text)):
-        _named(walk, scope, node, note, [made[1]])
+    elif scope.prefix and (match := _MADE.match(text)):
+        _named(walk, scope, node, note, [match[1]])
     elif scope.prefix and text.startswith(_MARKED):
         arguments = walk.fields(node).get("arguments")
         for _, child in grammars.parts(arguments) if arguments is not None else ():

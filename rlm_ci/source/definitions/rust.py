@@ -40,7 +40,7 @@ def _define(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment
     if "name" not in fields:
         return
     name = walk.text(fields["name"])
-    leads = "".join(walk.text(one) for one in note.leads)
+    leads = "".join(walk.text(lead) for lead in note.leads)
     kind = _KINDS[node.type]
     body = fields.get("body")
     if kind == "module" and body is None:

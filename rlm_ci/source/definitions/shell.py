@@ -20,29 +20,29 @@ def functions(content: bytes) -> tuple[Symbol, ...]:
     if len(content) > _MAX_BYTES or b"\0" in content:
         return ()
     rows = [row.rstrip("\r") for row in content.decode("utf-8", "replace").split("\n")]
-    found: list[Symbol] = []
+    symbols: list[Symbol] = []
     begun: tuple[int, str] | None = None
     until, is_indented = "", False
     for number, row in enumerate(rows, 1):
         if until:  # within a here-document
             until = "" if (row.lstrip("\t") if is_indented else row) == until else until
             continue
-        here = None if row.lstrip().startswith("#") else _HERE.search(row)
-        if here:
-            until, is_indented = here[2] or here[3] or here[4], bool(here[1])
+        match = None if row.lstrip().startswith("#") else _HERE.search(row)
+        if match:
+            until, is_indented = match[2] or match[3] or match[4], bool(match[1])
         opened = _FUNCTION.fullmatch(row) if begun is None else None
         if opened and not _is_call(opened[3]):
             name = opened[1] or opened[2]
             if row.rstrip().endswith(("}", ")")) and opened[3]:
-                found.append(_symbol(name, rows, number, number))
+                symbols.append(_symbol(name, rows, number, number))
             else:
                 begun = number, name
         elif begun and _ENDS.fullmatch(row):
-            found.append(_symbol(begun[1], rows, begun[0], number))
+            symbols.append(_symbol(begun[1], rows, begun[0], number))
             begun = None
-        if len(found) == _MOST:
+        if len(symbols) == _MOST:
             break
-    return tuple(found)
+    return tuple(symbols)
 
 
 def _is_call(rest: str) -> bool:

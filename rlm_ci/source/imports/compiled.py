@@ -57,14 +57,14 @@ class GoResolver:
     def _required(self, path: str, package: str) -> str | None:
         """The module that a package belongs to, by the ``go.mod`` above the file."""
         known = above(self._needed, path) or ()
-        return next((one for one in ancestors(package) if one in known), None)
+        return next((ancestor for ancestor in ancestors(package) if ancestor in known), None)
 
     def of_folder(self, folder: str) -> str | None:
         """The file that represents a package: of its own name, ``doc.go``, or the first."""
         files = [one for one in self._places.inside(folder) if one.endswith(".go")]
-        files = [one for one in files if not one.endswith("_test.go")] or files
+        files = [file for file in files if not file.endswith("_test.go")] or files
         names = (joined(folder, f"{folder.rpartition('/')[2]}.go"), joined(folder, "doc.go"))
-        return next((one for one in names if one in files), files[0] if files else None)
+        return next((name for name in names if name in files), files[0] if files else None)
 
 
 def _module_of(words: Sequence[str]) -> str:
@@ -115,7 +115,7 @@ class JavaResolver:
         files = sorted(self._packages[package])
         if len(files) <= _WHOLE_PACKAGE:
             return tuple(files)
-        info = (one for one in files if one.endswith("/package-info.java"))
+        info = (file for file in files if file.endswith("/package-info.java"))
         return (next(info, files[0]),)
 
 

@@ -71,7 +71,9 @@ def ancestors(folder: str) -> Iterator[str]:
 
 def above(table: Mapping[str, Found], path: str) -> Found | None:
     """The entry of ``table`` for the nearest folder above a file."""
-    return next((table[one] for one in ancestors(folder_of(path)) if one in table), None)
+    return next(
+        (table[ancestor] for ancestor in ancestors(folder_of(path)) if ancestor in table), None
+    )
 
 
 def resolved(folder: str, relative: str) -> str | None:

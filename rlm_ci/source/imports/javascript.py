@@ -53,9 +53,9 @@ class JavaScriptResolver:
             target = resolved(base, module)
             found = None if target is None else self._file(target)
             return ResolvedImport((found,)) if found else NOWHERE
-        own = self._alias(path, module)
-        if own is not None:
-            return own
+        resolved_import = self._alias(path, module)
+        if resolved_import is not None:
+            return resolved_import
         words = module.split("/")
         name = "/".join(words[:2]) if module.startswith("@") else words[0]
         if name.startswith("node:") or (name in _BUILT_IN):
@@ -72,13 +72,16 @@ class JavaScriptResolver:
         """The file that an alias names; NOWHERE for an alias without one, None for a package."""
         is_own = module.startswith(("#", "~/", "@/"))
         for folder in ancestors(folder_of(path)) if self._aliases else ():
-            for one in self._aliases.get(folder, ()):
-                before, star, after = one.module.partition("*")
+            for alias in self._aliases.get(folder, ()):
+                before, star, after = alias.module.partition("*")
                 fits = module.startswith(before) and module.endswith(after) if star else False
-                if not (fits and len(module) >= len(before) + len(after)) and module != one.module:
+                if (
+                    not (fits and len(module) >= len(before) + len(after))
+                    and module != alias.module
+                ):
                     continue
                 rest = module[len(before) : len(module) - len(after)] if star else ""
-                targets = (resolved(folder, name.replace("*", rest)) for name in one.names)
+                targets = (resolved(folder, name.replace("*", rest)) for name in alias.names)
                 for target in targets:
                     found = None if target is None else self._file(target)
                     if found:

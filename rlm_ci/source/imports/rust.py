@@ -60,9 +60,9 @@ class RustResolver:
         # Our own modules need no prefix: those beside the file or, until 2018, in the root.
         root = self._root(path)
         for base in (*_bases(path), *([] if root is None else [root])):
-            own = self._walk(base, [*names, *one.names], strict=True)
-            if own.targets:
-                return own
+            resolved_import = self._walk(base, [*names, *one.names], strict=True)
+            if resolved_import.targets:
+                return resolved_import
         is_own = first[:1].isupper() or any(
             self._is_in_scope(file, first) for file in (path, self._root_file(root))
         )

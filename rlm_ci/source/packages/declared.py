@@ -123,7 +123,9 @@ def _pyproject(content: bytes) -> Iterator[Declared]:
         yield from _required(inner, name)
     yield from _required(record.get("build-system", {}).get("requires", ()), "build")
     poetry = record.get("tool", {}).get("poetry", {})
-    yield from (one for one in _tables(poetry.get("dependencies"), "") if one.name != "python")
+    yield from (
+        table for table in _tables(poetry.get("dependencies"), "") if table.name != "python"
+    )
     yield from _tables(poetry.get("dev-dependencies"), "dev")
     for name, inner in poetry.get("group", {}).items():
         yield from _tables(inner.get("dependencies"), name)
@@ -196,7 +198,7 @@ def _gemfile(content: bytes) -> Iterator[Declared]:
 def _composer(content: bytes) -> Iterator[Declared]:
     record = _json(content)
     for key, group in (("require", ""), ("require-dev", "dev")):
-        yield from (one for one in _tables(record.get(key), group) if "/" in one.name)
+        yield from (table for table in _tables(record.get(key), group) if "/" in table.name)
 
 
 _READERS: Mapping[str, Callable[[bytes], Iterator[Declared]]] = {

@@ -108,7 +108,7 @@ def _pnpm(content: bytes) -> Iterator[Found]:
 def _bun(content: bytes) -> Iterator[Found]:
     """JSON with trailing commas. The scripts of trusted packages run, those of others do not."""
     text = content.decode("utf-8", "replace")
-    record = json.loads(_JSONC.sub(lambda found: found[1] or "", text))
+    record = json.loads(_JSONC.sub(lambda match: match[1] or "", text))
     trusted = frozenset(map(str, record.get("trustedDependencies", ())))
     for one in record.get("packages", {}).values():
         known = str(one[0])

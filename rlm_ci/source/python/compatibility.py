@@ -45,7 +45,7 @@ def differences(old: PythonName, new: PythonName) -> list[Difference]:
         told = f"was a {old.kind}, is a {new.kind}".replace("a attribute", "an attribute")
         return [] if is_data else [Difference(told, breaks=True)]
     if old.kind == CLASS:
-        lost = [one for one in old.bases if one and one not in new.bases]
+        lost = [base for base in old.bases if base and base not in new.bases]
         return [Difference(f"no longer derives from `{one}`", breaks=True) for one in lost]
     if old.parameters is None or new.parameters is None:
         return []
@@ -55,59 +55,59 @@ def differences(old: PythonName, new: PythonName) -> list[Difference]:
 def is_retyped(old: PythonName, new: PythonName) -> bool:
     """Whether annotations differ."""
     return old.returns != new.returns or [
-        one.annotation for one in old.parameters or ()
-    ] != [one.annotation for one in new.parameters or ()]  # fmt: skip
+        parameter.annotation for parameter in old.parameters or ()
+    ] != [parameter.annotation for parameter in new.parameters or ()]  # fmt: skip
 
 
 def _of_parameters(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> Iterator[Difference]:
     before, after = _named(old), _named(new)
-    kinds = {one.kind for one in new}
+    kinds = {parameter.kind for parameter in new}
     renamed = dict(_renamed(old, new))
-    for name, one in before.items():
+    for name, parameter in before.items():
         other = after.get(name)
         if name in renamed:
             # By convention, two underscores mean that it is given by position.
-            breaks = one.kind == EITHER and not name.startswith("__")
+            breaks = parameter.kind == EITHER and not name.startswith("__")
             yield Difference(f"`{name}` is called `{renamed[name]}`", breaks=breaks)
             continue
         if other is None:
-            yield Difference(f"lost `{_starred(one)}`", breaks=not _takes(kinds, one))
+            yield Difference(f"lost `{_starred(parameter)}`", breaks=not _takes(kinds, parameter))
             continue
-        if other.is_required and not one.is_required:
+        if other.is_required and not parameter.is_required:
             yield Difference(f"requires `{name}`", breaks=True)
-        elif one.default != other.default:
-            told = f"default of `{name}` is `{other.default}`, was `{one.default}`"
-            if one.is_required:
+        elif parameter.default != other.default:
+            told = f"default of `{name}` is `{other.default}`, was `{parameter.default}`"
+            if parameter.is_required:
                 told = f"`{name}` is optional"
             yield Difference(told, breaks=False)
-        if one.kind != other.kind and one.kind in _WORDS and other.kind in _WORDS:
+        if parameter.kind != other.kind and parameter.kind in _WORDS and other.kind in _WORDS:
             yield Difference(f"`{name}` is {_WORDS[other.kind]}", breaks=other.kind != EITHER)
     yield from _moved(old, new)
-    for name, one in after.items():
+    for name, parameter in after.items():
         if name not in before and name not in renamed.values():
-            told = "requires" if one.is_required else "takes"
-            yield Difference(f"{told} `{_starred(one)}`", breaks=one.is_required)
+            told = "requires" if parameter.is_required else "takes"
+            yield Difference(f"{told} `{_starred(parameter)}`", breaks=parameter.is_required)
 
 
 def _renamed(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> Iterator[tuple[str, str]]:
     """Required parameters of another name at the same position."""
-    names = {one.name for one in old}, {one.name for one in new}
-    for one, other in zip(old, new):  # noqa: B905 - as far as both go
-        if one.kind > EITHER or other.kind > EITHER:
+    names = {one.name for one in old}, {parameter.name for parameter in new}
+    for parameter, other in zip(old, new):  # noqa: B905 - as far as both go
+        if parameter.kind > EITHER or other.kind > EITHER:
             return
-        is_same = one.is_required and other.is_required
-        if is_same and one.name not in names[1] and other.name not in names[0]:
-            yield one.name, other.name
+        is_same = parameter.is_required and other.is_required
+        if is_same and parameter.name not in names[1] and other.name not in names[0]:
+            yield parameter.name, other.name
 
 
 def _named(parameters: tuple[Parameter, ...]) -> Mapping[str, Parameter]:
     """By name; ``*args`` and ``**kwargs`` by their stars, whatever they are called."""
     stars = {ARGS: "*", KWARGS: "**"}
-    return {stars.get(one.kind, one.name): one for one in parameters}
+    return {stars.get(parameter.kind, parameter.name): parameter for parameter in parameters}
 
 
-def _starred(one: Parameter) -> str:
-    return {ARGS: "*", KWARGS: "**"}.get(one.kind, "") + one.name
+def _starred(parameter: Parameter) -> str:
+    return {ARGS: "*", KWARGS: "**"}.get(parameter.kind, "") + parameter.name
 
 
 def _takes(kinds: set[int], lost: Parameter) -> bool:
@@ -121,7 +121,11 @@ def _takes(kinds: set[int], lost: Parameter) -> bool:
 def _moved(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> Iterator[Difference]:
     """Parameters that are given by position and stand at another one."""
     places = [
-        {one.name: number for number, one in enumerate(side) if one.kind <= EITHER}
+        {
+            parameter.name: number
+            for number, parameter in enumerate(side)
+            if parameter.kind <= EITHER
+        }
         for side in (old, new)
     ]
     moved = [name for name, at in places[0].items() if places[1].get(name, at) != at]

@@ -129,7 +129,7 @@ def _defined(
 ) -> PythonName:
     start, last = syntax.first_line(node), node.end_lineno or node.lineno
     if isinstance(node, ast.ClassDef):
-        bases = tuple(last_name(one) for one in node.bases)
+        bases = tuple(last_name(base) for base in node.bases)
         return PythonName(CLASS, start, last, is_public, bases=bases)
     if any(mark.endswith("property") for mark in marks):  # cached_property, and others' own
         return PythonName(PROPERTY, start, last, is_public)
@@ -140,21 +140,21 @@ def _defined(
     return PythonName(kind, start, last, is_public, parameters, _text(node.returns))
 
 
-def _parameters(given: ast.arguments) -> Iterator[Parameter]:
-    plain = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(plain) - len(given.defaults)) + [*given.defaults]
+def _parameters(node: ast.arguments) -> Iterator[Parameter]:
+    plain = [*node.posonlyargs, *node.args]
+    defaults = [None] * (len(plain) - len(node.defaults)) + [*node.defaults]
     for number, (one, default) in enumerate(zip(plain, defaults, strict=True)):
-        yield _parameter(one, POSITIONAL if number < len(given.posonlyargs) else EITHER, default)
-    if given.vararg:
-        yield _parameter(given.vararg, ARGS)
-    for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        yield _parameter(one, POSITIONAL if number < len(node.posonlyargs) else EITHER, default)
+    if node.vararg:
+        yield _parameter(node.vararg, ARGS)
+    for one, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
         yield _parameter(one, KEYWORD, default)
-    if given.kwarg:
-        yield _parameter(given.kwarg, KWARGS)
+    if node.kwarg:
+        yield _parameter(node.kwarg, KWARGS)
 
 
-def _parameter(given: ast.arg, kind: int, default: ast.expr | None = None) -> Parameter:
-    return Parameter(clipped(given.arg, _LONGEST), kind, _text(default), _text(given.annotation))
+def _parameter(node: ast.arg, kind: int, default: ast.expr | None = None) -> Parameter:
+    return Parameter(clipped(node.arg, _LONGEST), kind, _text(default), _text(node.annotation))
 
 
 def _given(found: dict[str, PythonName], method: Function, prefix: str, *, is_public: bool) -> None:
@@ -165,10 +165,10 @@ def _given(found: dict[str, PythonName], method: Function, prefix: str, *, is_pu
     for node, _, _ in ranked(method.body):
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
-        for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            owner = one.value if isinstance(one, ast.Attribute) else None
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            owner = target.value if isinstance(target, ast.Attribute) else None
             if isinstance(owner, ast.Name) and owner.id == arguments[0].arg:
-                name = one.attr  # type: ignore[attr-defined]  # it has an owner
+                name = target.attr  # type: ignore[attr-defined]  # it has an owner
                 shown = is_public and not name.startswith("_")
                 last = node.end_lineno or node.lineno
                 found.setdefault(f"{prefix}{name}", PythonName(ATTRIBUTE, node.lineno, last, shown))

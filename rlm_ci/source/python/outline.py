@@ -24,8 +24,12 @@ _TYPE_MAKERS = {"TypeVar", "NewType", "ParamSpec", "TypeVarTuple", "TypeAliasTyp
 
 def outline(path: str, content: bytes) -> Outline | None:
     """The outline; None if the file is not Python of this interpreter's version."""
-    found = syntax.read(content)
-    return None if found is None else _Reader(path, found.source).read(found.module)
+    python_syntax = syntax.read(content)
+    return (
+        None
+        if python_syntax is None
+        else _Reader(path, python_syntax.source).read(python_syntax.module)
+    )
 
 
 class _Reader:
@@ -49,7 +53,9 @@ class _Reader:
             doc,
             doc_start,
             doc_end,
-            tuple(sorted(self._symbols.values(), key=lambda one: (one.line_start, one.name))),
+            tuple(
+                sorted(self._symbols.values(), key=lambda symbol: (symbol.line_start, symbol.name))
+            ),
             tuple(_imports(statements)),
             tuple(entries(self._path, module, self._last, statements)),
             tuple(sorted(clipped(one, 300) for one in named or ())),
@@ -193,28 +199,28 @@ class _Reader:
 
 
 def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
-    found = []
+    imports = []
     for node in statements:
         if isinstance(node, ast.Import):
-            found += [Import.of((one.name, (), node.lineno, 0, ())) for one in node.names]
+            imports += [Import.of((name.name, (), node.lineno, 0, ())) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = tuple(one.name for one in node.names)
-            here = tuple(one.asname or one.name for one in node.names)
+            names = tuple(name.name for name in node.names)
+            here = tuple(name.asname or name.name for name in node.names)
             called = here if here != names else ()
-            found.append(Import.of((node.module or "", names, node.lineno, node.level, called)))
-    return sorted(found, key=lambda one: (one.line, one.module))
+            imports.append(Import.of((node.module or "", names, node.lineno, node.level, called)))
+    return sorted(imports, key=lambda one: (one.line, one.module))
 
 
 def _bound(targets: Sequence[ast.expr]) -> Iterator[str]:
     waiting = list(reversed(targets))
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Name):
-            yield one.id
-        elif isinstance(one, ast.Tuple | ast.List):
-            waiting += reversed(one.elts)
-        elif isinstance(one, ast.Starred):
-            waiting.append(one.value)
+        node = waiting.pop()
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Tuple | ast.List):
+            waiting += reversed(node.elts)
+        elif isinstance(node, ast.Starred):
+            waiting.append(node.value)
 
 
 def _is_constant(name: str) -> bool:

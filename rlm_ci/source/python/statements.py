@@ -54,7 +54,7 @@ def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
 def is_guard(test: ast.expr) -> bool:
     """Whether a condition has ``__name__ == "__main__"``, also the other way round."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return any(isinstance(one, ast.Compare) and is_guard(one) for one in test.values)
+        return any(isinstance(value, ast.Compare) and is_guard(value) for value in test.values)
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
         return False
     sides = [test.left, test.comparators[0]]
@@ -75,10 +75,12 @@ class PublicNames:
         self._deleted: set[str] = set()
         for node, _, above in ranked(body):
             if isinstance(node, ast.Import | ast.ImportFrom) and above is not None:
-                bound = (one.asname or one.name.partition(".")[0] for one in node.names)
+                bound = (name.asname or name.name.partition(".")[0] for name in node.names)
                 self._taken |= {(above, name) for name in bound}
             elif isinstance(node, ast.Delete):
-                self._deleted |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+                self._deleted |= {
+                    target.id for target in node.targets if isinstance(target, ast.Name)
+                }
 
     def public(self, name: str, *, stays: bool, above: ast.stmt | None) -> bool:
         """Whether a definition of ``name`` is public; ``ranked`` gives ``stays`` and ``above``."""
@@ -107,7 +109,7 @@ def exported(module: ast.Module) -> set[str] | None:
             value = node.value.args[0] if node.value.args else None
         else:
             continue
-        if any(isinstance(one, ast.Name) and one.id == "__all__" for one in targets):
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
             names = (names or set()) | {
                 one.value
                 for one in (ast.walk(value) if value is not None else ())

@@ -121,19 +121,23 @@ class ReferenceIndex:
         if not wanted:
             return []
         files = self._containing(wanted[-1])
-        near = self._connected(files, {*definers} or {one.path for one in self.definitions(name)})
-        found = []
+        near = self._connected(
+            files, {*definers} or {definition.path for definition in self.definitions(name)}
+        )
+        references = []
         for path, content in files.items():
             known, lines = self._outline(path, content), content.split(b"\n")
-            starts = {one.line_start for one in known.symbols if _last(one) == wanted[-1]}
+            starts = {symbol.line_start for symbol in known.symbols if _last(symbol) == wanted[-1]}
             for line, kind in self._uses_of(wanted[-1], known, content):
                 if line in starts and kind == USE:
                     continue
                 within = _within(known.symbols, line)
                 # A lone carriage return ends a line for a parser, and none for git.
                 text = b"".join(lines[line - 1 : line]).decode("utf-8", "replace").strip()
-                found.append(Reference.of((path, line, kind, within, text, path in near)))
-        return sorted(found, key=lambda one: (not one.connected, _RANK.index(one.kind)))
+                references.append(Reference.of((path, line, kind, within, text, path in near)))
+        return sorted(
+            references, key=lambda reference: (not reference.connected, _RANK.index(reference.kind))
+        )
 
     def callees(self, definition: Definition) -> list[Definition]:
         """The definitions that a definition calls, in order of their first calls.
@@ -148,23 +152,23 @@ class ReferenceIndex:
             if kind == CALL and first <= line <= min(last, len(lines)):
                 called_on = receivers_of(name, lines[line - 1])
                 receivers.setdefault(name, {}).update(dict.fromkeys(called_on))
-        found = [
+        definitions = [
             one
             for name, called_on in receivers.items()
             for one in meant(definition, name, called_on, self.definitions(name))
         ]
-        return [one for one in dict.fromkeys(found) if one != definition]
+        return [one for one in dict.fromkeys(definitions) if one != definition]
 
     def _containing(self, word: str) -> dict[str, bytes]:
         """The files that have ``word`` in them as a whole word."""
-        whole = re.compile(
+        pattern = re.compile(
             rb"(?<![\w$])" + re.escape(word.encode("utf-8", "surrogatepass")) + rb"(?![\w$])"
         )
         read = ((path, self._read(path)) for path in self._paths)
         return {
             path: content
             for path, content in read
-            if content and b"\0" not in content and whole.search(content)
+            if content and b"\0" not in content and pattern.search(content)
         }
 
     def _uses_of(self, name: str, known: Outline, content: bytes) -> list[tuple[int, str]]:
@@ -197,7 +201,9 @@ class ReferenceIndex:
             for folder in ancestors(folder_of(path))
             for name in _PACKAGE_FILES
         }
-        more = [one for one in self._paths if one in above or one.rpartition("/")[2] in MANIFESTS]
+        more = [
+            path for path in self._paths if path in above or path.rpartition("/")[2] in MANIFESTS
+        ]
         contents = {path: self._read(path) or b"" for path in more if path not in files} | files
         outlines = [self._outline(path, content) for path, content in sorted(contents.items())]
         graph = ImportGraph.of(outlines, self._paths)
@@ -238,58 +244,68 @@ def receivers_of(name: str, line: str) -> Iterator[str | None]:
 
 
 def meant(
-    own: Definition, name: str, receivers: Iterable[str | None], some: Sequence[Definition]
+    caller: Definition, name: str, receivers: Iterable[str | None], some: Sequence[Definition]
 ) -> Iterator[Definition]:
-    """Those of ``some`` that ``own`` calls by ``name`` on ``receivers``."""
-    outer = own.symbol.name.rpartition(".")[0]
-    owners = {one: one.symbol.name.rpartition(".")[0] for one in some}
-    methods = [one for one, owner in owners.items() if owner]
+    """Those of ``some`` that ``caller`` calls by ``name`` on ``receivers``."""
+    outer = caller.symbol.name.rpartition(".")[0]
+    owners = {definition: definition.symbol.name.rpartition(".")[0] for definition in some}
+    methods = [definition for definition, owner in owners.items() if owner]
     for receiver in receivers:
         known = (receiver or "").lower().strip("_")
         if receiver == "":
-            is_bare = language(own.path) != "Python"  # there, a method is called on something
+            is_bare = language(caller.path) != "Python"  # there, a method needs an object
             yield from (
-                one for one, owner in owners.items()
-                if owner in ("", own.symbol.name) or (is_bare and owner == outer)
+                definition for definition, owner in owners.items()
+                if owner in ("", caller.symbol.name) or (is_bare and owner == outer)
             )  # fmt: skip
         elif known in _OWN:
-            mine = [one for one in methods if one.path == own.path and owners[one] == outer]
-            inherited = [one for one in methods if one not in mine]
+            mine = [
+                method
+                for method in methods
+                if method.path == caller.path and owners[method] == outer
+            ]
+            inherited = [method for method in methods if method not in mine]
             is_own = bool(mine) and known != "super"
             yield from mine if is_own else inherited if len(inherited) == 1 else ()
-        elif named := [one for one, owner in owners.items() if known == _known_as(one, owner)]:
-            yield from named
+        elif definitions := [
+            definition
+            for definition, owner in owners.items()
+            if known == _known_as(definition, owner)
+        ]:
+            yield from definitions
         elif len(methods) == 1 and name not in _COMMON:
             yield from methods
 
 
-def _known_as(one: Definition, owner: str) -> str:
+def _known_as(definition: Definition, owner: str) -> str:
     """What a definition is called on if it says so itself: its class, or its module."""
-    folder, _, file = one.path.rpartition("/")
+    folder, _, file = definition.path.rpartition("/")
     stem = file.partition(".")[0]
     module = folder.rpartition("/")[2] if stem in _PACKAGE_STEMS else stem
     return (owner.rpartition(".")[2] or module).lower().strip("_")
 
 
 def _within(symbols: Sequence[Symbol], line: int) -> str:
-    around = [one for one in symbols if one.line_start <= line <= one.line_end]
-    return min(around, key=lambda one: one.line_end - one.line_start).name if around else ""
+    around = [symbol for symbol in symbols if symbol.line_start <= line <= symbol.line_end]
+    return (
+        min(around, key=lambda symbol: symbol.line_end - symbol.line_start).name if around else ""
+    )
 
 
 def _in_text(name: str, content: bytes) -> Iterator[tuple[int, str]]:
-    whole = re.compile(
+    pattern = re.compile(
         rb"(?<![\w$])" + re.escape(name.encode("utf-8", "surrogatepass")) + rb"(?![\w$])"
     )
     for line, text in enumerate(content.split(b"\n"), 1):
-        if whole.search(text):
+        if pattern.search(text):
             yield line, TEXT
 
 
 def uses(known: Outline, content: bytes) -> Iterator[tuple[int, str, str]]:
     """The names that a file uses, each with its line and the kind of its use."""
     if known.language == "Python":
-        found = syntax.read(content)
-        return _in_python(found.module) if found is not None else iter(())
+        python_syntax = syntax.read(content)
+        return _in_python(python_syntax.module) if python_syntax is not None else iter(())
     root = grammars.parse(known.language, content)
     return _in_tree(root) if root is not None else iter(())
 

@@ -80,7 +80,7 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
     lines = tuple(lines)
     whole = Printout(lines, root, lambda _path: True)
     others = Printout(pytest.without_failures(lines), root, lambda _path: True)
-    told: list[TestOutcome] = []
+    test_outcomes: list[TestOutcome] = []
     complete = []
     for name in names():
         family = load(name)
@@ -90,8 +90,8 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
             continue
         passed = 0
         for one in islice(family.outcomes(printout), _MOST_OUTCOMES):
-            told.append(one)
+            test_outcomes.append(one)
             passed += one.state in getattr(family, "COUNTED", (PASSED,))
         names_all = getattr(family, "names_all", lambda _printout: True)
         complete.append(passed >= tally.passed and names_all(printout))
-    return TestOutcomes(merged(told), complete=bool(complete or without) and all(complete))
+    return TestOutcomes(merged(test_outcomes), complete=bool(complete or without) and all(complete))

@@ -56,14 +56,14 @@ class JavaScriptRunner(Value):
 
     def parse(self, printout: Printout) -> Iterator[Finding]:
         """One finding a failed test, or a file that could not be run."""
-        for one in self.failures(printout):
-            place = printout.broken(one.lines) or printout.spot(one.place)
+        for failure in self.failures(printout):
+            location = printout.broken(failure.lines) or printout.spot(failure.place)
             yield finding(
                 self.TOOL,
-                one.rule,
-                f"{one.title}: {one.said}",
-                place or printout.place(one.place),
-                subject=one.subject or one.title,
+                failure.rule,
+                f"{failure.title}: {failure.said}",
+                location or printout.place(failure.place),
+                subject=failure.subject or failure.title,
             )
 
 
@@ -76,7 +76,9 @@ def _counted(
 ) -> TestTally | None:
     """The tally of a runner with a line for each count; ``none`` says that there are no tests."""
     pairs = [
-        (int(one["number"]), one["word"]) for line in printout.lines if (one := count.match(line))
+        (int(match["number"]), match["word"])
+        for line in printout.lines
+        if (match := count.match(line))
     ]
     if not pairs and not any(map(none.match, printout.lines)):
         return None
@@ -90,14 +92,16 @@ def _of_suites(printout: Printout, label: re.Pattern[str], none: str) -> TestTal
     """
     tallies = []
     for line in printout.lines:
-        if found := label.match(line):
-            one = summed(numbers(line[found.end() :]), {"passed"}, {"failed"})
-            tallies.append(one if found[1] == "Tests" else TestTally(0, one.failed))
+        if match := label.match(line):
+            tally = summed(numbers(line[match.end() :]), {"passed"}, {"failed"})
+            tallies.append(tally if match[1] == "Tests" else TestTally(0, tally.failed))
         elif line.startswith(none):
             tallies.append(TestTally(0))
     if not tallies:
         return None
-    return TestTally(sum(one.passed for one in tallies), max(one.failed for one in tallies))
+    return TestTally(
+        sum(one.passed for one in tallies), max(test_tally.failed for test_tally in tallies)
+    )
 
 
 # -- bun: a test's output, its error, and then its name -------------------------------------------
@@ -121,8 +125,8 @@ def _bun_tests(printout: Printout) -> Iterator[tuple[str, str, str, list[str]]]:
     for line in takewhile(lambda line: not _BUN_AGAIN.match(line), lines):
         if file := _BUN_FILE.match(line):
             path, above = file[1], []
-        elif told := _BUN_LINE.match(line):
-            yield path, _BUN_STATES.get(told[1], SKIPPED), told[2].replace(" > ", "::"), above
+        elif match := _BUN_LINE.match(line):
+            yield path, _BUN_STATES.get(match[1], SKIPPED), match[2].replace(" > ", "::"), above
             above = []
         elif line.startswith("-----") and _BUN_UNHANDLED in above and len(above) > 3:
             yield path, FAILED, "", above[above.index(_BUN_UNHANDLED) + 2 :]
@@ -134,7 +138,9 @@ def _bun_tests(printout: Printout) -> Iterator[tuple[str, str, str, list[str]]]:
 def _bun_failures(printout: Printout) -> Iterator[Failure]:
     for path, state, name, above in _bun_tests(printout):
         if state == FAILED:
-            said = next((one[1] for line in above if (one := _BUN_ERROR.match(line))), "it failed")
+            said = next(
+                (match[1] for line in above if (match := _BUN_ERROR.match(line))), "it failed"
+            )
             title, rule = name.replace("::", " > ") or path, "bun-failure" if name else "bun-error"
             yield Failure(title, path, said, above, rule)
 
@@ -173,21 +179,25 @@ def _jest_failures(printout: Printout) -> Iterator[Failure]:
 
 def _jest_outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The tests that failed, and with --verbose, or of a single file, all."""
-    for one in _jest_failures(printout):
-        name = "" if one.title == _JEST_NOT_RUN else one.title.replace(" › ", "::")
-        yield TestOutcome(one.place, name, FAILED, message=message(one.lines, _FRAME))
+    for jest_failure in _jest_failures(printout):
+        name = (
+            "" if jest_failure.title == _JEST_NOT_RUN else jest_failure.title.replace(" › ", "::")
+        )
+        yield TestOutcome(
+            jest_failure.place, name, FAILED, message=message(jest_failure.lines, _FRAME)
+        )
     path, outline = "", TitleOutline()
     for line in printout.lines:
         if ran := _JEST_RAN.match(line):
             path, outline = ran[1], TitleOutline()
         elif not line or line.startswith("  ● "):
             path = ""  # what failed, and what was printed
-        elif path and (told := _JEST_LINE.match(line)):
-            if told[2]:
-                name = outline.name(len(told[1]), told[3])
-                yield TestOutcome(path, name, _STATES.get(told[2], SKIPPED))
+        elif path and (match := _JEST_LINE.match(line)):
+            if match[2]:
+                name = outline.name(len(match[1]), match[3])
+                yield TestOutcome(path, name, _STATES.get(match[2], SKIPPED))
             else:
-                outline.enter(len(told[1]), told[3])
+                outline.enter(len(match[1]), match[3])
 
 
 # -- mocha: the numbered list below ``N failing`` -------------------------------------------------
@@ -223,11 +233,11 @@ def _mocha_outcomes(printout: Printout) -> Iterator[TestOutcome]:
             break
         if _MOCHA_COUNT.match(line):
             outline = TitleOutline()
-        elif (told := _MOCHA_LINE.match(line)) and told[2]:
-            state = SKIPPED if told[2] == "-" else _STATES.get(told[2], FAILED)
-            yield TestOutcome("", outline.name(len(told[1]), told[3]), state)
-        elif told:
-            outline.enter(len(told[1]), told[3])
+        elif (match := _MOCHA_LINE.match(line)) and match[2]:
+            state = SKIPPED if match[2] == "-" else _STATES.get(match[2], FAILED)
+            yield TestOutcome("", outline.name(len(match[1]), match[3]), state)
+        elif match:
+            outline.enter(len(match[1]), match[3])
     for titles, below in _mocha_failed(printout):
         yield TestOutcome("", "::".join(titles), FAILED, message=message(below, _FRAME))
 
@@ -244,10 +254,10 @@ _SCRIPT = re.compile(f"{_PATH}$")
 def _node_failures(printout: Printout) -> Iterator[Failure]:
     """What is marked as a todo does not fail."""
     for at, below in blocks(printout.lines, _NODE_PLACE):
-        told = _NODE_NAME.match("".join(below[:1]))
-        if told and not told[2]:
+        match = _NODE_NAME.match("".join(below[:1]))
+        if match and not match[2]:
             said = sentence(_words(below[1:]))
-            yield Failure(told[1], at[1], said, below[1:], "node-test-failure", told[1])
+            yield Failure(match[1], at[1], said, below[1:], "node-test-failure", match[1])
 
 
 def _node_outcomes(printout: Printout) -> Iterator[TestOutcome]:
@@ -259,17 +269,17 @@ def _node_outcomes(printout: Printout) -> Iterator[TestOutcome]:
     outline = TitleOutline()
     for before, line in pairwise(("", *printout.lines)):
         is_listed = line == "✖ failing tests:" or before.startswith("test at ")
-        if is_listed or (told := _NODE_LINE.match(line)) is None:
+        if is_listed or (match := _NODE_LINE.match(line)) is None:
             continue
-        depth, title = len(told[1]), told[3]
-        if told[2] == "▶":
-            if not told[4]:
+        depth, title = len(match[1]), match[3]
+        if match[2] == "▶":
+            if not match[4]:
                 outline.enter(depth, title)
             continue
         name = outline.name(depth, title)
-        state = SKIPPED if told[5] else _STATES.get(told[2], SKIPPED)
+        state = SKIPPED if match[5] else _STATES.get(match[2], SKIPPED)
         place, said = failures.get(line.strip(), ("", "")) if state == FAILED else ("", "")
-        if _SCRIPT.fullmatch(title) and not told[1]:  # a file that could not be run
+        if _SCRIPT.fullmatch(title) and not match[1]:  # a file that could not be run
             place, name = title, ""
         yield TestOutcome(place, name, state, message=said)
 
@@ -306,17 +316,17 @@ def _vitest_failures(printout: Printout) -> Iterator[Failure]:
 def _vitest_outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The tests that failed, and with the reporter ``verbose``, or of a single file, all."""
     failed: set[tuple[str, str]] = set()
-    for one in _vitest_failures(printout):
-        path, _, test = one.title.partition(" > ")
+    for vitest_failure in _vitest_failures(printout):
+        path, _, test = vitest_failure.title.partition(" > ")
         failed.add((path, test.rpartition(" > ")[2]))
-        said = message(one.lines, _FRAME)
+        said = message(vitest_failure.lines, _FRAME)
         yield TestOutcome(path, test.replace(" > ", "::"), FAILED, message=said)
     path, outline = "", TitleOutline()
     for line in printout.lines:
-        if (told := _VITEST_LINE.match(line)) is None:
+        if (match := _VITEST_LINE.match(line)) is None:
             continue
-        depth, name = len(told[1]), _VITEST_AFTER.sub("", told[3])
-        state = _STATES.get(told[2], SKIPPED)
+        depth, name = len(match[1]), _VITEST_AFTER.sub("", match[3])
+        state = _STATES.get(match[2], SKIPPED)
         file = _VITEST_FILE.match(name) if depth == 1 else None
         if file and file[1]:
             path, outline = file[1], TitleOutline()

@@ -79,12 +79,12 @@ class LinePatterns(Value):
     def _found(self, printout: Printout, form: Form, told: dict[str, str], other: str) -> Finding:
         said, code = told.get("said", ""), told.get("code")
         path = form.path or told.get("path")
-        place = printout.place(path, told.get("line")) if path else None
+        location = printout.place(path, told.get("line")) if path else None
         return finding(
             other or self.TOOL,
             other or self.rule,
             self.message.format(said=said, code=code) if code else said,
-            place or printout.spot(told.get("spot", "")),
+            location or printout.spot(told.get("spot", "")),
             subject=form.subject or code,
             severity=_LEVELS.get(told.get("level", "")),
         )

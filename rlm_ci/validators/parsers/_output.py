@@ -199,7 +199,7 @@ def finding(
         rule=f"validator/{condition}",
         severity=RULES[condition] if severity is None else severity,
         message=said or condition,
-        evidence=tuple(dict.fromkeys(place for place in places if place is not None)),
+        evidence=tuple(dict.fromkeys(location for location in places if location is not None)),
         subject=printable(subject[:LONGEST_MESSAGE]) if subject else None,
         source=f"analyzer:{tool}",
     )

@@ -91,8 +91,8 @@ def parse(printout: Printout) -> Iterator[Finding]:
     for error, below in blocks(compiler if is_cargo else (), _ERROR):
         if not error[2].startswith(_AFTERWARDS) and not _TARGETS.match(error[2]):
             arrows = (line.lstrip() for line in below if line.lstrip().startswith("--> "))
-            place = printout.spot(next(arrows, "")[4:])
-            yield finding("rustc", "rustc-error", error[2], place, subject=error[1])
+            location = printout.spot(next(arrows, "")[4:])
+            yield finding("rustc", "rustc-error", error[2], location, subject=error[1])
     for test, below in blocks(printout.lines, _BLOCK, _LISTED):
         yield _failed(printout, test[1], below)
 
@@ -100,19 +100,21 @@ def parse(printout: Printout) -> Iterator[Finding]:
 def _failed(printout: Printout, test: str, lines: list[str]) -> Finding:
     """Where a test panicked, and the first lines of why."""
     said: list[str] = []
-    place: Location | None = None
+    location: Location | None = None
     for line in lines:
         if " panicked at " in line and line.startswith("thread '"):
             told = line.partition(" panicked at ")[2]
             why, comma, after = told.rpartition(", ")  # until Rust 1.72: 'message', place
             is_old = comma and cut(after.rstrip(":"))
             said = [why] if is_old else []
-            place = printout.spot((after if is_old else told).rstrip(":"))
+            location = printout.spot((after if is_old else told).rstrip(":"))
         elif line.strip() and len(said) < 3 and not line.startswith(_NOISE):
             said.append(line.strip())
     if doc := _DOC.match(test):  # it panics in a file that only its line number tells apart
-        place = printout.place(doc[1], doc[2])
-    return finding("cargo", "cargo-test-failure", f"{test}: {'; '.join(said)}", place, subject=test)
+        location = printout.place(doc[1], doc[2])
+    return finding(
+        "cargo", "cargo-test-failure", f"{test}: {'; '.join(said)}", location, subject=test
+    )
 
 
 def tally(printout: Printout) -> TestTally | None:

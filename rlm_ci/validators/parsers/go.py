@@ -63,8 +63,8 @@ class _Tests:
         for test in self.failed:
             logs = self.logs.get(test, [])
             for file, line, said in logs:
-                place = _in_package(printout, package, file, line)
-                yield finding(TOOL, "go-test-failure", f"{test}: {said}", place, subject=test)
+                location = _in_package(printout, package, file, line)
+                yield finding(TOOL, "go-test-failure", f"{test}: {said}", location, subject=test)
             if not logs and test not in parents and not (self.panic and test == self.current):
                 yield finding(TOOL, "go-test-failure", f"{test} of {package}", subject=test)
         if self.panic:
@@ -100,7 +100,7 @@ def _in_package(printout: Printout, package: str, file: str, line: str) -> Locat
     """The place of a file of ``package``, whose first parts are the module's name."""
     parts = [*package.split("/")[-20:], file] if package else [file]
     places = (printout.place("/".join(parts[skip:]), line) for skip in range(len(parts)))
-    return next((place for place in places if place), None)
+    return next((location for location in places if location), None)
 
 
 def names_all(printout: Printout) -> bool:

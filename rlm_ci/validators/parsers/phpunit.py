@@ -39,10 +39,10 @@ def parse(printout: Printout) -> Iterator[Finding]:
     """One finding a failed test."""
     for test, below in _failures(printout):
         places = (printout.spot(line) for line in below if _PLACE.match(line))
-        place = next(filter(None, places), None)
+        location = next(filter(None, places), None)
         name = _CASE.sub("", test)
         said = sentence(filter(None, below))
-        yield finding(TOOL, "phpunit-failure", f"{name}: {said}", place, subject=name)
+        yield finding(TOOL, "phpunit-failure", f"{name}: {said}", location, subject=name)
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
@@ -50,27 +50,29 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     for test, below in _failures(printout):
         case = _CASE.search(test)
         places = (printout.spot(line) for line in reversed(below) if _PLACE.match(line))
-        place = next(filter(None, places), None)
+        location = next(filter(None, places), None)
         name = _CASE.sub("", test).rpartition("\\")[2]
         yield TestOutcome(
-            place.path if place else "", name, FAILED, case[1] if case else "",
+            location.path if location else "", name, FAILED, case[1] if case else "",
             message(below, _PLACE),
         )  # fmt: skip
 
 
 def tally(printout: Printout) -> TestTally | None:
     """The sum of its last lines; None when there is none."""
-    found = []
+    tallies = []
     for line in printout.lines:
         if green := _GREEN.match(line):
-            found.append(TestTally(int(green[1])))
+            tallies.append(TestTally(int(green[1])))
         elif counts := _COUNTS.match(line):
             named = {word: int(number) for word, number in _COUNT.findall(line)}
             failed = named.get("Errors", 0) + named.get("Failures", 0)
             done = int(counts[1]) - sum(named.values())
-            found.append(TestTally(max(0, done), failed))
+            tallies.append(TestTally(max(0, done), failed))
         elif line == _NONE:
-            found.append(TestTally(0))
-    if not found:
+            tallies.append(TestTally(0))
+    if not tallies:
         return None
-    return TestTally(sum(one.passed for one in found), sum(one.failed for one in found))
+    return TestTally(
+        sum(test_tally.passed for test_tally in tallies), sum(one.failed for one in tallies)
+    )

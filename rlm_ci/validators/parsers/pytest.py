@@ -74,7 +74,7 @@ class _Block:
 
     def passes(self, path: str) -> bool:
         """Whether one of its frames is in that file: tests may have the same name."""
-        return any(place.path == path for place in self.places)
+        return any(location.path == path for location in self.places)
 
 
 class _Session:
@@ -101,8 +101,8 @@ class _Session:
                 self.rows.append((_CONDITIONS[row[1]], *_node(row[2])))
             elif block is not None:
                 _take(printout, block, line)
-            elif section == "FAILURES" and (told := _FRAME.match(line)):
-                self.loose.append((printout.place(told[1], told[2]), told[3] or ""))
+            elif section == "FAILURES" and (match := _FRAME.match(line)):
+                self.loose.append((printout.place(match[1], match[2]), match[3] or ""))
 
     def spots(self) -> dict[str, tuple[Location | None, str]]:
         """The places without a traceback, by test: the summary has the same order."""
@@ -136,7 +136,7 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     for block in session.blocks:
         if not block.used and block.said:
             *_, name = block.title.split(" ")
-            path = next((place.path for place in block.places), "")
+            path = next((location.path for location in block.places), "")
             parts = [] if block.title.startswith("ERROR collecting ") else name.split(".")
             yield _outcome("::".join([path, *parts]), FAILED, "\n".join(block.said))
     named: dict[tuple[str, str], None] = {}  # with -v and -rA twice
@@ -181,10 +181,12 @@ def parse(printout: Printout) -> Iterator[Finding]:
 
 def _found(condition: str, node: str, said: str, *places: Location | None) -> Finding:
     message = f"{node}: {said}" if said else node
-    known = [place for place in places if place][:2]
-    if len(known) > 1 and known[1].line_start is None:  # the file alone adds nothing to a line
-        known = known[:1]
-    return finding(TOOL, condition, message, *known, subject=node)
+    locations = [location for location in places if location][:2]
+    if (
+        len(locations) > 1 and locations[1].line_start is None
+    ):  # the file alone adds nothing to a line
+        locations = locations[:1]
+    return finding(TOOL, condition, message, *locations, subject=node)
 
 
 def _not_started(line: str) -> _Block | None:
@@ -213,16 +215,16 @@ def _take(printout: Printout, block: _Block, line: str) -> None:
         if len(block.said) < _SAID:
             block.said.append(said)
         syntax = _SYNTAX.match(line)
-        place = printout.place(syntax[1], syntax[2]) if syntax else None
-        if place is not None:
-            block.places.append(place)
+        location = printout.place(syntax[1], syntax[2]) if syntax else None
+        if location is not None:
+            block.places.append(location)
         elif "Error: " in said and block.error.startswith("File "):
             block.error = said
         block.error = block.error or said
-    elif told := _FRAME.match(line):
-        place = printout.place(told[1], told[2])
-        if place is not None:
-            block.places.append(place)
+    elif match := _FRAME.match(line):
+        location = printout.place(match[1], match[2])
+        if location is not None:
+            block.places.append(location)
 
 
 def tally(printout: Printout) -> TestTally | None:

@@ -101,16 +101,16 @@ def parse(printout: Printout) -> Iterator[Finding]:
         if point.state == FAILED and not point.of_subtests:
             name = point.name or "a test without a name"
             message = f"{name}: {point.said}" if point.said else name
-            place = point.place or point.defined
-            yield finding(TOOL, "tap-failure", message, place, subject=name)
+            location = point.place or point.defined
+            yield finding(TOOL, "tap-failure", message, location, subject=name)
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """All tests."""
     for point in _points(printout):
-        place = point.defined or point.place
+        location = point.defined or point.place
         said = "\n".join(point.text)[:LONGEST_SAID] if point.state == FAILED else ""
-        yield TestOutcome(place.path if place else "", point.path, point.state, message=said)
+        yield TestOutcome(location.path if location else "", point.path, point.state, message=said)
 
 
 def tally(printout: Printout) -> TestTally | None:

@@ -40,17 +40,17 @@ def _failures(
     """The title of each failure, the frames of its traceback, and the lines of its error."""
     for _, below in blocks(printout.lines, _RULE, _STOP):
         if title := _TITLE.match("".join(below[:1])):
-            frames = [(at, told) for at, line in enumerate(below) if (told := _FRAME.match(line))]
+            frames = [(at, match) for at, line in enumerate(below) if (match := _FRAME.match(line))]
             said = below[frames[-1][0] + 1 if frames else 1 :]
             begin = (at for at, line in enumerate(said) if _ERROR.match(line))
-            yield title, [told for _, told in frames], said[next(begin, len(said)) :]
+            yield title, [match for _, match in frames], said[next(begin, len(said)) :]
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The tests below ``FAIL:`` and ``ERROR:``, and with -v every one."""
     for title, _, error in _failures(printout):
-        if named := _NAMED.search(title[2]):
-            yield _outcome(named[1], named[2], FAILED, message(error))
+        if match := _NAMED.search(title[2]):
+            yield _outcome(match[1], match[2], FAILED, message(error))
     before = ""
     waiting: re.Match[str] | None = None  # a test that prints before its result
     for line in printout.lines:
@@ -80,7 +80,7 @@ def _outcome(test: str, place: str, state: str, said: str = "") -> TestOutcome:
 def parse(printout: Printout) -> Iterator[Finding]:
     """One finding a failed test."""
     for title, frames, error in _failures(printout):
-        places = [place for one in frames if (place := printout.place(one[1], one[2]))]
+        places = [location for one in frames if (location := printout.place(one[1], one[2]))]
         rule = "unittest-failure" if title[1] == "FAIL" else "unittest-error"
         said = ": ".join((title[2], *error[:1]))
         yield finding(TOOL, rule, said, *places[-1:], *places[:1], subject=title[2])
@@ -91,8 +91,8 @@ def _ran(printout: Printout) -> tuple[int, Counter[str]] | None:
     counts: Counter[str] = Counter()
     ran = None
     for line in printout.lines:
-        if told := _RAN.match(line):
-            ran = (ran or 0) + int(told[1])
+        if match := _RAN.match(line):
+            ran = (ran or 0) + int(match[1])
         elif ran is not None and (end := _END.match(line)) and end[1]:
             for word, number in _COUNT.findall(end[1]):
                 counts[word] += int(number)
@@ -102,7 +102,7 @@ def _ran(printout: Printout) -> tuple[int, Counter[str]] | None:
 def names_all(printout: Printout) -> bool:
     """Whether each test that ran is named; of one, many parts may fail."""
     ran, counts = _ran(printout) or (0, Counter())
-    named = {(one.place, one.name) for one in outcomes(printout)}
+    named = {(outcome.place, outcome.name) for outcome in outcomes(printout)}
     return len(named) >= ran - counts["skipped"]
 
 

@@ -78,7 +78,7 @@ class _Recorder:
         if path not in self.places:
             full = path if path.startswith("/") else os.path.join(_getcwd(), path)
             full = os.path.normpath(full)
-            inside = next((full[len(one) :] for one in self.roots if full.startswith(one)), "")
+            inside = next((full[len(root) :] for root in self.roots if full.startswith(root)), "")
             found = "" if any(part in f"/{inside}" for part in _FOREIGN) else inside
             if len(self.places) > 50_000 or not path.startswith("/"):
                 return found

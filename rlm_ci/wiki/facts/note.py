@@ -78,9 +78,9 @@ def folded(text: str, limit: int = 160) -> str:
 def bounded(notes: list[CodeNote]) -> list[CodeNote]:
     """The notes in order of their places, ``MOST`` of each kind."""
     counts: Counter[str] = Counter()
-    kept = []
+    code_notes = []
     for note in sorted(notes, key=lambda note: (note.line_start, note.kind, note.text)):
         counts[note.kind] += 1
         if counts[note.kind] <= MOST:
-            kept.append(note)
-    return kept
+            code_notes.append(note)
+    return code_notes

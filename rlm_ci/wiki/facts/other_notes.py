@@ -144,7 +144,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
     is_silent = language not in _SCRIPTS
     aside = lines_of_tests(text) if language == "Rust" else frozenset()
     code = CodePlaces(language, source)
-    found = []
+    notes = []
     for number, row in enumerate(text.split("\n"), 1):
         if number in aside:
             continue
@@ -154,7 +154,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
             mark = _MARK.search(line, mark.start() + 1)
         if mark:
             text = folded(mark[0].lstrip("/#* "))
-            found.append(CodeNote("marker", number, number, "", text))
+            notes.append(CodeNote("marker", number, number, "", text))
         if _COMMENT.match(line):
             continue
         for pattern, kind in compiled:
@@ -164,11 +164,11 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
             )
             if match:
                 name = match.groupdict().get("name") or ""
-                found.append(CodeNote(kind, number, number, "", folded(line, 110), name))
+                notes.append(CodeNote(kind, number, number, "", folded(line, 110), name))
         if not is_silent and _SPEAKER.search(line) and not _OF_TYPES.match(line):
             is_silent = True
-            found.append(CodeNote("network", number, number, "", folded(line, 110)))
-    return bounded(list(dict.fromkeys(found)))
+            notes.append(CodeNote("network", number, number, "", folded(line, 110)))
+    return bounded(list(dict.fromkeys(notes)))
 
 
 #: A short function that reads the variable that its first parameter names.
@@ -203,11 +203,11 @@ def lines_of_tests(text: str) -> frozenset[int]:
     lines: set[int] = set()
     last = 0
     for number, row in enumerate(rows, 1):
-        found = _ASIDE.match(row) if number > last else None
-        if found is None:
+        match = _ASIDE.match(row) if number > last else None
+        if match is None:
             continue
         last = number + 1
-        closing = ends.get(found[1], [])
+        closing = ends.get(match[1], [])
         at = bisect_right(closing, last)
         if at < len(closing) and not rows[number : number + 1][0].endswith((";", "}")):
             last = closing[at]
@@ -243,8 +243,8 @@ def _programs_of_script(text: str) -> Patterns:
         return ()
     modules: set[str] = set()
     names: dict[str, str] = {}
-    for found in islice(_BOUND.finditer(text), _IMPORTS):
-        clause, member = found["clause"] or found["names"], found["member"]
+    for match in islice(_BOUND.finditer(text), _IMPORTS):
+        clause, member = match["clause"] or match["names"], match["member"]
         listed = re.search(r"\{([^{}]*)\}", clause)
         for there, here in _LISTED.findall(listed[1]) if listed else ():
             names[here or there] = there

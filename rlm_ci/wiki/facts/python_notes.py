@@ -96,10 +96,10 @@ _MARK = re.compile(r"#.*?\b(TODO|FIXME|XXX|HACK)\b(.*)")
 
 def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
     """The invariants and risks of the file ``path``; nothing if it does not parse."""
-    found = syntax.read(source)
-    if found is None:
+    python_syntax = syntax.read(source)
+    if python_syntax is None:
         return []
-    text, tree = found
+    text, tree = python_syntax
     reader = _Reader(tree, text, path)
     with suppress(RecursionError):
         reader.statements(tree.body, "", public=True)
@@ -116,7 +116,7 @@ class _Reader:
         self._wrappers = self._wrapping(tree)
         self._speakers: set[str] = set()
         folders = path.split("/")[:-1]
-        self._package = next((one for one in folders if one not in _ROOTS), "")
+        self._package = next((folder for folder in folders if folder not in _ROOTS), "")
         self._marks()
 
     # ── texts and names ──
@@ -151,9 +151,9 @@ class _Reader:
     def _marks(self) -> None:
         for number, row in enumerate(self._lines, 1):
             if b"#" in row:
-                found = _MARK.search(row.decode("utf-8", "surrogateescape"))
-                if found and found[0].count('"') % 2 == 0 and found[0].count("'") % 2 == 0:
-                    text = folded(found[0].lstrip("# "))
+                match = _MARK.search(row.decode("utf-8", "surrogateescape"))
+                if match and match[0].count('"') % 2 == 0 and match[0].count("'") % 2 == 0:
+                    text = folded(match[0].lstrip("# "))
                     self.notes.append(CodeNote("marker", number, number, "", text))
 
     # ── statements ──
@@ -333,12 +333,12 @@ class _Reader:
         if kind is None:
             return
         if kind == "program" and any(
-            one.arg == "shell"
-            and not (isinstance(one.value, ast.Constant) and one.value.value is False)
-            for one in node.keywords
+            keyword.arg == "shell"
+            and not (isinstance(keyword.value, ast.Constant) and keyword.value.value is False)
+            for keyword in node.keywords
         ):
             kind = "shell"
-        more = [*node.args[1:], *(one.value for one in node.keywords)]
+        more = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
         if name == "yaml.load" and any("Safe" in self._segment(one) for one in more):
             return
         detail = text_of(node.args[0]) if kind == "environment" and node.args else ""
@@ -405,7 +405,7 @@ def _raised(node: ast.Raise) -> str:
 
 
 def _raises(body: list[ast.stmt]) -> bool:
-    return any(isinstance(one, ast.Raise) for statement in body for one in ast.walk(statement))
+    return any(isinstance(node, ast.Raise) for statement in body for node in ast.walk(statement))
 
 
 def _is_for_types(test: ast.expr) -> bool:
@@ -427,22 +427,22 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
     names: dict[str, str] = {}
     for node in every(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                top = one.name.partition(".")[0]
-                names[one.asname or top] = one.name if one.asname else top
+            for name in node.names:
+                top = name.name.partition(".")[0]
+                names[name.asname or top] = name.name if name.asname else top
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for one in node.names:
-                names[one.asname or one.name] = f"{node.module}.{one.name}"
+            for name in node.names:
+                names[name.asname or name.name] = f"{node.module}.{name.name}"
     return names
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
     """What stands directly below a node, but for what has nothing below it."""
-    found: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     for name in node._fields:
         value = getattr(node, name, None)
         if isinstance(value, list):
-            found += [one for one in value if isinstance(one, ast.AST)]
+            nodes += [one for one in value if isinstance(one, ast.AST)]
         elif isinstance(value, ast.AST) and type(value) not in _EMPTY:
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes

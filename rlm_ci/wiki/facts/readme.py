@@ -125,7 +125,7 @@ def _parsed(content: bytes, path: str, *, whole: bool = False) -> Sequence[Token
         lines[:end] = [""] * end
     if not path.lower().endswith((".md", ".markdown")):
         lines = ["---" if _UNDERLINE.fullmatch(row) else row for row in lines]
-    named = (one[0] for one in islice(_DEFINITION.finditer(content, 0, _WIDE << 4), _FAR))
+    named = (match[0] for match in islice(_DEFINITION.finditer(content, 0, _WIDE << 4), _FAR))
     known: dict[str, object] = {}
     _parser().parse(b"\n".join(named).decode("utf-8", "replace"), known)
     return _parser().parse("\n".join(lines), known)
@@ -150,10 +150,10 @@ def _seen(part: Token) -> str:
 def _is_bar(token: Token) -> bool:
     """Whether it is a row of links, to other languages for instance."""
     links, depth, outside = 0, 0, ""
-    for one in token.children or ():
-        links += one.type == "link_open"
-        depth += one.nesting if one.type.startswith("link") else 0
-        outside += "" if depth else _seen(one)
+    for child in token.children or ():
+        links += child.type == "link_open"
+        depth += child.nesting if child.type.startswith("link") else 0
+        outside += "" if depth else _seen(child)
     return links > 1 and len(re.findall(r"\w+", outside)) < 2 * links
 
 
@@ -164,19 +164,19 @@ def _words(text: str) -> int:
 def plain(text: str) -> str:
     """Markdown or reStructuredText without its marks, on one line."""
     text = _ROLE.sub(_role, _IMAGE.sub(" ", text))
-    text = _LINK.sub(lambda found: found[1] or found[2] or "", text)
+    text = _LINK.sub(lambda match: match[1] or match[2] or "", text)
     text = unescape(_TAG.sub("", text))
     parts = _SPAN.split(text)
     parts[::2] = (
-        _STRONG.sub(lambda found: found[1] or found[2] or found[3], one) for one in parts[::2]
+        _STRONG.sub(lambda found: found[1] or found[2] or found[3], part) for part in parts[::2]
     )
     return " ".join("".join(parts).split())
 
 
-def _role(found: re.Match[str]) -> str:
+def _role(match: re.Match[str]) -> str:
     """What a role of reStructuredText shows: ``:class:`~a.B``` a B, ``:class:`B <a.B>``` too."""
-    text = found[1] or found[2]
-    if found[1]:
+    text = match[1] or match[2]
+    if match[1]:
         text = re.sub(r"\s*<[^<>]*>$", "", text)
         text = text.rpartition(".")[2] if text.startswith("~") else text.lstrip("!")
     return f"`{text}`"

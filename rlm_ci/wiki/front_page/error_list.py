@@ -35,8 +35,8 @@ def error_list(world: PageSources) -> dict[str, Any]:
     """The program's own errors, those most raised first, and the others that it raises."""
     raised = _raised(world)
     own: dict[str, tuple[FileFacts, int]] = {}
-    for one, number in _defined(world, raised):
-        own.setdefault(_last(one.outline.symbols[number].name), (one, number))
+    for facts, number in _defined(world, raised):
+        own.setdefault(_last(facts.outline.symbols[number].name), (facts, number))
     names = sorted(own, key=lambda name: (-len(raised.get(name, ())), name))
     codes = ErrorCodes(world, {name: _bases(*own[name]) for name in own})
     others = sorted(raised.keys() - own.keys(), key=lambda name: (-len(raised[name]), name))
@@ -53,8 +53,8 @@ def error_list(world: PageSources) -> dict[str, Any]:
         "has_messages": any(
             note.kind == MESSAGE
             for module in world.layout.modules
-            for one in module.files
-            for note in one.notes
+            for file in module.files
+            for note in file.notes
         ),
     }
 
@@ -62,65 +62,65 @@ def error_list(world: PageSources) -> dict[str, Any]:
 def _raised(world: PageSources) -> Raised:
     found: dict[str, list[tuple[FileFacts, CodeNote]]] = {}
     for module in world.layout.modules:
-        for one in module.files:
-            for note in one.notes:
+        for file in module.files:
+            for note in file.notes:
                 if note.kind == THROWS:
-                    found.setdefault(note.detail, []).append((one, note))
+                    found.setdefault(note.detail, []).append((file, note))
     return found
 
 
 def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[FileFacts, int]]:
     """The definitions of errors: files, and numbers of their symbols."""
     every = [
-        (one, number)
+        (file, number)
         for module in world.layout.modules
-        for one in module.files
-        for number in range(len(one.outline.symbols))
-        if not one.is_generated
+        for file in module.files
+        for number in range(len(file.outline.symbols))
+        if not file.is_generated
     ]
     known = set(raised)
     for _ in range(_DEEP):
         found = {
-            _last(one.outline.symbols[number].name)
-            for one, number in every
-            if _is_error(one, number, known)
+            _last(facts.outline.symbols[number].name)
+            for facts, number in every
+            if _is_error(facts, number, known)
         }
         if found <= known:
             break
         known |= found
-    for one, number in every:
-        if _is_error(one, number, known):
-            yield one, number
+    for facts, number in every:
+        if _is_error(facts, number, known):
+            yield facts, number
 
 
-def _is_error(one: FileFacts, number: int, known: Collection[str]) -> bool:
+def _is_error(facts: FileFacts, number: int, known: Collection[str]) -> bool:
     """Whether a definition is an error, by its name, or as one of the ``known`` is its base."""
-    symbol = one.outline.symbols[number]
+    symbol = facts.outline.symbols[number]
     name = _last(symbol.name)
     if symbol.kind in CONTAINERS and symbol.kind not in ("module", "interface", "trait"):
         if name in known or _NAME.fullmatch(name):
             return True
-        names = _bases(one, number)
+        names = _bases(facts, number)
         return any(base in known or _NAME.fullmatch(base) for base in names)
-    is_value = symbol.kind in ("variable", "constant") and one.outline.language == "Go"
+    is_value = symbol.kind in ("variable", "constant") and facts.outline.language == "Go"
     return is_value and bool(_VALUE.fullmatch(name))
 
 
-def _bases(one: FileFacts, number: int) -> list[str]:
+def _bases(facts: FileFacts, number: int) -> list[str]:
     """The names of the bases of a class of Python."""
-    signature = one.outline.symbols[number].signature
-    bases = _BASES.search(signature) if one.outline.language == "Python" else None
+    signature = facts.outline.symbols[number].signature
+    bases = _BASES.search(signature) if facts.outline.language == "Python" else None
     return [_last(base.strip()) for base in bases[1].split(",")] if bases else []
 
 
 def _row(
-    one: FileFacts, number: int, places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources
+    facts: FileFacts, number: int, places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources
 ) -> dict[str, str]:
-    symbol = one.outline.symbols[number]
+    symbol = facts.outline.symbols[number]
     return {
-        "name": code(printable(told(one, symbol.name)), cell=True),
+        "name": code(printable(told(facts, symbol.name)), cell=True),
         "doc": sentence(symbol.doc, cell=True) if symbol.doc else "",
-        "link": world.register.link(one.path, *one.heads[number], cell=True),
+        "link": world.register.link(facts.path, *facts.heads[number], cell=True),
         "raised": _places(places, world),
     }
 
@@ -138,11 +138,11 @@ def _other(
 def _places(places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources) -> str:
     """The first place in each of a few definitions, and how many more there are."""
     first: dict[tuple[str, str], str] = {}
-    for one, note in places:
-        key = one.path, note.within
+    for facts, note in places:
+        key = facts.path, note.within
         if len(first) < _PLACES and key not in first:
             within = f"{code(printable(note.within), cell=True)} " if note.within else ""
-            link = world.register.link(one.path, note.line_start, note.line_end, cell=True)
+            link = world.register.link(facts.path, note.line_start, note.line_end, cell=True)
             first[key] = f"{within}{link}"
     return listed([*first.values()], len(first), len(places)) if first else ""
 

@@ -24,9 +24,9 @@ _MOST = 30
 def exit_codes(world: PageSources) -> dict[str, Any]:
     """The codes with what they stand for, each pair once, in the order of the codes."""
     found: dict[tuple[str, str, str], list[Placed]] = {}
-    for one, note in _noted(world, EXIT, CAUGHT):
+    for facts, note in _noted(world, EXIT, CAUGHT):
         if note.detail:
-            found.setdefault((note.detail, note.text, note.within), []).append((one, note))
+            found.setdefault((note.detail, note.text, note.within), []).append((facts, note))
     keys = sorted(found, key=lambda key: (int(key[0]), found[key][0][0].path, key))
     return {
         "exits": [_row(found[key], world) for key in keys[:_MOST]],
@@ -35,13 +35,13 @@ def exit_codes(world: PageSources) -> dict[str, Any]:
 
 
 def _row(places: Sequence[Placed], world: PageSources) -> dict[str, Any]:
-    one, note = places[0]
+    facts, note = places[0]
     shown = code(printable(note.text), cell=True)
     return {
         "code": f"code {note.detail}",
         "when": f"{shown} is caught" if note.kind == CAUGHT else shown,
         "within": code(printable(note.within), cell=True) if note.within else "",
-        "link": world.register.link(one.path, note.line_start, note.line_end, cell=True),
+        "link": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
         "more": len(places) - 1,
     }
 
@@ -54,11 +54,11 @@ class ErrorCodes:
         self._world, self._bases = world, bases
         self._of: dict[str, Placed] = {}
         self._caught: dict[str, Placed] = {}
-        for one, note in _noted(world, CODE_OF):
-            self._of.setdefault(note.within.rpartition(".")[2], (one, note))
-        for one, note in _noted(world, CAUGHT):
+        for facts, note in _noted(world, CODE_OF):
+            self._of.setdefault(note.within.rpartition(".")[2], (facts, note))
+        for facts, note in _noted(world, CAUGHT):
             if note.detail:
-                self._caught.setdefault(note.text, (one, note))
+                self._caught.setdefault(note.text, (facts, note))
 
     def of(self, name: str) -> str:
         """How the program ends for the error ``name``; "" where that is not said."""
@@ -66,10 +66,10 @@ class ErrorCodes:
             for how, places in (("has", self._of), ("catches", self._caught)):
                 if known not in places:
                     continue
-                one, note = places[known]
+                facts, note = places[known]
                 who = f"{note.within}.{note.text}" if how == "has" else note.within
                 link = self._world.register.link(
-                    one.path, note.line_start, note.line_end, cell=True
+                    facts.path, note.line_start, note.line_end, cell=True
                 )
                 by = f", by {code(printable(who), cell=True)}" if who else ""
                 return f"code {note.detail}{by} {link}"
@@ -80,14 +80,14 @@ class ErrorCodes:
         waiting, seen = [name], {name}
         for known in waiting:  # which grows
             yield known
-            fresh = [one for one in self._bases.get(known, ()) if one not in seen]
+            fresh = [base for base in self._bases.get(known, ()) if base not in seen]
             seen.update(fresh)
             waiting += fresh
 
 
 def _noted(world: PageSources, *kinds: str) -> Iterator[Placed]:
     for module in world.layout.modules:
-        for one in module.files:
-            for note in one.notes:
+        for file in module.files:
+            for note in file.notes:
                 if note.kind in kinds:
-                    yield one, note
+                    yield file, note

@@ -29,11 +29,11 @@ _TEACHES = re.compile(
 def own_docs(world: PageSources) -> list[str]:
     """A link for each document, the README first."""
     found = []
-    for path, one in world.files.items():
+    for path, file in world.files.items():
         stem, _, suffix = path.lower().rpartition(".")
         stem, suffix = (stem, suffix) if stem else (suffix, "txt")
         stem = stem.removeprefix(".github/").removeprefix("docs/")
-        if suffix not in _TEXTS or not one.outline.lines:
+        if suffix not in _TEXTS or not file.outline.lines:
             continue
         if stem in _KNOWN:
             found.append((_KNOWN.index(stem), path))

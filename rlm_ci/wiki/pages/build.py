@@ -147,15 +147,15 @@ class PageDraft(Value):
 
 
 def drafted(
-    found: Survey,
+    survey: Survey,
     corpus: Corpus,
     options: PageOptions,
     *,
     chronicle: GitHistory | None,
     prose: Mapping[str, Prose],
 ) -> list[PageDraft]:
-    """What the pages of a corpus say, whose files are ``found``."""
-    facts, graph, layout = found.facts, found.graph, found.layout
+    """What the pages of a corpus say, whose files are ``survey``."""
+    facts, graph, layout = survey.facts, survey.graph, survey.layout
     target = options.target.at(corpus.commit)
     lost = ((file.path, "failed") for file in corpus.files if file.path not in facts)
     generated = ((path, GENERATED) for path in layout.generated)
@@ -171,7 +171,7 @@ def drafted(
         graph=graph,
         register=CitationRegister(target, deep=False),
         outside=options.outside,
-        flows=found.flows,
+        flows=survey.flows,
     )
     at = f" at commit `{COMMIT}`" if corpus.commit else ""
     return list(_drafts(world, options.replace(target=target), at))
@@ -216,15 +216,15 @@ def _placed(
     """Each sentence on the page of the first file that it quotes; of flows and the whole, apart."""
     found: dict[str, list[ProseSentence]] = {}
     for key in sorted(prose):
-        for one in prose[key].said:
-            known = [(facts.get(quoted.path), quoted.line_end) for quoted in one.quotes]
+        for sentence in prose[key].said:
+            known = [(facts.get(quoted.path), quoted.line_end) for quoted in sentence.quotes]
             if any(file is None or end > file.outline.lines for file, end in known):
                 continue
             if is_apart(key):
-                found.setdefault(key, []).append(one)
-            elif one.path in layout.owner:
-                found.setdefault(layout.owner[one.path].key, []).append(one)
-    return {key: tuple(said) for key, said in found.items()}
+                found.setdefault(key, []).append(sentence)
+            elif sentence.path in layout.owner:
+                found.setdefault(layout.owner[sentence.path].key, []).append(sentence)
+    return {key: tuple(sentences) for key, sentences in found.items()}
 
 
 def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageDraft]:
@@ -261,7 +261,7 @@ def _flows(page: PageSources) -> dict[str, Any]:
 
 def _title(world: PageSources, options: PageOptions) -> str:
     every = sorted(world.files.items(), key=lambda pair: (is_readme(pair[0]), pair[0]))
-    named = [one.project for _, one in every if one.project]
+    named = [facts.project for _, facts in every if facts.project]
     return neutralise.prose(
         (named[0] if options.is_guess and named else options.title) or "This repository"
     )
@@ -303,22 +303,22 @@ def _hash(text: str) -> str:
 
 
 def _untested(layout: PageLayout, graph: ImportGraph) -> frozenset[str]:
-    tests = {one.path for inner in layout.tests.values() for one in inner}
+    tests = {facts.path for inner in layout.tests.values() for facts in inner}
     tested = {edge.target for path in tests for edge in graph.internal.get(path, ())}
     if not tested:
         return frozenset()
     large = {
-        one.path
+        file.path
         for module in layout.modules
-        for one in module.files
-        if one.outline.lines >= LARGE and _acts(one)
+        for file in module.files
+        if file.outline.lines >= LARGE and _acts(file)
     }
     stems = {_stem(path) for path in tests}
     return frozenset(path for path in large - tested if _stem(path) not in stems)
 
 
-def _acts(one: FileFacts) -> bool:
-    return sum(symbol.kind in ("function", "method") for symbol in one.outline.symbols) >= _ACTS
+def _acts(facts: FileFacts) -> bool:
+    return sum(symbol.kind in ("function", "method") for symbol in facts.outline.symbols) >= _ACTS
 
 
 def _stem(path: str) -> str:

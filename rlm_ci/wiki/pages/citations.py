@@ -103,8 +103,8 @@ def gitlab_project(remote: str) -> tuple[str, str] | None:
 
     A host is one if its name says so. An address with a password or a port is left alone.
     """
-    found = _GITLAB.fullmatch(remote.rstrip("/").removesuffix(".git"))
-    return (f"https://{found[1]}", found[2]) if found else None
+    match = _GITLAB.fullmatch(remote.rstrip("/").removesuffix(".git"))
+    return (f"https://{match[1]}", match[2]) if match else None
 
 
 class CitationRegister:
@@ -145,11 +145,11 @@ class CitationRegister:
 
 
 def opened(
-    corpus: Corpus, wanted: Iterable[CitedPlace], files: Mapping[str, CorpusFile]
+    corpus: Corpus, places: Iterable[CitedPlace], files: Mapping[str, CorpusFile]
 ) -> dict[CitedPlace, Location]:
     """The current content of each place. Raises DamagedError for a missing one."""
     by_path: dict[str, list[CitedPlace]] = {}
-    for place in wanted:
+    for place in places:
         by_path.setdefault(place.path, []).append(place)
     found: dict[CitedPlace, Location] = {}
     for file, content in contents(corpus, (files[one] for one in sorted(by_path) if one in files)):

@@ -25,18 +25,18 @@ def messages(
     Those that end in one of ``shown``, paths with lines, stand elsewhere on the page.
     """
     found = [
-        (one, note)
-        for one in files
-        for note in one.notes
-        if note.kind == MESSAGE and (one.path, note.line_end) not in shown
+        (file, note)
+        for file in files
+        for note in file.notes
+        if note.kind == MESSAGE and (file.path, note.line_end) not in shown
     ]
     rows = [
         {
             "text": prose(note.detail),
             "error": code(printable(note.text)),
             "within": code(printable(note.within)) if note.within else "",
-            "link": register.link(one.path, note.line_start, note.line_end),
+            "link": register.link(facts.path, note.line_start, note.line_end),
         }
-        for one, note in found[:_MOST]
+        for facts, note in found[:_MOST]
     ]
     return rows, len(found) - len(rows)

@@ -44,8 +44,8 @@ def linked(
 ) -> str:
     """Names that lead to their places; only what is shown is a claim."""
     shown = [
-        register.named(code(printable(name)), one.path, *one.heads[number])
-        for name, one, number in names[:most]
+        register.named(code(printable(name)), facts.path, *facts.heads[number])
+        for name, facts, number in names[:most]
     ]
     return listed(shown, most, len(names))
 
@@ -55,16 +55,16 @@ def _named(names: Sequence[tuple[str, FileFacts, int]]) -> str:
 
 
 def listing(
-    one: FileFacts, module: Module, given: Given, register: CitationRegister
+    facts: FileFacts, module: Module, given: Given, register: CitationRegister
 ) -> dict[str, Any] | None:
     """What the page of a module lists of a file; None where that is nothing."""
-    shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
-    symbols = api(one, module.folder, given)
+    shown = facts.path.removeprefix(f"{module.folder}/") if module.folder else facts.path
+    symbols = api(facts, module.folder, given)
     if not symbols:
         return None
     rows: list[dict[str, Any]] = []
     others: list[tuple[str, FileFacts, int]] = []
-    most, values = (limit.at(one.outline.lines) for limit in (_NAMES, _VALUES))
+    most, values = (limit.at(facts.outline.lines) for limit in (_NAMES, _VALUES))
     holders: dict[str, dict[str, Any]] = {}
     names: list[tuple[str, FileFacts, int]] = []
     words: set[str] = set()
@@ -77,23 +77,23 @@ def listing(
         outer = symbol.name.rpartition(".")[0]
         if symbol.kind in ("constant", "variable"):
             if outer in holders:
-                holders[outer]["values"].append((symbol.name.rpartition(".")[2], one, number))
+                holders[outer]["values"].append((symbol.name.rpartition(".")[2], facts, number))
             else:
-                names.append((told(one, symbol.name), one, number))
+                names.append((told(facts, symbol.name), facts, number))
                 words.add(f"{symbol.kind}s")
             continue
         if outer in holders and symbol.name not in inhabited:
             holder = holders[outer]
             if len(holder["members"]) < _MEMBERS.at(holder["lines"]):
-                holder["members"].append(_row(one, number, symbol, register))
+                holder["members"].append(_row(facts, number, symbol, register))
             else:
-                holder["others"].append((symbol.name.rpartition(".")[2], one, number))
+                holder["others"].append((symbol.name.rpartition(".")[2], facts, number))
             continue
         if len(rows) == most:
-            others.append((told(one, symbol.name), one, number))
+            others.append((told(facts, symbol.name), facts, number))
             continue
-        row = _row(one, number, symbol, register)
-        row["within"] = code(printable(told(one, outer))) if outer else ""
+        row = _row(facts, number, symbol, register)
+        row["within"] = code(printable(told(facts, outer))) if outer else ""
         if symbol.kind in CONTAINERS:
             holders[symbol.name] = row
         rows.append(row)
@@ -108,7 +108,7 @@ def listing(
         "rest": _named(others),
         "constants": linked(names, values, register),
         "constants_are": " and ".join(sorted(words)).capitalize(),
-        "path": code(printable(one.path)),
+        "path": code(printable(facts.path)),
     }
 
 
@@ -131,13 +131,15 @@ def _folded(rows: Sequence[dict[str, Any]], others: int) -> dict[str, Any]:
     }
 
 
-def _row(one: FileFacts, number: int, symbol: Symbol, register: CitationRegister) -> dict[str, Any]:
+def _row(
+    facts: FileFacts, number: int, symbol: Symbol, register: CitationRegister
+) -> dict[str, Any]:
     text = signature(symbol.signature or f"{symbol.kind} {symbol.name}")
     return {
-        "signature": register.named(text, one.path, *one.heads[number]),
+        "signature": register.named(text, facts.path, *facts.heads[number]),
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "within": "",
-        "name": code(printable(told(one, symbol.name))),
+        "name": code(printable(told(facts, symbol.name))),
         "lines": symbol.line_end - symbol.line_start + 1,
         "members": [],
         "others": [],

@@ -42,7 +42,9 @@ class OuterProject(Value):
         with repository.start_tree(commit, sizes=True) as listing:
             tree = parse_tree(listing.finish())
         paths = _beyond((path for path, entry in tree.items() if entry.is_file), under)
-        wanted = [one for one in _manifests(paths) if 0 <= tree[one].size <= _LONGEST]
+        wanted = [
+            manifest for manifest in _manifests(paths) if 0 <= tree[manifest].size <= _LONGEST
+        ]
         contents = repository.read(*(tree[path].oid for path in wanted)) if wanted else []
         found = zip(wanted, contents, strict=True)
         return cls(under, paths, {path: data for path, data in found if data is not None})

@@ -15,9 +15,9 @@ _LEADING = re.compile(r"(.{12,}[.!?])\s+[^.!?]*:$")
 
 def sentence(text: str, *, cell: bool = False) -> str:
     text = plain(text).rstrip(":")
-    found = re.match(r"(.{12,}?[.!?])(?=\s+[^a-z\s]|\s*$)", text)
-    if found and not re.search(r"(?:\be\.g|\bi\.e|\betc|\bvs)\.$", found[1]):
-        text = found[1]
+    match = re.match(r"(.{12,}?[.!?])(?=\s+[^a-z\s]|\s*$)", text)
+    if match and not re.search(r"(?:\be\.g|\bi\.e|\betc|\bvs)\.$", match[1]):
+        text = match[1]
     return prose(clip(text, _SENTENCE), cell=cell)
 
 

@@ -49,9 +49,9 @@ class FlowText(Value):
         """The file in which it begins."""
         return self.key.removeprefix(FLOW).rpartition("#")[0]
 
-    def holds(self, said: ProseSentence) -> bool:
+    def holds(self, sentence: ProseSentence) -> bool:
         """Whether its steps show all that the sentence quotes."""
-        return all(map(self._shows, said.quotes))
+        return all(map(self._shows, sentence.quotes))
 
     def _shows(self, quoted: QuotedLines) -> bool:
         wanted = range(quoted.line_start, quoted.line_end + 1)
@@ -87,7 +87,7 @@ def flow_text(
         key=flow_key(flow),
         digest=mark(digest),
         rows=tuple(rows),
-        lines={path: frozenset(own) for path, own in lines.items()},
+        lines={path: frozenset(line) for path, line in lines.items()},
         sources={path: sources[path] for path in lines},
     )
 
@@ -104,7 +104,7 @@ def _lines(step: FlowStep, file: FileFacts, content: Sequence[str]) -> set[int]:
             found.update(range(start, end + 1))
             if symbol.doc:
                 found.update(range(symbol.doc_start, symbol.doc_end + 1))
-    for line in (*(one.line for one in step.calls), *(one.line for one in step.raises)):
+    for line in (*(call.line for call in step.calls), *(one.line for one in step.raises)):
         found.add(line)
         if line > 1 and _BEGINS.search(content[line - 2]):
             found.add(line - 1)
@@ -121,10 +121,10 @@ def flowing(kept: KeptProse, flows: Sequence[FlowText]) -> KeptProse:
         one = left.pop(_key_before(flow, left, own), None)
         if one is None:
             continue
-        stays = tuple(said for said in one.said if flow.holds(said))
-        dropped += [(said, STEPS_GONE) for said in one.said if said not in stays]
+        stays = tuple(sentence for sentence in one.said if flow.holds(sentence))
+        dropped += [(sentence, STEPS_GONE) for sentence in one.said if sentence not in stays]
         prose[flow.key] = one.replace(said=stays)
-    dropped += [(said, FLOW_GONE) for one in left.values() for said in one.said]
+    dropped += [(sentence, FLOW_GONE) for one in left.values() for sentence in one.said]
     return kept.replace(prose={key: prose[key] for key in sorted(prose)}, dropped=tuple(dropped))
 
 
@@ -146,8 +146,8 @@ class PromptShare:
         self.flows: list[FlowText] = []
         self._lines: dict[str, set[int]] = {}
         self.used = 0
-        for one in self.pieces:
-            self._add(one)
+        for piece in self.pieces:
+            self._add(piece)
 
     def flow_rows(self) -> Iterator[str]:
         for number, flow in enumerate(self.flows, 1):
@@ -165,15 +165,15 @@ class PromptShare:
                 return False
             new = list(_fitting(new, left))
         self.used += room - self.used - left
-        for one in new:
-            self.pieces.append(one)
-            self._add(one)
+        for piece in new:
+            self.pieces.append(piece)
+            self._add(piece)
         self.flows.append(flow)
         return True
 
-    def _add(self, one: ShownPiece) -> None:
-        self.used += _cost(one)
-        self._lines.setdefault(one.piece.text.path, set()).update(one.lines)
+    def _add(self, piece: ShownPiece) -> None:
+        self.used += _cost(piece)
+        self._lines.setdefault(piece.piece.text.path, set()).update(piece.lines)
 
     def _missing(self, flow: FlowText) -> Iterator[ShownPiece]:
         for path, lines in flow.lines.items():
@@ -186,24 +186,24 @@ def shares(
     windows: Iterable[Sequence[ShownPiece]], flows: Iterable[FlowText], room: int
 ) -> list[PromptShare]:
     """The windows, and the flows in the room that the last one leaves, or behind it."""
-    found = [PromptShare(window) for window in windows]
+    prompt_shares = [PromptShare(window) for window in windows]
     for flow in flows:
-        if not found or not found[-1].take(flow, room):
-            found.append(PromptShare())
-            found[-1].take(flow, room)
-    return found
+        if not prompt_shares or not prompt_shares[-1].take(flow, room):
+            prompt_shares.append(PromptShare())
+            prompt_shares[-1].take(flow, room)
+    return prompt_shares
 
 
 def _fitting(pieces: Iterable[ShownPiece], room: int) -> Iterator[ShownPiece]:
-    for one in pieces:
-        fits = one.cut(room - _cost(one) + one.size) if _cost(one) > room else one
+    for piece in pieces:
+        fits = piece.cut(room - _cost(piece) + piece.size) if _cost(piece) > room else piece
         if fits.lines:
             room -= _cost(fits)
             yield fits
 
 
-def _cost(one: ShownPiece) -> int:
-    return one.size + _size(head(one.piece.text.path))
+def _cost(piece: ShownPiece) -> int:
+    return piece.size + _size(head(piece.piece.text.path))
 
 
 def _size(row: str) -> int:

@@ -71,21 +71,21 @@ def tell_rest(
     asked: Mapping[str, Collection[str]],
     *,
     flows: Sequence[FlowText] = (),
-    whole: Sequence[ProseSentence] = (),
+    sentences: Sequence[ProseSentence] = (),
     background: str = "",
     first: int = 1,
 ) -> ProseResult:
     """Ask about what leaves left of ``texts``, and what happens in ``flows``.
 
-    ``asked`` are hashes of pieces that leaves asked about; ``whole`` are the grounds of the whole,
-    if it is to be summed up anew, which the last question does if it has room; ``background``
-    helps to understand them. ``first`` is the number of the first question.
+    ``asked`` are hashes of pieces that leaves asked about; ``sentences`` are the grounds of the
+    whole, if it is to be summed up anew, which the last question does if it has room;
+    ``background`` helps to understand them. ``first`` is the number of the first question.
     """
     sources = {text.path: text for flow in flows for text in flow.sources.values()}
     every = sources | {text.path: text for text in texts}
     teller = _Teller(ask, list(every.values()), known, asked, background)
     windows = teller.windows(sorted(texts, key=lambda text: (folder_of(text.path), text.path)))
-    return teller.told(flow_prose.shares(windows, flows, teller.wide), first, whole)
+    return teller.told(flow_prose.shares(windows, flows, teller.wide), first, sentences)
 
 
 class _Teller:
@@ -166,46 +166,46 @@ class _Teller:
 
         A file is in one leaf if its first slice is all of it.
         """
-        texts = {one.piece.text for one in window}
+        texts = {piece.piece.text for piece in window}
         return (
             self.room >= LEAST
-            and sum(one.size for one in window) <= self.room * _SMALL
+            and sum(piece.size for piece in window) <= self.room * _SMALL
             and all(text.line_start == 1 and text.whole is None for text in texts)
         )
 
     def leave(self, window: Sequence[ShownPiece]) -> None:
-        for one in window:
-            path = one.piece.text.path
-            self._later[path] = self._later.get(path, 0) + one.size
+        for piece in window:
+            path = piece.piece.text.path
+            self._later[path] = self._later.get(path, 0) + piece.size
 
-    def _turn(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> bool:
+    def _turn(self, place: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> bool:
         """Ask about a share; False where the endpoint reads no prompt of that length."""
         why, before = self._why, self._room  # who has refused, or is spent, is not asked again
         try:
             if not why and self.room < LEAST:
                 size = self._ask.max_bytes
                 why = f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
-            why = why or self._asks(place, share, whole)
+            why = why or self._asks(place, share, sentences)
         except (LimitError, RemoteError) as error:
-            is_less = self._room < before and (whole or self._room < share.used)
+            is_less = self._room < before and (sentences or self._room < share.used)
             if is_too_long(error) and is_less and self.room >= LEAST:
                 return False
             self._why = why = f"{lack(error)}: no prose about it: {printable(str(error))}"
-        own = [one.piece for one in share.pieces if one.piece.digest]
+        source_pieces = [piece.piece for piece in share.pieces if piece.piece.digest]
         if why:
-            self._uncovered += [(one.text.path, why) for one in own]
+            self._uncovered += [(piece.text.path, why) for piece in source_pieces]
             self._uncovered += [(flow.path, why) for flow in share.flows]
             return True
-        for one in own:
-            self._shown.setdefault(one.text.path, []).append(one.digest)
+        for piece in source_pieces:
+            self._shown.setdefault(piece.text.path, []).append(piece.digest)
         return True
 
-    def _asks(self, place: str, share: PromptShare, whole: Sequence[ProseSentence]) -> str:
+    def _asks(self, place: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> str:
         """Ask; why there is no answer, "" if there is one."""
-        known = {one.piece: self._of(one.piece) for one in share.pieces if one.piece.digest}
+        known = {piece.piece: self._of(piece.piece) for piece in share.pieces if piece.piece.digest}
         rows, used = [], 0
-        for said in chain.from_iterable(known.values()):
-            row = f"- {name(said.path)}:{said.line_start}: {name(said.text)}"
+        for sentence in chain.from_iterable(known.values()):
+            row = f"- {name(sentence.path)}:{sentence.line_start}: {name(sentence.text)}"
             used += len(row.encode("utf-8", "replace")) + 1
             if used <= self._for_known:
                 rows.append(row)
@@ -213,8 +213,8 @@ class _Teller:
             "listing": "\n".join(_listed(share.pieces)),
             "known": "\n".join(rows),
             "flows": "\n".join(share.flow_rows()),
-            "whole": "\n".join(whole_prose.ground_rows(whole)),
-            "background": self._background if whole else "",
+            "whole": "\n".join(whole_prose.ground_rows(sentences)),
+            "background": self._background if sentences else "",
         }
         prompt = self._render({"fence": fence(*data.values()), "is_new": bool(known), **data})
         answer, wrong = ask_object(
@@ -229,8 +229,10 @@ class _Teller:
         else:
             self._opener.reject_all(others)
         self._keep_flows([one for one in answer["sentences"] if _flow_of(one) is not None], share)
-        if whole and isinstance(answer.get("whole"), list):
-            self._whole, self._whole_counts = whole_prose.unjudged(answer["whole"], whole, whole)
+        if sentences and isinstance(answer.get("whole"), list):
+            self._whole, self._whole_counts = whole_prose.unjudged(
+                answer["whole"], sentences, sentences
+            )
         return ""
 
     def _keep(
@@ -238,39 +240,48 @@ class _Teller:
         sentences: Sequence[Mapping[str, Any]],
         known: Mapping[SourcePiece, Sequence[ProseSentence]],
     ) -> None:
-        before = {said.key for said in chain.from_iterable(known.values())}
-        new = [one for one in self._opener.kept(sentences) if one.key not in before]
-        for said in new:
-            self._said.setdefault(said.path, []).append(said)
+        before = {sentence.key for sentence in chain.from_iterable(known.values())}
+        new = [sentence for sentence in self._opener.kept(sentences) if sentence.key not in before]
+        for sentence in new:
+            self._said.setdefault(sentence.path, []).append(sentence)
         for piece, said_of_it in known.items():
-            added = sum(_is_in(said, piece) for said in new)
+            added = sum(_is_in(prose_sentence, piece) for prose_sentence in new)
             if added:
                 self._displaced += said_of_it[: max(0, len(said_of_it) + added - MOST)]
 
     def _keep_flows(self, sentences: Sequence[Mapping[str, Any]], share: PromptShare) -> None:
         left = list(sentences)
         for number, flow in enumerate(share.flows, 1):
-            about = [one for one in sentences if _flow_of(one) == number][: flow_prose.SENTENCES]
-            found = self._opener.kept(about, flow.holds)
-            self._flows[flow.key] = [flow.digest, [one.to_list() for one in found]]
+            about = [sentence for sentence in sentences if _flow_of(sentence) == number][
+                : flow_prose.SENTENCES
+            ]
+            prose_sentences = self._opener.kept(about, flow.holds)
+            self._flows[flow.key] = [
+                flow.digest,
+                [sentence.to_list() for sentence in prose_sentences],
+            ]
             left = [one for one in left if one not in about]
         self._opener.reject_all(left)
 
     def _of(self, piece: SourcePiece) -> list[ProseSentence]:
-        known = self._known.get(piece.text.path)
-        return [] if known is None else [one for one in known.said if _is_in(one, piece)]
+        prose = self._known.get(piece.text.path)
+        return (
+            []
+            if prose is None
+            else [sentence for sentence in prose.said if _is_in(sentence, piece)]
+        )
 
     def told(
-        self, asked: Sequence[PromptShare], first: int = 1, whole: Sequence[ProseSentence] = ()
+        self, shares: Sequence[PromptShare], first: int = 1, sentences: Sequence[ProseSentence] = ()
     ) -> ProseResult:
         """Ask, and return what was said."""
-        rows = whole_prose.ground_rows(whole)
+        rows = whole_prose.ground_rows(sentences)
         size = sum(len(row.encode("utf-8", "replace")) + 1 for row in (*rows, self._background))
-        left, number = list(asked), first
+        left, number = list(shares), first
         while left:
             room = self._room
             has_room = len(left) == 1 and left[0].used + size <= self.wide
-            if self._turn(f"tell-{number}", left[0], whole if has_room else ()):
+            if self._turn(f"tell-{number}", left[0], sentences if has_room else ()):
                 del left[0]
                 number += 1
             if self._room != room and self._room >= LEAST:
@@ -278,11 +289,11 @@ class _Teller:
         data = {
             **NOTHING,
             "prose": {
-                path: [one.to_list() for one in dict.fromkeys(said)]
-                for path, said in self._said.items()
+                path: [sentence.to_list() for sentence in dict.fromkeys(prose_sentences)]
+                for path, prose_sentences in self._said.items()
             },
             "quoted": self._opener.quoted,
-            "displaced": [one.to_list() for one in self._displaced],
+            "displaced": [sentence.to_list() for sentence in self._displaced],
             "rejected": self._opener.rejected,
             "done": list(dict.fromkeys(self._asked)),
             "shown": self._shown,
@@ -296,7 +307,7 @@ class _Teller:
 
     def _shared(self, left: Sequence[PromptShare]) -> list[PromptShare]:
         """What is left to ask about, in prompts of the bytes that have room now."""
-        own = (one for share in left for one in share.pieces if one.piece.digest)
+        own = (piece for share in left for piece in share.pieces if piece.piece.digest)
         flows = (flow for share in left for flow in share.flows)
         return flow_prose.shares(_windows(own, self.room), flows, self.wide)
 
@@ -305,12 +316,15 @@ def _flow_of(sentence: Any) -> object:
     return sentence.get("flow") if isinstance(sentence, dict) else None
 
 
-def _is_in(said: ProseSentence, piece: SourcePiece) -> bool:
-    return said.path == piece.text.path and piece.line_start <= said.line_start <= piece.line_end
+def _is_in(sentence: ProseSentence, piece: SourcePiece) -> bool:
+    return (
+        sentence.path == piece.text.path
+        and piece.line_start <= sentence.line_start <= piece.line_end
+    )
 
 
-def _by_text(found: Iterable[SourcePiece]) -> Iterator[tuple[LeafText, list[SourcePiece]]]:
-    for text, inner in groupby(found, key=lambda one: one.text):
+def _by_text(source_pieces: Iterable[SourcePiece]) -> Iterator[tuple[LeafText, list[SourcePiece]]]:
+    for text, inner in groupby(source_pieces, key=lambda piece: piece.text):
         yield text, list(inner)
 
 
@@ -318,9 +332,9 @@ def _windows(found: Iterable[ShownPiece], room: int) -> Iterator[list[ShownPiece
     """Pieces that fit a prompt together; one that does not fit any is cut off."""
     some: list[ShownPiece] = []
     used = 0
-    for one in found:
-        head_size = len(head(one.piece.text.path).encode("utf-8", "replace")) + 1
-        whole = one if one.size + head_size <= room else one.cut(room - head_size)
+    for piece in found:
+        head_size = len(head(piece.piece.text.path).encode("utf-8", "replace")) + 1
+        whole = piece if piece.size + head_size <= room else piece.cut(room - head_size)
         if some and used + head_size + whole.size > room:
             yield some
             some, used = [], 0
@@ -332,11 +346,11 @@ def _windows(found: Iterable[ShownPiece], room: int) -> Iterator[list[ShownPiece
 
 def _listed(window: Iterable[ShownPiece]) -> Iterator[str]:
     path = None
-    for one in window:
-        if one.piece.text.path != path:
-            path = one.piece.text.path
+    for piece in window:
+        if piece.piece.text.path != path:
+            path = piece.piece.text.path
             yield head(path)
-        yield from one.rows
+        yield from piece.rows
 
 
 def judged(
@@ -349,26 +363,33 @@ def judged(
     """
     displaced = {ProseSentence.from_list(row).key for row in data["displaced"]}
     claims = {
-        said.key: GroundedClaim(said, tuple(lines))
-        for said, lines in doubted
-        if said.key not in displaced
+        sentence.key: GroundedClaim(sentence, tuple(lines))
+        for sentence, lines in doubted
+        if sentence.key not in displaced
     }
     flows = (rows for _, rows in data["flows"].values())
     for row in chain.from_iterable((*data["prose"].values(), *flows)):
-        said = ProseSentence.from_list(row)
-        lines = tuple(data["quoted"].get(one.quote, "") for one in said.quotes)
-        claims[said.key] = GroundedClaim(said, lines)
+        sentence = ProseSentence.from_list(row)
+        lines = tuple(data["quoted"].get(quote.quote, "") for quote in sentence.quotes)
+        claims[sentence.key] = GroundedClaim(sentence, lines)
     whole = data.get("whole")
     about = whole_prose.claims(whole) if whole else []
-    found = ask_support(ask, "support", [*claims.values(), *about])
-    own = {one.said.key for one in about}
+    result = ask_support(ask, "support", [*claims.values(), *about])
+    own = {claim.said.key for claim in about}
     return ProseResult(
         {
-            "supported": [one.to_list() for one in found.supported],
-            "unsupported": [one.to_list() for one in found.unsupported if one.key not in own],
-            **({"whole": whole_prose.judged_by(whole, found)} if whole else {}),
+            "supported": [prose_sentence.to_list() for prose_sentence in result.supported],
+            "unsupported": [
+                prose_sentence.to_list()
+                for prose_sentence in result.unsupported
+                if prose_sentence.key not in own
+            ],
+            **({"whole": whole_prose.judged_by(whole, result)} if whole else {}),
         },
-        uncovered=tuple(("" if one.key in own else one.path, why) for one, why in found.open),
+        uncovered=tuple(
+            ("" if prose_sentence.key in own else prose_sentence.path, why)
+            for prose_sentence, why in result.open
+        ),
     )
 
 
@@ -378,24 +399,24 @@ def merged(
     """What was said of files before, and by a recursion whose result has ``data``."""
     displaced = {ProseSentence.from_list(row).key for row in data.get("displaced", ())}
     found = {
-        path: {said.key: said for said in rows if said.key not in displaced}
+        path: {sentence.key: sentence for sentence in rows if sentence.key not in displaced}
         for path, rows in known.items()
     }
     for path, rows in data["prose"].items():
         for row in rows:
-            said = ProseSentence.from_list(row)
-            found.setdefault(path, {}).setdefault(said.key, said)
+            sentence = ProseSentence.from_list(row)
+            found.setdefault(path, {}).setdefault(sentence.key, sentence)
     return {path: stood(rows.values(), data) for path, rows in found.items()}
 
 
-def stood(said: Iterable[ProseSentence], data: Mapping[str, Any]) -> tuple[ProseSentence, ...]:
+def stood(sentences: Iterable[ProseSentence], data: Mapping[str, Any]) -> tuple[ProseSentence, ...]:
     """The sentences without those that what they quote does not support."""
     supported, lies = (
         {ProseSentence.from_list(row).key for row in data.get(key, ())}
         for key in ("supported", "unsupported")
     )
     return tuple(
-        one.replace(is_supported=one.is_supported or one.key in supported)
-        for one in said
-        if one.key not in lies
+        sentence.replace(is_supported=sentence.is_supported or sentence.key in supported)
+        for sentence in sentences
+        if sentence.key not in lies
     )

@@ -43,14 +43,14 @@ class ProseResult(Value):
 def gathered(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The data of several results as that of one."""
     parts = list(parts)
-    data: dict[str, Any] = {key: [row for one in parts for row in one[key]] for key in _LISTS}
+    data: dict[str, Any] = {key: [row for part in parts for row in part[key]] for key in _LISTS}
     for key in _ROWS:
         data[key] = {}
-        for one in parts:
-            for path, rows in one[key].items():
+        for part in parts:
+            for path, rows in part[key].items():
                 data[key].setdefault(path, []).extend(rows)
     for key in _OBJECTS:
-        data[key] = {name: row for one in parts for name, row in one[key].items()}
+        data[key] = {name: row for part in parts for name, row in part[key].items()}
     return data
 
 
@@ -59,5 +59,5 @@ def misfit(answer: Mapping[str, Any], schema: str) -> str:
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):
         return "sentences must be a list"
-    told = [loader.misfit(one, schema) for one in sentences[:SENTENCES]]
+    told = [loader.misfit(sentence, schema) for sentence in sentences[:SENTENCES]]
     return told[0] if told and all(told) else ""

@@ -85,20 +85,20 @@ class QuotedClaims:
         holds: Callable[[ProseSentence], bool] | None = None,
     ) -> list[ProseSentence]:
         """The first sentences that stand, and that ``holds`` allows by where their quotes are."""
-        found = []
-        for one in sentences[:SENTENCES]:
-            if loader.misfit(one, SENTENCE):
-                self.reject(one, MALFORMED)
+        prose_sentences = []
+        for sentence in sentences[:SENTENCES]:
+            if loader.misfit(sentence, SENTENCE):
+                self.reject(sentence, MALFORMED)
                 continue
-            said, outcome = self._open(one)
-            if said is None:
-                self.reject(one, NOT_THERE)
-            elif holds is not None and not holds(said):
-                self.reject(one, STEPS_GONE)
+            prose_sentence, outcome = self._open(sentence)
+            if prose_sentence is None:
+                self.reject(sentence, NOT_THERE)
+            elif holds is not None and not holds(prose_sentence):
+                self.reject(sentence, STEPS_GONE)
             else:
                 self._outcomes[outcome] += 1
-                found.append(said)
-        return found
+                prose_sentences.append(prose_sentence)
+        return prose_sentences
 
     def reject(self, sentence: Any, why: Why) -> None:
         """Count a sentence that does not stand, and keep it to be named."""
@@ -107,8 +107,8 @@ class QuotedClaims:
 
     def reject_all(self, sentences: Iterable[Any]) -> None:
         """Reject sentences that nobody has asked for, of which an answer may have any number."""
-        for one in list(sentences)[:SENTENCES]:
-            self.reject(one, NOT_ASKED)
+        for sentence in list(sentences)[:SENTENCES]:
+            self.reject(sentence, NOT_ASKED)
 
     def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence | None, str]:
         """The sentence, if each of its quotes is where it says, or elsewhere in that file."""
@@ -133,9 +133,9 @@ class QuotedClaims:
             outcomes.add(outcome)
         self.quoted |= texts
         words = encodable(said_of(self._shown, " ".join(claim["text"].split())))
-        own = tuple(dict.fromkeys(quotes))
-        said = ProseSentence(words, own, tuple(self._named(words, own))[:NAMED])
-        return said, VERIFIED if outcomes == {VERIFIED} else REANCHORED
+        lines = tuple(dict.fromkeys(quotes))
+        sentence = ProseSentence(words, lines, tuple(self._named(words, lines))[:NAMED])
+        return sentence, VERIFIED if outcomes == {VERIFIED} else REANCHORED
 
     def _place(
         self, claim: Mapping[str, Any]
@@ -145,10 +145,10 @@ class QuotedClaims:
         best, source = AnchoredClaim(), None
         is_one = tells(quote) and quote.count("\n") < LINES
         for text in self._texts.get(claim["path"], ()) if is_one else ():
-            place = Location(text.path, start, end, quote=quote)
-            found = anchor(place, text.content, text.blob, text.line_start)
-            if best.location is None or found.outcome == VERIFIED:
-                best, source = found, text
+            location = Location(text.path, start, end, quote=quote)
+            anchored_claim = anchor(location, text.content, text.blob, text.line_start)
+            if best.location is None or anchored_claim.outcome == VERIFIED:
+                best, source = anchored_claim, text
         if source is None or best.location is None or not best.location.line_start:
             return None, REJECTED
         first = best.location.line_start
@@ -162,22 +162,22 @@ class QuotedClaims:
 
     def _named(self, words: str, quotes: Iterable[QuotedLines]) -> Iterator[NamedDefinition]:
         """The functions that the sentence names, as far as it is clear which ones are meant."""
-        paths = {one.path for one in quotes}
+        paths = {quote.path for quote in quotes}
         seen = set()
         for match in _NAMES.finditer(words):
             named = next(filter(None, match.groups())).replace("::", ".").strip(".")
             known = self._known().get(named.rpartition(".")[2], ())
             fitting = [row for row in known if f".{row[0]}".endswith(f".{named}")] or known
             near = [row for row in fitting if row[1].path in paths] or fitting
-            for _, one in near if len(near) <= _SAME else ():
-                if one not in seen:
-                    seen.add(one)
-                    yield one
+            for _, definition in near if len(near) <= _SAME else ():
+                if definition not in seen:
+                    seen.add(definition)
+                    yield definition
 
     def _known(self) -> Mapping[str, Sequence[tuple[str, NamedDefinition]]]:
         if self._functions is None:
             self._functions = {}
             for text in self._shown:
-                for full, _, one in self._file(text).functions():
-                    self._functions.setdefault(one.name, []).append((full, one))
+                for full, _, definition in self._file(text).functions():
+                    self._functions.setdefault(definition.name, []).append((full, definition))
         return self._functions

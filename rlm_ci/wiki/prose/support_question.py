@@ -65,14 +65,14 @@ def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> Suppor
         except (LimitError, RemoteError) as error:
             # Who has refused, or is spent, is not asked again.
             why = f"{lack(error)}: nobody was asked whether its lines support it: "
-            unjudged += [(one.said, why + printable(str(error))) for one in left]
+            unjudged += [(claim.said, why + printable(str(error))) for claim in left]
             break
         left = left[len(some) :]
         if answer is None:
-            unjudged += [(one.said, _NO_ANSWER.format(wrong)) for one in some]
+            unjudged += [(claim.said, _NO_ANSWER.format(wrong)) for claim in some]
             continue
-        for at, one in enumerate(some, 1):
-            found[at in answer["supported"]].append(one.said)
+        for at, claim in enumerate(some, 1):
+            found[at in answer["supported"]].append(claim.said)
     return SupportResult(tuple(found[True]), tuple(found[False]), tuple(unjudged))
 
 
@@ -85,8 +85,8 @@ def _window(claims: Sequence[GroundedClaim], room: int) -> tuple[list[GroundedCl
     """The first of the claims, as many as a prompt has room for, and their listing."""
     rows: list[str] = []
     used = 0
-    for number, one in enumerate(claims[:_MOST], 1):
-        row = _row(number, one)
+    for number, claim in enumerate(claims[:_MOST], 1):
+        row = _row(number, claim)
         used += len(row.encode("utf-8", "replace")) + 2
         if rows and used > room:
             break

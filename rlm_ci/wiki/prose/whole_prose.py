@@ -42,32 +42,35 @@ def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
     return [one for turn in turns for one in turn if one is not None][:_SUMMED]
 
 
-def is_due(known: Sequence[ProseSentence], before: Collection[str], part: int = _DRIFT) -> bool:
+def is_due(sentences: Sequence[ProseSentence], before: Collection[str], part: int = _DRIFT) -> bool:
     """Whether the whole is to be asked about: its grounds are others than ``before``, by marks.
 
     Some new sentences do not change what the whole is: they are waited for.
     """
-    return len(set(_marks(known)) ^ set(before)) * part > len(before)
+    return len(set(_marks(sentences)) ^ set(before)) * part > len(before)
 
 
-def ground_rows(known: Sequence[ProseSentence]) -> list[str]:
+def ground_rows(sentences: Sequence[ProseSentence]) -> list[str]:
     """The sentences as a prompt has them."""
-    return [f"[{at}] {name(one.path)}: {name(one.text)}" for at, one in enumerate(known, 1)]
+    return [
+        f"[{at}] {name(sentence.path)}: {name(sentence.text)}"
+        for at, sentence in enumerate(sentences, 1)
+    ]
 
 
-def sum_up(ask: Ask, known: Sequence[ProseSentence], background: str = "") -> ProseResult:
+def sum_up(ask: Ask, sentences: Sequence[ProseSentence], background: str = "") -> ProseResult:
     """Ask what the whole is, from sentences that hold; each new one rests on some of them.
 
     ``background`` helps to understand them.
     """
     try:
-        return shortened(ask, lambda: _summed(ask, known, background))
+        return shortened(ask, lambda: _summed(ask, sentences, background))
     except (LimitError, RemoteError) as error:
         return ProseResult(uncovered=(("", f"{lack(error)}: no prose about the whole"),))
 
 
-def _summed(ask: Ask, known: Sequence[ProseSentence], background: str) -> ProseResult:
-    rows = ground_rows(known)
+def _summed(ask: Ask, sentences: Sequence[ProseSentence], background: str) -> ProseResult:
+    rows = ground_rows(sentences)
     render = loader.load_template(_PROMPT)
     empty = render({"fence": fence(""), "listing": "", "background": background})
     room = ask.max_bytes - len(empty.encode("utf-8", "replace")) - ask.repair
@@ -84,36 +87,39 @@ def _summed(ask: Ask, known: Sequence[ProseSentence], background: str) -> ProseR
     )  # fmt: skip
     if answer is None:
         return ProseResult(uncovered=(("", NO_ANSWER.format(wrong)),))
-    told, counts = unjudged(answer["sentences"], known[: len(rows)], known)
-    found = ask_support(ask, "support-whole", claims(told))
-    why = found.open[0][1] if found.open else ""
+    told, counts = unjudged(answer["sentences"], sentences[: len(rows)], sentences)
+    result = ask_support(ask, "support-whole", claims(told))
+    why = result.open[0][1] if result.open else ""
     uncovered = (("", why),) if why else ()
-    return ProseResult({"whole": judged_by(told, found)}, counts, uncovered)
+    return ProseResult({"whole": judged_by(told, result)}, counts, uncovered)
 
 
 def unjudged(
     sentences: Sequence[Mapping[str, Any]],
     shown: Sequence[ProseSentence],
-    known: Sequence[ProseSentence],
+    prose_sentences: Sequence[ProseSentence],
 ) -> tuple[dict[str, Any], Evidence]:
     """What was said of the whole, as JSON: each sentence with the texts that it rests on.
 
-    A sentence that rests on none of those ``shown`` is dropped; ``known`` are all grounds.
+    A sentence that rests on none of those ``shown`` is dropped; ``prose_sentences`` are all
+    grounds.
     """
-    kept: list[GroundedClaim] = []
+    grounded_claims: list[GroundedClaim] = []
     rejected = []
     offered = sentences[:SENTENCES]
     for sentence in offered:
         wrong = loader.misfit(sentence, _SENTENCE)
         numbers = [] if wrong else sentence["rests_on"]
         if numbers and all(1 <= number <= len(shown) for number in numbers):
-            kept.append(_grounded(sentence["text"], [shown[number - 1] for number in numbers]))
+            grounded_claims.append(
+                _grounded(sentence["text"], [shown[number - 1] for number in numbers])
+            )
         else:
             why = MALFORMED if wrong else NO_GROUND
             rejected.append([unheld(sentence).to_list(), list(why)])
-    counts = Evidence(len(offered), len(kept), 0, len(offered) - len(kept))
-    rows = [[one.said.to_list(), list(one.grounds)] for one in kept]
-    return {"shown": _marks(known), "told": rows, "rejected": rejected}, counts
+    counts = Evidence(len(offered), len(grounded_claims), 0, len(offered) - len(grounded_claims))
+    rows = [[claim.said.to_list(), list(claim.grounds)] for claim in grounded_claims]
+    return {"shown": _marks(prose_sentences), "told": rows, "rejected": rejected}, counts
 
 
 def claims(whole: Mapping[str, Any]) -> list[GroundedClaim]:
@@ -123,29 +129,35 @@ def claims(whole: Mapping[str, Any]) -> list[GroundedClaim]:
     ]
 
 
-def judged_by(whole: Mapping[str, Any], found: SupportResult) -> dict[str, Any]:
+def judged_by(whole: Mapping[str, Any], result: SupportResult) -> dict[str, Any]:
     """``whole`` without the sentences that what they rest on does not support."""
-    supported = {one.key for one in found.supported}
-    lies = {one.key for one in found.unsupported}
-    told = [one.said for one in claims(whole)]
-    kept = [one.replace(is_supported=one.key in supported) for one in told if one.key not in lies]
+    supported = {sentence.key for sentence in result.supported}
+    lies = {sentence.key for sentence in result.unsupported}
+    sentences = [claim.said for claim in claims(whole)]
+    prose_sentences = [
+        sentence.replace(is_supported=sentence.key in supported)
+        for sentence in sentences
+        if sentence.key not in lies
+    ]
     return {
         "shown": whole["shown"],
         "rejected": whole["rejected"],
-        "said": [one.to_list() for one in kept],
-        "unsupported": [one.to_list() for one in told if one.key in lies],
+        "said": [sentence.to_list() for sentence in prose_sentences],
+        "unsupported": [sentence.to_list() for sentence in sentences if sentence.key in lies],
     }
 
 
-def _marks(known: Iterable[ProseSentence]) -> list[str]:
+def _marks(sentences: Iterable[ProseSentence]) -> list[str]:
     """Hashes of the sentences, without their places."""
-    return [mark(f"{encodable(one.path)}\0{encodable(one.text)}") for one in known]
+    return [
+        mark(f"{encodable(sentence.path)}\0{encodable(sentence.text)}") for sentence in sentences
+    ]
 
 
 def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
     """A sentence about the whole: it rests on sentences, and on all that they rest on."""
-    quotes = dict.fromkeys(chain.from_iterable(one.quotes for one in rests_on))
-    named = dict.fromkeys(chain.from_iterable(one.named for one in rests_on))
+    quotes = dict.fromkeys(chain.from_iterable(sentence.quotes for sentence in rests_on))
+    named = dict.fromkeys(chain.from_iterable(sentence.named for sentence in rests_on))
     words = marked(encodable(" ".join(text.split())))
-    said = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(named)[:NAMED])
-    return GroundedClaim(said, tuple(one.text for one in rests_on))
+    sentence = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(named)[:NAMED])
+    return GroundedClaim(sentence, tuple(prose_sentence.text for prose_sentence in rests_on))

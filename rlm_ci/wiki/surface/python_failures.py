@@ -210,7 +210,7 @@ def _text(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
-        return "".join(_text(one) or "…" for one in node.values)
+        return "".join(_text(value) or "…" for value in node.values)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
         is_format = isinstance(node.func, ast.Attribute) and node.func.attr == "format"
         first = node.func.value if is_format else next(iter(node.args), None)  # type: ignore[union-attr]  # of an attribute

@@ -106,10 +106,10 @@ class Sentences(Value):
 
         ``refused`` are new or doubted ones that do not stand.
         """
-        old = {(key, said.key) for key, one in before.prose.items() for said in one.said}
-        now = {(key, said.key) for key, one in prose.items() for said in one.said}
+        old = {(key, sentence.key) for key, one in before.prose.items() for sentence in one.said}
+        now = {(key, sentence.key) for key, one in prose.items() for sentence in one.said}
         kept = len(old & now)
-        lies = {said.key for said, _ in refused}
+        lies = {sentence.key for sentence, _ in refused}
         replaced = sum(said not in lies for _, said in old - now)
         dropped = (*before.dropped, *refused)
         moved, new = min(before.moved, kept), len(now - old)
@@ -132,16 +132,18 @@ class Sentences(Value):
     def rows(self) -> list[str]:
         """What goes, with where its first quote was or should have been."""
         rows = []
-        for one, why in self.dropped:
-            place = f"{name(clip(one.path, _PATH))}#L{one.line_start}-L{one.line_end}"
-            where = place if one.path else "of the whole"
-            rows.append(f"dropped: {where}, {why[0]}: {clip(name(one.text), _SHORT)}")
+        for sentence, why in self.dropped:
+            place = (
+                f"{name(clip(sentence.path, _PATH))}#L{sentence.line_start}-L{sentence.line_end}"
+            )
+            where = place if sentence.path else "of the whole"
+            rows.append(f"dropped: {where}, {why[0]}: {clip(name(sentence.text), _SHORT)}")
         return rows
 
 
 def doubted_in(prose: Mapping[str, Prose]) -> int:
     """How many sentences nobody has judged by what they quote."""
-    return sum(not said.is_supported for one in prose.values() for said in one.said)
+    return sum(not sentence.is_supported for one in prose.values() for sentence in one.said)
 
 
 def tells(quote: str) -> bool:
@@ -204,26 +206,26 @@ class QuotedFile:
 
     def functions(self) -> Iterator[tuple[str, int, NamedDefinition]]:
         """The functions of the file: qualified name, first line, and what they are known by."""
-        for one in self._symbols():
-            if one.kind in ("function", "method"):
-                quote = quote_hash(folded(self._lines[one.line_start - 1 : one.line_end]))
-                last = one.name.rpartition(".")[2]
-                yield one.name, one.line_start, NamedDefinition(self.path, last, quote)
+        for symbol in self._symbols():
+            if symbol.kind in ("function", "method"):
+                quote = quote_hash(folded(self._lines[symbol.line_start - 1 : symbol.line_end]))
+                last = symbol.name.rpartition(".")[2]
+                yield symbol.name, symbol.line_start, NamedDefinition(self.path, last, quote)
 
-    def still(self, named: NamedDefinition) -> NamedDefinition | None:
+    def still(self, definition: NamedDefinition) -> NamedDefinition | None:
         """The function as it was; None where it is another now."""
         if self._known is None:
             self._known = {tuple(known)[1:] for _, _, known in self.functions()}
-        return named.replace(path=self.path) if tuple(named)[1:] in self._known else None
+        return definition.replace(path=self.path) if tuple(definition)[1:] in self._known else None
 
     def _is_within(self, quoted: QuotedLines, start: int) -> bool:
         return not quoted.within or self._name(start) == quoted.within
 
     def _name(self, line: int) -> str:
         around = (
-            (one.line_end - one.line_start, one.line_start, one.name)
-            for one in self._symbols()
-            if one.line_start <= line <= one.line_end
+            (symbol.line_end - symbol.line_start, symbol.line_start, symbol.name)
+            for symbol in self._symbols()
+            if symbol.line_start <= line <= symbol.line_end
         )
         return min(around, default=(0, 0, ""))[2].rpartition(".")[2]
 
@@ -240,33 +242,35 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     rows = list(_rows(state.prose, corpus))
     files = {file.path: file for file in corpus.files}
     wanted: dict[str, dict[_Ground, None]] = {}
-    for _, said, is_sound in rows:
-        for one in _grounds(said) if is_sound else ():
-            wanted.setdefault(one.path, {})[one] = None
+    for _, sentence, is_sound in rows:
+        for ground in _grounds(sentence) if is_sound else ():
+            wanted.setdefault(ground.path, {})[ground] = None
     gone = {path: grounds for path, grounds in wanted.items() if path not in files}
     found: dict[_Ground, _Ground] = {}
     for file, content in contents(corpus, (files[path] for path in wanted if path in files)):
         found |= _standing(QuotedFile(file.path, content), wanted[file.path])
     prose = _asked(state, files)
     if gone:
-        new = _NewSources(state, corpus, (said for _, said, _ in rows))
+        new = _NewSources(state, corpus, (prose_sentence for _, prose_sentence, _ in rows))
         prose |= new.renamed(gone)
         for path, grounds in gone.items():
             found |= _renamed(new.opened(path), grounds)
     omitted = dict(corpus.omitted)
     kept: dict[str, dict[ProseSentence, None]] = {}
     moved, dropped = 0, []
-    for key, said, is_sound in rows:
-        missing = [one for one in _grounds(said) if one not in found]
+    for key, sentence, is_sound in rows:
+        missing = [ground for ground in _grounds(sentence) if ground not in found]
         if missing or not is_sound:
             why = NOT_OURS if not is_sound else _lost(missing[0], files, omitted, under)
-            dropped.append((said, why))
+            dropped.append((sentence, why))
             continue
-        now = said.replace(
-            quotes=tuple(dict.fromkeys(found[one] for one in said.quotes)),
-            named=tuple(dict.fromkeys(found[one] for one in said.named)),
+        now = sentence.replace(
+            quotes=tuple(dict.fromkeys(found[quote] for quote in sentence.quotes)),
+            named=tuple(dict.fromkeys(found[definition] for definition in sentence.named)),
         )
-        moved += [tuple(one)[:2] for one in now.quotes] != [tuple(one)[:2] for one in said.quotes]
+        moved += [tuple(one)[:2] for one in now.quotes] != [
+            tuple(quote)[:2] for quote in sentence.quotes
+        ]
         place = key if is_apart(key) else now.path
         kept.setdefault(place, {})[_marked(now, state, corpus, files)] = None
         prose.setdefault(place, Prose("", state.prose[key].model, ()))
@@ -278,8 +282,8 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     return KeptProse({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
 
 
-def _grounds(said: ProseSentence) -> tuple[_Ground, ...]:
-    return (*said.quotes, *said.named)
+def _grounds(sentence: ProseSentence) -> tuple[_Ground, ...]:
+    return (*sentence.quotes, *sentence.named)
 
 
 def _standing(lines: QuotedFile, wanted: Iterable[_Ground]) -> dict[_Ground, _Ground]:
@@ -317,30 +321,30 @@ def _lost(
 
 
 def _marked(
-    said: ProseSentence, state: WikiState, corpus: Corpus, files: Mapping[str, CorpusFile]
+    sentence: ProseSentence, state: WikiState, corpus: Corpus, files: Mapping[str, CorpusFile]
 ) -> ProseSentence:
     """The sentence; a place that it names is marked, but in a file as the model was shown it."""
-    if marked(said.text) == said.text:
-        return said
+    if marked(sentence.text) == sentence.text:
+        return sentence
     same = [
         files[path]
-        for path, one in state.prose.items()
-        if path in files and one.digest == mark(files[path].oid) and path in said.text
+        for path, prose in state.prose.items()
+        if path in files and prose.digest == mark(files[path].oid) and path in sentence.text
     ]
     texts = [
         LeafText(file.path, file.oid, content)
         for file, content in zip(same, corpus.read(same), strict=True)
     ]
-    return said.replace(text=said_of(texts, said.text))
+    return sentence.replace(text=said_of(texts, sentence.text))
 
 
 def _asked(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose]:
     found = {}
-    for key, one in state.prose.items():
+    for key, prose in state.prose.items():
         file = files.get(key)
         if is_apart(key) or file is not None:
-            is_same = file is None or one.digest == mark(file.oid)
-            found[key] = one.replace(said=(), digest=one.digest if is_same else "")
+            is_same = file is None or prose.digest == mark(file.oid)
+            found[key] = prose.replace(said=(), digest=prose.digest if is_same else "")
     return found
 
 
@@ -350,25 +354,28 @@ def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
     count: Counter[str] = Counter()
     whole = sum(sizes.values())
     for key, one in prose.items():
-        for said in one.said:
-            size = sizes.get(said.path, whole)
-            place = key if is_apart(key) else f" {said.path}"
+        for sentence in one.said:
+            size = sizes.get(sentence.path, whole)
+            place = key if is_apart(key) else f" {sentence.path}"
             count[place] += 1
             many = MOST * (1 + size // LEAST)  # no window is smaller
             most = SENTENCES if is_apart(key) else many
-            is_short = len(said.text) <= _CHARACTERS and all(
-                one.line_end - one.line_start < LINES and is_source(one.path) for one in said.quotes
+            is_short = len(sentence.text) <= _CHARACTERS and all(
+                quote.line_end - quote.line_start < LINES and is_source(quote.path)
+                for quote in sentence.quotes
             )
-            is_few = len(said.quotes) <= QUOTES and len(said.named) <= NAMED
+            is_few = len(sentence.quotes) <= QUOTES and len(sentence.named) <= NAMED
             is_sound = is_short and is_few and count[place] <= most
-            yield key, said, is_sound
+            yield key, sentence, is_sound
 
 
 class _NewSources:
     """The sources that the last run did not know, for one that is gone the likeliest first."""
 
-    def __init__(self, state: WikiState, corpus: Corpus, said: Iterable[ProseSentence]) -> None:
-        quoted = {one.path for row in said for one in row.quotes}
+    def __init__(
+        self, state: WikiState, corpus: Corpus, sentences: Iterable[ProseSentence]
+    ) -> None:
+        quoted = {quote.path for row in sentences for quote in row.quotes}
         old = state.blobs.keys() | state.prose.keys() | quoted
         self._corpus = corpus
         self._state = state
@@ -381,8 +388,8 @@ class _NewSources:
     def renamed(self, gone: Iterable[str]) -> dict[str, Prose]:
         """What is kept of files that have only another name now, by that."""
         known = (self._state.prose[path] for path in gone if path in self._state.prose)
-        pairs = ((one, self._alike.get(("digest", one.digest), ())) for one in known)
-        return {same[0].path: one.replace(said=()) for one, same in pairs if same}
+        pairs = ((prose, self._alike.get(("digest", prose.digest), ())) for prose in known)
+        return {same[0].path: prose.replace(said=()) for prose, same in pairs if same}
 
     def opened(self, path: str) -> Iterator[QuotedFile]:
         digest = self._state.prose[path].digest if path in self._state.prose else ""

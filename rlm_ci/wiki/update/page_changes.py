@@ -41,30 +41,30 @@ class PageChange(Value):
 def page_changes(old: WikiState | None, new: WikiState) -> tuple[PageChange, ...]:
     """The pages whose bytes differ, also those that are gone, by name."""
     before = old.pages if old is not None else {}
-    found = []
+    changes = []
     for name in sorted(before.keys() | new.pages.keys()):
-        one, other = before.get(name), new.pages.get(name)
-        if one is None:
-            found.append(PageChange(name, NEW))
+        state, other = before.get(name), new.pages.get(name)
+        if state is None:
+            changes.append(PageChange(name, NEW))
         elif other is None:
-            paths = {claim.place.path for claim in one.claims} - new.blobs.keys()
-            found.append(PageChange(name, GONE, tuple(sorted(paths))))
-        elif one.sha256 != other.sha256:
-            found.append(PageChange(name, *_why(one, other)))
-    return tuple(found)
+            paths = {claim.place.path for claim in state.claims} - new.blobs.keys()
+            changes.append(PageChange(name, GONE, tuple(sorted(paths))))
+        elif state.sha256 != other.sha256:
+            changes.append(PageChange(name, *_why(state, other)))
+    return tuple(changes)
 
 
 def lost(old: WikiState | None, new: WikiState) -> tuple[ProseSentence, ...]:
     """The sentences of a model that ``old`` has and ``new`` lacks."""
-    known = {said.text for one in new.prose.values() for said in one.said}
-    every = (said for one in (old.prose.values() if old else ()) for said in one.said)
-    return tuple(said for said in every if said.text not in known)
+    known = {sentence.text for prose in new.prose.values() for sentence in prose.said}
+    every = (sentence for prose in (old.prose.values() if old else ()) for sentence in prose.said)
+    return tuple(sentence for sentence in every if sentence.text not in known)
 
 
-def _why(one: PageState, other: PageState) -> tuple[str, tuple[str, ...]]:
-    if one.digest == other.digest:
+def _why(state: PageState, other: PageState) -> tuple[str, tuple[str, ...]]:
+    if state.digest == other.digest:
         return COMMIT, ()
-    places, now = set(one.claims), set(other.claims)
+    places, now = set(state.claims), set(other.claims)
     quotes = {(claim.place.path, claim.quote) for claim in places}
     present = {(claim.place.path, claim.quote) for claim in now}
     moved = {claim.place.path for claim in places ^ now}

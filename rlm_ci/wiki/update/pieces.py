@@ -88,13 +88,13 @@ def pieces(text: LeafText) -> list[SourcePiece]:
     if not lines:
         return []
     cuts = [1, *_cuts(text, lines), len(lines) + 1]
-    found = []
+    source_pieces = []
     for start, end in pairwise(cuts):
         content = b"\n".join(lines[start - 1 : end - 1])
         digest = mark(sha256(content).hexdigest())
         by = text.line_start - 1
-        found.append(SourcePiece.of((text, start + by, end - 1 + by, digest)))
-    return found
+        source_pieces.append(SourcePiece.of((text, start + by, end - 1 + by, digest)))
+    return source_pieces
 
 
 def _lines(text: LeafText) -> list[bytes]:
@@ -126,21 +126,21 @@ def _cuts(text: LeafText, lines: Sequence[bytes]) -> Iterator[int]:
             used += sizes[line - 1]
 
 
-def shown(found: Iterable[SourcePiece], *, in_full: bool) -> list[ShownPiece]:
+def shown(source_pieces: Iterable[SourcePiece], *, in_full: bool) -> list[ShownPiece]:
     """What a prompt shows of pieces of one text; else heads, and the bodies that decide."""
     told = []
     symbols: Sequence[Symbol] | None = None
-    for one in found:
-        by = one.text.line_start - 1
-        lines = one.text.content.decode("utf-8", "surrogateescape").split("\n")
-        wanted = set(range(one.line_start - by, one.line_end - by + 1))
+    for piece in source_pieces:
+        by = piece.text.line_start - 1
+        lines = piece.text.content.decode("utf-8", "surrogateescape").split("\n")
+        wanted = set(range(piece.line_start - by, piece.line_end - by + 1))
         size = sum(len(lines[line - 1]) + 1 for line in wanted)
         if not in_full and size > _SMALL:
             if symbols is None:
-                symbols = outline(one.text.path, one.text.content).symbols
+                symbols = outline(piece.text.path, piece.text.content).symbols
             wanted = _Excerpt(lines, wanted, symbols, int(size * _SHARE)).chosen()
-        rows = tuple(_rows(lines, sorted(wanted), by, one))
-        told.append(ShownPiece(one, rows, sum(map(_size, rows))))
+        rows = tuple(_rows(lines, sorted(wanted), by, piece))
+        told.append(ShownPiece(piece, rows, sum(map(_size, rows))))
     return told
 
 
@@ -191,18 +191,22 @@ class _Excerpt:
         self._used = 0
         self._chosen: set[int] = set()
         self._acts = [
-            one for one in symbols if one.kind in _ACTS and not inside.isdisjoint(_span(one))
+            symbol
+            for symbol in symbols
+            if symbol.kind in _ACTS and not inside.isdisjoint(_span(symbol))
         ]
-        self._holders = [one for one in symbols if one.kind not in _ACTS and _is_long(one)]
+        self._holders = [
+            symbol for symbol in symbols if symbol.kind not in _ACTS and _is_long(symbol)
+        ]
 
     def chosen(self) -> set[int]:
         room = self._room
         self._room = int(room * _HEADS)
-        for one in (*self._acts, *self._holders):
-            self._take(self._head(one))
-        for one in sorted((*self._acts, *self._holders), key=lambda one: not one.is_public):
-            if one.doc:
-                self._take(range(one.doc_start, one.doc_end + 1))
+        for symbol in (*self._acts, *self._holders):
+            self._take(self._head(symbol))
+        for symbol in sorted((*self._acts, *self._holders), key=lambda one: not one.is_public):
+            if symbol.doc:
+                self._take(range(symbol.doc_start, symbol.doc_end + 1))
         self._room = int(room * _VALUES)
         for run in self._values():
             self._take(run)
@@ -225,29 +229,29 @@ class _Excerpt:
             self._used += size
             self._chosen.update(new)
 
-    def _head(self, one: Symbol) -> range:
-        last = min(one.line_end, one.line_start + _HEAD_LINES, len(self._lines))
-        for line in range(one.line_start, last + 1):
+    def _head(self, symbol: Symbol) -> range:
+        last = min(symbol.line_end, symbol.line_start + _HEAD_LINES, len(self._lines))
+        for line in range(symbol.line_start, last + 1):
             text = self._lines[line - 1]
             if _ENDS_HEAD.search(text) and not text.lstrip().startswith(("@", "#", "//")):
-                return range(one.line_start, line + 1)
-        return range(one.line_start, one.line_start + 1)
+                return range(symbol.line_start, line + 1)
+        return range(symbol.line_start, symbol.line_start + 1)
 
-    def _body(self, one: Symbol) -> list[int]:
+    def _body(self, symbol: Symbol) -> list[int]:
         """The lines of a body that are neither its documentation nor in a function within it."""
-        skipped = {*self._head(one), *self._doc(one)}
-        return [line for line in _span(one) if line in self._inside and line not in skipped]
+        skipped = {*self._head(symbol), *self._doc(symbol)}
+        return [line for line in _span(symbol) if line in self._inside and line not in skipped]
 
-    def _doc(self, one: Symbol) -> range:
+    def _doc(self, symbol: Symbol) -> range:
         """All lines of the documentation, of which the symbol knows the first paragraph."""
-        end = one.doc_end
-        text = "\n".join(self._lines[one.doc_start - 1 : end]) if one.doc else ""
+        end = symbol.doc_end
+        text = "\n".join(self._lines[symbol.doc_start - 1 : end]) if symbol.doc else ""
         sign = next((sign for sign in ('"""', "'''") if sign in text), "")
-        while sign and text.count(sign) < 2 and end < one.line_end:
+        while sign and text.count(sign) < 2 and end < symbol.line_end:
             end += 1
             if sign in self._lines[end - 1]:
                 break
-        return range(one.doc_start, end + 1) if one.doc else range(0)
+        return range(symbol.doc_start, end + 1) if symbol.doc else range(0)
 
     def _values(self) -> Iterator[list[int]]:
         """Runs of lines outside of functions that are no imports."""
@@ -269,9 +273,9 @@ class _Excerpt:
         return -deciding / (len(body) + 4), body[0] if body else 0
 
 
-def _span(one: Symbol) -> range:
-    return range(one.line_start, one.line_end + 1)
+def _span(symbol: Symbol) -> range:
+    return range(symbol.line_start, symbol.line_end + 1)
 
 
-def _is_long(one: Symbol) -> bool:
-    return one.line_end > one.line_start
+def _is_long(symbol: Symbol) -> bool:
+    return symbol.line_end > symbol.line_start

@@ -115,10 +115,10 @@ def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
     about = prose.get(WHOLE, Prose("", "", ()))
     flows = {one.digest for key, one in prose.items() if key.startswith(FLOW)}
     doubted = _doubted(corpus, {key: one for key, one in prose.items() if key != WHOLE})
-    found = grounds({path: one.said for path, one in said.items()})
-    is_whole_due = is_due(found, about.shown)
+    sentences = grounds({path: one.said for path, one in said.items()})
+    is_whole_due = is_due(sentences, about.shown)
     if not is_whole_due:
-        doubted += _doubted_of_whole(about, found)
+        doubted += _doubted_of_whole(about, sentences)
     if corpus.files and not wanted and (doubted or is_whole_due or _are_due(work, flows)):
         # Something was left open: it is asked behind any file, the least of them.
         wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
@@ -136,7 +136,7 @@ def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
 def _are_due(work: Refresh, flows: Collection[str]) -> bool:
     """Whether a flow is another than the one that was asked about; all facts are known."""
     every = WikiSources(work.corpus, work.known, work.outside).flows(())
-    return any(one.digest not in flows for one in every)
+    return any(text.digest not in flows for text in every)
 
 
 def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
@@ -149,24 +149,33 @@ def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
 
 def _doubted(corpus: Corpus, prose: Mapping[str, Prose]) -> list[tuple[ProseSentence, list[str]]]:
     """Sentences of which nobody asked whether their quotes support them, with these."""
-    rows = [said for one in prose.values() for said in one.said if not said.is_supported]
-    wanted = {quoted for said in rows for quoted in said.quotes}
-    paths = {one.path for one in wanted}
+    rows = [line for one in prose.values() for line in one.said if not line.is_supported]
+    quoted_lines = {quoted for row in rows for quoted in row.quotes}
+    paths = {quoted_lines.path for quoted_lines in quoted_lines}
     lines: dict[QuotedLines, str] = {}
-    for file, content in contents(corpus, (one for one in corpus.files if one.path in paths)):
+    for file, content in contents(
+        corpus, (corpus_file for corpus_file in corpus.files if corpus_file.path in paths)
+    ):
         source = QuotedFile(file.path, content)
-        lines |= {one: source.text_of(one) for one in wanted if one.path == file.path}
-    return [(said, [lines[one] for one in said.quotes]) for said in rows]
+        lines |= {
+            quoted_lines: source.text_of(quoted_lines)
+            for quoted_lines in quoted_lines
+            if quoted_lines.path == file.path
+        }
+    return [(row, [lines[quote] for quote in row.quotes]) for row in rows]
 
 
 def _doubted_of_whole(
-    about: Prose, known: Sequence[ProseSentence]
+    about: Prose, sentences: Sequence[ProseSentence]
 ) -> list[tuple[ProseSentence, list[str]]]:
     """The same of the whole: what it rests on are sentences, those about the same lines."""
     return [
-        (said, [one.text for one in known if set(one.quotes) & set(said.quotes)])
-        for said in about.said
-        if not said.is_supported
+        (
+            sentence,
+            [ground.text for ground in sentences if set(sentence.quotes) & set(ground.quotes)],
+        )
+        for sentence in about.said
+        if not sentence.is_supported
     ]
 
 
@@ -186,7 +195,11 @@ def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
 def _known(corpus: Corpus, found: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
     """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
     known = {path: one for path, one in found.items() if path not in unknown}
-    lost = [one for one in corpus.files if one.path not in unknown and one.path not in known]
+    lost = [
+        corpus_file
+        for corpus_file in corpus.files
+        if corpus_file.path not in unknown and corpus_file.path not in known
+    ]
     for file, content in contents(corpus, lost):
         known[file.path] = pack([facts_of(file.path, content)])
     return known
@@ -214,15 +227,21 @@ def finish(
     """
     packed = result.data["packed"] if result is not None else ()
     # The facts are freed before the pages are made: there may be very many.
-    facts = {one.path: one for row in (*work.known.values(), *packed) for one in unpack(row)}
+    facts = {
+        file_facts.path: file_facts
+        for row in (*work.known.values(), *packed)
+        for file_facts in unpack(row)
+    }
     _store(cache, work, facts)
-    for path, one in facts.items():
-        facts[path] = one.masked(mask)
+    for path, fact in facts.items():
+        facts[path] = fact.masked(mask)
     found = survey(work.corpus, facts, options.outside)
     del facts
     kept = flowing(work.prose, flow_texts(work.corpus, found))
     prose = {
-        key: one.replace(said=tuple(said.replace(text=mask(said.text)) for said in one.said))
+        key: one.replace(
+            said=tuple(sentence.replace(text=mask(sentence.text)) for sentence in one.said)
+        )
         for key, one in _spoken(work.replace(prose=kept), result, model or "").items()
     }
     drafts = drafted(found, work.corpus, options, chronicle=chronicle, prose=prose)
@@ -253,7 +272,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     if result is None:
         return dict(before)
     data = result.data
-    said = merged({path: one.said for path, one in before.items()}, data)
+    said = merged({path: prose.said for path, prose in before.items()}, data)
     oids = {file.path: file.oid for file in work.corpus.files}
     # Of a long file one part may have failed, and another not.
     unfinished = {path for path, _ in result.uncovered}
@@ -267,34 +286,38 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
             digest, name, shown = old.digest, old.model, tuple(dict.fromkeys((*old.shown, *shown)))
         found[path] = Prose(digest, name, said.get(path, ()), shown)
     for key, (digest, rows) in data["flows"].items():
-        told = stood(map(ProseSentence.from_list, rows), data)
-        found[key] = Prose(digest, model, _of_flow(said.get(key, ()), told))
+        sentences = stood(map(ProseSentence.from_list, rows), data)
+        found[key] = Prose(digest, model, _of_flow(said.get(key, ()), sentences))
     whole = data.get("whole")
     if whole is not None:
-        known = before[WHOLE].said if WHOLE in before else ()
+        prose_sentences = before[WHOLE].said if WHOLE in before else ()
         new = [ProseSentence.from_list(row) for row in whole["said"]]
-        if new and all(one.is_supported for one in new):
-            known = tuple(one for one in known if one.is_supported)
-        both = {one.key: one for one in (*reversed(known), *reversed(new))}
+        if new and all(sentence.is_supported for sentence in new):
+            prose_sentences = tuple(
+                sentence for sentence in prose_sentences if sentence.is_supported
+            )
+        both = {sentence.key: sentence for sentence in (*reversed(prose_sentences), *reversed(new))}
         rows = tuple(reversed(both.values()))[:SENTENCES]
         found[WHOLE] = Prose("", model, rows, tuple(whole["shown"]))
-    for key, one in found.items():
-        found[key] = one.replace(
+    for key, prose in found.items():
+        found[key] = prose.replace(
             said=tuple(
-                said if said.model else said.replace(model=model, commit=work.corpus.commit or "")
-                for said in one.said
+                sentence
+                if sentence.model
+                else sentence.replace(model=model, commit=work.corpus.commit or "")
+                for sentence in prose.said
             )
         )
     return {key: found[key] for key in sorted(found)}
 
 
 def _of_flow(
-    known: Sequence[ProseSentence], new: Sequence[ProseSentence]
+    sentences: Sequence[ProseSentence], new: Sequence[ProseSentence]
 ) -> tuple[ProseSentence, ...]:
     """New sentences instead of the known ones, which stay where nobody has judged the new ones."""
-    old = {one.key: one for one in known}
-    told = {one.key: old.get(one.key, one) for one in new}
-    if told and all(one.is_supported for one in told.values()):
+    old = {sentence.key: sentence for sentence in sentences}
+    told = {sentence.key: old.get(sentence.key, sentence) for sentence in new}
+    if told and all(sentence.is_supported for sentence in told.values()):
         return tuple(told.values())
     return tuple((old | told).values())[-SENTENCES:]
 
@@ -329,9 +352,9 @@ def _store(folder: str, work: Refresh, facts: Mapping[str, FileFacts]) -> None:
 
     def rows() -> Iterator[bytes]:
         for file in work.corpus.files:
-            one = facts.get(file.path)
-            if one is not None:
-                packed = work.known.get(file.path) or pack([one])
+            file_facts = facts.get(file.path)
+            if file_facts is not None:
+                packed = work.known.get(file.path) or pack([file_facts])
                 yield f"{_key(file.path, file.oid)} {packed}\n".encode("ascii")
 
     with suppress(RlmCiError):

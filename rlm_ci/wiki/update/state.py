@@ -132,8 +132,8 @@ class ProseSentence(Row):
         return self.text, self.quotes
 
     def to_list(self) -> list[Any]:
-        quotes = [list(one) if one.within else list(one)[:-1] for one in self.quotes]
-        named = [list(one) for one in self.named]
+        quotes = [list(quote) if quote.within else list(quote)[:-1] for quote in self.quotes]
+        named = [list(definition) for definition in self.named]
         return [self.text, quotes, named, self.model, self.commit, self.is_supported]
 
     @classmethod

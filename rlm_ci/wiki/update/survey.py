@@ -36,9 +36,9 @@ class Survey(Value):
 def survey(corpus: Corpus, facts: Mapping[str, FileFacts], outside: OuterProject | None) -> Survey:
     """``outside`` is the repository around a folder, if only that is read."""
     facts = {file.path: facts[file.path] for file in corpus.files if file.path in facts}
-    outlines = [one.outline for one in facts.values()]
+    outlines = [fact.outline for fact in facts.values()]
     paths = [file.path for file in corpus.files]
-    declared = {name for one in facts.values() for name, _ in one.declared}
+    declared = {name for fact in facts.values() for name, _ in fact.declared}
     if outside is not None:
         outlines += outside.outlines()
         paths += outside.paths
@@ -50,10 +50,10 @@ def survey(corpus: Corpus, facts: Mapping[str, FileFacts], outside: OuterProject
 
 def texts(corpus: Corpus, paths: Collection[str]) -> dict[str, LeafText]:
     """These files, whole, by path."""
-    wanted = [file for file in corpus.files if file.path in paths]
+    files = [file for file in corpus.files if file.path in paths]
     return {
         file.path: LeafText(file.path, file.oid, content)
-        for file, content in contents(corpus, wanted)
+        for file, content in contents(corpus, files)
     }
 
 
@@ -90,5 +90,5 @@ class WikiSources:
 
     def _survey(self, packed: Iterable[str]) -> Survey:
         rows = (*self._known.values(), *packed)
-        facts = {one.path: one for row in rows for one in unpack(row)}
+        facts = {file_facts.path: file_facts for row in rows for file_facts in unpack(row)}
         return survey(self._corpus, facts, self._outside)

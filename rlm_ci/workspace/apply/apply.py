@@ -51,12 +51,12 @@ class ApplyOutcome(Value):
 
 def land(
     root: str,
-    wanted: Sequence[PathChange],
+    changes: Sequence[PathChange],
     objects: Repository,
     before: Mapping[str, TreeEntry],
     look: Callable[[], Mapping[str, TreeEntry]],
 ) -> ApplyOutcome:
-    """Make the changes that are ``wanted`` in the tree at ``root``, if that is as ``before``.
+    """Make the changes that are ``changes`` in the tree at ``root``, if that is as ``before``.
 
     ``look`` says what it holds now; little happens between the look and the moves. Raises
     StorageError for a disk that fails, and for a content that is gone.
@@ -65,7 +65,7 @@ def land(
     try:
         with held(root) as undone:
             with blaming(root):
-                applied = _Apply(root, wanted)
+                applied = _Apply(root, changes)
             try:
                 with blaming(root):
                     applied.stage(objects)
@@ -84,13 +84,13 @@ def land(
 class _Apply:
     """One result, under the lock of the tree. Raises ApplyRefusedError, StorageError."""
 
-    def __init__(self, root: str, wanted: Sequence[PathChange]) -> None:
-        for change in wanted:
+    def __init__(self, root: str, changes: Sequence[PathChange]) -> None:
+        for change in changes:
             if not is_inside(change.path):
                 raise ApplyRefusedError(f"no file may be there: {printable(change.path)}")
         self._root = root
-        self._wanted = wanted
-        self.staged = StagedResult.begin(root, wanted)
+        self._wanted = changes
+        self.staged = StagedResult.begin(root, changes)
 
     def require_unchanged(
         self, before: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]

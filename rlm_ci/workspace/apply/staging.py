@@ -144,20 +144,20 @@ def blaming(root: str) -> Iterator[None]:
 class StagedResult:
     """One result on the disk: what it wants to change, and how far that got."""
 
-    def __init__(self, root: str, name: str, wanted: Sequence[PathChange]) -> None:
+    def __init__(self, root: str, name: str, path_changes: Sequence[PathChange]) -> None:
         self.root = root
-        self.wanted = wanted
+        self.wanted = path_changes
         self._folder = os.path.join(root, STAGING, name)
         #: Where the originals are that could not be put back, for the end of a reason.
         self.originals = f"; originals lie in {STAGING}/{name}/old"
 
     @classmethod
-    def begin(cls, root: str, wanted: Sequence[PathChange]) -> Self:
+    def begin(cls, root: str, path_changes: Sequence[PathChange]) -> Self:
         """A new one, its plan written down. Raises OSError, StorageError."""
-        staged = cls(root, os.urandom(8).hex(), wanted)
+        staged = cls(root, os.urandom(8).hex(), path_changes)
         os.mkdir(staged._folder, 0o700)
         try:
-            plan = [[one.path, one.old, one.new] for one in wanted]
+            plan = [[change.path, change.old, change.new] for change in path_changes]
             files.write(staged.place(_PLAN), json.dumps(plan).encode(), 0o600)
             for kind in ("new", "back", "old"):
                 os.mkdir(staged.place(kind), 0o700)
@@ -196,7 +196,7 @@ class StagedResult:
         """The paths at which the tree is not what it was, as long as it is not all done."""
         if not os.path.isdir(self.place("old")):
             return []
-        return [one.path for one in self.wanted if self.taken(one) or self._is_put(one)]
+        return [change.path for change in self.wanted if self.taken(change) or self._is_put(change)]
 
     def finish(self) -> None:
         """All is done: the originals stop being ones, in one step, and everything is removed."""
@@ -216,11 +216,19 @@ class StagedResult:
         if not os.path.isdir(self.place("old")):  # not begun, or all done
             self.clear()
             return []
-        stuck = [one.path for one in self.wanted if not _try(self._take_back, one)]
+        stuck = [
+            path_change.path
+            for path_change in self.wanted
+            if not _try(self._take_back, path_change)
+        ]
         for change in self.wanted:
             if change.old is None:
                 prune(self.root, change.path)
-        stuck += [one.path for one in self.wanted if not _try(self._bring_back, one)]
+        stuck += [
+            path_change.path
+            for path_change in self.wanted
+            if not _try(self._bring_back, path_change)
+        ]
         stuck = stuck or os.listdir(self.place("old"))  # of a plan that is gone
         if not stuck:
             self.clear()

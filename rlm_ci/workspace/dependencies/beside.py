@@ -44,8 +44,8 @@ def of(repository: Repository, environ: Mapping[str, str], *, isolated: bool) ->
     environment = active_environment(env, root)
     own = (environment,) if environment else ()
     reach = outside(root, listing.dependencies, own, environ)
-    found = doubts(root, listing.dependencies, environment, reach, isolated=isolated)
-    return BesideFiles(listing.dependencies, listing.ignored, environment, tuple(found))
+    errors = doubts(root, listing.dependencies, environment, reach, isolated=isolated)
+    return BesideFiles(listing.dependencies, listing.ignored, environment, tuple(errors))
 
 
 def doubts(

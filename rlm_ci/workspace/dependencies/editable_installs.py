@@ -50,12 +50,12 @@ def own_packages(root: str, name: str) -> dict[str, str]:
     own = False
     for entry in entries_of(folder):
         scope = entries_of(entry.path) if entry.name.startswith("@") else [entry]
-        for one in scope:
-            target = os.path.realpath(one.path) if one.is_symlink() else one.path
-            inside = files.below(real, target) if one.is_symlink() else None
+        for dir_entry in scope:
+            target = os.path.realpath(dir_entry.path) if dir_entry.is_symlink() else dir_entry.path
+            inside = files.below(real, target) if dir_entry.is_symlink() else None
             is_own = inside is not None and "node_modules" not in inside.split("/")
-            near = os.path.relpath(target, os.path.realpath(os.path.dirname(one.path)))
-            found[os.path.relpath(one.path, root)] = near if is_own else one.path
+            near = os.path.relpath(target, os.path.realpath(os.path.dirname(dir_entry.path)))
+            found[os.path.relpath(dir_entry.path, root)] = near if is_own else dir_entry.path
             own = own or is_own
     return found if own else {}
 

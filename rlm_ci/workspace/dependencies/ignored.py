@@ -111,6 +111,6 @@ def entries_of(folder: str) -> list[os.DirEntry[str]]:
 
 def folders_of(root: str, folder: str) -> list[str]:
     """The real folders in a folder of ``root``, by their paths in it."""
-    found = entries_of(os.path.join(root, folder))
-    names = sorted(one.name for one in found if one.is_dir(follow_symlinks=False))
+    entries = entries_of(os.path.join(root, folder))
+    names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     return [f"{folder}/{name}" if folder else name for name in names]

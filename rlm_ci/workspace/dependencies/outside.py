@@ -46,9 +46,9 @@ def outside(
     search = _OutsideSearch(os.path.realpath(root), home_of(environ))
     for name in names:
         search.look(name)
-    for place in environments:
-        search.add(place, place)
-        search.look_into(place, place)
+    for environment in environments:
+        search.add(environment, environment)
+        search.look_into(environment, environment)
     return OutsideReach(
         tuple(Mount(path, path) for path in search.found), tuple(search.omitted.values())
     )

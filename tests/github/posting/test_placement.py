@@ -218,10 +218,10 @@ def test_what_has_no_place_goes_to_the_summary(found: Finding, reason: str) -> N
 
 def test_the_least_severity_is_a_choice_and_never_info() -> None:
     assert one(finding("a.py", 4, severity=Severity.LOW)).where == INLINE
-    low = one(finding("a.py", 4, severity=Severity.LOW), least=Severity.MEDIUM)
+    low = one(finding("a.py", 4, severity=Severity.LOW), severity=Severity.MEDIUM)
     assert (low.where, low.reason) == (SUMMARY, "its severity is low, less than medium")
-    assert one(finding("a.py", 4), least=Severity.HIGH).where == INLINE
-    info = one(finding("a.py", 4, severity=Severity.INFO), least=Severity.INFO)
+    assert one(finding("a.py", 4), severity=Severity.HIGH).where == INLINE
+    info = one(finding("a.py", 4, severity=Severity.INFO), severity=Severity.INFO)
     assert info.where == SUMMARY
 
 

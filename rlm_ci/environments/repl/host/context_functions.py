@@ -33,12 +33,12 @@ class ContextFunctions:
             pointer if pointer.startswith("ctx:") else f"ctx:{self._context.object_id}#{pointer}"
         )
         try:
-            found = self._window.read(
+            excerpt = self._window.read(
                 whole, _number(size, "size", _BYTES), _number(offset, "offset")
             )
         except PointerError as error:
             raise ValueError(str(error)) from None
-        return {"text": found.text, **self._place(found.start, found.end)}
+        return {"text": excerpt.text, **self._place(excerpt.start, excerpt.end)}
 
     def peek(self, start: int = 0, size: int = 2000) -> dict[str, Any]:
         """``size`` bytes from byte ``start`` on."""
@@ -52,16 +52,16 @@ class ContextFunctions:
         """Where a text is, in any case: how often, and a hit in each of ``top_k`` chunks."""
         _require(query, str, "query")
         most = _number(top_k, "top_k", _HITS)
-        (found,) = self._context.search([query], top_k=max(1, most), preview_bytes=_PREVIEW)
+        (result,) = self._context.search([query], top_k=max(1, most), preview_bytes=_PREVIEW)
         hits = [
             {
                 "text": self._window.shown(hit.preview_start, hit.preview_end, hit.preview),
                 "count": hit.score,
                 **self._place(hit.start_byte, hit.end_byte),
             }
-            for hit in found.hits[:most]
+            for hit in result.hits[:most]
         ]
-        return {"total": found.total_hits, "chunks": found.chunks_matched, "hits": hits}
+        return {"total": result.total_hits, "chunks": result.chunks_matched, "hits": hits}
 
     def _place(self, start: int, end: int) -> dict[str, Any]:
         places, more = self._context.first_places(start, max(end, start + 1), _FILES)

@@ -43,7 +43,7 @@ def mask(data: bytes, redact: Callable[[str], str]) -> bytes:
     if redact(text) == text:
         return data
     pieces = _LINE.findall(text)
-    clean = [_fitting(redact(one), one) for one in pieces]
+    clean = [_fitting(redact(piece), piece) for piece in pieces]
     whole = "".join(clean)
     again = redact(whole)
     if again != whole:  # a secret of several lines

@@ -115,7 +115,7 @@ class ModelFunctions:
         self, prompts: object, model: object = None
     ) -> list[str | dict[str, str]]:
         questions = [self._question(one, model) for one in _batch(prompts)]
-        return [one.slot for one in self._ask_models(questions)]
+        return [ask_model.slot for ask_model in self._ask_models(questions)]
 
     def rlm_query(self, prompt: object, context: object = None) -> str:
         return self._single(self._ask_children([(prompt, context)]))
@@ -128,7 +128,7 @@ class ModelFunctions:
         if not isinstance(given, list) or len(given) != len(asked):
             raise ValueError("contexts must be a list with an entry for each prompt")
         replies = self._ask_children(list(zip(asked, given, strict=True)))
-        return [one.slot for one in replies]
+        return [reply.slot for reply in replies]
 
     @staticmethod
     def _single(replies: Sequence[QueryReply]) -> str:
@@ -157,12 +157,12 @@ class ModelFunctions:
         self._require_open()
         if len(questions) > 1:
             self._services.on_step(f"asking {count(len(questions), 'question')} of a block")
-        tasks = [partial(self._ask, one) for one in questions]
+        tasks = [partial(self._ask, question) for question in questions]
         with self._services.batch():
             replies, error = in_order(tasks, self._options.concurrency)
         if error is not None:
             self._end(error)
-        return [one for one in replies if one is not None]
+        return [reply for reply in replies if reply is not None]
 
     def _ask(self, question: _Question) -> QueryReply:
         services, most = self._services, self._options.max_tokens
@@ -199,7 +199,7 @@ class ModelFunctions:
         except BaseException as error:
             self._end(error)
             raise
-        return [self._told(task, one) for task, one in zip(tasks, results, strict=True)]
+        return [self._told(task, result) for task, result in zip(tasks, results, strict=True)]
 
     def _task(self, prompt: object, context: object) -> ReplTask:
         text = self._clean(prompt, "a question")

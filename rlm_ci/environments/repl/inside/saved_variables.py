@@ -214,9 +214,9 @@ class Saved:
                 continue
             leader[name], groups[name] = name, group
             memos.append(memo)
-            for one in owners.keys() & memo.keys():
-                if _can_change(memo[one][1]):
-                    leader[lead(name)] = lead(owners[one])
+            for owner in owners.keys() & memo.keys():
+                if _can_change(memo[owner][1]):
+                    leader[lead(name)] = lead(owners[owner])
             owners.update(dict.fromkeys(memo, name))
         joined: dict[str, Group] = {}
         for name, group in groups.items():
@@ -272,7 +272,7 @@ class Saved:
                 self._single[names[0]] = one
         kept = {part.number for part in self._parts.values()}
         removed = [part.number for part in before.values() if part.number not in kept]
-        new = [one for one in self._problems if one not in self._known]
+        new = [problem for problem in self._problems if problem not in self._known]
         self._known, self._problems = self._problems, []
         return {"parts": sent, "removed": removed, "problem": "\n".join(new[:20])}, data
 

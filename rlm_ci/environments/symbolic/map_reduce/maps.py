@@ -90,9 +90,9 @@ class MapRun:
         if forecast["error"] is not None:
             return result.replace(error=forecast["error"])
         self._access.tell(f"iteration {iteration}: {told(asked, forecast)}")
-        found = self._parts()
-        answers = self._mapped(iteration, ident, found)
-        good = [one for one in answers if one.status == SUCCEEDED]
+        map_parts = self._parts()
+        answers = self._mapped(iteration, ident, map_parts)
+        good = [answer for answer in answers if answer.status == SUCCEEDED]
         reductions: tuple[SubcallResult, ...] = ()
         if good and asked.reduce == reduce.MODEL:
             reductions = self._by_model(iteration, ident, good)
@@ -105,7 +105,7 @@ class MapRun:
             status=FAILED if error else SUCCEEDED,
             error=error,
             parts=answers,
-            unasked=tuple(f"{one.start}-{one.end}" for one in found[len(answers) :]),
+            unasked=tuple(f"{part.start}-{part.end}" for part in map_parts[len(answers) :]),
             reductions=reductions,
             output=output,
             output_path=path,
@@ -123,44 +123,44 @@ class MapRun:
             return {"error": f"model not allowed: {asked.model[:80]!r}"}
         try:
             number = number_of_parts(asked.scope, self._window.context)
-            found = self._parts() if number <= most else []
+            map_parts = self._parts() if number <= most else []
         except PointerError as flaw:
             return {"error": str(flaw)}
-        if max(number, len(found)) > most:
-            many = count(max(number, len(found)), "part")
+        if max(number, len(map_parts)) > most:
+            many = count(max(number, len(map_parts)), "part")
             return {"error": f"{many} are more than {most:,}: name fewer chunks or files"}
-        if not found:
+        if not map_parts:
             return {"error": "there is no text in this part of the context"}
-        calls = [*self._tree(len(found)), *self._calls(found)]
+        calls = [*self._tree(len(map_parts)), *self._calls(map_parts)]
         forecast = self._access.foresee(calls)
         usd = {"usd": forecast.usd, "most_usd": forecast.most_usd}
-        fitting, error = self._fitting(found), None
-        if fitting < len(found):
+        fitting, error = self._fitting(map_parts), None
+        if fitting < len(map_parts):
             error = (
-                f"the budget has no room for a map over {count(len(found), 'part')} of about"
+                f"the budget has no room for a map over {count(len(map_parts), 'part')} of about"
                 f" {forecast.tokens:,} tokens, and the next plan; it has for {fitting:,} of the"
                 " parts: name fewer chunks or files, or a lower max_output_tokens"
             )
         return {
             "error": error,
-            "parts": len(found),
+            "parts": len(map_parts),
             "calls": len(calls),
             "tokens": forecast.tokens,
             "most_tokens": forecast.most_tokens,
             **{name: None if one is None else str(one) for name, one in usd.items()},
         }
 
-    def _fitting(self, found: Sequence[MapPart]) -> int:
+    def _fitting(self, map_parts: Sequence[MapPart]) -> int:
         """For how many of the parts there is room beside the rest of the map, and two plans."""
         answer = min(_PLAN, self._access.max_tokens)
         plan = self._access.model, self._limits.prompt_bytes, answer
-        first = [plan, plan, *self._tree(len(found))]
-        fitting = self._access.foresee([*first, *self._calls(found)]).fitting
+        first = [plan, plan, *self._tree(len(map_parts))]
+        fitting = self._access.foresee([*first, *self._calls(map_parts)]).fitting
         return max(0, fitting - len(first))
 
-    def _calls(self, found: Sequence[MapPart]) -> list[PlannedCall]:
-        frame = self._subcalls.frame_bytes(self._part(found[0])) + _LABEL
-        return [self._call(frame + part.end - part.start) for part in found]
+    def _calls(self, map_parts: Sequence[MapPart]) -> list[PlannedCall]:
+        frame = self._subcalls.frame_bytes(self._part(map_parts[0])) + _LABEL
+        return [self._call(frame + part.end - part.start) for part in map_parts]
 
     def _tree(self, number: int) -> Iterator[PlannedCall]:
         """The calls that reduce so many answers at most."""
@@ -194,33 +194,33 @@ class MapRun:
         )
 
     def _mapped(
-        self, iteration: int, ident: str, found: Sequence[MapPart]
+        self, iteration: int, ident: str, map_parts: Sequence[MapPart]
     ) -> tuple[SubcallResult, ...]:
         """The answers about the parts, as far as the budget has room for them.
 
         The first ones show what a part costs.
         """
         answers: list[SubcallResult] = []
-        total, size = count(len(found), "part"), self._limits.concurrency
-        while rest := found[len(answers) :]:
+        total, size = count(len(map_parts), "part"), self._limits.concurrency
+        while rest := map_parts[len(answers) :]:
             if answers:
                 place = f"{MAP}/{iteration}/{ident}/{len(answers)}"
                 room = partial(self._room, rest)
                 rest = rest[: self._access.fact(MAP, place, {}, room)["parts"]]
             if not rest:
                 break
-            named = [(f"{ident}-{one.name}", self._part(one)) for one in rest[:size]]
+            named = [(f"{ident}-{part.name}", self._part(part)) for part in rest[:size]]
             answers += self._subcalls.ask(named, iteration)
-            size = max(self._limits.concurrency, ceil(len(found) / _TOLD))
-            failed = sum(one.status == FAILED for one in answers)
+            size = max(self._limits.concurrency, ceil(len(map_parts) / _TOLD))
+            failed = sum(answer.status == FAILED for answer in answers)
             step = f"{len(answers):,} of {total}" + (f", {failed:,} failed" if failed else "")
             self._access.tell(f"iteration {iteration}: {step}")
         return tuple(answers)
 
-    def _room(self, rest: Sequence[MapPart]) -> Mapping[str, Any]:
-        fitting = self._fitting(rest)
+    def _room(self, map_parts: Sequence[MapPart]) -> Mapping[str, Any]:
+        fitting = self._fitting(map_parts)
         # Where it gets tight, an answer may have to be asked for again.
-        return {"error": None, "parts": fitting if fitting >= len(rest) else fitting // 2}
+        return {"error": None, "parts": fitting if fitting >= len(map_parts) else fitting // 2}
 
     def _by_model(
         self, iteration: int, ident: str, answers: Sequence[SubcallResult]
@@ -236,27 +236,27 @@ class MapRun:
             ]
             answers = self._subcalls.ask(named, iteration)
             done += answers
-            if len(answers) == 1 or any(one.status == FAILED for one in answers):
+            if len(answers) == 1 or any(answer.status == FAILED for answer in answers):
                 return tuple(done)
 
     def _groups(self, answers: Sequence[SubcallResult]) -> Iterator[list[SubcallResult]]:
         """As many answers together as a prompt takes, two at least."""
         group: list[SubcallResult] = []
         size = 0
-        for one in answers:
-            size += one.output_bytes
+        for answer in answers:
+            size += answer.output_bytes
             is_full = size > self._limits.subcall_input_bytes or len(group) == MOST_PIECES
             if is_full and len(group) > 1:
                 yield group
-                group, size = [], one.output_bytes
-            group.append(one)
+                group, size = [], answer.output_bytes
+            group.append(answer)
         yield group
 
     def _reduction(self, group: Sequence[SubcallResult]) -> Subcall:
         asked = self._asked
         return Subcall(
             "summarize",
-            tuple(one.pointer for one in group),
+            tuple(result.pointer for result in group),
             (),
             self._limits.subcall_input_bytes,
             asked.model,
@@ -271,14 +271,14 @@ def outcome(
     how: str, field: str, answers: Sequence[SubcallResult], reductions: Sequence[SubcallResult]
 ) -> tuple[str, str | None]:
     """The result of a map, from the answers about its parts; or why there is none."""
-    good = [one for one in answers if one.status == SUCCEEDED]
+    good = [answer for answer in answers if answer.status == SUCCEEDED]
     if not good:
         return "", "no part was answered"
     if how == reduce.MODEL:
-        failed = next((one for one in reductions if one.status == FAILED), None)
+        failed = next((reduction for reduction in reductions if reduction.status == FAILED), None)
         return ("", f"{failed.id}: {failed.error}") if failed else (reductions[-1].output, None)
     try:
-        named = [(one.id.partition("-")[2], one.output) for one in good]
+        named = [(result.id.partition("-")[2], result.output) for result in good]
         return reduce.reduced(how, field, named), None
     except ReduceError as flaw:
         return "", str(flaw)

@@ -82,20 +82,20 @@ def folders(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
 def largest(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
     """The files of the most bytes, the largest first."""
     first = nsmallest(_MOST, files, key=lambda one: (one.start - one.end, one.start))
-    return tuple(FileMapRow(one.path, one.start, one.end) for one in first)
+    return tuple(FileMapRow(file.path, file.start, file.end) for file in first)
 
 
 def named(files: Sequence[SourceFile], query: str, most: int) -> tuple[FileMapRow, ...]:
     """The first files, at most ``most``, with ``query`` in their paths; ASCII in either case."""
     wanted = _lower(query.strip())
-    found = (one for one in files if wanted and wanted in _lower(one.path))
-    return tuple(FileMapRow(one.path, one.start, one.end) for one in islice(found, most))
+    source_files = (file for file in files if wanted and wanted in _lower(file.path))
+    return tuple(FileMapRow(file.path, file.start, file.end) for file in islice(source_files, most))
 
 
 def _shared(files: Sequence[SourceFile]) -> int:
     if not files:
         return 0
-    paths = (min(one.path for one in files), max(one.path for one in files))
+    paths = (min(file.path for file in files), max(one.path for one in files))
     first, last = (path.split("/")[:-1] for path in paths)
     return sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))

@@ -250,8 +250,10 @@ class PlanReader:
         subcalls = cut.get("subcalls")
         if isinstance(subcalls, list):
             cut["subcalls"] = [
-                self._cut_subcall(one, f"subcalls[{index}]") if isinstance(one, dict) else one
-                for index, one in enumerate(subcalls)
+                self._cut_subcall(subcall, f"subcalls[{index}]")
+                if isinstance(subcall, dict)
+                else subcall
+                for index, subcall in enumerate(subcalls)
             ]
         return cut
 

@@ -70,9 +70,9 @@ class AcceptedPlan(PlannerReply):
 class BadPlanError(ConfigError):
     """No attempt gave a plan; ``asked`` is for the state. A resumed run asks again."""
 
-    def __init__(self, what: str, asked: PlannerReply, *, where: str, hint: str) -> None:
+    def __init__(self, what: str, reply: PlannerReply, *, where: str, hint: str) -> None:
         super().__init__(what, where=where, hint=hint)
-        self.asked = asked
+        self.asked = reply
 
 
 class Planner:

@@ -177,17 +177,17 @@ class _ProgressNotes:
             yield self._read(step.iteration, read)
         for subcall in step.subcalls:
             yield self._subcall(step.iteration, subcall)
-        for one in step.maps:
-            yield self._map(step.iteration, one)
+        for result in step.maps:
+            yield self._map(step.iteration, result)
 
     def _search(self, iteration: int, search: SearchResult) -> Action:
-        found = search.found
+        result = search.found
         hits = tuple(
-            self._hit(hit, f"{count(hit.score, 'hit')}, the first at bytes") for hit in found.hits
+            self._hit(hit, f"{count(hit.score, 'hit')}, the first at bytes") for hit in result.hits
         )
         line = (
-            f"Search for {self._quote(search.query)}: {count(found.total_hits, 'hit')} in"
-            f" {count(found.chunks_matched, 'chunk')}{self._by_name(search.query)}"
+            f"Search for {self._quote(search.query)}: {count(result.total_hits, 'hit')} in"
+            f" {count(result.chunks_matched, 'chunk')}{self._by_name(search.query)}"
             f"{self._because(search.reason)}"
         )
         return Action(iteration, _SEARCH, line, hits)
@@ -203,23 +203,25 @@ class _ProgressNotes:
         )
 
     def _count(self, iteration: int, counted: CountResult) -> Action:
-        asked, found = counted.asked, counted.found
+        asked, pattern_count = counted.asked, counted.found
         line = f"Count {counted.pointer} of {self._quote(asked.pattern)}{self._within(asked.scope)}"
         because = self._because(asked.reason)
-        if found is None:
+        if pattern_count is None:
             line += f": {self._quote(counted.fact['error'])}{because}"
             return Action(iteration, _COUNT, line)
         line += (
-            f": {count(found.hits, 'hit')} in {count(found.lines, 'line')} of"
-            f" {count(found.chunks, 'chunk')}{because}"
+            f": {count(pattern_count.hits, 'hit')} in {count(pattern_count.lines, 'line')} of"
+            f" {count(pattern_count.chunks, 'chunk')}{because}"
         )
         shown = [self._hit(hit, "a hit at bytes") for hit in counted.hits]
-        if found.rows:
+        if pattern_count.rows:
             where: dict[str, Any] = {"kind": "count", "pointer": counted.pointer}
-            if found.captured:  # text of the source
-                where["spans"] = found.captured
-            some = f", the {len(found.rows)} with the most hits" * (found.values > len(found.rows))
-            head = f"{count(found.values, _COUNTED_BY[found.by])}{some}"
+            if pattern_count.captured:  # text of the source
+                where["spans"] = pattern_count.captured
+            some = f", the {len(pattern_count.rows)} with the most hits" * (
+                pattern_count.values > len(pattern_count.rows)
+            )
+            head = f"{count(pattern_count.values, _COUNTED_BY[pattern_count.by])}{some}"
             shown.insert(0, NoteExcerpt(head, counted.rows, where))
         return Action(iteration, _COUNT, line, tuple(shown))
 
@@ -290,8 +292,8 @@ class _ProgressNotes:
         return f", {quote(self._redact(where), _PLACE)}" if where else ""
 
     def _by_name(self, query: str) -> str:
-        found = self._atlas.named(query)
-        names = listed([f"{self._quote(one.path)}, {one.size}" for one in found], _NAMED)
+        rows = self._atlas.named(query)
+        names = listed([f"{self._quote(row.path)}, {row.size}" for row in rows], _NAMED)
         return f"; in names of files: {names}" if names else ""
 
     def _because(self, reason: str) -> str:

@@ -127,17 +127,17 @@ class PromptWriter:
         limit = self._limits.prompt_bytes
         done = progress_notes.actions(steps, self._redact, context.atlas)
         order = progress_notes.drop_order(done)
-        asked = _Question(
+        question = _Question(
             iteration,
             self._redact(encodable(goal)),
             context,
             _bounded(self._redact(wrong)),
             None if calls is None or calls > FEW_CALLS else calls,
         )
-        asked = asked.replace(room=self._room(asked))
+        question = question.replace(room=self._room(question))
 
         def laid_out(number: int) -> Prompt:
-            return self._laid_out(asked, PromptLayout(done, order[:number]), limit)
+            return self._laid_out(question, PromptLayout(done, order[:number]), limit)
 
         def room(number: int) -> int:
             return limit - len(laid_out(number).data)
@@ -146,10 +146,10 @@ class PromptWriter:
         tried = range(_surely_dropped(done, order, limit), len(order) + 1)
         return laid_out(tried[bisect_left(tried, 0, key=room)])
 
-    def _laid_out(self, asked: _Question, layout: PromptLayout, limit: int) -> Prompt:
-        context = asked.context
+    def _laid_out(self, question: _Question, layout: PromptLayout, limit: int) -> Prompt:
+        context = question.context
         system = self._frame(protocol(self._limits, context, self._models))
-        goal = asked.goal.encode()
+        goal = question.goal.encode()
         is_source = context.object_id == f"sha256:{sha256(goal).hexdigest()}"
         state = self._state(
             {
@@ -157,21 +157,21 @@ class PromptWriter:
                 "context": {**_measures(context), **self._files(context.atlas, limit)},
                 "steps": layout.steps(),
                 "history_dropped": layout.lines_dropped(),
-                "iteration": asked.iteration,
-                "left": self._left(asked),
-                "calls": count(asked.calls, "call") if asked.calls is not None else "",
-                "room": count(asked.room // _ROUNDED * _ROUNDED, "byte"),
+                "iteration": question.iteration,
+                "left": self._left(question),
+                "calls": count(question.calls, "call") if question.calls is not None else "",
+                "room": count(question.room // _ROUNDED * _ROUNDED, "byte"),
             }
         )
-        repair = self._repair({"wrong": asked.wrong}) if asked.wrong else ""
+        repair = self._repair({"wrong": question.wrong}) if question.wrong else ""
         return layout.prompt(system, state + repair)
 
-    def _room(self, asked: _Question) -> int:
+    def _room(self, question: _Question) -> int:
         """The bytes for earlier iterations, the same in all prompts of the run.
 
         Raises ConfigError if what is always in a prompt may not fit.
         """
-        first = asked.replace(iteration=0, wrong="", calls=FEW_CALLS)
+        first = question.replace(iteration=0, wrong="", calls=FEW_CALLS)
 
         def needed(limit: int) -> int:
             return len(self._laid_out(first, PromptLayout((), ()), limit).data) + _ROOM
@@ -189,17 +189,17 @@ class PromptWriter:
             )
         return limit - needed(limit) + _ROOM
 
-    def _left(self, asked: _Question) -> int | None:
+    def _left(self, question: _Question) -> int | None:
         most = self._limits.max_iterations
-        ends = [] if most is None else [most - asked.iteration - 1]
-        ends += [] if asked.calls is None else [asked.calls - 1]
+        ends = [] if most is None else [most - question.iteration - 1]
+        ends += [] if question.calls is None else [question.calls - 1]
         return max(0, min(ends)) if ends else None
 
     def _files(self, atlas: FileMap, limit: int) -> Mapping[str, str]:
         """The folders and the largest files of the context, as many as there is room for."""
 
         def lines(rows: Sequence[FileMapRow]) -> list[str]:
-            return [f"{quote(self._redact(one.path), _NAME)}, {one.size}" for one in rows]
+            return [f"{quote(self._redact(row.path), _NAME)}, {row.size}" for row in rows]
 
         room = min(_FILES, limit // _FILES_PART)
         folders = atlas.folders if len(atlas.folders) > 1 else ()

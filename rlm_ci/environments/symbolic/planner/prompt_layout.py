@@ -45,7 +45,7 @@ class Prompt(Value):
     @property
     def seen(self) -> tuple[tuple[int, int], ...]:
         """The ranges of the source's bytes that are shown."""
-        return tuple(merged(span for one in self.sections for span in spans_of(one)))
+        return tuple(merged(span for section in self.sections for span in spans_of(section)))
 
 
 def spans_of(section: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
@@ -100,14 +100,22 @@ class PromptLayout:
                 continue
             if not steps or steps[-1]["iteration"] != action.iteration:
                 steps.append({"iteration": action.iteration, "actions": []})
-            numbered = [((at, number), one) for number, one in enumerate(action.excerpts)]
-            kept = [one for item, one in numbered if item not in self._dropped]
-            gone = [one for item, one in numbered if item in self._dropped]
+            numbered = [
+                ((at, number), note_excerpt) for number, note_excerpt in enumerate(action.excerpts)
+            ]
+            note_excerpts = [
+                note_excerpt for item, note_excerpt in numbered if item not in self._dropped
+            ]
+            gone = [note_excerpt for item, note_excerpt in numbered if item in self._dropped]
             line = action.line
             if gone:
                 total = count(len(action.excerpts), "excerpt")
                 has_places = action.has_places and (at, PLACES) not in self._dropped
-                places = f": {', '.join(one.place for one in gone)}" if has_places else ""
+                places = (
+                    f": {', '.join(note_excerpt.place for note_excerpt in gone)}"
+                    if has_places
+                    else ""
+                )
                 line += f" [{len(gone)} of {total} left out for room{places}]"
             excerpts = [
                 {
@@ -115,7 +123,7 @@ class PromptLayout:
                     "fence": fence(excerpt.text),
                     "text": self._mark(excerpt.text, excerpt.section),
                 }
-                for excerpt in kept
+                for excerpt in note_excerpts
             ]
             steps[-1]["actions"].append({"line": line, "excerpts": excerpts})
         return steps

@@ -42,8 +42,8 @@ def _asked(
     chance: Chance, kind: str, names: list[int], counts: Counter[tuple[str, int, int]]
 ) -> Made:
     by_label = Counter(dict.fromkeys(LABELS, 0))
-    for (one, _, _), found in counts.items():
-        by_label[one] += found
+    for (one, _, _), count in counts.items():
+        by_label[one] += count
     label, other = chance.shuffled(LABELS)[:2]
     user, month = chance.pick(names), 1 + chance.below(12)
     if kind in ("most", "least"):
@@ -61,8 +61,8 @@ def _asked(
     limits = f" by the user {user}" if of_user else ""
     limits += f" on or after 2025-{month:02}-01" if of_month else ""
     right_count = sum(
-        found
-        for (one, who, when), found in counts.items()
+        count
+        for (one, who, when), count in counts.items()
         if one == label and (not of_user or who == user) and (not of_month or when >= month)
     )
     what = f"How many records{limits} end in a question of the type {label}?"

@@ -87,10 +87,10 @@ def _folder(package: str) -> tuple[str, str]:
         return sysconfig.get_path("stdlib"), ""
     # Only a name without dots: the parents of others would be imported.
     try:
-        found = find_spec(package) if package.isidentifier() else None
+        spec = find_spec(package) if package.isidentifier() else None
     except ValueError:  # such as __main__
-        found = None
-    places = list(found.submodule_search_locations or ()) if found else []
+        spec = None
+    places = list(spec.submodule_search_locations or ()) if spec else []
     if not places:
         raise ConfigError(
             f"there is no installed package {package[:80]!r}",

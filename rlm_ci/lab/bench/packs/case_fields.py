@@ -82,7 +82,7 @@ class _CaseReader:
         given = self._found.get("task")
         if self._keys.get("task") in ("inputs", "input") and isinstance(given, dict):
             names = (*_NAMES["task"][:4], "text")
-            asked = next((given[one] for one in names if isinstance(given.get(one), str)), None)
+            asked = next((given[name] for name in names if isinstance(given.get(name), str)), None)
             self._found["task"] = asked or json.dumps(given, ensure_ascii=False)
             if asked and isinstance(given.get("context"), str):
                 self._found.setdefault("context", given["context"])
@@ -171,8 +171,8 @@ def _is_pairs(expected: Any) -> bool:
 
 def _judge_of(evaluators: Any) -> str:
     """The rubric of a judge among the evaluators of pydantic-evals."""
-    for one in evaluators if isinstance(evaluators, list) else ():
-        given = one.get("LLMJudge") if isinstance(one, dict) else None
+    for evaluator in evaluators if isinstance(evaluators, list) else ():
+        given = evaluator.get("LLMJudge") if isinstance(evaluator, dict) else None
         rubric = given.get("rubric") if isinstance(given, dict) else given
         if isinstance(rubric, str):
             return rubric

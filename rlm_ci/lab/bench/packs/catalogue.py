@@ -50,13 +50,13 @@ def load(paths: Iterable[str | os.PathLike[str]] = ()) -> dict[str, Preset]:
 
 def choose(name: str, paths: Iterable[str | os.PathLike[str]] = ()) -> Preset:
     """The preset ``name``: a name, or the path of a pack with one preset. Raises ConfigError."""
-    given = [str(one) for one in paths]
+    given = [str(path) for path in paths]
     is_path = name.lower().endswith(documents.ENDINGS) and name not in aliases()
     if is_path:
         of_pack = pack.read(name)
         if len(of_pack) == 1:
             return of_pack[0]
-        names = ", ".join(printable(one.name)[:40] for one in of_pack[:20])
+        names = ", ".join(printable(preset.name)[:40] for preset in of_pack[:20])
         raise ConfigError(
             f"the pack has {len(of_pack)} presets: {names}",
             where=printable(name),

@@ -42,10 +42,10 @@ class Preset(Value):
 def read(path: str) -> tuple[Preset, ...]:
     """The presets of a pack. Raises ConfigError, UnavailableError."""
     document = documents.read(path)
-    found = tuple(_presets(document))
-    if not found:
+    presets = tuple(_presets(document))
+    if not presets:
         raise document.wrong((), "there is no preset in it", _SHAPES)
-    return found
+    return presets
 
 
 def alias(path: str) -> str:
@@ -124,9 +124,13 @@ def _preset(
 def _of_adk(document: PackDocument, record: Any, place: Place) -> dict[str, Any]:
     """A case of an eval set: its last question, with the turns before it as the context."""
     turns = record.get("conversation") if isinstance(record, dict) else None
-    if not isinstance(turns, list) or not turns or not all(isinstance(one, dict) for one in turns):
+    if (
+        not isinstance(turns, list)
+        or not turns
+        or not all(isinstance(turn, dict) for turn in turns)
+    ):
         raise document.wrong(place, "it has no conversation", "add `conversation`, a list of turns")
-    said = [(_text(one.get("user_content")), _text(one.get("final_response"))) for one in turns]
+    said = [(_text(turn.get("user_content")), _text(turn.get("final_response"))) for turn in turns]
     *before, (asked, expected) = said
     told = "".join(f"User: {user}\nAssistant: {reply}\n" for user, reply in before)
     return {
@@ -140,5 +144,5 @@ def _of_adk(document: PackDocument, record: Any, place: Place) -> dict[str, Any]
 
 def _text(content: Any) -> str:
     parts = content.get("parts") if isinstance(content, dict) else None
-    texts = [one.get("text") for one in parts or () if isinstance(one, dict)]
-    return "\n".join(one for one in texts if isinstance(one, str))
+    texts = [part.get("text") for part in parts or () if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -37,10 +37,10 @@ def final(text: str) -> str:
     text = text[-_LONGEST:]
     if "</think>" in text:
         text = text.rpartition("</think>")[2]
-    found = None
-    for found in _MARKED.finditer(text):  # noqa: B007 - the last one counts
+    match = None
+    for match in _MARKED.finditer(text):  # noqa: B007 - the last one counts
         pass
-    said = text[found.start(1) :] if found else text
+    said = text[match.start(1) :] if match else text
     return _BRACKETS.sub(lambda one: "" if _PLACE.search(one[0]) else one[0], said).strip()
 
 
@@ -91,5 +91,5 @@ def pairs(text: str) -> set[tuple[str, str]]:
     found: Iterable[tuple[str, str]] = _PAIR.findall(said)
     if not found:
         lines = (_BULLET.sub("", line).split(",") for line in said.splitlines())
-        found = [(one[0], one[1]) for one in lines if len(one) == 2]
+        found = [(line[0], line[1]) for line in lines if len(line) == 2]
     return {pair(one, other) for one, other in found}

@@ -31,11 +31,11 @@ def judged(answer: CaseAnswer) -> Score:
     prompt = _prompt(answer)
     wrong = ""
     for _ in range(2):
-        said = answer.ask(
+        reply = answer.ask(
             f"{prompt}\n\nYour last reply was of no use: {wrong}" if wrong else prompt
         )
         try:
-            found = read_object(said.text)
+            found = read_object(reply.text)
             return Score(_score(found.get("score")), clip(str(found.get("reason", "")), 300))
         except ValueError as error:
             wrong = printable(str(error))[:300]

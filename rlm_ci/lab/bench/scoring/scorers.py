@@ -70,10 +70,10 @@ def _words(text: str) -> Counter[str]:
     return Counter(word for part in said.split() if (word := answers.normalised(part)))
 
 
-def _overlap(said: Counter[Any], wanted: Counter[Any]) -> float:
-    if not said and not wanted:
+def _overlap(counts: Counter[Any], wanted: Counter[Any]) -> float:
+    if not counts and not wanted:
         return 1.0
-    return 2 * (said & wanted).total() / (said.total() + wanted.total())
+    return 2 * (counts & wanted).total() / (counts.total() + wanted.total())
 
 
 def rubric(answer: CaseAnswer) -> Score:
@@ -116,7 +116,9 @@ def misfit(name: str, expected: Any, rubric_text: str | None) -> str:
     if name == "numeric" and not _is_number(expected):
         return "the expected answer must be a number"
     pairs = isinstance(expected, list) and [one for one in expected if isinstance(one, list)]
-    if pairs and (name != "f1" or len(pairs) < len(expected) or {len(one) for one in pairs} != {2}):
+    if pairs and (
+        name != "f1" or len(pairs) < len(expected) or {len(pair) for pair in pairs} != {2}
+    ):
         return "a list in the expected answer must be a pair, scored by f1"
     return ""
 

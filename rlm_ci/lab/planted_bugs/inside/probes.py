@@ -41,11 +41,11 @@ class _Edited(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         if name not in self._sources:
             return None
         for finder in sys.meta_path:
-            found = None if finder is self else finder.find_spec(name, path, target)
-            if found is not None and found.origin:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None and spec.origin:
                 return importlib.util.spec_from_file_location(
-                    name, found.origin, loader=self,
-                    submodule_search_locations=found.submodule_search_locations,
+                    name, spec.origin, loader=self,
+                    submodule_search_locations=spec.submodule_search_locations,
                 )  # fmt: skip
         return None
 

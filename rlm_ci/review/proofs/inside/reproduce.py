@@ -72,14 +72,17 @@ class _Report:
         lost: list[BaseException | None] = []
         before, sys.unraisablehook = sys.unraisablehook, lambda told: lost.append(told.exc_value)
         try:
-            with warnings.catch_warnings(record=True) as given:
+            with warnings.catch_warnings(record=True) as messages:
                 if awaited == _LEFT_OPEN:
                     warnings.simplefilter("always", ResourceWarning)
                 yield
                 gc.collect()
         finally:
             sys.unraisablehook = before
-        heard = [*(one.message for one in given if isinstance(one.message, Warning)), *lost]
+        heard = [
+            *(message.message for message in messages if isinstance(message.message, Warning)),
+            *lost,
+        ]
         for error in filter(None, heard):
             if awaited in [kind.__name__ for kind in type(error).__mro__]:
                 self.failed(name, error)

@@ -150,7 +150,7 @@ class Watch:
         """A program that is given code of the project, and is no Python that runs it, reads it."""
         if isinstance(words, (str, bytes)):
             words = [words]
-        texts = [os.fsdecode(one) for one in words]
+        texts = [os.fsdecode(word) for word in words]
         parts = [part for text in texts for part in _SPACE.split(text) if part]
         is_python = any(os.path.basename(one).startswith(("python", "pytest")) for one in parts)
         if is_python and "-c" not in parts:
@@ -192,7 +192,11 @@ class Watch:
 
     def _taken(self) -> dict[str, Names]:
         modules = list(sys.modules.items())
-        return {name: _names_of(one) for name, one in modules if self._is_project(one)}
+        return {
+            name: _names_of(module_type)
+            for name, module_type in modules
+            if self._is_project(module_type)
+        }
 
     def _is_project(self, module: Any) -> bool:
         file = vars(module).get("__file__") if isinstance(module, types.ModuleType) else None
@@ -249,8 +253,8 @@ _HEARD = {
 def _names_of(module: types.ModuleType) -> Names:
     names = dict(vars(module))
     own = [
-        one for one in names.values()
-        if isinstance(one, type) and vars(one).get("__module__") == module.__name__
+        name for name in names.values()
+        if isinstance(name, type) and vars(name).get("__module__") == module.__name__
     ]  # fmt: skip
     return module, names, [(one, dict(vars(one))) for one in own]
 
