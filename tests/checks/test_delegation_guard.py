@@ -79,7 +79,7 @@ def test_a_recorded_subagent_counts_and_is_named_as_recorded(cli: Cli, shop: Git
     run = guard_runs(shop.path / ".runs", recorded_by=recorder)[0]
     ended = guard(cli, shop, "--format", "json")
     told = f"{TASK} has a subagent run: {run.relative_to(shop.path)}"
-    summary = ended.json()["parts"][0]["summary"]
+    summary = _part(ended.json())["summary"]
     assert (ended.code, summary) == (0, f"{told}, recorded by Claude Code[2J 2.1.197")
 
 
@@ -458,9 +458,12 @@ def test_findings_can_be_suppressed_as_any(cli: Cli, shop: GitRepo) -> None:
 # -- when nobody named it -----------------------------------------------------------------------
 
 
+def _part(report: dict[str, Any]) -> dict[str, Any]:
+    return next(part for part in report["parts"] if part["id"] == "delegation-guard")
+
+
 def _state(cli: Cli, repo: GitRepo, *args: str, **env: str) -> str:
-    report = cli("check", "--format", "json", *args, cwd=repo, env=env).json()
-    part = next(part for part in report["parts"] if part["id"] == "delegation-guard")
+    part = _part(cli("check", "--format", "json", *args, cwd=repo, env=env).json())
     return "off" if part["metrics"].get("enabled") is False else part["verdict"]
 
 
@@ -565,7 +568,7 @@ def test_a_sentence_after_task_turns_nothing_on(
         "check", "--format", "json", cwd=repo, env=actions_environment("pull_request", event)
     )
     assert ended.code == 0, ended.stderr
-    summary = ended.json()["parts"][0]["summary"]
+    summary = _part(ended.json())["summary"]
     assert summary.startswith("off: no task id is given (the pull request's body says 'Task: ")
     assert summary.endswith(", which names none) and there is no tasks/index.json")
 
@@ -577,7 +580,7 @@ def test_it_needs_no_git(cli: Cli, tmp_path: Path) -> None:
     guard_runs(tmp_path / ".runs")
     assert cli(*GUARD, env=env).code == 0
     report = cli("check", "--format", "json", env={"CI": "1"}).json()
-    assert report["parts"][0]["summary"].startswith("off: no task id is given and no receipts")
+    assert _part(report)["summary"].startswith("off: no task id is given and no receipts")
 
 
 def test_it_works_from_a_subfolder_and_in_a_linked_work_tree(
