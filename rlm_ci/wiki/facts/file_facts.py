@@ -20,6 +20,7 @@ from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import chapters, heading, introduction, is_readme
 from rlm_ci.wiki.pages.paths import is_test
 from rlm_ci.wiki.surface.other_failures import other_failures
+from rlm_ci.wiki.surface.registries import other_registries
 from rlm_ci.wiki.surface.settings import other_settings
 
 TYPE_CHECKING = False
@@ -141,6 +142,7 @@ def _facts(path: str, content: bytes) -> FileFacts:
             *other_notes(read.language, content),
             *bounded(other_failures(read.language, content)),
             *bounded(other_settings(read.language, content)),
+            *other_registries(read.language, content),
         ]
     about = introduction(content, path) if is_readme(path) else None
     named = project(read, content) or heading(content, path)

@@ -12,6 +12,7 @@ from rlm_ci.source.python.statements import every, is_guard
 from rlm_ci.wiki.facts.note import LONGEST, THROWS, CodeNote, bounded, folded
 from rlm_ci.wiki.pages.wording import listed
 from rlm_ci.wiki.surface.python_failures import python_failures
+from rlm_ci.wiki.surface.registries import python_registries
 from rlm_ci.wiki.surface.settings import python_settings
 
 TYPE_CHECKING = False
@@ -103,7 +104,14 @@ def python_notes(source: bytes, path: str = "") -> list[CodeNote]:
     reader = _Reader(tree, text, path)
     with suppress(RecursionError):
         reader.statements(tree.body, "", public=True)
-    return bounded([*reader.notes, *python_failures(tree), *python_settings(tree, text)])
+    return bounded(
+        [
+            *reader.notes,
+            *python_failures(tree),
+            *python_settings(tree, text),
+            *python_registries(tree),
+        ]
+    )
 
 
 class _Reader:

@@ -10,6 +10,7 @@ from rlm_ci.wiki.front_page.configuration import brief
 from rlm_ci.wiki.front_page.main_flow import main_flow
 from rlm_ci.wiki.front_page.own_docs import own_docs
 from rlm_ci.wiki.front_page.parts import part_rows
+from rlm_ci.wiki.front_page.registries import registries
 from rlm_ci.wiki.front_page.routes import example_tests, routes
 from rlm_ci.wiki.pages.flow_page import flow_names
 from rlm_ci.wiki.pages.module_page import said
@@ -41,6 +42,7 @@ def overview(world: PageSources) -> dict[str, Any]:
         "parts_others": others,
         "tasks": routes(world),
         "configuration": brief(world),
+        "registries": registries(world),
         "docs": own_docs(world),
         "is_part": world.outside is not None,
         "is_empty": not world.layout.modules,

@@ -1,0 +1,174 @@
+"""How another of a kind is added: where it is registered, what it must have, and an example."""
+
+from __future__ import annotations
+
+import re
+
+from rlm_ci.source.uses.written_types import returned
+from rlm_ci.text.neutralise import code, prose
+from rlm_ci.text.printable import printable
+from rlm_ci.values import Value
+from rlm_ci.wiki.facts.note import REGISTRY
+from rlm_ci.wiki.front_page.routes import TestFiles
+from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.pages.wording import listed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rlm_ci.source import Symbol
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.facts.note import CodeNote
+    from rlm_ci.wiki.pages.module_page import PageSources
+
+#: Rows of the table; names of members, and of what they have, that are shown; tests of an example.
+_ROWS, _SHOWN, _TESTS = 6, 8, 2
+_GUIDE = re.compile(r"(?i)(?:contributing|hacking|development|.*guide.*|.*adding.*)")
+_ADDS = re.compile(r"(?i)\b(?:add|new|creat|writ|implement|extend|support)")
+
+
+class _Member(Value):
+    """One of the things that are registered: a file, or a ``symbol`` of it."""
+
+    one: FileFacts
+    symbol: Symbol | None = None
+    #: What the interface asks for that a function returns.
+    asked: frozenset[str] = frozenset()
+
+    def names(self) -> set[str]:
+        """What a user of the member may ask of it."""
+        every = self.one.outline.symbols
+        if self.asked:
+            return set(self.asked)
+        if self.symbol is None:
+            return {one.name for one in every if "." not in one.name and one.is_public}
+        outer = f"{self.symbol.name}."
+        inner = (one.name.removeprefix(outer) for one in every if one.name.startswith(outer))
+        return {name for name in inner if not name.startswith("_") and "." not in name}
+
+
+def registries(world: PageSources) -> list[dict[str, str]]:
+    """A row for each list whose members all are of the program, those with the most first."""
+    classes = _classes(world)
+    rows = [
+        (one, note, members)
+        for module in world.layout.modules
+        for one in module.files
+        for note in one.notes
+        if note.kind == REGISTRY and (members := _members(one, note, world, classes))
+    ]
+    rows.sort(key=lambda row: (-len(row[2]), row[0].path, row[1].line_start))
+    tests = TestFiles(world)
+    return [_row(*row, world, tests) for row in rows[:_ROWS]]
+
+
+def _classes(world: PageSources) -> Mapping[str, list[_Member]]:
+    found: dict[str, list[_Member]] = {}
+    for module in world.layout.modules:
+        for one in module.files:
+            for symbol in one.outline.symbols:
+                if symbol.kind in ("class", "struct"):
+                    last = symbol.name.rpartition(".")[2]
+                    found.setdefault(last, []).append(_Member(one, symbol))
+    return found
+
+
+def _members(
+    one: FileFacts, note: CodeNote, world: PageSources, classes: Mapping[str, list[_Member]]
+) -> list[_Member]:
+    """The members of a list, all classes or all modules; none if one of them is not certain."""
+    names = [re.split(r"::|\.", name) for name in note.detail.split(", ")]
+    near = {edge.target for edge in world.graph.internal.get(one.path, ())} | {one.path}
+    found = []
+    for parts in names:
+        same = classes.get(parts[-1], []) or _made(parts[-1], one, world, classes)
+        stem = parts[-2] if len(parts) > 1 else ""
+        same = [member for member in same if _stem(member.one.path) == stem] or same
+        is_near = bool(stem) or one.outline.language == "Go"
+        if len(same) == 1 and (is_near or same[0].one.path in near):
+            found.append(same[0])
+    if len(found) == len(names):
+        return found
+    files = [world.files[path] for path in sorted(near - {one.path}) if path in world.layout.owner]
+    by_stem: dict[str, list[FileFacts]] = {}
+    for file in files:
+        by_stem.setdefault(_stem(file.path), []).append(file)
+    modules = [by_stem.get(parts[-1], []) for parts in names]
+    if not all(len(inner) == 1 for inner in modules):
+        return []
+    return [_Member(inner[0]) for inner in modules]
+
+
+def _made(
+    name: str, one: FileFacts, world: PageSources, classes: Mapping[str, list[_Member]]
+) -> list[_Member]:
+    """The type that a function of the same package of Go returns, or the function itself."""
+    folder = folder_of(one.path)
+    if one.outline.language != "Go":
+        return []
+    near = [world.files[path] for path in sorted(world.layout.owner) if folder_of(path) == folder]
+    pairs = [(file, symbol) for file in near for symbol in file.outline.symbols]
+    made = [(file, symbol) for file, symbol in pairs if symbol.name == name]
+    text = returned(made[0][1].signature, name, "Go").lstrip("*") if len(made) == 1 else ""
+    asked = [
+        symbol.name.removeprefix(f"{text}.")
+        for _, symbol in pairs
+        if text and symbol.name.startswith(f"{text}.")
+    ]
+    is_interface = any(one.name == text and one.kind == "interface" for _, one in pairs)
+    if is_interface and asked:
+        return [_Member(*made[0], frozenset(asked))]
+    return [member for member in classes.get(text, []) if folder_of(member.one.path) == folder]
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0]
+
+
+def _row(
+    one: FileFacts,
+    note: CodeNote,
+    members: list[_Member],
+    world: PageSources,
+    tests: TestFiles,
+) -> dict[str, str]:
+    is_apart = len({member.one.path for member in members}) == len(members)
+    example = min(members, key=lambda member: (_size(member, is_apart=is_apart), member.one.path))
+    shared = sorted(set.intersection(*(member.names() for member in members)))
+    alike = [code(printable(name), cell=True) for name in shared]
+    names = [code(printable(name), cell=True) for name in note.detail.split(", ")]
+    beside = [test for test in tests.of(example.one) if test.outline.lines]
+    links = [world.register.file(test.path, cell=True) for test in beside[:_TESTS]]
+    first, last = (1, example.one.outline.lines)
+    if example.symbol is not None and not is_apart:
+        first, last = example.symbol.line_start, example.symbol.line_end
+    guide = next(_guides(note, world), "")
+    return {
+        "what": f"{guide}{code(printable(note.text), cell=True)}: {listed(names, _SHOWN)}",
+        "where": world.register.link(one.path, note.line_start, note.line_end, cell=True),
+        "have": listed(alike, _SHOWN) if alike else "no name that all have",
+        "example": world.register.link(example.one.path, first, last, cell=True),
+        "tests": listed(links, len(links), len(beside)) if links else "none found",
+    }
+
+
+def _size(member: _Member, *, is_apart: bool) -> int:
+    """Lines of a member; of its file, where each has one of its own."""
+    if member.symbol is None or is_apart:
+        return member.one.outline.lines
+    return member.symbol.line_end - member.symbol.line_start + 1
+
+
+def _guides(note: CodeNote, world: PageSources) -> Iterator[str]:
+    """The chapter of a guide that says how one more is added, as a link."""
+    words = {word.removesuffix("s") for word in re.findall(r"[a-z]{4,}", note.text.lower())}
+    for path in sorted(world.files):
+        if not _GUIDE.fullmatch(_stem(path.lower())):
+            continue
+        for chapter in world.files[path].chapters:
+            text = chapter.text.lower()
+            if _ADDS.search(text) and any(word in text for word in words - {"register"}):
+                shown = prose(chapter.text, cell=True)
+                link = world.register.named(shown, path, chapter.line_start, chapter.line_end)
+                yield f"{link}; "

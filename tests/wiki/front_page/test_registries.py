@@ -1,0 +1,115 @@
+"""How another of a kind is added, on the first page."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.wiki_pages import pages_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from testing.repositories.git_repo import GitRepo
+
+MODULE = "def bake():\n    return 1\n\n\ndef cool():\n    return 2\n\n\n"
+PYTHON = {
+    "CONTRIBUTING.md": "# Shop\n\n## Run it\n\nSo.\n\n## Adding a new oven\n\nSo.\n",
+    "shop/__init__.py": "",
+    "shop/all.py": "from shop.kinds import clay, gas, steel\n\n"
+    "ovens: dict[str, object] = {'clay': clay, 'gas': gas, 'steel': steel}\n",
+    "shop/kinds/__init__.py": "",
+    "shop/kinds/clay.py": MODULE,
+    "shop/kinds/gas.py": f"{MODULE}def burn():\n    return 3\n",
+    "shop/kinds/steel.py": f"{MODULE}SIZE = 3\n",
+    "tests/test_clay.py": "from shop.kinds import clay\n\n\ndef test_it():\n    clay.bake()\n",
+}
+CLASSES = {
+    "shop/__init__.py": "",
+    "shop/a.py": """class A:
+    def run(self):
+        return 1
+
+    def more(self):
+        return 2
+
+
+class B:
+    def run(self):
+        return 1
+
+
+class C(A):
+    def run(self):
+        return 1
+""",
+    "shop/all.py": "from shop.a import A, B, C\n\nEVERY = [\n    A,\n    B,\n    C,\n]\n",
+}
+GO = {
+    "go.mod": "module x.y/shop\n",
+    "oven/oven.go": """package oven
+
+type Oven interface {
+	Bake(n int) error
+}
+
+func New(name string) Oven {
+	switch name {
+	case "clay":
+		return NewClay()
+	case "gas", "fire":
+		return NewGas()
+	case "steel":
+		return NewSteel()
+	}
+	return nil
+}
+""",
+    **{
+        f"oven/{name.lower()}.go": f"package oven\n\ntype {name} struct{{}}\n\n"
+        f"func New{name}() Oven {{ return &{name}{{}} }}\n\n"
+        f"func (o *{name}) Bake(n int) error {{ return nil }}\n"
+        for name in ("Clay", "Gas", "Steel")
+    },
+}
+RUST = {
+    "Cargo.toml": '[package]\nname = "shop"\n',
+    "src/main.rs": "mod a;\nmod b;\nmod c;\nfn main() {\n    register_oven!(a::Clay);\n"
+    "    register_oven!(b::Gas);\n    register_oven!(c::Steel);\n}\n",
+    **{
+        f"src/{path}.rs": f"pub struct {name};\nimpl {name} {{\n    pub fn bake(&self) {{}}\n}}\n"
+        for path, name in (("a", "Clay"), ("b", "Gas"), ("c", "Steel"))
+    },
+}
+CASES = {
+    "modules": (PYTHON, (
+        "Adding a new oven; `ovens`: `clay`, `gas`, `steel` | `shop/all.py#L3` | `bake`, `cool` | "
+        "`shop/kinds/clay.py#L1-L8` | `tests/test_clay.py`"
+    )),
+    "classes": (CLASSES, ("`EVERY`: `A`, `B`, `C` | `shop/all.py#L3-L7` | `run` | "
+                "`shop/a.py#L9-L11` | none found")),
+    "switch": (GO, ("`switch`: `NewClay`, `NewGas`, `NewSteel` | `oven/oven.go#L9-L14` | `Bake` | "
+               "`oven/clay.go#L1-L7` | none found")),
+    "macros": (RUST, ("`register_oven!`: `a::Clay`, `b::Gas`, `c::Steel` | `src/main.rs#L5-L7` | "
+               "`bake` | `src/a.rs#L1-L4` | none found")),
+}  # fmt: skip
+
+
+def rows(repo: GitRepo, tmp_path: Path, files: dict[str, str]) -> list[str]:
+    page = pages_of(repo, tmp_path, {"README.md": "It bakes.\n"} | files)["index.md"]
+    section = page.partition("\n## To add another\n")[2].partition("\n## ")[0]
+    bare = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", section)
+    return [row.strip("| ") for row in bare.split("\n")[3:] if row.startswith("| ")]
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_what_is_registered_becomes_a_row(repo: GitRepo, tmp_path: Path, kind: str) -> None:
+    files, expected = CASES[kind]
+    assert rows(repo, tmp_path, files) == [expected]
+
+
+def test_a_list_with_a_member_that_is_not_certain_is_no_row(repo: GitRepo, tmp_path: Path) -> None:
+    other = "from os import path\nfrom shop.a import A, B\n\nEVERY = [A, B, path]\nFEW = [A, B]\n"
+    assert rows(repo, tmp_path, CLASSES | {"shop/all.py": other}) == []
