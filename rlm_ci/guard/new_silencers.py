@@ -41,10 +41,12 @@ _STRICTER = re.compile(
     r"(?m)^[ \t]*(?:#|//) ?(?=(?:pyright|mypy): ?strict|@ts-check)(pyright|mypy|@ts)"
 )
 #: Files of tests that are read as text.
-_DATA = re.compile(r"(?:^|/)(?:testdata|__fixtures__|tests?/(?:.*/)?(?:data|fixtures))/")
+_DATA = re.compile(
+    r"(?:^|/)(?:testdata|__fixtures__|tests?/(?:.*/)?(?:data|fixtures|sources?|samples?))/"
+)
 #: Words that say why, set off by a sign.
 _REASON = (
-    r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=[^\W_])"
+    r"(?:#|//|/\*|--|\s[-–—:]|\(|=\s*\")\s*[\"'`({<]?(?=\w)"
     r".{0,80}?\w\w.{0,200}\s.{0,200}(?:\w\w|\d\.\d)"
 )
 #: A comment that its tool obeys only with a reason behind it.

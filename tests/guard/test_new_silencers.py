@@ -48,6 +48,7 @@ def test_a_line_that_a_test_of_types_forbids_is_no_silence() -> None:
 
 def test_what_a_test_reads_as_text_silences_nothing() -> None:
     assert silenced(TextChange("tests/data/cases/skip.py", "", "x = 1  # fmt: skip\n")) == []
+    assert silenced(TextChange("tests/errors/source/a.py", "", "x = 1  # fmt: skip\n")) == []
     assert silenced(TextChange("tests/cases.py", "", "x = 1  # fmt: skip\n")) != []
 
 
@@ -119,6 +120,7 @@ EXPLAINED: dict[str, tuple[str, str, str]] = {
     "noqa": (PY, "", "x = 1  # noqa: B028 - the caller's line\n"),
     "two comments": (PY, "", "x = 1  # type: ignore[misc]  # mypy takes it for a union\n"),
     "in front": (PY, "", "x = 1  # mypy takes it for a union  # type: ignore[misc]\n"),
+    "of a name": (PY, "", "x = 1  # noqa: A1  # `__init__` has the exports\n"),
     "a version": (PY, "", "except A:  # pragma: no cover\n    # tools < 0.6.3\n    pass\n"),
     "a directive that must have one": (GO, "", "//lint:ignore ST1005 Windows has a capital\nf()\n"),
     "nolint": (GO, "", "f() //nolint:gosec // the user owns this path\n"),

@@ -117,7 +117,7 @@ def weakened(
     job with another name is a note, and so is one that went with the script that it ran.
     """
     yield from _lost_tools(changes, rest or RestOfTree(), settings)
-    yield from _lost_jobs(changes, gone)
+    yield from _lost_jobs(changes, gone, _elsewhere(changes, rest))
     for change in changes:
         if change.after is not None and _WORKFLOW.search(change.path):
             was, now = (
@@ -159,8 +159,10 @@ def _lost_tools(
     lost = sorted(tool for tool, some in takers.items() if not some and tool not in elsewhere)
     for tool in lost[len(now.keys() - was.keys() - set[str]().union(*takers.values())) :]:
         change, message = was[tool], f"CI no longer runs {tool} here"
-        is_other = change.after is None and not _WORKFLOW.search(change.path)
-        doubt = REPLACED if (is_other and is_longer) or is_of_others else ""
+        is_other = change.after is None and not _WORKFLOW.search(change.path) and is_longer
+        others = _elsewhere(changes, rest) if change.after is None else set[str]()
+        is_doubtful = is_other or is_of_others or _is_run([tool], others)
+        doubt = REPLACED if is_doubtful else ""
         side = "old" if change.after is None else "new"
         yield Weakening(CI_WEAKENED, message, change.path, None, side, doubt)
 
@@ -190,6 +192,19 @@ def _led_texts(
             yield _new_lines(one)
 
 
+def _elsewhere(changes: Sequence[TextChange], rest: RestOfTree | None) -> set[str]:
+    """The tools in workflows that did not change, where files of CI are gone."""
+    if rest is None or all(one.after is not None for one in changes):
+        return set()
+    others = sorted(filter(_WORKFLOW.search, rest.paths()))[:_MOST_LED_TO]
+    return {tool for text in rest.read(others).values() for tool in tools(text)}
+
+
+def _is_run(ran: Collection[str], others: Collection[str]) -> bool:
+    """Whether tools are among others, or each has one that does its work."""
+    return bool(ran) and all(tool in others or _takers(tool, others) for tool in ran)
+
+
 def _takers(tool: str, others: Iterable[str]) -> set[str]:
     """Those of other tools that do what a tool did."""
     return {one for kind in _ALIKE if tool in kind for one in kind & {*others}} - {tool}
@@ -211,7 +226,9 @@ def _led_to(texts: Iterable[str | None]) -> set[str]:
     return found
 
 
-def _lost_jobs(changes: Sequence[TextChange], gone: Collection[str]) -> Iterator[Weakening]:
+def _lost_jobs(
+    changes: Sequence[TextChange], gone: Collection[str], elsewhere: set[str]
+) -> Iterator[Weakening]:
     """Jobs whose name in a required check is gone; none stands for a job that no change starts.
 
     One that another job of another name took over, or stands in place of, or that has a name of its
@@ -231,28 +248,28 @@ def _lost_jobs(changes: Sequence[TextChange], gone: Collection[str]) -> Iterator
         if _starts_with_changes(_block(one.after or "", "on"))
     ]
     of_others = any(_OF_OTHERS.search(_new_lines(one)) for one in workflows)
-    doubt = RENAMED_JOB if of_others else ""
     judges = frozenset[str]().union(*_ALIKE[:-1])  # not what runs tests: where it does so matters
     fresh = {
         tool
         for one in workflows
         for job in _jobs(one.after or "")
         if job.name not in known and _starts_with_changes(_block(one.after or "", "on"))
-        for tool in tools(_body(job, one.after or "")).keys() & judges
+        for tool in tools(_body(job, one.after or ""))
     }
+    kept = {job.id for one in workflows for job in _jobs(one.after or "")}
     for one in workflows:
         if not _starts_with_changes(_block(one.before or "", "on")):
             continue
-        kept = {job.id for job in _jobs(one.after or "")}
+        able = fresh if one.after is None else fresh & judges
         for job in _jobs(one.before or ""):
             if _filled(job.name) in now or _is_chore(job, one.before or ""):
                 continue
             work = _work(job, one.before or "")
             message = f"the job {job.name!r} is gone: a required check may stand for it"
             ran = tools(_body(job, one.before or ""))
-            is_replaced = _has_successor(job, one) or (
-                bool(ran) and all(tool in fresh or _takers(tool, fresh) for tool in ran)
-            )
+            is_replaced = _has_successor(job, one) or _is_run(ran, able)
+            is_doubtful = of_others or (one.after is None and _is_run(ran, elsewhere))
+            doubt = RENAMED_JOB if is_doubtful else ""
             scripts = _led_to([_body(job, one.before or "")])
             is_replaced = is_replaced or (not ran and not scripts.isdisjoint(gone))
             if (

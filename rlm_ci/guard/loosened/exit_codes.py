@@ -51,6 +51,8 @@ _FEWER = re.compile(
 _JOB = re.compile(r"(?m)^(?:  [\w-]+:[ \t]*(?:#.*)?|\[testenv:.*\])$")
 #: What the exit code of a tool is lost by, on its line.
 _SHRUG = re.compile(r"\|\|\s*(?:true|:|exit 0|echo\b)|;\s*(?:true|:|exit 0)\s*[\"']?$|\bset \+e\b")
+#: What looks at the output, as of a tool that lists what is wrong.
+_LOOKS_AT = re.compile(r"\[ +(?:-[nz] +)?\"?(?:`|\$\()")
 #: What only asks where a tool is.
 _LOOKS_FOR = re.compile(r"\$\(shell (?:which|command -v)\b")
 _PIPE = re.compile(r"(?<!\|)\|&?\s*(?:tee|cat|grep|tail|head|sed|awk|ts|less)\b")
@@ -136,7 +138,12 @@ def _shrugs(path: str, text: str) -> list[int]:
         if tool and (
             ignored
             or (_SHRUG.search(line) and not _LOOKS_FOR.search(line))
-            or (_PIPE.search(behind) and not _LISTS.search(behind) and _loses(path, lines, number))
+            or (
+                _PIPE.search(behind)
+                and not _LOOKS_AT.search(line)
+                and not _LISTS.search(behind)
+                and _loses(path, lines, number)
+            )
         ):
             found.append(number)
         elif not tool and "set +e" in line:

@@ -30,7 +30,7 @@ TOOLS = re.compile(
     r"|ruff(?:-check)?|flake8|pylint|black|isort|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright"
     r"|cypress|tsc|biome|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan"
     r"|semgrep|codeql|zizmor|actionlint|codespell|typos|mdformat|yamlfmt|dprint|oxlint|oxfmt"
-    r"|pyrefly|shellcheck|rustfmt|gofmt|rlm-ci)(?:-action(?=@|/))?(?!\w|-\w|[\w-]*==)"
+    r"|pyrefly|shellcheck|rustfmt|gofmt|rlm-ci)(?:-action(?=@))?(?!\w|-\w|[\w-]*==)"
     r"|(?P<task>(?:go|cargo|deno|dotnet|swift|mix|mvn) (?:test|vet|clippy|fmt|lint|check|verify)\b"
     r"|(?:npm|pnpm|yarn|bun|deno|gradle|\./gradlew|make|just) (?:run )?"
     r"[\w:.-]{0,60}(?:test|vet|clippy|fmt|lint|check|verify)[\w:.-]{0,60}))"

@@ -472,7 +472,8 @@ class _Comparing:
         values = (said for _, said in lost if strength(said) > PRESENCE)
         values = (said for said in values if not said.startswith("expectTypeOf"))
         lost_words = {word for said in values for word in words_of(said)}
-        gone = filter(is_literal, lost_words & less.keys())
+        literals = filter(is_literal, lost_words & less.keys())
+        gone = [one for one in literals if one[0] != '"' or one not in new.words]  # it has a name
         if not without_parted([word for word in gone if word.lstrip('"') not in more], more):
             return ""
         files = self.old.get(path, CaseFile()), self.new[path]

@@ -385,7 +385,8 @@ _LANGUAGES = dict.fromkeys(DIALECTS, _SCRIPT) | {
         re.compile(r"^func ?(?:\([^)]{1,80}\))?((?:Test(?!Main\()|Fuzz|Example)\w{0,200})\("),
         re.compile(r"\.Skip(?:Now|f)?\(|^//(?:go:build| ?\+build)\b"
                    rf"(?!(?:[\s,]|&&|go1\.\d+|{UNSET_TAG})+$)|\btesting\.Short\("),
-        re.compile(r"(?<!\bfmt)(?<!\blog)\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."),
+        re.compile(r"(?<!\bfmt)(?<!\blog)\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\b(?:assert|require|is)\."
+                   r"|\bc\.(?:Assert|Check)\("),
         re.compile(r"^func ?(?:\([^)]{1,80}\))?(\w{1,200})[(\[]"),
         re.compile(r"\bF(?:It|Describe|Context)\("),
     ),

@@ -333,3 +333,23 @@ def test_a_job_may_go_with_the_script_that_it_ran() -> None:
     change = TextChange(PATH, CI + job, CI)
     for gone, rules in ((["ci/generate.sh"], [RENAMED_JOB]), (["ci/other.sh"], [WEAKENED])):
         assert [one.rule for one in weakened([change], gone=gone)] == rules
+
+
+def test_what_a_workflow_that_stays_runs_may_go_elsewhere() -> None:
+    old = TextChange(".github/workflows/old.yml", CI, None)
+    without = CI.replace("          mypy\n", "").replace("run: pytest -q", "run: make")
+    for stays, doubts in ((CI, {RENAMED_JOB, REPLACED}), (without, {REPLACED, ""})):
+        found = list(weakened([old], Tree({PATH: stays})))
+        assert {one.doubt for one in found} == doubts
+    assert {one.doubt for one in weakened([old], Tree({}))} == {""}
+
+
+def test_a_workflow_may_take_the_place_of_another() -> None:
+    old = TextChange(".github/workflows/old.yml", CI, None)
+    ids = TextChange(PATH, None, CI.replace("    name: All tests\n", "").replace("  lint:", "  l:"))
+    assert [one.rule for one in weakened([old, ids])] == [RENAMED_JOB, RENAMED_JOB]
+    other = "  all:\n    steps:\n      - run: pytest\n      - run: ruff check\n      - run: mypy\n"
+    new = TextChange(PATH, None, CI[: CI.index("  test:")] + other)
+    assert [one.rule for one in weakened([old, new])] == [RENAMED_JOB, RENAMED_JOB]
+    less = TextChange(PATH, None, (new.after or "").replace("      - run: pytest\n", ""))
+    assert WEAKENED in [one.rule for one in weakened([old, less])]

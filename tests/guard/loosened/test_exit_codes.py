@@ -89,6 +89,9 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
         "ruff check .", "set -o pipefail\n          ruff check . | tee log.txt", [],
     ),
     "a pipe of a list": ("pytest -q", "pytest -q && pytest --collect-only | head", []),
+    "a pipe whose output is looked at": (
+        "pytest -q", 'if [ "`pytest -q | tee log.txt`" ]; then exit 1; fi', [],
+    ),
     "goes on": ("          ruff", "          set +e\n          ruff", [RUN]),
     "goes on and looks": (
         "          ruff check .\n          mypy",

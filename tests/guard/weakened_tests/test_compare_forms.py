@@ -208,6 +208,7 @@ SUBTEST = """	t.Run("two of one", func(t *testing.T) {
 func TestNone"""
 SKIPS_IT = '\tif runtime.GOOS == "plan9" {\n\t\tt.Skip("fails")\n\t}\n'
 HEAD = "func TestNone(t *testing.T) {\n"
+FATAL = 'if Due() != 0 {\n\t\tt.Fatal("none")\n\t}'
 CHOSEN = "  (process.version === 'v18' ? it.skip : it)('sums', async"
 RULES = "it('sums', async"
 #: A file, before and after: no weakening.
@@ -233,12 +234,21 @@ HONEST: dict[str, tuple[str, str, str]] = {
         "src/test/java/TillTest.java", JAVA.replace(SUM, "run(x -> { assertEquals(55, x); });"),
         JAVA.replace(SUM, "run(x -> assertEquals(55, x));"),
     ),
+    "a value that has a name": (
+        "web/till.test.js", JS.replace("load('shop')", "load('no shop')"),
+        JS.replace("    await", "    const none = 'no shop'\n    await")
+        .replace("load('shop')", "load(none)").replace("('no shop')", "(none)"),
+    ),
     "a name of a file that is its constraint": (
         "till_linux_test.go", GO, f"//go:build linux\n\n{GO}",
     ),
 }  # fmt: skip
 WEAK = {
     "a case of a table is gone": ("till_test.go", GO, GO.replace("\t\t{2, 2},\n", "")),
+    "a claim of quicktest": (
+        "till_test.go", GO.replace(FATAL, "c.Assert(Due(), qt.Equals, 0)"),
+        GO.replace(FATAL, "Due()"),
+    ),
     "an if skips": ("till_test.go", GO, GO.replace(HEAD, f"{HEAD}{SKIPS_IT}")),
     "a test is chosen by a condition": (
         "web/till.test.js", JS, JS.replace(f"  {RULES}", CHOSEN),
