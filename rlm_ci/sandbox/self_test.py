@@ -6,7 +6,7 @@ Outside are a listener of each kind and a secret in a file and in our environmen
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import socket
 import sys
@@ -20,7 +20,7 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
     from rlm_ci.sandbox.job import Sandbox
@@ -135,7 +135,7 @@ def attempts(
         job = SandboxJob(
             (program, "-I", "-S", "-c", script),
             cwd="/trial",
-            stdin=json.dumps(asked).encode(),
+            stdin=marshal.dumps(asked),
             mounts=(
                 *mounts,
                 Mount(work, "/trial", writable=True),
@@ -145,7 +145,7 @@ def attempts(
         )
         try:
             ended = sandbox.run(job)
-            told = json.loads(ended.output.text()) if ended.returncode == 0 else None
+            told = _results(ended.output.text(), asked) if ended.returncode == 0 else None
         except (RlmCiError, ValueError) as error:
             return (_probe("start", str(error), passed=False),)
         if told is None:
@@ -159,6 +159,15 @@ def attempts(
             told["workplace"] = (False, "what it wrote did not arrive")
     start = _probe("start", f"in {ended.seconds * 1000:.0f} ms", passed=True)
     return (start, *(_probe(name, told[name][1], passed=told[name][0]) for name in asked))
+
+
+def _results(printed: str, names: Iterable[str]) -> dict[str, tuple[bool, str]]:
+    """How each attempt ended. Raises ValueError where one is missing or was not asked for."""
+    rows = [line.split(" ", 2) for line in printed.split("\n")[:-1]]
+    results = {name: (passed == "1", detail) for name, passed, detail in rows}
+    if results.keys() != set(names):
+        raise ValueError("the results of its attempts are not those of all")
+    return results
 
 
 def _probe(name: str, detail: str, *, passed: bool) -> Probe:

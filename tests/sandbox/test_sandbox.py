@@ -138,7 +138,15 @@ def test_a_python_that_was_copied_into_its_environment_will_do(tmp_path: Path) -
     assert (ended.stdout, ended.stderr) == ("[]\n", "")
 
 
-def test_a_probe_that_ends_badly_says_how() -> None:
+@pytest.mark.parametrize(
+    ("code", "output", "said"),
+    [
+        (139, b"Segmentation\x1b[31m fault\n", "it ended with 139: Segmentation\\x1b[31m fault"),
+        (0, b"tcp 1 ENETUNREACH\n", "the results of its attempts are not those of all"),
+        (0, b"tcp\n", "not enough values to unpack (expected 3, got 1)"),
+    ],
+)
+def test_a_probe_that_ends_badly_says_how(code: int, output: bytes, said: str) -> None:
     class Broken:
         name, isolated = "broken", True
 
@@ -146,11 +154,11 @@ def test_a_probe_that_ends_badly_says_how() -> None:
             self, _job: SandboxJob, *, on_output: object = None, stop: int = -1
         ) -> StreamResult:
             assert (on_output, stop) == (None, -1)
-            return StreamResult(139, "", Clipped(b"Segmentation\x1b[31m fault\n"), 0.1)
+            return StreamResult(code, "", Clipped(output), 0.1)
 
     probes = self_test.attempts(Broken(), os.environ)
     assert [one.passed for one in probes] == [False]
-    assert probes[0].detail == "it ended with 139: Segmentation\\x1b[31m fault"
+    assert probes[0].detail == said
 
 
 # -- what mends it ------------------------------------------------------------------------------
