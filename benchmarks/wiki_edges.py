@@ -24,7 +24,7 @@ from testing.repositories.git_repo import closed_environment  # noqa: E402 - the
 
 _STEP = re.compile(r"(\d+)\. (.*)")
 _LINK = re.compile(r"[`\[]([^`\[\]()]+?)#L(\d+)")
-_CALL = re.compile(r"\s+- calls `([^`]*)`(?: \(step (\d+)\))? ")
+_CALL = re.compile(r"\s+- (?:.*?: )?calls `([^`]*)`(?: \(step (\d+)\))? ")
 Place = tuple[str, int]
 
 
@@ -40,7 +40,8 @@ def edges(page: str) -> list[tuple[Place, str, tuple[Place, ...], str]]:
         }
         for row in rows:
             call = _CALL.match(row)
-            links = [(one[1], int(one[2])) for one in _LINK.finditer(row)] if call else []
+            behind = row[call.end() :] if call else ""  # what is before it are its conditions
+            links = [(one[1], int(one[2])) for one in _LINK.finditer(behind)]
             if call and links:
                 place, *targets = links
                 targets = [steps[call[2]]] if call[2] else targets

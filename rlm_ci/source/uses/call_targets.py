@@ -14,7 +14,7 @@ from rlm_ci.source.imports.file_lookup import folder_of
 from rlm_ci.source.uses.file_calls import MACRO, FileCalls
 from rlm_ci.source.uses.references import BY_FOLDER, Definition
 from rlm_ci.source.uses.source_files import CALLABLE, CLASSES, TAKES, SourceFiles, is_door, stem
-from rlm_ci.source.uses.written_types import parameters, read_type, returned
+from rlm_ci.source.uses.written_types import parameters, read_type, returned, shape
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -109,7 +109,7 @@ class CallResolver(SourceFiles):
     def named(self, path: str, name: str) -> Definition | None:
         """The function or class ``name`` (``Class.method``, too) that a file gives."""
         outer, _, last = name.rpartition(".")
-        top = Definition.of((path, _nobody(path)))
+        top = Definition.of((path, _nobody()))
         found = self._of(self._value(top, tuple(outer.split("."))), last) if outer else []
         found = found if outer else self._bare(path, last)
         made = [one for one in map(self._made, found) if one.symbol.kind in CALLABLE]
@@ -439,7 +439,7 @@ class CallResolver(SourceFiles):
 
     def _made_from(self, path: str, owner: str) -> Iterator[Definition]:
         own = self.symbols(path).get(owner, ())
-        symbol = own[0] if own else _nobody(path)
+        symbol = own[0] if own else _nobody()
         around = Definition.of((path, symbol))
         names: Iterable[str] = ()
         if symbol.kind not in ("function", "method"):
@@ -494,34 +494,33 @@ class CallResolver(SourceFiles):
         return list(found.values())
 
     def _structural(self, interface: Definition) -> list[Definition]:
-        wanted = {
-            symbol.name.rpartition(".")[2]: symbol.signature
-            for near in self.near(interface.path)
-            for symbols in self.symbols(near).values()
-            for symbol in symbols
-            if symbol.name.rpartition(".")[0] == interface.symbol.name
-        }
-        if not wanted:
-            return []
+        """The types of Go that have all methods of an interface, as they are declared there."""
+        wanted = self._asked_for(interface, _FAR)
         return [
             one
-            for (folder, owner), methods in self._methods_of_go.items()
+            for (folder, owner), methods in (self.methods_of_go.items() if wanted else ())
             if wanted.keys() <= methods.keys()
-            and all(_arity(wanted[name], name) == _arity(methods[name], name) for name in wanted)
+            and all(shape(wanted[name], name) == shape(methods[name], name) for name in wanted)
             for one in self._in(self.folders.get((folder, "Go"), ()), owner)[:1]
             if one.symbol.kind not in ("interface", "function")
         ]
 
-    @cached_property
-    def _methods_of_go(self) -> dict[tuple[str, str], dict[str, str]]:
-        """The heads of the methods of each type of Go, by its folder and name."""
-        found: dict[tuple[str, str], dict[str, str]] = {}
-        for path in sorted(self.outlines):
-            for symbol in self.outlines[path].symbols if self.language(path) == "Go" else ():
-                owner, _, name = symbol.name.rpartition(".")
-                if owner:
-                    of = found.setdefault((folder_of(path), owner), {})
-                    of[name] = symbol.signature
+    def _asked_for(self, interface: Definition, further: int) -> dict[str, str]:
+        """The heads of all methods of an interface of Go; none if one that is in it is foreign."""
+        path, owner = interface.path, interface.symbol.name
+        folder = self.methods_of_go.get((folder_of(path), owner), {})
+        found = dict(folder)
+        for text in self.calls(path).embedded.get(owner, ()):
+            if text == "error":
+                found["Error"] = "Error() string"
+                continue
+            held = self._typed(path, text, interface) if further else None
+            every = self.symbols(held.path).get(held.name, ()) if held is not None else ()
+            inner = [Definition.of((held.path, one)) for one in every if held is not None]
+            more = self._asked_for(inner[0], further - 1) if inner else {}
+            if not more:
+                return {}
+            found |= more
         return found
 
     @cached_property
@@ -544,21 +543,16 @@ def _open(held: _Held | None, element: str) -> _Held | None:
     return held
 
 
-def _nobody(path: str) -> Symbol:
+def _nobody() -> Symbol:
     """Code that is in no definition."""
     from rlm_ci.source import Symbol
 
-    return Symbol.of(("module", "", 1, 1, False, "", path and "", 0, 0))
+    return Symbol("module", "", 1, 1, is_public=False)
 
 
 def _takes(symbol: Symbol, arguments: int) -> bool:
     few, many = parameters(symbol.signature, symbol.name.rpartition(".")[2])
     return few <= arguments and (many < 0 or arguments <= many)
-
-
-def _arity(signature: str, name: str) -> tuple[int, str]:
-    """What tells two methods of Go of one name apart: parameters, and whether they return."""
-    return parameters(signature, name)[1], str(bool(returned(signature, name, "Go")))
 
 
 def _original(line: Import, name: str) -> str:

@@ -101,6 +101,18 @@ class SourceFiles:
                 found.setdefault(self.rust.crate(path), []).append(path)
         return found
 
+    @cached_property
+    def methods_of_go(self) -> dict[tuple[str, str], dict[str, str]]:
+        """The heads of the methods of each type of Go, by its folder and name."""
+        found: dict[tuple[str, str], dict[str, str]] = {}
+        for path in sorted(self.outlines):
+            for symbol in self.outlines[path].symbols if self.language(path) == "Go" else ():
+                owner, _, name = symbol.name.rpartition(".")
+                if owner:
+                    of = found.setdefault((folder_of(path), owner), {})
+                    of[name] = symbol.signature
+        return found
+
     def near(self, path: str) -> list[str]:
         """The files of one family of languages in the folder of a file."""
         return self.folders.get((folder_of(path), self.family(path)), [])

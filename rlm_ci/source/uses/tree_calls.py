@@ -147,6 +147,8 @@ class _Reader:
             self.raises.append(RaiseSite.of((node.start_point.row + 1, name)))
         elif kind in _FIELDS:
             self._field(node, path)
+        elif kind == "type_elem" and (owner := _owner(path)):  # of an interface of Go
+            self.embedded.setdefault(owner, []).append(_raw(node))
         elif kind == "assignment_expression":
             self._assigned(node, path)
         elif kind in ("import_spec", "import_statement", "use_declaration"):

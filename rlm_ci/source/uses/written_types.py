@@ -14,6 +14,8 @@ _GENERIC = re.compile(r"([\w.:$]+)\s*(?:[<\[](.*)[>\]])?")
 _LIFETIME = re.compile(r"'\w+\s*,?\s*")
 _PREFIX = re.compile(r"(?:[&*]+|mut\b|dyn\b|impl\b|readonly\b|final\b|const\b|@\w+|\s)+")
 _NULLS = re.compile(r"\s*\|\s*(?:null|undefined)\b")
+#: A package before a type of Go.
+_QUALIFIER = re.compile(r"\b\w+\.")
 _OPEN, _CLOSE = "([{<", ")]}>"
 
 
@@ -60,13 +62,28 @@ def returned(signature: str, name: str, language: str) -> str:
     if language in ("Java", "C#"):
         before = re.search(r"([\w.]+(?:<.*>)?)\s*$", signature[: found.start()])
         return before[1] if before else ""
-    rest = signature[_past(signature, signature.find("(", found.end() - 1)) :].strip()
+    rest = results(signature, name)
     if language == "Rust":
         return rest.removeprefix("->").partition(" where ")[0].strip() if "->" in rest else ""
     if language == "Go":
         # Of several results, the first.
         return split(rest[1:-1])[0] if rest.startswith("(") else rest
     return rest.removeprefix(":").strip() if rest.startswith(":") else ""
+
+
+def results(signature: str, name: str) -> str:
+    """What stands behind the parameters of a function."""
+    found = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<\[]|=)", signature)
+    start = signature.find("(", found.end() - 1) if found else -1
+    return signature[_past(signature, start) :].strip() if start >= 0 else ""
+
+
+def shape(signature: str, name: str) -> tuple[int, tuple[str, ...]]:
+    """What tells methods of Go of one name apart: how many parameters, and the types it returns."""
+    text = results(signature, name)
+    parts = split(text[1:-1]) if text.startswith("(") else [text] if text else []
+    types = tuple(_QUALIFIER.sub("", one.rpartition(" ")[2]) for one in parts)
+    return parameters(signature, name)[1], types
 
 
 def parameters(signature: str, name: str) -> tuple[int, int]:

@@ -295,6 +295,48 @@ def test_what_the_calls_of_a_method_mean(language: str) -> None:
     assert sorted(resolved(files, path, name)) == sorted(expected)
 
 
+GO_SHAPES = """\
+package a
+
+type Reader interface {
+	error
+	Read(path []string) (ok bool, err error)
+}
+
+type Known struct{}
+
+func (k Known) Error() string                        { return "" }
+func (k Known) Read(names []string) (bool, error)    { return true, nil }
+
+type Other struct{}
+
+func (o Other) Error() string             { return "" }
+func (o Other) Read(path []string) Result { return 1 }
+
+type Silent struct{}
+
+func (s Silent) Read(path []string) (bool, error) { return true, nil }
+
+type Foreign interface {
+	fmt.Stringer
+	Read(path []string) (ok bool, err error)
+}
+
+func run(r Reader, f Foreign) {
+	r.Read(nil)
+	f.Read(nil)
+}
+"""
+
+
+def test_only_types_with_methods_of_that_shape_implement_an_interface_of_go() -> None:
+    files = {"go.mod": "module x\n", "a.go": GO_SHAPES}
+    assert resolved(files, "a.go", "run") == [
+        "Reader.Read → Reader.Read by Known.Read",
+        "Foreign.Read → Foreign.Read",
+    ]
+
+
 def test_a_form_of_a_platform_is_one_of_all() -> None:
     main = "mod a;\nuse crate::a::go;\nfn main() {\n    go();\n}\n"
     both = "#[cfg(unix)]\npub fn go() {}\n#[cfg(windows)]\npub fn go() {}\n"
