@@ -150,9 +150,9 @@ def _single(
         best = min(said, key=lambda one: (_kind(one), len(one.command.text), one.rank))
         text = code(printable(best.command.text), cell=True)
         return {"text": text, "where": _link(best, world)}
-    texts = runners(every)
+    texts = _runners(every)
     for test in tests:
-        usual = of_file(test, texts, is_single=True)
+        usual = _of_file(test, texts)
         if usual:
             link = world.register.file(test.path, cell=True)
             return {"text": f"{code(printable(usual), cell=True)} (usual)", "where": link}
@@ -162,24 +162,24 @@ def _single(
     return {"text": "not found", "where": ""}
 
 
-def runners(every: Sequence[PlacedCommand]) -> list[str]:
+def _runners(every: Sequence[PlacedCommand]) -> list[str]:
     """What the commands of tests run, without what only starts that."""
     texts = [bare(one.command.text.split()) for one in every if one.command.purpose == TEST]
     return texts + [bare(one.command.runs.split()) for one in every if one.command.purpose == TEST]
 
 
-def of_file(test: FileFacts, texts: Sequence[str], *, is_single: bool = False) -> str:
-    """How the runner that ``texts`` name runs a file, or one test of it; "" for none of these."""
+def _of_file(test: FileFacts, texts: Sequence[str]) -> str:
+    """How the runner that ``texts`` name runs one test of a file; "" for none of these."""
     path, language = test.path, test.outline.language
     if not re.fullmatch(r"[\w./-]+", path, re.ASCII):
         return ""
     named = (symbol.name.rpartition(".")[2] for symbol in test.outline.symbols)
     name = next((name for name in named if _TEST_NAME.fullmatch(name)), "")
     if language == "Python" and any(text.startswith(("pytest", "py.test")) for text in texts):
-        only = f" -k {name}" if name and is_single else ""
+        only = f" -k {name}" if name else ""
         return f"python -m pytest {path}{only}"
     if language == "Go" and any(text.startswith("go test") for text in texts):
-        only = f" -run {name}" if name and is_single else ""
+        only = f" -run {name}" if name else ""
         return f"go test {go_folder(path)}{only}"
     folder, _, file = path.rpartition("/")
     if language == "Rust" and folder == "tests" and any(one.startswith("cargo") for one in texts):

@@ -1,4 +1,4 @@
-"""Where a change begins: for each task the file, its tests, and the command for these."""
+"""Where a change begins: for each task the file, and its tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.entry_targets import definition_around
 from rlm_ci.wiki.facts.note import EXIT, OPTION
-from rlm_ci.wiki.facts.purpose import TEST
-from rlm_ci.wiki.front_page.agreed_commands import of_file, runners
-from rlm_ci.wiki.front_page.project_commands import project_commands
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
 from rlm_ci.wiki.pages.module_page import is_door
 from rlm_ci.wiki.pages.paths import folder_of
@@ -156,12 +153,10 @@ def _row(task: _Task, world: PageSources, tests: TestFiles) -> dict[str, str]:
     found = tests.of(task.one)
     shown = [one for one in found if one.outline.lines][:_TESTS]
     links = [world.register.file(one.path, cell=True) for one in shown]
-    command = tests.command(shown[0]) if shown else ""
     return {
         "task": task.words,
         "file": world.register.link(task.one.path, task.line_start, task.line_end, cell=True),
         "tests": listed(links, len(links), len(found)) if links else "none found",
-        "command": code(printable(command), cell=True) if command else "",
     }
 
 
@@ -180,9 +175,6 @@ class TestFiles:
         self._subjects = {one.path: subject_of(one.path) or "" for one in self._files}
         stems = Counter(map(_stem, world.layout.owner))
         self._unique = {stem for stem, number in stems.items() if number == 1}
-        commands = [one for one in project_commands(world) if one.command.purpose == TEST]
-        self._runners = runners(commands)
-        self._every = commands[0].command.text if commands else ""
 
     def of(self, file: FileFacts) -> list[FileFacts]:
         """The tests of a file: first those that are named after it."""
@@ -198,10 +190,6 @@ class TestFiles:
                 few = len(self._targets[one.path])
                 ranked.append((not is_alike, near, few, one.path, one))
         return [row[-1] for row in sorted(ranked, key=lambda row: row[:4])]
-
-    def command(self, test: FileFacts) -> str:
-        """How this test is run; "" where the repository does not say how it is tested."""
-        return of_file(test, self._runners) or self._every
 
 
 def _helps(path: str) -> bool:

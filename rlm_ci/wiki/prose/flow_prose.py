@@ -35,13 +35,15 @@ class FlowText(Value):
     """A flow as a prompt has it: ``rows`` are its steps, ``sources`` their files.
 
     ``digest`` is a hash of the steps and of their lines, wherever these are; ``lines`` are those
-    that a sentence about the flow may quote, by path.
+    that a prompt shows, and ``spans`` the first and last lines of the functions of its steps, by
+    path: a sentence may quote what is in one of these, shown or not.
     """
 
     key: str
     digest: str
     rows: tuple[str, ...]
     lines: Mapping[str, frozenset[int]]
+    spans: Mapping[str, frozenset[tuple[int, int]]]
     sources: Mapping[str, LeafText]
 
     @property
@@ -50,12 +52,14 @@ class FlowText(Value):
         return self.key.removeprefix(FLOW).rpartition("#")[0]
 
     def holds(self, sentence: ProseSentence) -> bool:
-        """Whether its steps show all that the sentence quotes."""
+        """Whether all that the sentence quotes is in functions of its steps."""
         return all(map(self._shows, sentence.quotes))
 
     def _shows(self, quoted: QuotedLines) -> bool:
-        wanted = range(quoted.line_start, quoted.line_end + 1)
-        return self.lines.get(quoted.path, frozenset()).issuperset(wanted)
+        return any(
+            first <= quoted.line_start and quoted.line_end <= last
+            for first, last in self.spans.get(quoted.path, ())
+        )
 
 
 def flow_key(flow: CallFlow) -> str:
@@ -69,12 +73,17 @@ def flow_text(
 ) -> FlowText:
     """The flow through ``sources``, which has all files of its steps."""
     lines: dict[str, set[int]] = {}
+    spans: dict[str, set[tuple[int, int]]] = {}
     rows, told = [], []
     for step in flow.steps:
         path, symbol = step.at.path, step.at.symbol
         content = sources[path].content.decode("utf-8", "surrogateescape").split("\n")
         own = sorted(_lines(step, files[path], content))
         lines.setdefault(path, set()).update(own)
+        is_class = symbol.kind in {"class", "struct"}  # whose other members are no step
+        ends = own if is_class else [*own, symbol.line_start, symbol.line_end]
+        span = min(ends), max(ends)
+        spans.setdefault(path, set()).add(span)
         called = "the code of the file" if symbol.kind == TOP else f"`{name(symbol.name)}`"
         by = f", called by step {step.caller}" if step.caller else ""
         place = f"{name(path)}:{symbol.line_start}-{symbol.line_end}"
@@ -88,6 +97,7 @@ def flow_text(
         digest=mark(digest),
         rows=tuple(rows),
         lines={path: frozenset(line) for path, line in lines.items()},
+        spans={path: frozenset(inside) for path, inside in spans.items()},
         sources={path: sources[path] for path in lines},
     )
 

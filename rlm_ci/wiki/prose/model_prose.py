@@ -19,7 +19,7 @@ from rlm_ci.wiki.prose import flow_prose, whole_prose
 from rlm_ci.wiki.prose.prose_result import NO_ANSWER, NOTHING, ProseResult, misfit
 from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
-from rlm_ci.wiki.update.kept_prose import MOST
+from rlm_ci.wiki.update.kept_prose import MOST, TOO_MANY
 from rlm_ci.wiki.update.pieces import head, pieces, shown
 from rlm_ci.wiki.update.state import ProseSentence
 
@@ -252,15 +252,15 @@ class _Teller:
     def _keep_flows(self, sentences: Sequence[Mapping[str, Any]], share: PromptShare) -> None:
         left = list(sentences)
         for number, flow in enumerate(share.flows, 1):
-            about = [sentence for sentence in sentences if _flow_of(sentence) == number][
-                : flow_prose.SENTENCES
-            ]
+            every = [sentence for sentence in sentences if _flow_of(sentence) == number]
+            about = every[: flow_prose.SENTENCES]
             prose_sentences = self._opener.kept(about, flow.holds)
+            self._opener.reject_all(every[flow_prose.SENTENCES :], TOO_MANY)
             self._flows[flow.key] = [
                 flow.digest,
                 [sentence.to_list() for sentence in prose_sentences],
             ]
-            left = [one for one in left if one not in about]
+            left = [sentence for sentence in left if sentence not in every]
         self._opener.reject_all(left)
 
     def _of(self, piece: SourcePiece) -> list[ProseSentence]:

@@ -105,10 +105,10 @@ class QuotedClaims:
         self._outcomes[REJECTED] += 1
         self.rejected.append([unheld(sentence).to_list(), list(why)])
 
-    def reject_all(self, sentences: Iterable[Any]) -> None:
+    def reject_all(self, sentences: Iterable[Any], why: Why = NOT_ASKED) -> None:
         """Reject sentences that nobody has asked for, of which an answer may have any number."""
         for sentence in list(sentences)[:SENTENCES]:
-            self.reject(sentence, NOT_ASKED)
+            self.reject(sentence, why)
 
     def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence | None, str]:
         """The sentence, if each of its quotes is where it says, or elsewhere in that file."""

@@ -64,13 +64,14 @@ FLOW_GONE = "its flow of calls is on no page", "their flows of calls are on no p
 STEPS_GONE = "its lines are in no step of the flow", "their lines are in no step of the flow"
 NOT_THERE = "its quotes are not there, or too short", "their quotes are not there, or too short"
 NO_GROUND = "it rests on no sentence", "they rest on no sentence"
+TOO_MANY = "its flow of calls has three already", "their flows of calls have three already"
 NOT_ASKED = "it is about nothing that was asked", "they are about nothing that was asked"
 MALFORMED = "it is malformed", "they are malformed"
 NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
 
 
 #: Why a sentence goes that never was on a page.
-_AT_ONCE = (UNSUPPORTED, NOT_THERE, NO_GROUND, NOT_ASKED, MALFORMED, STEPS_GONE)
+_AT_ONCE = (UNSUPPORTED, NOT_THERE, NO_GROUND, NOT_ASKED, TOO_MANY, MALFORMED, STEPS_GONE)
 
 
 class KeptProse(Value):

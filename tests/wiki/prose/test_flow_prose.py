@@ -11,7 +11,7 @@ from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.wiki.pages.flow_page import NAME
 from rlm_ci.wiki.prose.flow_prose import FlowText, shares
-from rlm_ci.wiki.update.state import FLOW, WikiState
+from rlm_ci.wiki.update.state import FLOW, ProseSentence, QuotedLines, WikiState
 from testing import wiki_stage as stage
 from testing.wiki_sentences import Scripted, all_by, numbered, of_flows, sentence, supports
 
@@ -289,7 +289,9 @@ def test_sentences_about_no_flow_and_too_many_are_rejected(repo: GitRepo, tmp_pa
         told = [{**one, "text": f"Told {n}."} for n in range(9)] if one else []
         return {"sentences": [*told, *({**row, "flow": at} for row in told for at in (0, 99, -1))]}
 
-    made(repo, tmp_path, Scripted(much), FILES)
+    pages, _ = made(repo, tmp_path, Scripted(much), FILES)
+    why = [row.partition(": ")[2] for row in pages.sentences.rows()]
+    assert sum("its flow of calls has three already" in row for row in why) == 6
     assert flows_of(tmp_path / "wiki")["src/kept/cli.py#main"] == ["Told 0.", "Told 1.", "Told 2."]
 
 
@@ -319,8 +321,26 @@ def test_what_a_change_writes_of_flows_into_the_state_is_judged(
 def flow(number: int, lines: int) -> FlowText:
     text = LeafText(f"f{number}.py", "0" * 40, b"total = total + 1\n" * lines)
     held = {text.path: frozenset(range(1, lines + 1))}
-    return FlowText(f"{FLOW}{text.path}#f", str(number), ("  step 1: `f`",), held,
+    spans = {text.path: frozenset({(1, lines)})}
+    return FlowText(f"{FLOW}{text.path}#f", str(number), ("  step 1: `f`",), held, spans,
                     {text.path: text})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "last", "is_held"),
+    [
+        ("f1.py", 2, 4, True),  # between lines that are shown, as what is left out is true, too
+        ("f1.py", 1, 9, True),
+        ("f1.py", 9, 10, False),  # beyond the function
+        ("f2.py", 2, 4, False),
+    ],
+)
+def test_a_sentence_may_quote_any_line_of_a_function_that_is_a_step(
+    path: str, first: int, last: int, *, is_held: bool
+) -> None:
+    shown = flow(1, 9).replace(lines={"f1.py": frozenset({1, 3, 5})})
+    said = ProseSentence("It adds.", (QuotedLines(path, first, last, "0" * 16),))
+    assert shown.holds(said) == is_held
 
 
 def test_flows_share_as_few_prompts_as_they_fit() -> None:
