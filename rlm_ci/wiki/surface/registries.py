@@ -37,12 +37,7 @@ _WORDS = frozenset(("false", "null", "true", "undefined"))
 
 def python_registries(module: ast.Module) -> list[CodeNote]:
     """The lists and tables of a file of Python whose members are modules, classes or functions."""
-    taken = {
-        one.asname or one.name.partition(".")[0]
-        for node in every(module)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for one in node.names
-    }
+    taken: set[str] | None = None
     found = []
     for node in module.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign):
@@ -55,10 +50,23 @@ def python_registries(module: ast.Module) -> list[CodeNote]:
         elif isinstance(value, ast.List | ast.Tuple | ast.Set):
             parts = value.elts
         names = [dotted(one) for one in parts]
-        is_known = all(one.partition(".")[0] in taken or is_class(one) for one in names)
-        if isinstance(target, ast.Name) and names and all(names) and is_known:
+        if not isinstance(target, ast.Name) or len(names) < _FEW or not all(names):
+            continue
+        if taken is None:  # few files have such a list
+            taken = _imported(module)
+        if all(one.partition(".")[0] in taken or is_class(one) for one in names):
             found += _note(target.id, names, node.lineno, node.end_lineno or node.lineno)
     return found
+
+
+def _imported(module: ast.Module) -> set[str]:
+    """The names that the imports of a file bind, at any depth."""
+    return {
+        one.asname or one.name.partition(".")[0]
+        for node in every(module)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for one in node.names
+    }
 
 
 def other_registries(language: str, source: bytes) -> list[CodeNote]:

@@ -33,8 +33,8 @@ _IS_FILE = re.compile(_FILE)
 _DEFAULTS = re.compile(r"(?i)\w*(?:default|config|setting|option)\w*")
 #: A text that may be such a name: only then all expressions are looked at.
 _MAYBE_FILE = re.compile(
-    rb"[\w-](?:rc|ignore|env|config|\.(?:toml|ini|cfg|conf|ya?ml|properties|json|py|[cm]?js|env\.\w+))[\"']"
-    rb"|[\"']\.env[\"']"
+    rb"[\w-](?:rc|ignore|env|config|\.(?:toml|ini|cfg|conf|ya?ml|properties|json|env\.\w+))[\"']"
+    rb"|[\"']\.(?:env|[\w-]+\.(?:[cm]?js|py))[\"']"
 )
 _OPTIONS = frozenset(("add_argument", "option"))
 #: Bases and decorators of classes that a configuration is read into.
