@@ -27,6 +27,8 @@ RUNS = [
 ]
 #: What ``replay`` refuses: it takes no runs of commands, and none that hold other runs.
 _NO_REPLAY = ("pipeline", "bench", "pr", "pr-model")
+#: Wikis of which this version makes other pages: only their sums are checked.
+_EARLIER_PAGES = ("wiki",)
 
 
 @pytest.fixture(scope="module")
@@ -67,4 +69,5 @@ def test_a_run_is_read(
     assert manifest == next(repo.glob(f".runs/*/cli/{run}/manifest.json")).read_bytes()
     if not is_killed and name not in _NO_REPLAY:
         replayed = ended("replay", run, "--check")
-        assert replayed.code == 0, replayed
+        assert replayed.code == (1 if name in _EARLIER_PAGES else 0), replayed
+        assert ("with pages of version" in replayed.stderr) == (name in _EARLIER_PAGES)

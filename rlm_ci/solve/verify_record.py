@@ -38,6 +38,7 @@ from rlm_ci.solve.pipeline import CALLS
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, first_of, printable
 from rlm_ci.values import Value
+from rlm_ci.wiki import VERSION as PAGES_VERSION
 from rlm_ci.wiki.run import WikiJob
 from rlm_ci.workspace.stored_trees import SNAPSHOT
 
@@ -144,22 +145,36 @@ def examine(
             derived_files = _views(
                 folder, report, settings, ending["rests_on"].get("templates", {})
             )
-        return _excused(derived_files, ending["version"])
+        return _excused(derived_files, ending["version"], earlier_pages(folder, run.pipeline_id))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         told = f"its settings are not as a run writes them ({type(error).__name__})"
         return DerivedFiles(problems=(f"{checksums.EVENTS}: {told}",))
 
 
-def _excused(derived_files: DerivedFiles, version: str) -> DerivedFiles:
-    """Differences prove nothing where an earlier release wrote the run: its texts were others."""
-    if not derived_files.problems or not _is_earlier(version):
+def _excused(derived_files: DerivedFiles, version: str, pages: str) -> DerivedFiles:
+    """Differences prove nothing where an earlier release wrote the run: its texts were others.
+
+    ``pages`` says which earlier pages a wiki has, or nothing.
+    """
+    if not derived_files.problems or not (pages or _is_earlier(version)):
         return derived_files
     number = count(len(derived_files.problems), "file")
-    told = (
-        f"rlm-ci {version} wrote this run, and {__version__} words reports differently: {number} "
-        f"could not be rebuilt, only checked by checksum. To rebuild, use rlm-ci {version}"
+    difference = pages or f"and {__version__} words reports differently"
+    note = (
+        f"rlm-ci {version} wrote this run, {difference}: {number} "
+        f"could not be rebuilt, only checked by checksum. To rebuild, use the rlm-ci that wrote it"
     )
-    return DerivedFiles(derived_files.files, notes=(*derived_files.notes, told))
+    return DerivedFiles(derived_files.files, notes=(*derived_files.notes, note))
+
+
+def earlier_pages(folder: str, pipeline_id: str) -> str:
+    """Which pages the wiki of a run has if this release makes others, else nothing."""
+    head = run_json.read(os.path.join(folder, "rlm")) if pipeline_id == "wiki" else None
+    options = (head or {}).get("options")
+    version = options.get("version") if isinstance(options, dict) else None
+    if type(version) is not int or not 0 < version < PAGES_VERSION:
+        return ""
+    return f"with pages of version {version}, and this one makes version {PAGES_VERSION}"
 
 
 def _is_earlier(version: str) -> bool:

@@ -76,7 +76,7 @@ def run(arguments: Arguments) -> int:
         try:
             code = load.conduct(held, request, runs, definition.BUILT_IN, actions)
         except RlmCiError as error:
-            _name_version(entry.path)
+            _name_version(entry)
             if not settings.check or work.report is None:
                 raise
             say(f"the replay ended with an error: {error}")
@@ -86,7 +86,7 @@ def run(arguments: Arguments) -> int:
     if settings.check:
         differs = _compare(entry.path, held.path, held.redactor.text)
         if differs:
-            _name_version(entry.path)
+            _name_version(entry)
         return differs
     return code
 
@@ -109,13 +109,15 @@ def _require_record(entry: FoundRun) -> None:
         )
 
 
-def _name_version(path: str) -> None:
+def _name_version(entry: FoundRun) -> None:
     """Name the version that made the run, if it is not this one: its prompts may differ."""
     with suppress(ConfigError):  # no report: the run has not ended, and the error says what to do
-        tool = _report(path).get("tool")
+        tool = _report(entry.path).get("tool")
         made_by = printable(str(tool.get("version") if isinstance(tool, dict) else None))[:40]
         if made_by != __version__:
             say(f"rlm-ci {made_by} made the run, and this is {__version__}: use {made_by}")
+        elif pages := verify_record.earlier_pages(entry.path, entry.run.pipeline_id):
+            say(f"rlm-ci {made_by} made the run {pages}: use the rlm-ci that made it")
 
 
 def _compare(before: str, now: str, clean: Callable[[str], str]) -> int:
