@@ -43,6 +43,8 @@ _DIRECTIVE = re.compile(r"//(?:[a-z0-9]+:[a-z0-9]|(?:line|extern|export) )")
 #: The signs of a Rust comment that is about the code around it.
 _INNER = ("//!", "/*!")
 _HEADING = re.compile(r"^(?:#{1,6}|>)\s+")
+#: Code that somebody has put into a comment: an attribute, or a line of statements.
+_CODE = re.compile(r"#!?\[|[^\n]*[;{}]$")
 _NO_WORDS = re.compile(
     r"copyright|\blicen[cs]e[ds]?\b|this file is part of|^\W*authors?\s*:|"
     r"SPDX-|frozen_string_literal|@ts-|eslint|tslint|prettier|rubocop|"
@@ -291,7 +293,7 @@ class Walk:
         if self.language == "Rust":  # whose documentation is Markdown
             bare = [_HEADING.sub("", row) for row in bare]
         text, start, end = paragraph(bare)
-        if not text or _NO_WORDS.search(text):
+        if not text or _NO_WORDS.search(text) or _CODE.match(text):
             return "", 0, 0
         return text, first + start + 1, first + end
 

@@ -328,6 +328,12 @@ def test_a_comment_at_the_end_of_a_line_is_of_that_line() -> None:
     assert [one.doc for one in found.symbols] == ["", ""]
 
 
+def test_code_in_a_comment_is_no_documentation() -> None:
+    content = b"// #[derive(Debug)]\npub struct A;\n\n// let a = 1;\npub fn b() {}\n"
+    outlines = [outline("a.rs", content), outline("A.java", b"// int a;\nclass A {}\n")]
+    assert [symbol.doc for each in outlines for symbol in each.symbols] == ["", "", ""]
+
+
 MANIFESTS: dict[str, tuple[bytes, list[tuple[str, str, int]]]] = {
     "pyproject.toml": (
         (

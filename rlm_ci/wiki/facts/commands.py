@@ -250,6 +250,8 @@ _READERS: Mapping[str, Callable[[Sequence[str]], Iterator[ProjectCommand]] | Non
 
 # ── documents ──
 
+#: What opens a block of code in reStructuredText.
+_DIRECTIVE = re.compile(r"\s*\.\. (?:code|code-block|sourcecode|prompt):: ")
 _FENCE, _SPAN = re.compile(r"\s*(?:```|~~~)"), re.compile(r"(?<!`)`{1,2}([^`]+)`{1,2}(?!`)")
 #: What a reader is to put in, or to see.
 _BLANKS = re.compile(r"<[A-Za-z]|\.\.\.|…|\[|\{|https?:")
@@ -259,12 +261,16 @@ _OF_README = (BUILD, TEST, CHECK)
 
 def _documented(lines: Sequence[str], *, is_guide: bool) -> Iterator[ProjectCommand]:
     """The commands in blocks of code, and in the text, of a document."""
-    inside = False
+    inside, opens, is_literal = False, False, False
     for number, row in enumerate(lines, 1):
         if _FENCE.match(row):
             inside = not inside
             continue
-        is_block = inside or row.startswith(("    ", "\t"))
+        is_indented = row[:1] in (" ", "\t")
+        if row.strip():
+            is_literal = is_indented and (is_literal or opens)
+            opens = row.endswith("::") or bool(_DIRECTIVE.match(row)) or (opens and is_indented)
+        is_block = inside or is_literal or row.startswith(("    ", "\t"))
         texts = [row] if is_block else [found[1] for found in _SPAN.finditer(row)]
         for text in texts:
             shown = re.sub(r"\s+#\s.*", "", text.strip()).removeprefix("$ ").strip()

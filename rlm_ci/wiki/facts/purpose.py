@@ -23,7 +23,7 @@ _NAMED = (
 #: Words that say so only at the start of a name.
 _STARTS = frozenset(("run", "start", "serve", "server", "dev", "watch", "preview"))
 #: An environment of tox for one version of Python.
-_PYTHON = re.compile(r"py(?:py)?-?\d[\d.]*t?|3\.\d+t?")
+_PYTHON = re.compile(r"py(?:py)?(?:-?\d[\d.]*t?)?|3\.\d+t?")
 
 _HEADS = tuple(
     (purpose, re.compile(rf"(?:{pattern})(?![\w-])"))
@@ -101,7 +101,8 @@ def _by_head(head: str) -> str:
     if found and "--devenv" in head:
         return SETUP
     if found:
-        return by_name(found[1] or "") or TEST
+        name = found[1] or ""
+        return (by_name(name) or OTHER) if name else TEST
     for purpose, pattern in _HEADS:
         if pattern.match(head):
             return purpose
@@ -109,9 +110,13 @@ def _by_head(head: str) -> str:
 
 
 def task_of(head: str) -> str:
-    """The named task that a command without its variables runs; "" for none."""
-    task = _TASK.match(head)
-    return task[1] if task else ""
+    """The named task that a command without its variables runs; "" for none.
+
+    An environment of tox for a version of Python, or for all, is none: it is what tox runs anyway.
+    """
+    task = _TASK.match(head) or _ENVIRONMENT.match(head)
+    name = (task[1] or "") if task else ""
+    return "" if head.startswith(("tox", "nox")) and _PYTHON.fullmatch(name) else name
 
 
 def bare(words: list[str]) -> str:

@@ -44,6 +44,8 @@ _MANIFESTS = {
     "Gemfile": ("Ruby",),
 }  # fmt: skip
 _MUCH = 20
+#: Tasks of one kind of tests.
+_KINDS = frozenset(("integration", "e2e", "coverage", "cov", "doctest", "smoke", "functional"))
 #: What runs one test, or the tests of one file.
 _SINGLE = re.compile(
     r"\s-k\b|::|\s-(?:test\.)?run[ =]|\s--test[ =]|\s-t\s|\s--tests?\s|-Dtest=|\s-n\s*/"
@@ -102,8 +104,9 @@ def _agreed(found: Sequence[PlacedCommand], names: set[str], world: PageSources)
 
 
 def _is_part(text: str) -> bool:
-    """Whether a named task is of several words, which say that it does only a part."""
-    return bool(re.search(r"[-_:.]", task_of(text)))
+    """Whether a named task does only a part: its name is of several words, or names a kind."""
+    task = task_of(bare(text.split()))
+    return bool(re.search(r"[-_:.]", task)) or task in _KINDS or "$" in text
 
 
 def _is_of_program(one: PlacedCommand, world: PageSources) -> bool:

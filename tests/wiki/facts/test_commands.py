@@ -47,6 +47,11 @@ TABLE = {
          ("docs", "tox run -e docs", 9), ("setup", "python -m pip install -e .", 2),
          ("build", "python -m build", 1), ("test", "python -m pytest", 6)],
     ),
+    "docs/contributing.rst": (
+        ("Testing\n=======\n\nRun:\n\n.. code-block:: bash\n   :caption: a\n\n   tox -e py\n\n"
+         "or::\n\n  pytest -q\n\n  pytest -x\n\nand\n  pytest is what runs.\n"),
+        [("test", "tox -e py", 9), ("test", "pytest -q", 13), ("test", "pytest -x", 15)],
+    ),
     "tox.ini": (
         ("[tox]\nenvlist = py3\n[testenv]\ncommands = pytest\n[testenv:types]\ncommands =\n"
         "    mypy {posargs}\n[testenv:py{39,310}]\n"),

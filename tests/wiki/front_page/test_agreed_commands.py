@@ -54,6 +54,22 @@ def test_what_most_kinds_of_files_say_is_shown_with_a_link_to_each(
     ]
 
 
+def test_an_environment_of_tox_is_not_all_of_its_tests(repo: GitRepo, tmp_path: Path) -> None:
+    guide = (
+        "# Contributing\n\n    tox -e py\n    tox -e py -- tests/test_a.py::test_b\n"
+        "    tox -e integration\n    tox\n    tox -e changelog -- --version $VERSION\n"
+    )
+    tox = "[testenv]\ncommands =\n    pytest\n\n[testenv:integration]\ncommands = pytest slow\n"
+    files = {
+        **PROGRAM, "CONTRIBUTING.md": guide, "tox.ini": tox,
+        ".github/workflows/ci.yml": "steps:\n  - run: tox -e integration\n",
+    }  # fmt: skip
+    assert rows(first_page(repo, tmp_path, files), "Run and test") == [
+        "test | `tox` (runs `pytest`) | [`CONTRIBUTING.md#L6`], [`tox.ini#L1`]",
+        "one test | `tox -e py -- tests/test_a.py::test_b` | [`CONTRIBUTING.md#L4`]",
+    ]
+
+
 PYTEST = "def test_count():\n    import shop.till\n"
 
 
