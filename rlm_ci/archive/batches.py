@@ -135,10 +135,10 @@ def on_branches(
     """Those of ``documents`` whose stubs stand on a branch of an earlier split."""
     remote = repository.remote()
     places = (f"refs/heads/{FOLDER}", f"refs/remotes/{remote}/{FOLDER}")
-    found: dict[str, SkippedDocument] = {}
+    skipped: dict[str, SkippedDocument] = {}
     for ref, (commit, _) in repository.refs(*places).items():
         entries = repository.tree(commit)
-        left = [document for document in documents if document.path not in found]
+        left = [document for document in documents if document.path not in skipped]
         other = [
             document
             for document in left
@@ -151,7 +151,7 @@ def on_branches(
             if text is not None and parse(text) is not None:
                 name = printable(ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"))
                 detail = f"its stub is on {name}: merge that branch, or delete it"
-                found[document.path] = SkippedDocument(
+                skipped[document.path] = SkippedDocument(
                     document.path, "already_on_branch", detail, document.task
                 )
-    return list(found.values())
+    return list(skipped.values())

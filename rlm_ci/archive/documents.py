@@ -62,11 +62,11 @@ class DocumentReader:
             for path in paths
             if (entry := self.entries.get(path)) is not None and entry.is_file
         }
-        wanted = list({oid for oid in files.values() if oid not in self._known})
-        sizes = self._repository.sizes(wanted) if wanted else []
+        oids = list({oid for oid in files.values() if oid not in self._known})
+        sizes = self._repository.sizes(oids) if oids else []
         require_contents(self._repository, sum(size < 0 for size in sizes))
-        self._known.update((oid, None) for oid in wanted)
-        small = ((oid, size) for oid, size in zip(wanted, sizes, strict=True) if size <= LIMIT)
+        self._known.update((oid, None) for oid in oids)
+        small = ((oid, size) for oid, size in zip(oids, sizes, strict=True) if size <= LIMIT)
         for batch in batches(small, _ROOM):
             for oid, data in zip(batch, self._repository.read(*batch), strict=True):
                 self._known[oid] = None if data is None else DocumentFacts.of_text(data)

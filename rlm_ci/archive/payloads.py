@@ -30,33 +30,33 @@ class Payloads:
         self._repository, self._plan = repository, plan
         self.refused: list[SkippedDocument] = []
 
-    def missing_in(self, held: Mapping[str, str]) -> dict[str, str]:
-        """The object ids to put to those that the branch has ``held``; sets ``refused``."""
+    def missing_in(self, archived: Mapping[str, str]) -> dict[str, str]:
+        """The object ids to put to those of the branch, ``archived``; sets ``refused``."""
         documents = self._plan.documents
         differing = [
             document.path
             for document in documents
-            if held.get(document.path, document.oid) != document.oid
+            if archived.get(document.path, document.oid) != document.oid
         ]
         earlier = versions(self._repository, self._plan.head, differing)
-        folders = {folder for path in held for folder in folders_of(path)}
-        self.refused, wanted = [], {}
+        folders = {folder for path in archived for folder in folders_of(path)}
+        self.refused, additions = [], {}
         for document in documents:
-            there = held.get(document.path)
+            oid = archived.get(document.path)
             if document.path in folders or any(
-                folder in held for folder in folders_of(document.path)
+                folder in archived for folder in folders_of(document.path)
             ):
                 self._refuse(
                     document.path, document.task, "a folder and a file have the same name there"
                 )
-            elif there is None or there in earlier.get(document.path, ()):
-                wanted[document.path] = document.oid
-            elif there != document.oid:
+            elif oid is None or oid in earlier.get(document.path, ()):
+                additions[document.path] = document.oid
+            elif oid != document.oid:
                 why = "it is no older version of this document"
                 if self._repository.is_shallow():
                     why += ", as far as this shallow clone knows"
                 self._refuse(document.path, document.task, why)
-        return wanted
+        return additions
 
     def _refuse(self, path: str, task: str, why: str) -> None:
         detail = f"{self._plan.policy.branch} has another text: {why}"
@@ -91,10 +91,12 @@ class Payloads:
         """
         clone.fetch()
         branch = self._plan.policy.branch
-        held = clone.held(branch)
-        plan = self.narrowed(held)
+        archived = clone.held(branch)
+        plan = self.narrowed(archived)
         lost = [
-            document.path for document in plan.documents if held.get(document.path) != document.oid
+            document.path
+            for document in plan.documents
+            if archived.get(document.path) != document.oid
         ]
         if lost:
             raise RemoteError(
@@ -104,15 +106,15 @@ class Payloads:
             )
         return plan
 
-    def narrowed(self, held: Mapping[str, str]) -> ArchivePlan:
+    def narrowed(self, archived: Mapping[str, str]) -> ArchivePlan:
         """The plan without documents that were refused, and rows of stubs without a full text."""
         plan = self._plan.without(self.refused)
-        return plan.replace(unmarked=tuple(one for one in plan.unmarked if held.get(one)))
+        return plan.replace(unmarked=tuple(path for path in plan.unmarked if archived.get(path)))
 
 
 def versions(repository: Repository, head: str, paths: Sequence[str]) -> dict[str, set[str]]:
     """The object ids that each of ``paths`` has had in the history of ``head``."""
-    found: dict[str, set[str]] = {path: set() for path in paths}
+    oids: dict[str, set[str]] = {path: set() for path in paths}
     for start in range(0, len(paths), _AT_ONCE):
         within = ("--", *paths[start : start + _AT_ONCE])
         # Not ``git log``, which the configuration can change.
@@ -123,8 +125,8 @@ def versions(repository: Repository, head: str, paths: Sequence[str]) -> dict[st
         for field in fields:
             if field.startswith(":"):
                 words = field.split(" ")
-                found.setdefault(next(fields, ""), set()).update(words[2:4])
-    return found
+                oids.setdefault(next(fields, ""), set()).update(words[2:4])
+    return oids
 
 
 def folders_of(path: str) -> Iterator[str]:

@@ -127,12 +127,14 @@ class ArchivePlanner:
         other = [path for path in paths if path in base and base[path] != entries.get(path)]
         self._before = self._base.facts(other)
         documents, skipped, stubs = [], [], []
-        for one in sorted(candidates, key=lambda candidate: candidate.path):
+        for candidate in sorted(candidates, key=lambda candidate: candidate.path):
             try:
-                documents.append(self._judge(one))
+                documents.append(self._judge(candidate))
             except _Skip as skip:
-                skipped.append(SkippedDocument(one.path, skip.reason, skip.detail, one.task))
-                stubs += [one.path] if skip.reason == "already_stubbed" else []
+                skipped.append(
+                    SkippedDocument(candidate.path, skip.reason, skip.detail, candidate.task)
+                )
+                stubs += [candidate.path] if skip.reason == "already_stubbed" else []
         return ArchivePlan(
             self._head,
             self._day,
@@ -156,11 +158,11 @@ class ArchivePlanner:
     @cached_property
     def _strays(self) -> list[_Candidate]:
         """Documents of the policy's patterns that no task has."""
-        known = self._linked.by_path.keys() | frozenset(self._policy.exclude_paths)
+        excluded = self._linked.by_path.keys() | frozenset(self._policy.exclude_paths)
         return [
             _Candidate(path, ())
             for path in self._reader.entries
-            if is_document(path) and path not in known and self._policy.covers(path)
+            if is_document(path) and path not in excluded and self._policy.covers(path)
         ]
 
     def _judge(self, candidate: _Candidate) -> PlannedDocument:
@@ -203,11 +205,11 @@ class ArchivePlanner:
 
     def _require_free(self, candidate: _Candidate) -> None:
         """Raise _Skip for what the policy, a task or the registry keeps."""
-        kept = [
+        allowed = [
             task.key for task in candidate.tasks if task.key in self._policy.allowlist_task_keys
         ]
-        if kept:
-            raise _Skip("allowlist_task_key", kept[0])
+        if allowed:
+            raise _Skip("allowlist_task_key", allowed[0])
         if self._policy.keeps(candidate.path):
             raise _Skip("allowlist_path")
         active = [task.key for task in candidate.tasks if not task.is_terminal]
@@ -248,13 +250,13 @@ class ArchivePlanner:
         if status in (ARCHIVED, _DEPRECATED):
             yield "registry_status"
         reviewed = self._registry.row(candidate.path).get("last_review")
-        age, least = self._age(reviewed), policy.stray_retain_days
+        age, retain_days = self._age(reviewed), policy.stray_retain_days
         if candidate.tasks:
-            age, least = (
+            age, retain_days = (
                 min(self._age(task.day) or 0 for task in candidate.tasks),
                 policy.retain_days,
             )
-        if age is not None and age >= least:
+        if age is not None and age >= retain_days:
             yield "retention_age"
         if lines > policy.max_lines:
             yield "line_threshold"
@@ -272,8 +274,8 @@ class ArchivePlanner:
         if earlier is None:
             raise _Skip("too_large", "at the base")
         if earlier.open_items:
-            found = count(earlier.open_items, "open item")
-            raise _Skip("base_unchecked_checklist_items", f"{found} at the base")
+            items = count(earlier.open_items, "open item")
+            raise _Skip("base_unchecked_checklist_items", f"{items} at the base")
         linked = self._linked.open_document(path)
         if linked:
             raise _Skip("linked_unchecked_checklist_items", f"open items in {linked}")

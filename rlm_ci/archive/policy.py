@@ -94,8 +94,8 @@ def _require_whole(record: Mapping[str, object]) -> None:
         "doc_patterns": (lambda value: _is_list(value) and bool(value), "a list of patterns"),
         **dict.fromkeys(_LISTS[1:], (_is_list, "a list of texts")),
     }
-    for name, least in _NUMBERS.items():
-        rules[name] = (_at_least(least), f"a whole number from {least} on")
+    for name, minimum in _NUMBERS.items():
+        rules[name] = (_at_least(minimum), f"a whole number from {minimum} on")
     for name, (is_valid, kind) in rules.items():
         if name not in record:
             hint = f"add it ({kind}): every field is needed, as {SITE}doc-archive.html has them"
@@ -108,31 +108,31 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _at_least(least: int) -> Callable[[Any], bool]:
-    return lambda value: _is_number(value) and value >= least
+def _at_least(minimum: int) -> Callable[[Any], bool]:
+    return lambda value: _is_number(value) and value >= minimum
 
 
 def _is_list(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
 
 
 def matches(pattern: str, path: str) -> bool:
     """Whether all of ``path`` is like ``pattern``, in which ``*`` stands for any characters."""
-    first, *rest = pattern.split("*")
-    if not rest:
+    first, *parts = pattern.split("*")
+    if not parts:
         return path == pattern
-    last = rest.pop()
+    last = parts.pop()
     if len(path) < len(first) + len(last) or not path.startswith(first):
         return False
-    return path.endswith(last) and _in_order(rest, path[len(first) : len(path) - len(last)])
+    return path.endswith(last) and _in_order(parts, path[len(first) : len(path) - len(last)])
 
 
 def _in_order(parts: Sequence[str], text: str) -> bool:
     """Whether ``text`` has the ``parts`` one behind the other: the first place of each is best."""
     at = 0
     for part in parts:
-        found = text.find(part, at)
-        if found < 0:
+        index = text.find(part, at)
+        if index < 0:
             return False
-        at = found + len(part)
+        at = index + len(part)
     return True

@@ -81,9 +81,9 @@ def open_pull_request(
         yield f"{done}: {count(len(stubs), 'stub')} on {OURS}"
         if not delivered.differs:
             return
-        there = Repository(clone.folder, clone.folder, without_hook(user.environ))
+        clone_repository = Repository(clone.folder, clone.folder, without_hook(user.environ))
         commit = delivered.commit or clone.branch(OURS) or head
-        labels = (LABEL,) if excess(there, repository.root, head, commit) else ()
+        labels = (LABEL,) if excess(clone_repository, repository.root, head, commit) else ()
     body = _BODY.format(branch=policy.branch, override=OVERRIDE.format(policy.branch))
     name = name or from_remote(repository, access.server_url) or ""
     proposal = Proposal(name, OURS, base, _TITLE, body, labels)
@@ -131,15 +131,15 @@ def _require_full_texts(
     head: str,
 ) -> None:
     """Raise ConfigError for a stub whose full text is not on the archive branch."""
-    held = clone.held(policy.branch)
+    archived = clone.held(policy.branch)
     entries = repository.tree(head)
     before = {path: entries[path].oid for path in stubs if path in entries}
     texts = dict(zip(before, repository.read(*before.values()) if before else (), strict=True))
     for path in stubs:
         text = texts.get(path)
         was_stub = text is not None and parse(text) is not None
-        wanted = held.get(path) if was_stub else before.get(path)
-        if wanted is None or held.get(path) != wanted:
+        oid = archived.get(path) if was_stub else before.get(path)
+        if oid is None or archived.get(path) != oid:
             raise ConfigError(
                 f"the full text of this stub is not on the branch {policy.branch}",
                 where=printable(path),
@@ -156,12 +156,12 @@ def _blobs(
 ) -> dict[str, str]:
     """The objects to propose; those of the branch where only days would change."""
     entries = clone.entries(OURS)
-    there = {path: entries[path][1] for path in stubs if path in entries}
-    texts = zip(there.items(), clone.contents(list(there.values())), strict=True)
+    branch_oids = {path: entries[path][1] for path in stubs if path in entries}
+    texts = zip(branch_oids.items(), clone.contents(list(branch_oids.values())), strict=True)
     form = StubFormat(policy.branch, policy.target)
-    kept = {path: oid for (path, oid), text in texts if form.judge(path, text) == (True, None)}
-    if kept.keys() == stubs.keys() and REGISTRY in entries and clone.has(OURS, head):
-        kept[REGISTRY] = entries[REGISTRY][1]
-    new = {path: data for path, data in {**stubs, **others}.items() if path not in kept}
+    unchanged = {path: oid for (path, oid), text in texts if form.judge(path, text) == (True, None)}
+    if unchanged.keys() == stubs.keys() and REGISTRY in entries and clone.has(OURS, head):
+        unchanged[REGISTRY] = entries[REGISTRY][1]
+    new = {path: data for path, data in {**stubs, **others}.items() if path not in unchanged}
     oids = clone.store(*new.values()) if new else []
-    return {**kept, **dict(zip(new, oids, strict=True))}
+    return {**unchanged, **dict(zip(new, oids, strict=True))}

@@ -35,8 +35,8 @@ class Registry:
 
     def status(self, path: str) -> str:
         """The status of a document; "" without one."""
-        found = self.row(path).get("status")
-        return found if isinstance(found, str) else ""
+        status = self.row(path).get("status")
+        return status if isinstance(status, str) else ""
 
     def unmarked(self, paths: Collection[str]) -> list[str]:
         """Those of ``paths`` that have a row which does not say that they are archived."""
@@ -50,10 +50,10 @@ class Registry:
         changed = self.unmarked(paths)
         if not changed or self._data is None:
             return None
-        told = {"status": ARCHIVED, "last_review": day, "cadence_days": cadence}
-        wanted = frozenset(changed)
+        mark = {"status": ARCHIVED, "last_review": day, "cadence_days": cadence}
+        unmarked = frozenset(changed)
         entries = [
-            {**row, **told} if _path_of(row) in wanted else row for row in self._record["entries"]
+            {**row, **mark} if _path_of(row) in unmarked else row for row in self._record["entries"]
         ]
         return _written({**self._record, "entries": entries}, self._data)
 

@@ -95,12 +95,12 @@ def record(outcome: ArchiveOutcome, *, dry_run: bool) -> dict[str, Any]:
         ],
         "branches": [
             {
-                "name": one.branch,
-                "commit": one.commit,
-                "paths": [encodable(path) for path in one.paths],
-                "over_budget": one.over or None,
+                "name": batch.branch,
+                "commit": batch.commit,
+                "paths": [encodable(path) for path in batch.paths],
+                "over_budget": batch.over or None,
             }
-            for one in outcome.batches
+            for batch in outcome.batches
         ],
     }
 
@@ -155,9 +155,9 @@ def _next(outcome: ArchiveOutcome, remote: str) -> Iterator[str]:
     plan = outcome.plan
     override = OVERRIDE.format(plan.policy.branch)
     needs = f"needs the label {LABEL}, and this line in its body: {override}"
-    for one in outcome.batches:
-        over = f"; {one.over}" if one.over else ""
-        yield f"{one.branch}: {count(len(one.paths), 'document')}{over}"
+    for batch in outcome.batches:
+        over = f"; {batch.over}" if batch.over else ""
+        yield f"{batch.branch}: {count(len(batch.paths), 'document')}{over}"
     if outcome.batches:
         names = " ".join(quote(batch.branch) for batch in outcome.batches)
         if len(outcome.batches) > _PUSHED:

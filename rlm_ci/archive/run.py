@@ -92,14 +92,14 @@ def _as_known(repository: Repository, archive_plan: ArchivePlan) -> ArchivePlan:
     """The plan without what the archive, as this clone knows it, cannot take."""
     branch = archive_plan.policy.branch
     with ask_archive(repository, branch) as asking:
-        known = find_archive(repository, branch, asking.finish())
-    if known is None:
+        tip = find_archive(repository, branch, asking.finish())
+    if tip is None:
         return archive_plan
     payloads = Payloads(repository, archive_plan)
-    entries = repository.tree(known).items()
-    held = {path: entry.oid if entry.is_file else "" for path, entry in entries}
-    payloads.missing_in(held)
-    return payloads.narrowed(held)
+    entries = repository.tree(tip).items()
+    archived = {path: entry.oid if entry.is_file else "" for path, entry in entries}
+    payloads.missing_in(archived)
+    return payloads.narrowed(archived)
 
 
 def archive(repository: Repository, options: ArchiveOptions) -> ArchiveOutcome:
@@ -162,11 +162,11 @@ def _registry(repository: Repository, head: str, *, split: bool) -> bytes | None
 def _base(repository: Repository, options: ArchiveOptions) -> str:
     if options.base:
         return change_set.require(repository, options.base, "base", "--base")
-    found = repository.default_branch()
-    if found is None:
+    default_branch = repository.default_branch()
+    if default_branch is None:
         raise ConfigError(
             "the default branch is not in this clone, and its documents must be done, too",
             where=repository.root,
             hint="fetch it, or name another one: --base REF",
         )
-    return found[1]
+    return default_branch[1]

@@ -37,13 +37,13 @@ _KIND = re.compile(r"[A-Z]+(?:_[A-Z]+)*[_-]")
 class ArchiveTask(Value):
     """A task; ``day`` is that of its end, else of its last review, else "".
 
-    ``named`` are documents that its row names, ``derived`` those that its key stands for.
+    ``documents`` are those that its row names, ``derived`` those that its key stands for.
     """
 
     key: str
     is_terminal: bool
     day: str
-    named: tuple[str, ...]
+    documents: tuple[str, ...]
     derived: tuple[str, ...]
 
 
@@ -75,24 +75,24 @@ def _task(item: Mapping[str, Any]) -> ArchiveTask:
     paths = item.get("paths")
     values = [item.get(name) for name in _FIELDS]
     values += [paths.get(name) for name in _PATHS] if isinstance(paths, dict) else []
-    named = (text.strip() for value in values for text in _texts(value))
+    documents = (text.strip() for value in values for text in _texts(value))
     derived = tuple(form.format(key) for form in _MIRRORS) if key else ()
     day = ended or _day(item.get("last_review"))
     return ArchiveTask(
-        key, is_done or bool(ended), day, tuple(dict.fromkeys(filter(None, named))), derived
+        key, is_done or bool(ended), day, tuple(dict.fromkeys(filter(None, documents))), derived
     )
 
 
 def _texts(value: object) -> Iterator[str]:
-    for one in value if isinstance(value, list) else [value]:
-        if isinstance(one, str):
-            yield one.removeprefix("./")
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, str):
+            yield item.removeprefix("./")
 
 
 def _day(value: object) -> str:
     """The day of a date or a time stamp; "" for anything else."""
-    found = value[:10] if isinstance(value, str) else ""
-    return found if is_day(found) else ""
+    day = value[:10] if isinstance(value, str) else ""
+    return day if is_day(day) else ""
 
 
 class TaskDocuments:
@@ -105,11 +105,11 @@ class TaskDocuments:
         self.by_path: dict[str, list[ArchiveTask]] = {}
         #: The documents of a task that have open items; by its identity, since tasks may be large.
         self._open: dict[int, list[str]] = {}
-        first = {path for task in tasks for path in (*task.named, *task.derived)}
+        first = {path for task in tasks for path in (*task.documents, *task.derived)}
         facts = reader.facts([path for path in first if is_document(path)])
-        own = [self._own(task, policy, reader, facts) for task in tasks]
-        facts = reader.facts({path for paths in own for path in paths})
-        for task, paths in zip(tasks, own, strict=True):
+        documents = [self._documents(task, policy, reader, facts) for task in tasks]
+        facts = reader.facts({path for paths in documents for path in paths})
+        for task, paths in zip(tasks, documents, strict=True):
             for path in paths:
                 self.by_path.setdefault(path, []).append(task)
                 document_facts = facts.get(path)
@@ -122,7 +122,7 @@ class TaskDocuments:
                 ):
                     self._open.setdefault(id(task), []).append(path)
 
-    def _own(
+    def _documents(
         self,
         task: ArchiveTask,
         policy: ArchivePolicy,
@@ -130,21 +130,23 @@ class TaskDocuments:
         facts: Mapping[str, DocumentFacts | None],
     ) -> list[str]:
         """The documents of a task: named, derived, and cited in these under its key."""
-        own = [*task.named, *(path for path in task.derived if path in reader.entries)]
+        documents = [*task.documents, *(path for path in task.derived if path in reader.entries)]
         cited = [
             path
-            for place in own
-            if (document_facts := facts.get(place)) is not None and document_facts.stub is None
+            for document in documents
+            if (document_facts := facts.get(document)) is not None and document_facts.stub is None
             for path in document_facts.cited
             if policy.covers(path) and _is_of(path, task.key)
         ]
-        return list(dict.fromkeys([*own, *cited]))
+        return list(dict.fromkeys([*documents, *cited]))
 
     def open_document(self, path: str) -> str:
         """Another document of the tasks of ``path`` that has open items; "" without one."""
         tasks = self.by_path.get(path, ())
-        found = (one for task in tasks for one in self._open.get(id(task), ()) if one != path)
-        return next(found, "")
+        others = (
+            other for task in tasks for other in self._open.get(id(task), ()) if other != path
+        )
+        return next(others, "")
 
 
 def _is_of(path: str, key: str) -> bool:
@@ -154,5 +156,5 @@ def _is_of(path: str, key: str) -> bool:
     """
     stem = path.rpartition("/")[2].rpartition(".")[0]
     kind = _KIND.match(stem)
-    rest = stem[kind.end() :] if kind else stem
-    return bool(rest) and rest in (key, _NUMBER.sub("", key))
+    name = stem[kind.end() :] if kind else stem
+    return bool(name) and name in (key, _NUMBER.sub("", key))

@@ -47,10 +47,10 @@ class DocumentTree:
                 where=printable(path),
                 hint="commit the change, then run it again",
             )
-        place = os.path.join(self._repository.root, path)
-        files.require_inside(self._repository.root, place)
+        full_path = os.path.join(self._repository.root, path)
+        files.require_inside(self._repository.root, full_path)
         try:
-            mode = stat.S_IMODE(os.lstat(place).st_mode) & 0o777
+            mode = stat.S_IMODE(os.lstat(full_path).st_mode) & 0o777
         except OSError as error:
-            raise files.storage_error(error, place) from None
-        files.write(place, data, mode)
+            raise files.storage_error(error, full_path) from None
+        files.write(full_path, data, mode)

@@ -80,10 +80,10 @@ class EpisodeAttempt(RunAttempt):
 
     def _work(self) -> Report:
         with self._observed():
-            made = self._solve()
+            report = self._solve()
         if self.end is not None and self.end.budget in BUDGETS:
             self.detail = self.end.budget
-        return made
+        return report
 
     def _event(self, name: str, payload: Mapping[str, Any]) -> None:
         super()._event(name, payload)
@@ -113,15 +113,15 @@ class EpisodeAttempt(RunAttempt):
         self._run.set_sandbox(options.sandbox)
         budget_increase.keep(self._record, self._all.more)
         gateway = self._gateway(options, max_minutes)
-        with ExitStack() as held:
-            held.callback(gateway.close)
+        with ExitStack() as stack:
+            stack.callback(gateway.close)
             context = self._context(options)
             if context is not None:
-                held.enter_context(context)
+                stack.enter_context(context)
             tree = self._work_tree(options, gateway)
             if tree is not None:
-                held.callback(tree.close)
-            setups = self._setups(options, gateway, tree, context, held)
+                stack.callback(tree.close)
+            setups = self._setups(options, gateway, tree, context, stack)
             root = ChildTask(options.task, environment=options.environment)
             mark = root.fingerprint()
             if context is not None and environment_of(options.environment) == REPL:
@@ -196,11 +196,11 @@ class EpisodeAttempt(RunAttempt):
         gateway: Gateway,
         tree: WorkTree | None,
         context: Context | None,
-        held: ExitStack,
+        stack: ExitStack,
     ) -> Setups:
         repl, text = None, ""
         if environment_of(options.environment) == REPL:
-            repl = self._repl(options, gateway, context, held)
+            repl = self._repl(options, gateway, context, stack)
         elif context is not None:
             text = context.raw(0, min(context.byte_length, CONTEXT_LIMIT + 1)).decode(
                 "utf-8", "replace"
@@ -218,11 +218,11 @@ class EpisodeAttempt(RunAttempt):
         )
 
     def _repl(
-        self, options: EpisodeOptions, gateway: Gateway, context: Context | None, held: ExitStack
+        self, options: EpisodeOptions, gateway: Gateway, context: Context | None, stack: ExitStack
     ) -> ReplSetups:
         sessions, replay = self._terms.sessions, self._all.replay
         sessions.keep_to(options.sandbox, self._run.id)
-        held.callback(sessions.close)
+        stack.callback(sessions.close)
         services = ReplServices(
             complete=gateway.complete,
             fact=self._record.fact,
@@ -230,7 +230,7 @@ class EpisodeAttempt(RunAttempt):
             files=RunFiles(self._run.path, os.path.dirname(replay) if replay else None),
             open=sessions.open,
             left=gateway.calls_left,
-            scratch=held.enter_context(files.scratch("rlm-ci-repl-")),
+            scratch=stack.enter_context(files.scratch("rlm-ci-repl-")),
             longest=self._run.redactor.longest,
             batch=self._record.batch,
         )
@@ -282,9 +282,9 @@ class EpisodeAttempt(RunAttempt):
         if tree is None:
             return {}
         settings = self._all.settings
-        wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
-        told = tree.conclude(apply=bool(wanted and end.completed))
-        return {**told, "validator": options.validator}
+        may_apply = not settings.ci if settings.loop.apply is None else settings.loop.apply
+        changes = tree.conclude(apply=bool(may_apply and end.completed))
+        return {**changes, "validator": options.validator}
 
     def _interpreter(self, options: EpisodeOptions, tree: WorkTree | None) -> Interpreter | None:
         """The caller's, or the sandbox; None where Python runs in a copy of the code."""
@@ -308,7 +308,7 @@ class EpisodeAttempt(RunAttempt):
         self, end: EpisodeEnd, options: EpisodeOptions, services: EpisodeServices
     ) -> None:
         """Add what was said to the session; a resumed run finds it there."""
-        told = self._all.settings.chat
+        chat = self._all.settings.chat
 
         def summarize(prompt: str) -> str:
             message = {"role": "user", "content": prompt}
@@ -326,7 +326,7 @@ class EpisodeAttempt(RunAttempt):
             "run_id": self._run.id,
         }
         head = {"environment": options.environment, "framework": options.framework or "native"}
-        rules = CompactionRules(told.compaction, told.compaction_limit, told.keep_recent)
+        rules = CompactionRules(chat.compaction, chat.compaction_limit, chat.keep_recent)
         session = self._terms.session(str((options.session or {})["id"]))
         session.add(turn, head, rules, summarize)
 

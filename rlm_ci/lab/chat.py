@@ -100,9 +100,9 @@ class ChatSession:
             record = self.read() or new
             histories: list[Any] = record["histories"]
             record |= {**head, "updated_at": at, "last_run_id": turn["run_id"]}
-            known = [history["run_id"] for history in histories]
-            if turn["run_id"] in known:  # it has gone on since
-                histories[known.index(turn["run_id"])] = dict(turn)
+            run_ids = [history["run_id"] for history in histories]
+            if turn["run_id"] in run_ids:  # it has gone on since
+                histories[run_ids.index(turn["run_id"])] = dict(turn)
             else:
                 record["histories"] = [*histories, dict(turn)]
                 record["contexts"] = [*record["contexts"], turn["user"]]
@@ -146,8 +146,8 @@ def _compact(
     if len(histories) <= max(rules.limit, rules.keep):
         return
     old = histories[: -rules.keep]
-    asked = f"{COMPACT}\n\n{quoted('The conversation', _dialogue(old, _SAID))}"
-    summary = summarize(asked).strip() or _dialogue(old, _LINE)
+    prompt = f"{COMPACT}\n\n{quoted('The conversation', _dialogue(old, _SAID))}"
+    summary = summarize(prompt).strip() or _dialogue(old, _LINE)
     record["compacted_summaries"] = [*record["compacted_summaries"], summary[:_SUMMARY]][
         -_SUMMARIES:
     ]
@@ -170,11 +170,11 @@ def _line(text: object, room: int) -> str:
 
 def _is_sound(record: Mapping[str, Any]) -> bool:
     lists = [record.get(name) for name in ("histories", "contexts", "compacted_summaries")]
-    if not all(isinstance(one, list) for one in lists):
+    if not all(isinstance(value, list) for value in lists):
         return False
     texts = [*record["contexts"], *record["compacted_summaries"]]
-    for one in record["histories"]:
-        if not isinstance(one, dict) or not one.keys() >= _TURN:
+    for history in record["histories"]:
+        if not isinstance(history, dict) or not history.keys() >= _TURN:
             return False
-        texts += [one[name] for name in _TURN]
+        texts += [history[name] for name in _TURN]
     return all(isinstance(text, str) for text in texts)

@@ -48,7 +48,7 @@ class ConnectorModel:
         self._taken = _parameters(self._generate)
         self.sub_provider: str | None = None
         self.model = next(
-            (found for name in _NAMES if isinstance(found := getattr(connector, name, None), str)),
+            (model for name in _NAMES if isinstance(model := getattr(connector, name, None), str)),
             CONNECTOR,
         )
 
@@ -70,13 +70,13 @@ class ConnectorModel:
             "max_tokens": request.max_tokens,
             "timeout": request.seconds,
         }
-        given = {
+        arguments = {
             name: value
             for name, value in offered.items()
             if name in self._taken and value is not None
         }
         try:
-            answer = within(request.seconds, lambda: self._generate(prompt, **given))
+            answer = within(request.seconds, lambda: self._generate(prompt, **arguments))
         except TimeoutError:
             raise SpentError(
                 f"the connector gave no answer in {request.seconds:.0f} seconds",
@@ -84,9 +84,9 @@ class ConnectorModel:
                 hint="give it more time, or a faster model",
             ) from None
         except Exception as error:
-            said = printable(f"{type(error).__name__}: {error}")[:_SAID]
+            message = printable(f"{type(error).__name__}: {error}")[:_SAID]
             raise RemoteError(
-                f"the connector raised {said}",
+                f"the connector raised {message}",
                 where="generate_response",
                 hint="mend the connector, then continue the run",
             ) from error
@@ -120,29 +120,29 @@ class ConnectedEngine:
 
     def run(self, code: str, seconds: float) -> CodeResult:
         """Run it, for ``seconds`` at most; a call that takes longer is left behind."""
-        given = {"timeout": seconds} if self._takes_timeout else {}
+        arguments = {"timeout": seconds} if self._takes_timeout else {}
         began = monotonic()
         try:
-            found = within(seconds, lambda: self._execute(code, **given))
+            result = within(seconds, lambda: self._execute(code, **arguments))
         except TimeoutError:
-            told = f"stopped after {seconds:g} seconds"
-            return CodeResult("", told, failed=True, timed_out=True, seconds=seconds)
+            message = f"stopped after {seconds:g} seconds"
+            return CodeResult("", message, failed=True, timed_out=True, seconds=seconds)
         except Exception as error:  # noqa: BLE001 - what the code raised, in many engines
             output, failure, failed = "", f"{type(error).__name__}: {error}", True
         else:
-            output, failure, failed = _outcome(found)
+            output, failure, failed = _outcome(result)
         took = round(monotonic() - began, 3)
         return CodeResult(output, failure, failed=failed, seconds=took)
 
 
 def within(seconds: float | None, work: Callable[[], Any]) -> Any:
     """The result of ``work``. Raises TimeoutError after ``seconds``, and what it raises."""
-    found: list[Any] = []
+    results: list[Any] = []
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:  # noqa: BLE001 - it is raised where it was asked
             raised.append(error)
 
@@ -151,21 +151,21 @@ def within(seconds: float | None, work: Callable[[], Any]) -> Any:
     thread.join(seconds)
     if raised:
         raise raised[0]
-    if not found:
+    if not results:
         raise TimeoutError
-    return found[0]
+    return results[0]
 
 
 def method_of(owner: Any, name: str) -> Callable[..., Any]:
     """The method of an object that a Python program gave. Raises ConfigError."""
-    found = getattr(owner, name, None)
-    if not callable(found):
+    attribute = getattr(owner, name, None)
+    if not callable(attribute):
         raise ConfigError(
             f"{type(owner).__name__} has no method {name}",
             where=WHERE,
             hint=f"give it {name}(), as {SITE}runner.html describes",
         )
-    method: Callable[..., Any] = found
+    method: Callable[..., Any] = attribute
     return method
 
 
@@ -179,13 +179,13 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 
 def _prompts(request: ModelRequest, *, apart: bool) -> tuple[str | None, str]:
     """The system prompt, None where it is a part of the other, and the conversation as a text."""
-    said = [(message["role"], message.get("content") or "") for message in request.messages]
-    system = "\n\n".join(text for role, text in said if role == "system")
-    rest = [one for one in said if one[0] != "system"]
-    if len(rest) == 1:
-        prompt = rest[0][1]
+    messages = [(message["role"], message.get("content") or "") for message in request.messages]
+    system = "\n\n".join(text for role, text in messages if role == "system")
+    dialogue = [message for message in messages if message[0] != "system"]
+    if len(dialogue) == 1:
+        prompt = dialogue[0][1]
     else:
-        prompt = "\n\n".join(f"[{role}]\n{text}" for role, text in rest)
+        prompt = "\n\n".join(f"[{role}]\n{text}" for role, text in dialogue)
     if apart:
         return system or None, prompt
     return None, f"{system}\n\n{prompt}" if system else prompt
@@ -207,17 +207,17 @@ def _read(answer: Any) -> tuple[str, TokenUsage | None]:
     return text, TokenUsage(*counts)
 
 
-def _outcome(found: Any) -> tuple[str, str, bool]:
+def _outcome(result: Any) -> tuple[str, str, bool]:
     """Output, error, and whether it failed."""
-    if isinstance(found, str) or found is None:
-        return found or "", "", False
-    if isinstance(found, tuple) and len(found) == 2:
-        output, error = found
+    if isinstance(result, str) or result is None:
+        return result or "", "", False
+    if isinstance(result, tuple) and len(result) == 2:
+        output, error = result
         return _text(output), _text(error), bool(error)
-    stdout = _field(found, "stdout")
-    output = _field(found, "output") if stdout is None else stdout
-    error, stderr = _field(found, "error"), _field(found, "stderr")
-    success = _field(found, "success")
+    stdout = _field(result, "stdout")
+    output = _field(result, "output") if stdout is None else stdout
+    error, stderr = _field(result, "error"), _field(result, "stderr")
+    success = _field(result, "success")
     failed = bool(error) if success is None else not success
     return _text(output), _text(stderr or error), failed
 

@@ -64,5 +64,5 @@ class Environments(dict[str, RLMEnvironment]):
         )
 
     def __missing__(self, name: str) -> RLMEnvironment:
-        known = ", ".join(self)
-        raise KeyError(f"there is no environment {printable(str(name)[:100])!r}: known: {known}")
+        names = ", ".join(self)
+        raise KeyError(f"there is no environment {printable(str(name)[:100])!r}: known: {names}")

@@ -43,8 +43,8 @@ class RLMRuntimeEvent:
 
     @property
     def parent_run_id(self) -> str | None:
-        found: str | None = self.payload.get("parent_run_id")
-        return found
+        run_id: str | None = self.payload.get("parent_run_id")
+        return run_id
 
 
 class RLMEventBus:
@@ -87,10 +87,10 @@ class RLMEventBus:
             is_known = key in self._failed
             self._failed.add(key)
         if not is_known:
-            said = printable(f"{type(error).__name__}: {error}")[:200]
+            message = printable(f"{type(error).__name__}: {error}")[:200]
             warn(
                 RlmCiError(
-                    f"a subscriber of events raised {said}",
+                    f"a subscriber of events raised {message}",
                     where=name,
                     hint="the run goes on; mend the callback",
                 )

@@ -72,17 +72,17 @@ def _run_dir(path: str, *, fix: bool) -> EnvironmentDoctorCheck:
         with suppress(StorageError, OSError):
             files.make_folder(path, 0o700)
             os.chmod(path, stat.S_IRWXU)
-    place = path
-    while not os.path.lexists(place) and os.path.dirname(place) != place:
-        place = os.path.dirname(place)
-    if os.path.islink(path) or not (os.path.isdir(place) and os.access(place, os.W_OK)):
-        told = "name another one by CODEX_ORCHESTRATOR_RUNS_DIR, or make it writable"
-        return EnvironmentDoctorCheck(name, FAIL, f"Run directory cannot be written: {shown}", told)
-    if place == path and stat.S_IMODE(os.stat(path).st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
-        told = f"rlm-ci doctor --fix, or chmod 700 {shown}"
-        return EnvironmentDoctorCheck(name, WARN, f"Others can read the runs in {shown}", told)
-    made = "" if place == path else " (made by the first run)"
-    return EnvironmentDoctorCheck(name, PASS, f"Run directory: {shown}{made}")
+    folder = path
+    while not os.path.lexists(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    if os.path.islink(path) or not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+        hint = "name another one by CODEX_ORCHESTRATOR_RUNS_DIR, or make it writable"
+        return EnvironmentDoctorCheck(name, FAIL, f"Run directory cannot be written: {shown}", hint)
+    if folder == path and stat.S_IMODE(os.stat(path).st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+        hint = f"rlm-ci doctor --fix, or chmod 700 {shown}"
+        return EnvironmentDoctorCheck(name, WARN, f"Others can read the runs in {shown}", hint)
+    note = "" if folder == path else " (made by the first run)"
+    return EnvironmentDoctorCheck(name, PASS, f"Run directory: {shown}{note}")
 
 
 def _sandbox(needs: EpisodeNeeds, kind: str) -> EnvironmentDoctorCheck:
@@ -90,21 +90,23 @@ def _sandbox(needs: EpisodeNeeds, kind: str) -> EnvironmentDoctorCheck:
     if needs.engine and kind != CODING:
         return EnvironmentDoctorCheck(name, PASS, f"{needs.engine}: execution engine of the caller")
     try:
-        found = sandbox.choose(needs.sandbox, needs.environ)
+        runtime = sandbox.choose(needs.sandbox, needs.environ)
     except RlmCiError as error:
         return EnvironmentDoctorCheck(name, FAIL, printable(str(error)), error.hint)
-    if not found.isolated:
-        told = "leave --sandbox none out: code of a model then runs isolated"
-        return EnvironmentDoctorCheck(name, WARN, f"{found.name}: code runs with your rights", told)
-    return EnvironmentDoctorCheck(name, PASS, f"{found.name}: Python sandbox available")
+    if not runtime.isolated:
+        hint = "leave --sandbox none out: code of a model then runs isolated"
+        return EnvironmentDoctorCheck(
+            name, WARN, f"{runtime.name}: code runs with your rights", hint
+        )
+    return EnvironmentDoctorCheck(name, PASS, f"{runtime.name}: Python sandbox available")
 
 
 def _model(model: str) -> EnvironmentDoctorCheck:
     name = "model_connection"
     if model:
         return EnvironmentDoctorCheck(name, PASS, f"Connected model: {printable(model)}")
-    told = "set OPENAI_API_KEY or OPENAI_BASE_URL, and name a model: --model NAME"
-    return EnvironmentDoctorCheck(name, WARN, "No model is set up or named.", told)
+    hint = "set OPENAI_API_KEY or OPENAI_BASE_URL, and name a model: --model NAME"
+    return EnvironmentDoctorCheck(name, WARN, "No model is set up or named.", hint)
 
 
 def _code(workdir: str) -> Iterator[EnvironmentDoctorCheck]:
@@ -156,5 +158,5 @@ def _import(name: str, module: str, extra: str) -> EnvironmentDoctorCheck:
 
     if find_spec(module) is not None:
         return EnvironmentDoctorCheck(name, PASS, f"{module} is installed.")
-    told = installation.command(extra)
-    return EnvironmentDoctorCheck(name, WARN, f"{module} is not installed.", told)
+    hint = installation.command(extra)
+    return EnvironmentDoctorCheck(name, WARN, f"{module} is not installed.", hint)

@@ -32,8 +32,8 @@ def write(trajectory: StoredTrajectory, path: str) -> int:
         (line for line in reversed(lines) if line.get("type") == "final"), {}
     )
     iterations = list(_iterations(steps, final))
-    told = [_metadata(trajectory, lines), *iterations]
-    data = "".join(f"{json.dumps(one)}\n" for one in told)
+    records = [_metadata(trajectory, lines), *iterations]
+    data = "".join(f"{json.dumps(record)}\n" for record in records)
     files.write(path, encodable(data).encode(), 0o600)
     return len(iterations)
 
@@ -70,7 +70,7 @@ def _iterations(
 ) -> Iterator[dict[str, Any]]:
     """The steps by their number: one may have several actions."""
     prompt = [{"role": "user", "content": str(steps[0].get("task", ""))}] if steps else []
-    grouped = [list(group) for _, group in itertools.groupby(steps, lambda one: one.get("step"))]
+    grouped = [list(group) for _, group in itertools.groupby(steps, lambda step: step.get("step"))]
     for number, actions in enumerate(grouped, 1):
         is_last = number == len(grouped)
         yield {
@@ -93,8 +93,8 @@ def _is_done(final: Mapping[str, Any]) -> bool:
 def _block(step: Mapping[str, Any]) -> dict[str, Any]:
     """An action as a code block: its code, or the call that it is."""
     action, seen = _table(step.get("action")), _table(step.get("observation"))
-    rest = {name: value for name, value in action.items() if name != "action"}
-    call = f"{action.get('action', 'unknown')}({json.dumps(rest, ensure_ascii=False)})"
+    arguments = {name: value for name, value in action.items() if name != "action"}
+    call = f"{action.get('action', 'unknown')}({json.dumps(arguments, ensure_ascii=False)})"
     failed = seen.get("success") is False
     seconds = seen.get("seconds")
     return {

@@ -113,7 +113,7 @@ class RLMRunner:
         paths: Any = benchmark_pack_paths or []
         paths = [paths] if isinstance(paths, str | Path) else paths
         are_paths = isinstance(paths, list | tuple) and all(
-            isinstance(one, str | Path) for one in paths
+            isinstance(path, str | Path) for path in paths
         )
         _require(are_paths, "benchmark_pack_paths", "a list of paths", paths)
         self.benchmark_pack_paths = list(paths)
@@ -178,9 +178,9 @@ class RLMRunner:
         entry = runs.own(run_id)
         if not entry.is_resumable or entry.run.pipeline_id != pipeline:
             is_other = entry.run.pipeline_id != pipeline
-            told = f"it is a run of {entry.run.pipeline_id}" if is_other else entry.run.status
+            reason = f"it is a run of {entry.run.pipeline_id}" if is_other else entry.run.status
             raise UsageError(
-                f"the run cannot be continued: {told}", where=entry.run_id, hint="start a new one"
+                f"the run cannot be continued: {reason}", where=entry.run_id, hint="start a new one"
             )
         return runs, entry.path, RunRequest.read(entry.path, pipeline)
 
@@ -189,14 +189,14 @@ class RLMRunner:
     ) -> RLMRunResult:
         convert(Setting("task", "what is to be done"), task, WHERE)
         settings = self._settings(flags)
-        known = load.load(settings, open_repository(settings))
+        pipelines = load.load(settings, open_repository(settings))
         runs = stored_runs.StoredRuns(settings)
         clean = runs.redactor.text
         with runs.create(runs.task_or_own(), definition.EPISODE) as run:
             if context is not None:
                 source = os.path.abspath(_context_of(context, run))
                 flags["context.source"] = settings.values["context.source"] = source
-            digest = definition.digest(known, definition.EPISODE)
+            digest = definition.digest(pipelines, definition.EPISODE)
             request = RunRequest(definition.EPISODE, clean(task), flags, digest)
             request.write(run.path)
             return self._conduct(run, request, settings, runs)
@@ -205,12 +205,12 @@ class RLMRunner:
         self, run: Run, request: RunRequest, settings: Settings, runs: stored_runs.StoredRuns
     ) -> RLMRunResult:
         repository = open_repository(settings)
-        known = load.load(settings, repository)
-        load.require_same(known, request)
-        load.require_leave(known, request.pipeline_id, settings)
+        pipelines = load.load(settings, repository)
+        load.require_same(pipelines, request)
+        load.require_leave(pipelines, request.pipeline_id, settings)
         with Progress(settings.environ, quiet=True) as progress:
             job = episodes.make(settings, repository, runs, progress, caller=self._caller(settings))
-            load.conduct(run, request, runs, known, {definition.EPISODE: job})
+            load.conduct(run, request, runs, pipelines, {definition.EPISODE: job})
             return of_episode(run, job, str(request.goal), settings.episode.environment)
 
     def _settings(self, flags: Mapping[str, Any]) -> Settings:
@@ -256,9 +256,9 @@ class RLMRunner:
         ``more`` are further parameters of ``run_task``. Beyond ``compaction_limit`` exchanges, all
         but the newest ``keep_recent`` are summarized.
         """
-        known = signature(self.run_task).parameters
+        parameters = signature(self.run_task).parameters
         for name in more:
-            if name not in known or name == "task":
+            if name not in parameters or name == "task":
                 raise TypeError(f"run_chat_turn() got an unexpected keyword argument {name!r}")
         flags = _flags("episode", environment=environment, max_steps=max_steps, **more)
         flags |= _flags(
@@ -287,8 +287,8 @@ class RLMRunner:
 
     def list_runs(self, limit: int = 10) -> list[dict[str, Any]]:
         """Summaries of the newest episodes, those of rlm-code included."""
-        found = map(trajectories.status, islice(self._trajectories().recent(), limit))
-        return [one for one in found if one is not None]
+        statuses = map(trajectories.status, islice(self._trajectories().recent(), limit))
+        return [status for status in statuses if status is not None]
 
     def get_run_status(self, run_id: str | None = None) -> dict[str, Any] | None:
         """The summary of one episode, of the latest for None; None for an unknown one."""
@@ -377,12 +377,12 @@ class RLMRunner:
         runs, path, request = self._resumable(benchmark_id, definition.BENCH)
         settings = self._settings(request.flags)
         repository = open_repository(settings)
-        known = load.of_run(load.load(settings, repository), request)
-        load.require_same(known, request)
+        pipelines = load.of_run(load.load(settings, repository), request)
+        load.require_same(pipelines, request)
         with Progress(settings.environ, quiet=True) as progress, runs.open(path) as run:
             caller = self._caller(settings)
             job = benchmarks.make(settings, repository, runs, progress, caller=caller)
-            load.conduct(run, request, runs, known, {definition.BENCH: job})
+            load.conduct(run, request, runs, pipelines, {definition.BENCH: job})
             return job.ended()[0]
 
     def compare_benchmarks(
@@ -426,9 +426,9 @@ class RLMRunner:
 
     def list_benchmark_runs(self, limit: int = 20) -> list[dict[str, Any]]:
         """Summaries of the newest benchmarks without their cases; those of rlm-code come last."""
-        found = [benchmark.outline() for benchmark in self._benchmarks()]
+        outlines = [benchmark.outline() for benchmark in self._benchmarks()]
         folder = os.path.join(self.workdir, os.path.dirname(trajectories.RLM_CODE), "benchmarks")
-        return [*found, *summary.of_rlm_code(folder)][:limit]
+        return [*outlines, *summary.of_rlm_code(folder)][:limit]
 
     def _benchmarks(self) -> list[summary.StoredBenchmark]:
         return summary.of_store(stored_runs.StoredRuns(self._settings({})).store)
@@ -499,5 +499,5 @@ def _require(is_sound: bool, name: str, kind: str, value: object) -> None:  # no
 
 def _flags(section: str, **values: Any) -> dict[str, str]:
     """Settings as a command line has them: the request of a run keeps texts."""
-    given = _checked(section, **values)
-    return {f"{section}.{name}": str(value) for name, value in given.items()}
+    checked = _checked(section, **values)
+    return {f"{section}.{name}": str(value) for name, value in checked.items()}

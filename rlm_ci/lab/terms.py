@@ -72,22 +72,22 @@ class EpisodeTerms:
 
         def produce() -> Mapping[str, Any]:
             settings, repository, caller = self._settings, self._work.repository, self._caller
-            told = settings.episode
-            environment_of(told.environment, settings.sources["episode.environment"])
+            episode = settings.episode
+            environment_of(episode.environment, settings.sources["episode.environment"])
             if caller.model is None:
                 require_endpoint(models_of(settings), "set one of them")
                 self._require_provider()
-            kind = environment_of(told.environment)
+            kind = environment_of(episode.environment)
             framework = self._framework()
-            if kind == REPL and told.branch_width > 1:
+            if kind == REPL and episode.branch_width > 1:
                 raise ConfigError(
                     "a REPL cannot try branches: its code asks models",
                     where=settings.sources["episode.branch_width"],
                     hint="leave --branch-width out, or use another environment",
                 )
-            sandbox, isolated = self._place(kind)
+            sandbox, isolated = self._sandbox_of(kind)
             model = settings.model or (caller.model.model if caller.model else "")
-            seconds = told.time_budget_seconds
+            seconds = episode.time_budget_seconds
             options = settings.filled(
                 EpisodeOptions,
                 "episode",
@@ -97,13 +97,13 @@ class EpisodeTerms:
                 # None outside of git and before the first commit.
                 head=repository.head_commit() if repository.git_dir else None,
                 framework=framework,
-                max_children=told.max_children_per_step,
+                max_children=episode.max_children_per_step,
                 max_minutes=None if seconds is None else seconds / 60,
                 **agreed_context(self._work, model, caller.model).terms(),
                 sandbox=sandbox,
                 isolated=isolated,
                 rewards=caller.profile.to_dict(),
-                sub_model=told.sub_model,
+                sub_model=episode.sub_model,
                 engine=caller.interpreter is not None and kind != REPL,
                 validator=self._validator() if kind == CODING else None,
                 mark=secrets.token_hex(8),
@@ -113,10 +113,10 @@ class EpisodeTerms:
             return options.to_dict()
 
         return self._record.shaped(
-            "terms", "start", {}, produce, lambda told: EpisodeOptions(**told)
+            "terms", "start", {}, produce, lambda terms: EpisodeOptions(**terms)
         )
 
-    def _place(self, kind: str) -> tuple[str, bool]:
+    def _sandbox_of(self, kind: str) -> tuple[str, bool]:
         """Where code runs, and whether it is isolated there."""
         if kind == REPL:
             pool = self.sessions.pool()
@@ -128,12 +128,12 @@ class EpisodeTerms:
 
     def _framework(self) -> str | None:
         """The framework, which is installed. Raises ConfigError, UnavailableError."""
-        told, source = self._settings.episode, self._settings.sources["episode.framework"]
-        if told.framework in (None, "native"):
+        episode, source = self._settings.episode, self._settings.sources["episode.framework"]
+        if episode.framework in (None, "native"):
             return None
-        name = frameworks.require(told.framework, source)
-        if told.branch_width > 1 or environment_of(told.environment) == REPL:
-            what = "best of N" if told.branch_width > 1 else "the REPL"
+        name = frameworks.require(episode.framework, source)
+        if episode.branch_width > 1 or environment_of(episode.environment) == REPL:
+            what = "best of N" if episode.branch_width > 1 else "the REPL"
             raise ConfigError(
                 f"a framework has its own loop, and {what} needs ours",
                 where=source,
@@ -158,19 +158,19 @@ class EpisodeTerms:
     def _require_provider(self) -> None:
         """Raise ConfigError where sub-calls are to go to another provider than the endpoint."""
         settings = self._settings
-        wanted, now = settings.episode.sub_provider, provider_of(models_of(settings))
-        if wanted not in (None, now):
+        provider, now = settings.episode.sub_provider, provider_of(models_of(settings))
+        if provider not in (None, now):
             raise ConfigError(
-                f"there is no provider {printable(wanted)[:80]!r} here",
+                f"there is no provider {printable(provider)[:80]!r} here",
                 where=settings.sources["episode.sub_provider"],
                 hint=f"known: {now}, that of the endpoint; --sub-model names a model there",
             )
 
     def _validator(self) -> str | None:
         """The command of the tests, None where none is found."""
-        wanted = self._settings.loop.validator
+        validator = self._settings.loop.validator
         try:
-            selection = detect.select(wanted, detect.detect(self._work.repository.root))
+            selection = detect.select(validator, detect.detect(self._work.repository.root))
         except detect.NoValidatorError as error:
             self._work.progress.say(f"run_tests is not there: {error.what}; {error.hint}")
             return None

@@ -48,8 +48,8 @@ class StoredTrajectory(Value):
             return []
         names = _names(os.path.join(self.folder, "rlm", _CHILDREN))
         below = [name for name in names if name.startswith(f"{self.run_id}.")]
-        own = [name for name in below if name[len(self.run_id) :].count(".") == 2]
-        return [_child(self.folder, name) for name in sorted(own, key=_order)]
+        children = [name for name in below if name[len(self.run_id) :].count(".") == 2]
+        return [_child(self.folder, name) for name in sorted(children, key=_order)]
 
 
 class Trajectories:
@@ -68,8 +68,8 @@ class Trajectories:
                 path = os.path.join(entry.path, "rlm", trajectory.NAME)
                 if os.path.isfile(path):
                     yield StoredTrajectory(entry.run_id, path, entry.path)
-        found = [(folder, name) for folder in self._others for name in _names(folder)]
-        for folder, name in sorted(found, key=lambda one: one[1], reverse=True):
+        pairs = [(folder, name) for folder in self._others for name in _names(folder)]
+        for folder, name in sorted(pairs, key=lambda pair: pair[1], reverse=True):
             yield StoredTrajectory(name, os.path.join(folder, f"{name}{_ENDING}"))
 
     def find(self, run_id: str | None) -> StoredTrajectory | None:
@@ -131,7 +131,7 @@ def picture(
     steps = [line for line in lines if line.get("type") == "step"]
     final = _final(lines)
     timeline = list(_timeline(steps))
-    counts = Counter(one["action"] for one in timeline)
+    counts = Counter(entry["action"] for entry in timeline)
     children = []
     if include_children and depth < max_depth:
         children = [
@@ -150,12 +150,13 @@ def picture(
         "action_counts": dict(sorted(counts.items())),
         "timeline": timeline,
         "reward_curve": [
-            {key: one[key] for key in ("step", "reward", "cumulative_reward")} for one in timeline
+            {key: entry[key] for key in ("step", "reward", "cumulative_reward")}
+            for entry in timeline
         ],
         "failures": [
-            {key: one[key] for key in ("step", "action", "error")}
-            for one in timeline
-            if "error" in one
+            {key: entry[key] for key in ("step", "action", "error")}
+            for entry in timeline
+            if "error" in entry
         ],
         "child_refs": [child.run_id for child in stored_trajectory.children()],
         "children": children,
@@ -191,8 +192,8 @@ def _final(lines: list[dict[str, Any]]) -> dict[str, Any]:
 def _names(folder: str) -> list[str]:
     """The ids of the trajectories in a folder; links are left out."""
     try:
-        with os.scandir(folder) as found:
-            names = [entry.name for entry in found if entry.is_file(follow_symlinks=False)]
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
     except OSError:
         return []
     ids = (name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
@@ -206,7 +207,7 @@ def _child(folder: str, run_id: str) -> StoredTrajectory:
 
 def _order(run_id: str) -> list[tuple[int, str]]:
     """Sorts 2 before 10."""
-    return [(int(one) if one.isdigit() else 0, one) for one in run_id.split(".")]
+    return [(int(part) if part.isdigit() else 0, part) for part in run_id.split(".")]
 
 
 def _table(value: object) -> Mapping[str, Any]:
