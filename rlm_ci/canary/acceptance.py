@@ -89,10 +89,10 @@ def _words(copy: ChangedCopy, reply: ValidatorAnswer | None) -> _Keys | None:
     """The words that each test of a copy shows, of those that ran; None if no time was left."""
     if reply is None:
         return None
-    index, found = OutcomeIndex(reply.outcomes.tests), {}
+    index, words = OutcomeIndex(reply.outcomes.tests), {}
     for (path, name), test in copy.made.items():
         outcomes = index.of(path, name)
         text = "\n".join([reply.printed, *(outcome.message for outcome in outcomes)])
         if outcomes or not reply.outcomes.complete:
-            found[path, name] = {word for word in test.tokens if word in text}
-    return found
+            words[path, name] = {word for word in test.tokens if word in text}
+    return words

@@ -113,24 +113,24 @@ class CanaryResult(Value):
 
 
 def findings(
-    doubts: Iterable[FailedProbe], whole: Iterable[str], texts: Mapping[str, str]
+    doubts: Iterable[FailedProbe], run_problems: Iterable[str], texts: Mapping[str, str]
 ) -> tuple[Finding, ...]:
-    """Findings for doubts about tests, and about ``whole`` runs of them.
+    """Findings for doubts about tests, and about whole runs, ``run_problems``.
 
     High if one of the tests failed at the start, else medium.
     """
     by_test: dict[tuple[str, str], FailedProbe] = {}
     for doubt in sorted(doubts, key=lambda doubt: (doubt.is_told, not doubt.subject.was_red)):
         by_test.setdefault(doubt.subject.key, doubt)
-    whole = list(dict.fromkeys(whole))
+    run_problems = list(dict.fromkeys(run_problems))
     is_high = any(doubt.subject.was_red and not doubt.is_told for doubt in by_test.values())
-    severity = Severity.HIGH if is_high or whole else Severity.MEDIUM
-    found = [_finding(severity, what) for what in whole]
+    severity = Severity.HIGH if is_high or run_problems else Severity.MEDIUM
+    test_findings = [_finding(severity, what) for what in run_problems]
     for doubt in by_test.values():
         manner = f"{_MANNERS[doubt.form, doubt.what]}{doubt.shown}"
         weight = Severity.MEDIUM if doubt.is_told else severity
-        found.append(_finding(weight, manner, doubt.subject, texts))
-    return _first(found)
+        test_findings.append(_finding(weight, manner, doubt.subject, texts))
+    return _first(test_findings)
 
 
 def hidden(
@@ -147,11 +147,11 @@ def hidden(
     )
 
 
-def _first(found: list[Finding]) -> tuple[Finding, ...]:
-    if len(found) > _MOST:
-        rest = f"and {count(len(found) - _MOST, 'more test')}"
-        found[_MOST:] = [found[_MOST].replace(message=rest, evidence=(), subject=None)]
-    return tuple(found)
+def _first(listed: list[Finding]) -> tuple[Finding, ...]:
+    if len(listed) > _MOST:
+        summary = f"and {count(len(listed) - _MOST, 'more test')}"
+        listed[_MOST:] = [listed[_MOST].replace(message=summary, evidence=(), subject=None)]
+    return tuple(listed)
 
 
 def _finding(

@@ -79,15 +79,15 @@ class ClaimEdits:
         self._opened: list[Edit] = []
         self._closed: list[Edit] = []
 
-    def changed(self, wanted: Mapping[str, str]) -> ChangedText:
-        """The text with each of the ``wanted`` tests in its form."""
-        made = {
+    def changed(self, form_by_name: Mapping[str, str]) -> ChangedText:
+        """The text with each test of ``form_by_name`` in its form."""
+        changed_tests = {
             test.name: done
             for test in self.source.tests
-            if test.name in wanted and (done := self.make(test, wanted[test.name]))
+            if test.name in form_by_name and (done := self.make(test, form_by_name[test.name]))
         }
         edits = [*reversed(self._closed), *self._opened]
-        return ChangedText(spliced(self.source.content, edits), made)
+        return ChangedText(spliced(self.source.content, edits), changed_tests)
 
     def make(self, test: Any, form: str) -> ChangedTest | None:
         """Change one test; None if it cannot have the form."""
@@ -138,7 +138,7 @@ class ClaimEdits:
         """A statement that prints a token, whose text has it in two pieces."""
         raise NotImplementedError
 
-    def _ask(self, claim: Any, asked: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
+    def _ask(self, claim: Any, queries: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
         """Put statements that use the operands of questions in the place of a claim."""
         raise NotImplementedError
 
@@ -183,12 +183,12 @@ class ClaimEdits:
                 self._reverse(claim, word)
 
     def _nearly(
-        self, test: Any, asked: list[tuple[Any, list[TypedQuestion]]], form: str, word: str
+        self, test: Any, queries: list[tuple[Any, list[TypedQuestion]]], form: str, word: str
     ) -> ChangedTest:
         flag = token(self._chance) if form == NEARLY else ""
-        accept = self._conclude(test, [claim for claim, _ in asked], word, flag)
+        accept = self._conclude(test, [claim for claim, _ in queries], word, flag)
         kinds: dict[str, str] = {}
-        for claim, questions in asked:
+        for claim, questions in queries:
             texts: list[tuple[TypedQuestion, list[str]]] = []
             for question in questions:
                 steps = []
@@ -212,9 +212,9 @@ class ClaimEdits:
 
     def _literals(self, claims: Iterable[Any]) -> list[tuple[Any, Sequence[Any]]]:
         """The literals of each claim that has any; none if no claim is sure to be reached."""
-        found = [(claim, some) for claim in claims if (some := self._expected(claim))]
-        certain = [one for one in found if one[0].certain]
-        return certain[:1] if self._plain else found if certain else []
+        claim_literals = [(claim, some) for claim in claims if (some := self._expected(claim))]
+        certain = [pair for pair in claim_literals if pair[0].certain]
+        return certain[:1] if self._plain else claim_literals if certain else []
 
     def _pick(self, *ways: Any) -> Any:
         return ways[0] if self._plain else self._chance.choice(ways)
@@ -275,7 +275,7 @@ def leaves(condition: Node, *joins: str, negated: bool = False) -> Iterator[Node
 
 
 def varied(
-    whole: Node,
+    expression: Node,
     places: Sequence[Node],
     sizes: Iterable[tuple[Node, str]],
     chance: Random,
@@ -287,30 +287,30 @@ def varied(
     """
     if not places:
         return []
-    texts = [(FAR, replaced(whole, {place: another(place, chance) for place in places}))]
+    texts = [(FAR, replaced(expression, {literal: another(literal, chance) for literal in places}))]
     close: list[tuple[str, str]] = []
-    for place in places:
-        text, is_part = text_of(place), place in parts
-        news = [(NEAR, new) for new in _close(place, chance)]
-        if place.type.endswith("string_literal"):
+    for literal in places:
+        text, is_part = text_of(literal), literal in parts
+        news = [(NEAR, new) for new in _close(literal, chance)]
+        if literal.type.endswith("string_literal"):
             news += near.quoted(text, chance)
         if is_part:
-            news.append((PART, another(place, chance)))
+            news.append((PART, another(literal, chance)))
         for kind, new in news:
             weight = PART if is_part and kind == NEAR else kind
-            close.append((weight, replaced(whole, {place: new})))
+            close.append((weight, replaced(expression, {literal: new})))
     for node, new in sizes:
-        close.append((PART if parts else NEAR, replaced(whole, {node: new})))
+        close.append((PART if parts else NEAR, replaced(expression, {node: new})))
     return texts + chance.sample(close, min(len(close), _MOST - 1))
 
 
-def replaced(whole: Node, texts: Mapping[Node, str]) -> str:
+def replaced(root: Node, texts: Mapping[Node, str]) -> str:
     """The text of a node with others for some of those in it."""
-    start = whole.start_byte
+    start = root.start_byte
     edits = [
         Edit(node.start_byte - start, node.end_byte - start, new) for node, new in texts.items()
     ]
-    return spliced(whole.text or b"", edits)
+    return spliced(root.text or b"", edits)
 
 
 def _close(node: Node, chance: Random) -> list[str]:
@@ -339,21 +339,21 @@ def another(node: Node, chance: Random) -> str:
     if node.type.endswith("string_literal"):
         return f'"{token(chance)}"'
     if node.type in ("char_literal", "rune_literal"):
-        return f"'{chance.choice([one for one in 'bcdfghjkmpqsvwxz' if one not in text])}'"
-    return _number(text, chance, whole=node.type in ("int_literal", "integer_literal"))
+        return f"'{chance.choice([letter for letter in 'bcdfghjkmpqsvwxz' if letter not in text])}'"
+    return _number(text, chance, is_integer=node.type in ("int_literal", "integer_literal"))
 
 
-def _number(text: str, chance: Random, *, whole: bool) -> str:
+def _number(text: str, chance: Random, *, is_integer: bool) -> str:
     is_decimal = text[:2] not in ("0x", "0X", "0o", "0b")
-    marks = "iu" if whole and not is_decimal else "iuf"
-    suffix = next((text[at:] for at, one in enumerate(text) if one in marks), "")
+    marks = "iu" if is_integer and not is_decimal else "iuf"
+    suffix = next((text[at:] for at, letter in enumerate(text) if letter in marks), "")
     digits = text.removesuffix(suffix).replace("_", "")
     try:
-        value = (int(digits, 10 if is_decimal else 0)) if whole else float(digits)
+        value = (int(digits, 10 if is_decimal else 0)) if is_integer else float(digits)
     except (ValueError, OverflowError):  # a notation or a length that Python does not read
         value = -1
-    if whole and value > 120:
+    if is_integer and value > 120:
         return f"{chance.randrange(int(value) // 2, int(value) * 3 // 4)}{suffix}"
-    kind = "" if whole else ".0" if value == value // 1 else ".5"
-    made = chance.choice([one for one in range(1, 121) if abs(one - value) >= _FAR])
-    return f"{made}{kind}{suffix}"
+    kind = "" if is_integer else ".0" if value == value // 1 else ".5"
+    number = chance.choice([other for other in range(1, 121) if abs(other - value) >= _FAR])
+    return f"{number}{kind}{suffix}"

@@ -50,23 +50,23 @@ class TestCopies:
         self.names: dict[str, list[str]] = {}
         self.unread = 0
         self.idle: dict[str, list[str]] = {}
-        self.targets = self._found(contents)
+        self.targets = self._read_targets(contents)
         self.red = {target.key for target in self.targets if target.was_red}
 
     def chance(self, purpose: str) -> Random:
         """Choices that nobody can guess, and that are the same when the run is resumed."""
         return Random(f"{self._secret}:{purpose}")  # noqa: S311 - the secret is what counts
 
-    def _found(self, contents: Mapping[str, bytes]) -> list[TargetTest]:
+    def _read_targets(self, contents: Mapping[str, bytes]) -> list[TargetTest]:
         target_tests: list[TargetTest] = []
-        named: dict[str, set[str]] = {}
+        names_by_place: dict[str, set[str]] = {}
         for outcome in self._verdict.outcomes.tests:
-            named.setdefault(outcome.place, set()).add(outcome.name)
+            names_by_place.setdefault(outcome.place, set()).add(outcome.name)
         chance = self.chance("sample")
         for path in sorted(contents):
             try:
                 text = readers.decoded(path, contents[path])
-                tests = readers.of(path).tests(path, text, named.get(path))
+                tests = readers.of(path).tests(path, text, names_by_place.get(path))
             except forms.UnparsableError:
                 self.unread += 1
                 continue
@@ -105,18 +105,18 @@ class TestCopies:
         if self._share >= 1:
             return targets
         green = [target for target in targets if not target.was_red]
-        most = max(1, round(len(green) * self._share))
-        chosen = set(chance.sample([target.key for target in green], min(most, len(green))))
+        limit = max(1, round(len(green) * self._share))
+        chosen = set(chance.sample([target.key for target in green], min(limit, len(green))))
         return [target for target in targets if target.was_red or target.key in chosen]
 
     def changed(
-        self, wanted: Mapping[tuple[str, str], str], label: str, *, plain: bool = False
+        self, form_by_test: Mapping[tuple[str, str], str], label: str, *, plain: bool = False
     ) -> ChangedCopy:
-        """A copy with each of the ``wanted`` tests in its form, by path and name."""
+        """A copy with each test of ``form_by_test`` in its form, by path and name."""
         texts: dict[str, str] = {}
-        made: dict[tuple[str, str], ChangedTest] = {}
+        changed_tests: dict[tuple[str, str], ChangedTest] = {}
         by_path: dict[str, dict[str, str]] = {}
-        for (path, name), form in wanted.items():
+        for (path, name), form in form_by_test.items():
             by_path.setdefault(path, dict.fromkeys(self.idle[path], IDLE))[name] = form
         for path, names in by_path.items():
             reader, chance = readers.of(path), self.chance(f"{label}:{path}")
@@ -126,12 +126,12 @@ class TestCopies:
                 continue
             if changed.text != self.texts[path]:
                 texts[path] = changed.text
-                made.update(
+                changed_tests.update(
                     ((path, name), test) for name, test in changed.made.items() if test.form != IDLE
                 )
-        return ChangedCopy(label, texts, made)
+        return ChangedCopy(label, texts, changed_tests)
 
     def alone(self, keys: Iterable[tuple[str, str]], form: str, label: str) -> ChangedCopy:
         """A copy in which no other test that failed at the start can end the run."""
-        wanted = dict.fromkeys(sorted(keys), form)
-        return self.changed({**dict.fromkeys(self.red, IDLE), **wanted}, label, plain=True)
+        form_by_test = dict.fromkeys(sorted(keys), form)
+        return self.changed({**dict.fromkeys(self.red, IDLE), **form_by_test}, label, plain=True)

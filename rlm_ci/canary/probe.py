@@ -122,8 +122,8 @@ class Canary:
             doubt.subject.path: self._copies[doubt.copy].texts[doubt.subject.path] for doubt in left
         }
         self._disputed = {doubt.subject.key for doubt in left if not doubt.is_told}
-        whole = (*list(self._whole.values())[:1], *self._written)
-        findings = answers.findings(left, whole, self._tests.texts)
+        run_problems = (*list(self._whole.values())[:1], *self._written)
+        findings = answers.findings(left, run_problems, self._tests.texts)
         return CanaryResult(findings + self._hidden(left), self._line(), changed)
 
     def _hidden(self, probes: Iterable[FailedProbe]) -> tuple[Finding, ...]:
@@ -139,11 +139,11 @@ class Canary:
         """The wrong results of the three copies; new tests run with the last if all is right."""
         doubts: list[FailedProbe] = []
         for number in range(len(COPIES)):
-            wanted = {
+            form_by_test = {
                 target.key: self._form(number, at, target)
                 for at, target in enumerate(self._tests.targets)
             }
-            copy = self._tests.changed(wanted, str(number + 1))
+            copy = self._tests.changed(form_by_test, str(number + 1))
             beside: list[FailedProbe] = []
             reply = None
             if self._has_new and number == len(COPIES) - 1:
@@ -254,8 +254,8 @@ class Canary:
         """Whether a test without a name in the report has passed: as many ran as in the verdict."""
         if reply.outcomes.complete or reply.clipped:
             return False
-        known = self._verdict.judged
-        return known is not None and reply.judged is not None and reply.judged >= known
+        judged = self._verdict.judged
+        return judged is not None and reply.judged is not None and reply.judged >= judged
 
     def _judge_whole(self, copy: ChangedCopy, reply: ValidatorAnswer) -> None:
         """Note an exit code 0 although tests fail, and changed files that were written."""
@@ -317,10 +317,10 @@ class Canary:
         """The doubts that are left when only their tests are changed, more simply."""
         stable: list[FailedProbe] = []
         for number, batch in enumerate(_batches(doubts), 1):
-            wanted = {
+            form_by_test = {
                 key: ALTERED if doubt.form == NEARLY else doubt.form for key, doubt in batch.items()
             }
-            copy = self._tests.changed(wanted, f"again-{number}", plain=True)
+            copy = self._tests.changed(form_by_test, f"again-{number}", plain=True)
             reply = self._ask(copy)
             if reply is None:
                 self._leave(batch.values())
@@ -332,12 +332,12 @@ class Canary:
         self, doubts: Iterable[FailedProbe], stable: Iterable[FailedProbe]
     ) -> list[FailedProbe]:
         """The doubts on tests that refuse what is far away, and accept what is near."""
-        known = {doubt.subject.key for doubt in (*stable, *self._told)}
+        settled = {doubt.subject.key for doubt in (*stable, *self._told)}
         probes = [
             doubt
             for doubt in doubts
             if doubt.form == NEARLY
-            if doubt.what in (PASSES, SILENT) and doubt.subject.key not in known
+            if doubt.what in (PASSES, SILENT) and doubt.subject.key not in settled
         ]
         left, excused = acceptance.judged(probes, self._tests, self._ask)
         self._excused |= excused
@@ -505,13 +505,13 @@ def _batches(doubts: Iterable[FailedProbe]) -> list[dict[tuple[str, str], Failed
     right result.
     """
     batches: list[dict[tuple[str, str], FailedProbe]] = []
-    known = set()
+    seen = set()
     for doubt in doubts:
         key = doubt.subject.key
-        if (key, doubt.form) in known:
+        if (key, doubt.form) in seen:
             continue
-        known.add((key, doubt.form))
-        batch = next((one for one in batches if key not in one), None)
+        seen.add((key, doubt.form))
+        batch = next((other for other in batches if key not in other), None)
         if batch is None:
             batches.append(batch := {})
         batch[key] = doubt

@@ -18,11 +18,11 @@ _LANGUAGES = ("python", "go", "javascript", "rust")
 
 @cache
 def _readers() -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    reader_by_ending: dict[str, Any] = {}
     for name in _LANGUAGES:
         reader = import_module(f"rlm_ci.canary.{name}.reader")
-        found.update(dict.fromkeys(reader.ENDINGS, reader))
-    return found
+        reader_by_ending.update(dict.fromkeys(reader.ENDINGS, reader))
+    return reader_by_ending
 
 
 def is_known(path: str) -> bool:

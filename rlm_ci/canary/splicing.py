@@ -41,9 +41,9 @@ def spliced(source: bytes, edits: Iterable[Edit]) -> str:
     """
     parts = []
     past = 0
-    for one in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        if not past <= one.start <= one.end <= len(source):
-            raise ValueError(f"an edit of bytes {one.start} to {one.end} overlaps another")
-        parts += [source[past : one.start], encoded(one.text)]
-        past = one.end
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if not past <= edit.start <= edit.end <= len(source):
+            raise ValueError(f"an edit of bytes {edit.start} to {edit.end} overlaps another")
+        parts += [source[past : edit.start], encoded(edit.text)]
+        past = edit.end
     return b"".join([*parts, source[past:]]).decode("utf-8", "surrogateescape")

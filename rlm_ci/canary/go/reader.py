@@ -34,7 +34,7 @@ _OPPOSITES = (
     ("Contains", "NotContains", 2),
     ("Panics", "NotPanics", 1),
 )
-_REVERSED = {one: (other, count) for a, b, count in _OPPOSITES for one, other in ((a, b), (b, a))}
+_REVERSED = {name: (other, count) for a, b, count in _OPPOSITES for name, other in ((a, b), (b, a))}
 #: The types of the first arguments of assertions, for calls in a function of their own.
 _TAKEN = {
     **dict.fromkeys(("NoError", "Error", "EqualError", "ErrorContains", "NilError"), "error"),
@@ -59,10 +59,10 @@ def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # no
 
 
 def change(
-    path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
+    path: str, text: str, form_by_name: Mapping[str, str], chance: Random, *, plain: bool = False
 ) -> ChangedText:
-    """The text with each of the ``wanted`` tests in its form."""
-    return _Changes(_read(path, text), chance, plain=plain).changed(wanted)
+    """The text with each test of ``form_by_name`` in its form."""
+    return _Changes(_read(path, text), chance, plain=plain).changed(form_by_name)
 
 
 def _read(path: str, text: str) -> GoSource:
@@ -128,9 +128,9 @@ class _Changes(ClaimEdits):
     def _shown(self, test: GoTest, start: str, end: str) -> str:
         return f'{test.reporter}.Log("{start}" + "{end}")'
 
-    def _ask(self, claim: GoClaim, asked: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
+    def _ask(self, claim: GoClaim, queries: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
         blocks = []
-        for question, steps in asked:
+        for question, steps in queries:
             bound = ""
             if question.operands:
                 names = ", ".join(question.operands)
@@ -209,9 +209,9 @@ class _Changes(ClaimEdits):
 def _is_bound(node: Node) -> bool:
     """Whether an expression means something else within a function of its own."""
     return any(
-        one.type in ("func_literal", "variadic_argument")
-        or (one.type == "identifier" and text_of(one) == "recover")
-        for one in below(node)
+        inner.type in ("func_literal", "variadic_argument")
+        or (inner.type == "identifier" and text_of(inner) == "recover")
+        for inner in below(node)
     )
 
 

@@ -68,8 +68,8 @@ class GoTest:
 def below(node: Node) -> Iterator[Node]:
     waiting = [node]
     while waiting:
-        yield (held := waiting.pop())
-        waiting += [child for _, child in reversed(parts(held))]
+        yield (current := waiting.pop())
+        waiting += [child for _, child in reversed(parts(current))]
 
 
 class GoSource:
@@ -82,9 +82,9 @@ class GoSource:
         self._runners: dict[str, str] = {}
         for _, node in parts(root):
             if node.type == "import_declaration":
-                for one in below(node):
-                    if one.type == "import_spec":
-                        self._import(one)
+                for spec in below(node):
+                    if spec.type == "import_spec":
+                        self._import(spec)
             elif node.type in ("function_declaration", "method_declaration"):
                 self._function(node)
         for test in self.tests:
@@ -101,9 +101,9 @@ class GoSource:
 
     def _import(self, node: Node) -> None:
         path = text_of(field(node, "path"))[1:-1]
-        named = field(node, "name")
+        alias = field(node, "name")
         last = re.sub(r"/v\d+$", "", path).rpartition("/")[2]
-        name = last.partition(".")[0] if named is node else text_of(named)
+        name = last.partition(".")[0] if alias is node else text_of(alias)
         if path == "testing":
             self.testing = name
         elif path == "github.com/stretchr/testify/suite":
@@ -114,14 +114,14 @@ class GoSource:
     def reporters(self, node: Node) -> list[str]:
         """The parameters that can fail a test."""
         kinds = {f"{self.testing}.{name}" for name in ("T", "TB", "B", "F")}
-        found = [
+        names = [
             text_of(child)
-            for one in named(field(node, "parameters"))
-            if text_of(field(one, "type")).lstrip("*") in kinds
-            for name, child in parts(one)
+            for parameter in named(field(node, "parameters"))
+            if text_of(field(parameter, "type")).lstrip("*") in kinds
+            for name, child in parts(parameter)
             if name == "name"
         ]
-        return [name for name in found if name != "_"]
+        return [name for name in names if name != "_"]
 
     def _function(self, node: Node) -> None:
         name = text_of(field(node, "name"))
@@ -149,35 +149,35 @@ class GoSource:
 
     def _is_runner(self, function: GoTest) -> bool:
         """Whether a function runs suites; it ends as their tests do."""
-        found = False
+        is_runner = False
         for node in below(function.body) if self._suites else ():
             if node.type == "call_expression" and self._called(node) == (self._suites, "Run"):
-                found = True
-                for one in below(field(node, "arguments")):
-                    if one.type in ("identifier", "type_identifier"):
-                        self._runners[text_of(one)] = function.name
-        return found
+                is_runner = True
+                for argument in below(field(node, "arguments")):
+                    if argument.type in ("identifier", "type_identifier"):
+                        self._runners[text_of(argument)] = function.name
+        return is_runner
 
     def _example(self, example: GoTest) -> None:
         for node in below(example.body):
-            found = node.type == "comment" and _OUTPUT.match(node.text or b"")
-            if found:
-                start, end = found.span(1)
+            match = node.type == "comment" and _OUTPUT.match(node.text or b"")
+            if match:
+                start, end = match.span(1)
                 example.output = node.start_byte + start, node.start_byte + end
         if example.output:
             self.tests.append(example)
 
     def _names(self, function: GoTest) -> set[str]:
         """The variables of a function, its parameters among them."""
-        found: set[str] = set()
+        variables: set[str] = set()
         constants: set[str] = set()
         for node in below(function.node):
             if node.type in ("short_var_declaration", "range_clause"):
-                found |= {text_of(one) for one in named(field(node, "left"))}
+                variables |= {text_of(target) for target in named(field(node, "left"))}
             elif node.type in ("var_spec", "parameter_declaration", "const_spec"):
-                names = {text_of(one) for name, one in parts(node) if name == "name"}
-                (constants if node.type == "const_spec" else found).update(names)
-        return found - constants
+                names = {text_of(child) for name, child in parts(node) if name == "name"}
+                (constants if node.type == "const_spec" else variables).update(names)
+        return variables - constants
 
     def _claims(self, function: GoTest, *, passed: bool = False) -> Iterator[GoClaim]:
         """The claims of a test; those in functions that others may run only if ``passed``."""
@@ -235,7 +235,7 @@ class GoSource:
         if len(names) != 1 or len(values) != 1 or values[0].type != "call_expression":
             return
         package, name = self._called(values[0])
-        arguments = [text_of(one) for one in named(field(values[0], "arguments"))]
+        arguments = [text_of(argument) for argument in named(field(values[0], "arguments"))]
         if package in self._libraries and name == "New" and {*arguments} & reporters:
             bound[text_of(names[0])] = arguments[0], self._libraries[package]
 
@@ -249,10 +249,10 @@ class GoSource:
     def _condition(self, node: Node, site: Node, reporters: set[str]) -> GoClaim | None:
         for name in ("consequence", "alternative"):
             body = field(node, name)
-            if found := self._failure(body, reporters):
+            if call := self._failure(body, reporters):
                 other = field(node, "alternative") if name == "consequence" else node
                 return GoClaim(
-                    CONDITION, field(node, "condition"), site, found[0], body=body, ends=found[1],
+                    CONDITION, field(node, "condition"), site, call[0], body=body, ends=call[1],
                     name=name, other=None if other == node else other,
                 )  # fmt: skip
         return None
@@ -283,13 +283,13 @@ class GoSource:
         owner, name = self._called(call)
         values = named(field(call, "arguments"))
         function = field(call, "function")
-        given = next((text for value in values if (text := text_of(value)) in reporters), "")
+        argument = next((text for value in values if (text := text_of(value)) in reporters), "")
         if owner in bound:
             reporter, testify = bound[owner]
         elif owner in self._libraries and values and text_of(values[0]) in reporters:
-            reporter, testify, values = given, self._libraries[owner], values[1:]
-        elif values and text_of(values[0]) == given and near.HELPER.match(name):
-            return GoClaim(HELPER, call, node, given, name=name, values=tuple(values[1:]))
+            reporter, testify, values = argument, self._libraries[owner], values[1:]
+        elif values and text_of(values[0]) == argument and near.HELPER.match(name):
+            return GoClaim(HELPER, call, node, argument, name=name, values=tuple(values[1:]))
         else:
             return None
         if not name[:1].isupper() or (owner not in self._libraries and name in _OF_SUITES):

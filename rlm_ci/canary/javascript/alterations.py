@@ -84,7 +84,7 @@ class Alterations:
 
     def _claim(self, claim: JavaScriptClaim) -> AlteredClaim | None:
         if claim.kind == EXPECT and not literals.is_known(claim):
-            return self._own(claim)
+            return self._custom(claim)
         far = literals.altered(self._source, claim, self._chance)
         alterations = [JavaScriptAlteration(FAR, (far[0],))] if far else []
         nodes = literals.expected(self._source, claim)
@@ -93,7 +93,7 @@ class Alterations:
             for node in nodes
             for below in _all(node)
         ):
-            close = list(self._near(nodes, is_part=claim.method == "toMatchObject"))
+            close = list(self._nearby(nodes, is_part=claim.method == "toMatchObject"))
             alterations += self._chance.sample(close, min(_MOST, len(close)))
         sides = claim.subject if claim.kind in (EXPECT, CHAI) else claim.given[:1]
         if claim.method in _BELOW | _ABOVE:
@@ -118,7 +118,7 @@ class Alterations:
 
     # ── values ──
 
-    def _near(
+    def _nearby(
         self, nodes: Sequence[SyntaxNode], *, is_part: bool
     ) -> Iterator[JavaScriptAlteration]:
         for node in literals.literals(self._source, tuple(nodes)):
@@ -136,8 +136,8 @@ class Alterations:
         if node.kind != "number" or not _NUMBER.fullmatch(text):
             return []
         steps = near.steps(self._chance)
-        made = [f"({int(text) + step})" for step in steps] if "." not in text else []
-        return made or [repr(float(text) + steps[0]), repr(float(text) * 1.01 + 0.001)]
+        numbers = [f"({int(text) + step})" for step in steps] if "." not in text else []
+        return numbers or [repr(float(text) + steps[0]), repr(float(text) * 1.01 + 0.001)]
 
     def _sizes(self, node: SyntaxNode, *, is_part: bool) -> Iterator[str]:
         """An array or object without one of its elements, and with one more."""
@@ -197,7 +197,7 @@ class Alterations:
                 *self._impossible((left,), is_above=not is_above),
             ]
         side = right if literals.literals(self._source, (right,)) else left
-        return list(self._near((side,), is_part=False)) if operator in _EQUAL else []
+        return list(self._nearby((side,), is_part=False)) if operator in _EQUAL else []
 
     def _distance(self, node: SyntaxNode) -> list[JavaScriptAlteration]:
         """``Math.abs(a - b)``: far more than what it is compared with."""
@@ -215,7 +215,7 @@ class Alterations:
 
     # ── own matchers and helpers ──
 
-    def _own(self, claim: JavaScriptClaim) -> AlteredClaim | None:
+    def _custom(self, claim: JavaScriptClaim) -> AlteredClaim | None:
         """A matcher of the repository: the start judges it with the expected value as subject."""
         subject = claim.subject[:1]
         if not subject or claim.is_promise or "not" in claim.names():
@@ -241,7 +241,7 @@ class Alterations:
         for node in literals.literals(self._source, tuple(nodes))[:_MOST]:
             text = self._source.text(node)
             close = self._numbers(node, text)
-            close += [one for _, one in near.quoted(text, self._chance)]
+            close += [new for _, new in near.quoted(text, self._chance)]
             far = literals.another(self._source, node, self._chance)[0]
             same = [Edit(operand.start, operand.end, f"({text})") for operand in operands]
             for new in (far, *close):
@@ -277,8 +277,8 @@ def _is_plain(claim: JavaScriptClaim) -> bool:
     """Whether a claim throws where it fails, and can be asked several times in its place."""
     names = claim.names()
     is_open = claim.is_promise and not claim.is_awaited
-    known = claim.kind in (EXPECT, CHAI, ASSERT)
-    return known and not is_open and not names & {"not", "soft", "poll", "element", "eventually"}
+    is_known = claim.kind in (EXPECT, CHAI, ASSERT)
+    return is_known and not is_open and not names & {"not", "soft", "poll", "element", "eventually"}
 
 
 def _helpers(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptClaim]:

@@ -43,7 +43,7 @@ OPPOSITES = {
     ),
 }  # fmt: skip
 OPPOSITE = {
-    kind: {one: other for a, b in pairs for one, other in ((a, b), (b, a))}
+    kind: {method: other for a, b in pairs for method, other in ((a, b), (b, a))}
     for kind, pairs in OPPOSITES.items()
 }
 _CHAI_WORDS = frozenset({
@@ -260,8 +260,8 @@ def _expected(links: list[ChainLink]) -> tuple[str, str, tuple[SyntaxNode, ...]]
         return SNAPSHOT, method, subject
     is_matcher = method.endswith("CalledWith") or (method[:2] == "to" and method[2:3].isupper())
     if is_matcher and names[-2:] == [method, ""]:
-        known = {*names[:-2]} <= {"not", "resolves", "rejects"}
-        return (EXPECT if known else OTHER), method, subject
+        is_known = {*names[:-2]} <= {"not", "resolves", "rejects"}
+        return (EXPECT if is_known else OTHER), method, subject
     return (CHAI if _is_plain(chain_links) else OTHER), method, subject
 
 

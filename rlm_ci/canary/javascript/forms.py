@@ -57,9 +57,9 @@ class ClaimForms:
         expression = self._source.text(expression_of(claim), reversed_ or ())
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
         if reversed_ is None:
-            held = token(self._chance)
-            steps = (f"let {held} = false; try {{ {wait}{expression}; {held} = true; }} catch {{}}"
-                     f" if ({held}) {thrown(word)}")  # fmt: skip
+            flag = token(self._chance)
+            steps = (f"let {flag} = false; try {{ {wait}{expression}; {flag} = true; }} catch {{}}"
+                     f" if ({flag}) {thrown(word)}")  # fmt: skip
         else:
             steps = f"try {{ {wait}{expression}; }} catch {{ {thrown(word)} }}"
         return self._edit(claim, self._placed(claim, steps)), word

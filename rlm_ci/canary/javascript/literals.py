@@ -77,10 +77,10 @@ def is_known(claim: JavaScriptClaim) -> bool:
 
 def expected(source: JavaScriptSource, claim: JavaScriptClaim) -> tuple[SyntaxNode, ...]:
     """The arguments with what a claim expects; none if another value may be right, too."""
-    known = _EXPECTED.get(claim.kind, {})
-    if "not" in claim.names() or claim.method not in known:
+    positions = _EXPECTED.get(claim.kind, {})
+    if "not" in claim.names() or claim.method not in positions:
         return ()
-    at = known[claim.method]
+    at = positions[claim.method]
     nodes = claim.given if claim.kind == REQUEST else claim.given[at : at + 1]
     if claim.method in ("throws", "rejects"):  # a text would be the message
         return tuple(node for node in nodes if node.kind in ("object", "regex"))

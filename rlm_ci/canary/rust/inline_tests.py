@@ -83,34 +83,34 @@ def restored(start: str, result: str) -> str | None:
     return spliced(after, edits)
 
 
-def _matched(items: list[_Item], theirs: list[_Item]) -> list[tuple[_Item, _Item | None]]:
+def _matched(items: list[_Item], others: list[_Item]) -> list[tuple[_Item, _Item | None]]:
     """Each item with its match in the other version: the same, or the only one of its name."""
     named_so: dict[tuple[str, bytes], list[_Item]] = {}
     same: dict[tuple[tuple[str, bytes], tuple[str, ...]], list[_Item]] = {}
-    for item in reversed(theirs):
+    for item in reversed(others):
         named_so.setdefault(item.key, []).append(item)
         same.setdefault((item.key, tuple(item.conditions)), []).append(item)
-    found: list[tuple[_Item, _Item | None]] = []
-    kept: set[int] = set()
+    matches: list[tuple[_Item, _Item | None]] = []
+    taken: set[int] = set()
     for item in items:
         alike = named_so.get(item.key, [])
         if (left := same.get((item.key, tuple(item.conditions)))) is None and len(alike) == 1:
-            left = [other for other in alike if other.start not in kept]
+            left = [other for other in alike if other.start not in taken]
         match = left.pop() if left else None
-        found.append((item, match))
-        kept |= {match.start} if match is not None else set()
-    return found
+        matches.append((item, match))
+        taken |= {match.start} if match is not None else set()
+    return matches
 
 
 def _merged(
     before: bytes, after: bytes, items: list[_Item], holder: Node, edits: list[Edit]
 ) -> list[tuple[list[_Item], Node]] | None:
     """Add the edits of one module; return the modules in it, None if one has no match."""
-    theirs = _items(holder)
-    left = {item.start: item for item in theirs}
-    at = theirs[0].start if theirs else holder.end_byte - (holder.type == "declaration_list")
+    others = _items(holder)
+    left = {item.start: item for item in others}
+    at = others[0].start if others else holder.end_byte - (holder.type == "declaration_list")
     more: list[tuple[list[_Item], Node]] = []
-    for item, match in _matched(items, theirs):
+    for item, match in _matched(items, others):
         if match is not None:
             del left[match.start]
             at = match.end

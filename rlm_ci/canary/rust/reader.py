@@ -57,10 +57,10 @@ def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # no
 
 
 def change(
-    path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
+    path: str, text: str, form_by_name: Mapping[str, str], chance: Random, *, plain: bool = False
 ) -> ChangedText:
-    """The text with each of the ``wanted`` tests in its form."""
-    return _Changes(_read(path, text), chance, plain=plain).changed(wanted)
+    """The text with each test of ``form_by_name`` in its form."""
+    return _Changes(_read(path, text), chance, plain=plain).changed(form_by_name)
 
 
 def _read(path: str, text: str) -> RustSource:
@@ -126,17 +126,17 @@ class _Changes(ClaimEdits):
     def _shown(self, _test: RustTest, start: str, end: str) -> str:
         return f'::std::println!("{{}}{{}}", "{start}", "{end}");'
 
-    def _ask(self, claim: RustClaim, asked: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
+    def _ask(self, claim: RustClaim, queries: Sequence[tuple[TypedQuestion, list[str]]]) -> None:
         blocks = []
-        for question, steps in asked:
+        for question, steps in queries:
             block = " ".join(steps)
             if question.operands:
                 values = " ".join(f"&({value})," for value in question.operands.values())
                 names = " ".join(f"{name}," for name in question.operands)
                 block = f"match ({values}) {{ ({names}) => {{ {block} }} }}"
             blocks.append(block)
-        if claim.rest >= 0:  # its message may be the only use of a variable
-            message = self.source.content[claim.rest : claim.node.end_byte - 1].decode()
+        if claim.text_at >= 0:  # its message may be the only use of a variable
+            message = self.source.content[claim.text_at : claim.node.end_byte - 1].decode()
             blocks.append(f"if false {{ panic!({message}); }}")
         self._replace(claim.node.start_byte, claim.node.end_byte, f"{{ {' '.join(blocks)} }}")
 
@@ -155,11 +155,11 @@ class _Changes(ClaimEdits):
     def _say(self, claim: RustClaim, word: str) -> None:
         """Make a macro print the token; the old message stays, so that its variables are used."""
         behind = claim.values[-1].end
-        if claim.rest < 0:
+        if claim.text_at < 0:
             self._replace(behind, claim.node.end_byte - 1, f', "{word}"')
             return
         self._around(claim.node.start_byte, "{ ", claim.node.end_byte, " } }")
-        self._replace(behind, claim.rest, f', "{word}"); if false {{ panic!(')
+        self._replace(behind, claim.text_at, f', "{word}"); if false {{ panic!(')
 
     def _reach(self, claim: RustClaim, start: str, end: str) -> None:
         failing = f'if true {{ panic!("{{}}{{}}", "{start}", "{end}"); }}'
@@ -193,15 +193,15 @@ class _Changes(ClaimEdits):
         call = f"{macro}({', '.join(compared)}"
         self._replace(start, span.start, "match (&(")
         self._replace(span.end, other.start, "), &(")
-        if not word or claim.rest < 0:
+        if not word or claim.text_at < 0:
             message = f', "{word}"' if word else ""
-            behind = end - 1 if claim.rest < 0 else claim.rest
-            message += ", " if claim.rest >= 0 else ""
+            behind = end - 1 if claim.text_at < 0 else claim.text_at
+            message += ", " if claim.text_at >= 0 else ""
             self._replace(other.end, behind, f")) {{ ({left}, {right}) => {call}{message}")
             self._close(end, " }")
             return
         self._replace(
-            other.end, claim.rest,
+            other.end, claim.text_at,
             f')) {{ ({left}, {right}) => {{ {call}, "{word}"); if false {{ panic!(',
         )  # fmt: skip
         self._close(end, " } } }")
@@ -218,8 +218,8 @@ class _Changes(ClaimEdits):
             self._around(value.start, "!!(", value.end, ")")
             return
         for leaf, sides in _leaves_of(value):
-            whole = leaf.start == value.start and leaf.end == value.end
-            before, after = ("", "") if whole else ("(", ")")
+            is_whole = leaf.start == value.start and leaf.end == value.end
+            before, after = ("", "") if is_whole else ("(", ")")
             name, other = token(self._chance), token(self._chance)
             if sides is None:
                 before += f"{{ {self._constants()} let {name} = "
@@ -273,7 +273,7 @@ def _leaves_of(
 ) -> Iterator[tuple[RustSpan, tuple[RustSpan, Node, RustSpan] | None]]:
     """The parts of a condition, with sides and operator of those that compare."""
     for node in leaves(value.node, "&&", "||", negated=True):
-        left, operator, right = (field(node, one) for one in ("left", "operator", "right"))
+        left, operator, right = (field(node, side) for side in ("left", "operator", "right"))
         sides = RustSpan(left, value.shift), operator, RustSpan(right, value.shift)
         compares = node.type == "binary_expression" and text_of(operator) in COMPARES
         if not node.type.startswith("let_"):

@@ -48,7 +48,7 @@ class RustClaim(Value):
     node: Node
     certain: bool
     values: tuple[RustSpan, ...] = ()
-    rest: int = -1
+    text_at: int = -1
     name: str = ""
 
 
@@ -169,9 +169,9 @@ class RustSource:
             if is_known or len(values) > 1:
                 yield RustClaim(MACRO, node, certain, tuple(values), name=name)
             return
-        rest = values[count].start if len(values) > count else -1
+        text_at = values[count].start if len(values) > count else -1
         yield RustClaim(
-            COMPARED if count == 2 else HOLDS, node, certain, tuple(values[:count]), rest, name
+            COMPARED if count == 2 else HOLDS, node, certain, tuple(values[:count]), text_at, name
         )
 
     def _arguments(self, start: int, end: int) -> list[RustSpan]:
@@ -186,12 +186,12 @@ class RustSource:
                 return []
             node = inner[-1]
         shift = start - len(_BEFORE)
-        return [RustSpan(one, shift) for one in named(field(node, "arguments"))]
+        return [RustSpan(argument, shift) for argument in named(field(node, "arguments"))]
 
 
 def _panics(block: Node) -> bool:
-    for one in named(block):
-        node = named(one)[0] if one.type == "expression_statement" else one
+    for statement in named(block):
+        node = named(statement)[0] if statement.type == "expression_statement" else statement
         if node.type == "macro_invocation" and text_of(field(node, "macro")) == "panic":
             return True
     return False
