@@ -47,7 +47,7 @@ class EpisodeJob(VerbJob):
         if options.mcp_config and not self.replay:
             environ = {**self.settings.environ, MARK: run.id}
             self._programs = configuration.load(
-                options.mcp_config, environ, root=self.repository.root, wanted=options.mcp_server
+                options.mcp_config, environ, root=self.repository.root, server=options.mcp_server
             )
 
     def secrets(self) -> tuple[Iterable[str], Mapping[str, str]]:

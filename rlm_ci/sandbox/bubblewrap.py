@@ -78,7 +78,7 @@ class Bubblewrap:
         self._program = program
 
     @classmethod
-    def found(cls, environ: Mapping[str, str]) -> Bubblewrap:
+    def locate(cls, environ: Mapping[str, str]) -> Bubblewrap:
         """The one on this machine, not tried yet. Raises UnavailableError, ConfigError."""
         process_stream.require_open_files()
         path = environ.get("PATH", PATH)
@@ -138,10 +138,10 @@ class Bubblewrap:
             inside.wait()
             has_run = inside.has_run()
         errors = ended.errors if job.errors_apart else ended.output
-        said = errors.text().strip() if ended.returncode == 1 else ""
-        if said.startswith(_SIGN) and "\n" not in said and not has_run:
+        message = errors.text().strip() if ended.returncode == 1 else ""
+        if message.startswith(_SIGN) and "\n" not in message and not has_run:
             raise ConfigError(
-                f"the sandbox could not be set up: {said[:300]}",
+                f"the sandbox could not be set up: {message[:300]}",
                 where="bwrap",
                 hint="run rlm-ci doctor to see what is missing",
             )
@@ -169,13 +169,13 @@ def _namespaces(job: SandboxJob) -> Iterator[str]:
 
 def _system(job: SandboxJob, devices: tuple[str, ...]) -> Iterator[str]:
     """The system, read only, and what programs expect of an empty machine."""
-    for place in ("/etc", "/run", "/var"):
-        yield from ("--perms", "0755", "--dir", place)
-    for place in SYSTEM:
-        if os.path.islink(place):
-            yield from ("--symlink", os.readlink(place), place)
-        elif os.path.isdir(place):
-            yield from ("--ro-bind", place, place)
+    for folder in ("/etc", "/run", "/var"):
+        yield from ("--perms", "0755", "--dir", folder)
+    for folder in SYSTEM:
+        if os.path.islink(folder):
+            yield from ("--symlink", os.readlink(folder), folder)
+        elif os.path.isdir(folder):
+            yield from ("--ro-bind", folder, folder)
     yield from ("--proc", "/proc", *kernel_files.covered())
     yield from ("--dev", "/dev", *devices)
     yield from ("--size", str(_SMALL), "--tmpfs", "/dev/shm")  # noqa: S108
@@ -196,19 +196,19 @@ def _etc(job: SandboxJob, machine_name: str, stack: ExitStack, others: list[int]
         yield from ("--perms", "0444", "--file", str(8 + len(others)), f"/etc/{name}")
         others.append(_in_memory(stack, content))
     is_roomy = os.sysconf("SC_OPEN_MAX") >= _ROOMY
-    there = os.listdir("/etc")
-    wanted = (*_ETC, *(_ETC_NETWORK if job.network else ()))
-    java = (name for name in there if name.startswith("java-"))
-    for name in sorted({*java, *wanted}):
-        if name.partition("/")[0] not in there:
+    names = os.listdir("/etc")
+    shown = (*_ETC, *(_ETC_NETWORK if job.network else ()))
+    java = (name for name in names if name.startswith("java-"))
+    for name in sorted({*java, *shown}):
+        if name.partition("/")[0] not in names:
             continue
-        place = f"/etc/{name}"
-        descriptor = _small(stack, place) if is_roomy else None
+        path = f"/etc/{name}"
+        descriptor = _small(stack, path) if is_roomy else None
         if descriptor is not None:
-            yield from ("--perms", "0444", "--file", str(8 + len(others)), place)
+            yield from ("--perms", "0444", "--file", str(8 + len(others)), path)
             others.append(descriptor)
-        elif os.path.exists(place):
-            yield from ("--ro-bind", os.path.realpath(place), place)
+        elif os.path.exists(path):
+            yield from ("--ro-bind", os.path.realpath(path), path)
 
 
 def _hosts(machine_name: str, *, network: bool) -> bytes:
@@ -259,10 +259,10 @@ def _tool_folders(mounts: Sequence[Mount]) -> Iterator[str]:
     if not any(map(os.path.isdir, tools)):
         return
     for mount, name in product(modules, (".vite-temp", ".vite", ".vitest")):
-        place = os.path.join(mount.source, name)
+        folder = os.path.join(mount.source, name)
         with suppress(OSError):
-            os.mkdir(place)
-        if os.path.isdir(place) and not os.path.islink(place):
+            os.mkdir(folder)
+        if os.path.isdir(folder) and not os.path.islink(folder):
             yield os.path.join(mount.target, name)
 
 
@@ -270,13 +270,13 @@ def limits(job_limits: JobLimits) -> Iterator[tuple[int, int, int]]:
     """Resources with their soft and hard limit; none of them above what we may have ourselves."""
     import resource
 
-    for name, most in {**job_limits.of_a_process(), "NPROC": job_limits.processes}.items():
+    for name, limit in {**job_limits.of_a_process(), "NPROC": job_limits.processes}.items():
         number = getattr(resource, f"RLIMIT_{name}")
         highest = resource.getrlimit(number)[1]
         # After the soft limit comes a signal that gives the reason, after the hard one the end.
-        last = most + _LAST if name == "CPU" else most
+        last = limit + _LAST if name == "CPU" else limit
         roof = sys.maxsize if highest == resource.RLIM_INFINITY else highest
-        yield number, min(most, roof), min(last, roof)
+        yield number, min(limit, roof), min(last, roof)
 
 
 def require_program(job: SandboxJob, mounts: Sequence[Mount], path: str) -> None:
@@ -285,8 +285,8 @@ def require_program(job: SandboxJob, mounts: Sequence[Mount], path: str) -> None
     if "/" in name:
         places = [os.path.normpath(os.path.join(job.cwd, name))]
     else:
-        places = [os.path.join(place, name) for place in path.split(":") if os.path.isabs(place)]
-    if not any(_is_visible(place, mounts) for place in places):
+        places = [os.path.join(folder, name) for folder in path.split(":") if os.path.isabs(folder)]
+    if not any(_is_visible(program, mounts) for program in places):
         raise UnavailableError(
             f"{name} could not be started: there is no such program in the sandbox",
             hint=f"install {name}; a program outside of {', '.join(SYSTEM[:2])} must be on PATH; "
@@ -312,9 +312,9 @@ def _is_visible(path: str, mounts: Sequence[Mount]) -> bool:
 
 
 def _outside(path: str, mounts: Sequence[Mount]) -> str | None:
-    if found := source_of(path, mounts):
-        return found
-    return path if any(is_below(path, place) for place in SYSTEM) else None
+    if source := source_of(path, mounts):
+        return source
+    return path if any(is_below(path, folder) for folder in SYSTEM) else None
 
 
 def _in_memory(stack: ExitStack, content: bytes) -> int:
@@ -369,8 +369,8 @@ class _Gate(Closing):
         import resource
         from socket import CMSG_SPACE
 
-        said, sender, _, _ = self._ours.recvmsg(1, CMSG_SPACE(_CREDENTIALS.size))
-        if not said or not sender:  # it has ended
+        data, sender, _, _ = self._ours.recvmsg(1, CMSG_SPACE(_CREDENTIALS.size))
+        if not data or not sender:  # it has ended
             return
         pid, _, _ = _CREDENTIALS.unpack(sender[0][2])
         try:
@@ -410,8 +410,8 @@ class _Inside:
 
     def _listen(self) -> bytes:
         with suppress(BlockingIOError):
-            while told := os.read(self._pipe, 4096):
-                self._told += told
+            while chunk := os.read(self._pipe, 4096):
+                self._told += chunk
         return self._told
 
     def has_run(self) -> bool:

@@ -65,9 +65,9 @@ def refused(probe: Probe, root: str = "/") -> ConfigError:
     )
 
 
-def mend(said: str, root: str = "/", *, privileged: bool | None = None) -> str:
-    """What makes bubblewrap work here, after it ``said`` what it could not do."""
-    if "nknown option" in said:
+def mend(message: str, root: str = "/", *, privileged: bool | None = None) -> str:
+    """What makes bubblewrap work here, by its ``message``, which says what it could not do."""
+    if "nknown option" in message:
         return "bubblewrap 0.8 or later is needed: take it from a newer release of the system"
     is_root = os.geteuid() == 0 if privileged is None else privileged
     for name, bad, cure in _SYSCTLS:

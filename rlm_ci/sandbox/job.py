@@ -149,11 +149,11 @@ def source_of(path: str, mounts: Sequence[Mount]) -> str | None:
 
 
 def _require_no_link(outer: Mount, inner: Mount) -> None:
-    place = outer.source
+    path = outer.source
     for part in os.path.relpath(inner.target, outer.target).split("/"):
-        place = os.path.join(place, part)
-        if os.path.islink(place):
-            raise _refused(place, f"a link is where {inner.target} should be mounted")
+        path = os.path.join(path, part)
+        if os.path.islink(path):
+            raise _refused(path, f"a link is where {inner.target} should be mounted")
 
 
 def _refused(path: str, why: str) -> ConfigError:

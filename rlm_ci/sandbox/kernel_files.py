@@ -51,32 +51,34 @@ def devices() -> Iterator[tuple[str, ...]]:
         yield ()
         return
     modes = _modes()
-    own = _own()
+    options = _options()
     try:
-        yield own
+        yield options
     finally:
-        for place, mode in () if own else modes.items():
+        for device, mode in () if options else modes.items():
             with suppress(OSError):  # then no job can change it either
-                if stat.S_IMODE(os.stat(place).st_mode) != mode:
-                    os.chmod(place, mode)
+                if stat.S_IMODE(os.stat(device).st_mode) != mode:
+                    os.chmod(device, mode)
 
 
 @cache  # as they were before any job
 def _modes() -> dict[str, int]:
     return {
-        place: stat.S_IMODE(os.stat(place).st_mode) for place in _DEVICES if os.path.exists(place)
+        device: stat.S_IMODE(os.stat(device).st_mode)
+        for device in _DEVICES
+        if os.path.exists(device)
     }
 
 
-def _own() -> tuple[str, ...]:
+def _options() -> tuple[str, ...]:
     """The options for root's own devices, which are made where they are missing; or none."""
     words: list[str] = []
     try:
-        for place, number in _DEVICES.items():
-            own = os.path.join(_OWN, os.path.basename(place))
-            if not _is_right(own, number):
-                _make(own, number)
-            words += ("--dev-bind", own, place)
+        for device, number in _DEVICES.items():
+            node = os.path.join(_OWN, os.path.basename(device))
+            if not _is_right(node, number):
+                _make(node, number)
+            words += ("--dev-bind", node, device)
         # A mount may forbid devices, and a container those that it did not get.
         os.close(os.open(os.path.join(_OWN, os.path.basename(os.devnull)), os.O_RDWR))
     except OSError:  # root may not in many a container
@@ -84,25 +86,25 @@ def _own() -> tuple[str, ...]:
     return tuple(words)
 
 
-def _is_right(own: str, number: tuple[int, int]) -> bool:
+def _is_right(node: str, number: tuple[int, int]) -> bool:
     try:
-        found = os.lstat(own)
+        status = os.lstat(node)
     except FileNotFoundError:
         return False
-    is_open = found.st_mode == stat.S_IFCHR | 0o666
-    return is_open and found.st_uid == _OWNER and found.st_rdev == os.makedev(*number)
+    is_open = status.st_mode == stat.S_IFCHR | 0o666
+    return is_open and status.st_uid == _OWNER and status.st_rdev == os.makedev(*number)
 
 
-def _make(own: str, number: tuple[int, int]) -> None:
+def _make(node: str, number: tuple[int, int]) -> None:
     """Make a device, all at once: another run may be about to use it, or to make it as well."""
     with suppress(FileExistsError):
         os.mkdir(_OWN, 0o700)
-    new = f"{own}.{os.getpid()}.{threading.get_native_id()}"
+    new = f"{node}.{os.getpid()}.{threading.get_native_id()}"
     try:
         os.mknod(new, stat.S_IFCHR, os.makedev(*number))
         os.chown(new, _OWNER, _OWNER)
         os.chmod(new, 0o666)  # noqa: S103 - as everywhere: they hold nothing
-        os.rename(new, own)
+        os.rename(new, node)
     except OSError:
         with suppress(OSError):
             os.unlink(new)

@@ -111,12 +111,12 @@ class MontyInterpreter(Closing):
         ``values`` become variables. A function is found by its ``__name__``.
         """
         library = _library()
-        named = dict(functions or {})
+        lookup = dict(functions or {})
         try:
             return self._session.feed_run(
                 code,
-                inputs={**named, **(values or {})},
-                external_lookup=named,
+                inputs={**lookup, **(values or {})},
+                external_lookup=lookup,
                 print_callback=lambda _stream, text: on_output and on_output(text),
             )
         except (library.MontyRuntimeError, library.MontySyntaxError) as error:

@@ -51,10 +51,10 @@ class Unsandboxed:
             home = os.path.join(scratch, "home")
             os.mkdir(home)
             for mount in mounts:
-                place = home + mount.target.removeprefix(HOME)
-                if is_below(mount.target, HOME) and not os.path.lexists(place):
-                    os.makedirs(os.path.dirname(place), exist_ok=True)
-                    os.symlink(mount.source, place)
+                link = home + mount.target.removeprefix(HOME)
+                if is_below(mount.target, HOME) and not os.path.lexists(link):
+                    os.makedirs(os.path.dirname(link), exist_ok=True)
+                    os.symlink(mount.source, link)
             numbers = {name: str(4 + at) for at, name in enumerate(job.inherited)}
             below = is_below(job.cwd, HOME)
             cwd = home + job.cwd.removeprefix(HOME) if below else _outside(job.cwd, mounts)

@@ -43,7 +43,7 @@ def reached(family: int, kind: int, address: Any) -> tuple[bool, str]:
 
 def written(*paths: str) -> tuple[bool, str]:
     """Whether none of ``paths`` can be written, made, or taken away."""
-    said = ""
+    refusal = ""
     attempts: tuple[Callable[[str], object], ...] = (
         lambda path: os.open(path, os.O_WRONLY | os.O_CREAT, 0o600),
         lambda path: os.rename(path, f"{path}.moved"),
@@ -54,19 +54,19 @@ def written(*paths: str) -> tuple[bool, str]:
             try:
                 attempt(path)
             except OSError as error:
-                said = said or word(error)
+                refusal = refusal or word(error)
             else:
                 return False, f"{path} was changed"
-    return True, said
+    return True, refusal
 
 
 def secret(path: str, canary: str) -> tuple[bool, str]:
     try:
         with open(path, encoding="utf-8") as file:
-            found = canary in file.read()
+            is_read = canary in file.read()
     except OSError as error:
         return True, word(error)
-    return not found, f"{path} was read"
+    return not is_read, f"{path} was read"
 
 
 def own_environment(*allowed: str) -> tuple[bool, str]:
@@ -125,9 +125,9 @@ def namespace() -> tuple[bool, str]:
 def privileges() -> tuple[bool, str]:
     with open("/proc/self/status", encoding="ascii") as file:
         rows = {line.partition(":")[0]: line.partition(":")[2].strip() for line in file}
-    held = int(rows["CapEff"], 16) == 0 and int(rows["CapBnd"], 16) == 0
-    held = held and rows["NoNewPrivs"] == "1"
-    return held, "none, and none can be gained" if held else "there are some"
+    passed = int(rows["CapEff"], 16) == 0 and int(rows["CapBnd"], 16) == 0
+    passed = passed and rows["NoNewPrivs"] == "1"
+    return passed, "none, and none can be gained" if passed else "there are some"
 
 
 def kernel(*sample: str) -> tuple[bool, str]:
@@ -135,9 +135,9 @@ def kernel(*sample: str) -> tuple[bool, str]:
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         rows = [line.split() for line in file]
     options = {row[4]: row[5].split(",") for row in rows}  # of those at one place, the last
-    for place in ("/proc", *(option for option in options if option.startswith("/proc/"))):
-        if "ro" not in options.get(place, ()):
-            return False, f"{place} is not mounted read-only"
+    for folder in ("/proc", *(option for option in options if option.startswith("/proc/"))):
+        if "ro" not in options.get(folder, ()):
+            return False, f"{folder} is not mounted read-only"
     number = 0
     for path in sample or settings():
         try:
@@ -169,14 +169,14 @@ def refused(numbers: dict[str, int]) -> tuple[bool, str]:
     if not numbers:
         return False, f"no filter is known for this machine, {os.uname().machine}"
     libc = ctypes.CDLL(None, use_errno=True)
-    said = ""
+    code = ""
     for name, number in numbers.items():
         ctypes.set_errno(0)
         libc.syscall(number, 0, 0, 0, 0, 0)
-        said = errno.errorcode.get(ctypes.get_errno(), "0")
-        if said not in ("EPERM", "ENOSYS"):
-            return False, f"{name}: {said}"
-    return True, said
+        code = errno.errorcode.get(ctypes.get_errno(), "0")
+        if code not in ("EPERM", "ENOSYS"):
+            return False, f"{name}: {code}"
+    return True, code
 
 
 def sockets() -> tuple[bool, str]:
@@ -188,10 +188,10 @@ def sockets() -> tuple[bool, str]:
     return False, "one was made"
 
 
-def limits(wanted: dict[str, int]) -> tuple[bool, str]:
+def limits(maxima: dict[str, int]) -> tuple[bool, str]:
     """Whether the kernel holds us to at most what was asked for."""
     loose = []
-    for name, value in wanted.items():
+    for name, value in maxima.items():
         soft, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
         if resource.RLIM_INFINITY in (soft, hard) or soft > value:
             loose.append(name)
@@ -254,9 +254,9 @@ ATTEMPTS: dict[str, Callable[..., tuple[bool, str]]] = {
 
 def main() -> None:
     with open(0, "rb", closefd=False) as file:
-        asked = marshal.load(file)  # noqa: S302 - our own process wrote it
+        trials = marshal.load(file)  # noqa: S302 - our own process wrote it
     lines = []
-    for name, arguments in asked.items():
+    for name, arguments in trials.items():
         try:
             passed, detail = ATTEMPTS[name](*arguments)
         except Exception as error:  # noqa: BLE001 - an attempt that fails in any way says so

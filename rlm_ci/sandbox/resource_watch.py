@@ -31,7 +31,7 @@ class ResourceWatch:
     def __init__(self, limits: JobLimits, writable: Sequence[str]) -> None:
         self._limits = limits
         #: One folder of each disk that the job may write to, with what was free there.
-        self._disks = {os.stat(place).st_dev: (place, _free(place)) for place in writable}
+        self._disks = {os.stat(folder).st_dev: (folder, _free(folder)) for folder in writable}
         self._writable = tuple(writable)
         self._since = time.time()
 
@@ -50,8 +50,8 @@ class ResourceWatch:
         return "disk" if any(map(self._is_filled, self._disks.values())) else ""
 
     def _is_filled(self, disk: tuple[str, int]) -> bool:
-        place, before = disk
-        free = _free(place)
+        folder, before = disk
+        free = _free(folder)
         if before - free <= self._limits.scratch and (free >= _RESERVE or before - free < _RESERVE):
             return False
         # Somebody has filled this disk. Was it the job?
@@ -60,8 +60,8 @@ class ResourceWatch:
     def _written(self) -> int:
         """Bytes in files below the writable mounts that were changed since the start."""
         total = 0
-        for place in self._writable:
-            for folder, _, names in os.walk(place):
+        for top in self._writable:
+            for folder, _, names in os.walk(top):
                 for name in names:
                     with suppress(OSError):  # gone in the meantime
                         status = os.lstat(os.path.join(folder, name))
@@ -94,6 +94,6 @@ def _memory(pids: list[int], name: str, fields: tuple[bytes, ...]) -> int:
     return total
 
 
-def _free(place: str) -> int:
-    status = os.statvfs(place)
+def _free(folder: str) -> int:
+    status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize

@@ -81,7 +81,7 @@ def probe(environ: Mapping[str, str]) -> tuple[Probe, ...]:
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
 
     try:
-        sandbox = Bubblewrap.found(environ)
+        sandbox = Bubblewrap.locate(environ)
     except RlmCiError as error:
         return (Probe("start", TITLES["start"], passed=False, detail=str(error)),)
     first = attempts(sandbox, environ, all_settings=True)
@@ -94,7 +94,7 @@ def proven(environ: Mapping[str, str]) -> Bubblewrap:
     from rlm_ci.sandbox.bubblewrap import Bubblewrap
 
     try:
-        sandbox = Bubblewrap.found(environ)
+        sandbox = Bubblewrap.locate(environ)
     except UnavailableError as error:
         raise install_hints.missing(str(error)) from None
     failed = [attempt for attempt in attempts(sandbox, environ) if not attempt.passed]
@@ -108,9 +108,9 @@ def interpreter() -> tuple[str, tuple[Mount, ...]]:
     from rlm_ci.sandbox.bubblewrap import SYSTEM
 
     # Not the environment's: that may be a copy, which lies beside what is mounted.
-    own = getattr(sys, "_base_executable", "") or sys.executable
-    program, prefix = os.path.realpath(own), os.path.realpath(sys.base_prefix)
-    if any(is_below(prefix, place) for place in SYSTEM):
+    executable = getattr(sys, "_base_executable", "") or sys.executable
+    program, prefix = os.path.realpath(executable), os.path.realpath(sys.base_prefix)
+    if any(is_below(prefix, folder) for folder in SYSTEM):
         return program, ()
     return program, (Mount(prefix, prefix),)
 
@@ -127,15 +127,15 @@ def attempts(
         outside = stack.enter_context(_outside(environ))
         work = stack.enter_context(files.scratch("rlm-ci-probe-"))
         os.mkdir(os.path.join(work, "kept"))
-        asked, datagrams = _asked(stack, outside)
-        asked["kernel"] += () if all_settings else _SETTINGS
+        trials, datagrams = _trials(stack, outside)
+        trials["kernel"] += () if all_settings else _SETTINGS
         program, mounts = interpreter()
         inside = os.path.join(os.path.dirname(__file__), "probe_script.py")
         script = files.read(inside, 1 << 20).decode()
         job = SandboxJob(
             (program, "-I", "-S", "-c", script),
             cwd="/trial",
-            stdin=marshal.dumps(asked),
+            stdin=marshal.dumps(trials),
             mounts=(
                 *mounts,
                 Mount(work, "/trial", writable=True),
@@ -145,20 +145,20 @@ def attempts(
         )
         try:
             ended = sandbox.run(job)
-            told = _results(ended.output.text(), asked) if ended.returncode == 0 else None
+            results = _results(ended.output.text(), trials) if ended.returncode == 0 else None
         except (RlmCiError, ValueError) as error:
             return (_probe("start", str(error), passed=False),)
-        if told is None:
-            said = printable(ended.output.text().strip())[-300:]
-            detail = f"it ended with {ended.reason or ended.returncode}: {said}"
+        if results is None:
+            printed = printable(ended.output.text().strip())[-300:]
+            detail = f"it ended with {ended.reason or ended.returncode}: {printed}"
             return (_probe("start", detail, passed=False),)
         with suppress(BlockingIOError):
             datagrams.recv(64)
-            told["udp"] = (False, "a datagram arrived")
+            results["udp"] = (False, "a datagram arrived")
         if not os.path.exists(os.path.join(work, "result")):
-            told["workplace"] = (False, "what it wrote did not arrive")
+            results["workplace"] = (False, "what it wrote did not arrive")
     start = _probe("start", f"in {ended.seconds * 1000:.0f} ms", passed=True)
-    return (start, *(_probe(name, told[name][1], passed=told[name][0]) for name in asked))
+    return (start, *(_probe(name, results[name][1], passed=results[name][0]) for name in trials))
 
 
 def _results(printed: str, names: Iterable[str]) -> dict[str, tuple[bool, str]]:
@@ -183,7 +183,7 @@ def _outside(environ: Mapping[str, str]) -> Iterator[str]:
         yield path
 
 
-def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], socket.socket]:
+def _trials(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], socket.socket]:
     """What to try, with the listeners for it; and the one that datagrams would arrive at."""
     canary = os.urandom(16).hex()
     secret = os.path.join(outside, "secret")
@@ -201,8 +201,8 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
     tcp = listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
     udp = listen(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
     # A home folder may have a longer name than the address of a socket may have.
-    near = stack.enter_context(files.scratch("rlm-ci-", "/tmp"))  # noqa: S108 - short
-    listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{near}/socket")
+    folder = stack.enter_context(files.scratch("rlm-ci-", "/tmp"))  # noqa: S108 - short
+    listen(socket.AF_UNIX, socket.SOCK_STREAM, f"{folder}/socket")
     listen(socket.AF_UNIX, socket.SOCK_STREAM, f"\0rlm-ci-{canary}")
     allowed: list[object] = [*SandboxJob(()).environment(HOME), "PWD"]
     kind = seccomp.machine()
@@ -211,13 +211,13 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         """Where no filter is known there is nothing to try, and nothing that holds."""
         return [{name: kind.number(name) for name in names} if kind else {}]
 
-    asked: dict[str, list[object]] = {
+    trials: dict[str, list[object]] = {
         "workplace": ["/trial/result"],
         "localhost": [],
         "tcp": [tcp.getsockname()[1]],
         "udp": [udp.getsockname()[1]],
         "internet": [_NOWHERE],
-        "unix": [f"{near}/socket"],
+        "unix": [f"{folder}/socket"],
         "abstract": [f"rlm-ci-{canary}"],
         "outside": [secret, "/usr/rlm-ci", "/etc/rlm-ci", "/rlm-ci"],
         "read_only": ["/trial/kept/file", "/trial/kept"],
@@ -235,7 +235,7 @@ def _asked(stack: ExitStack, outside: str) -> tuple[dict[str, list[object]], soc
         "calls": numbers(seccomp.ODD),
         "limits": [{**_LIMITS.of_a_process(), "NPROC": _LIMITS.processes}],
     }
-    return asked, udp
+    return trials, udp
 
 
 def _left_open(stack: ExitStack, path: str) -> int:
@@ -301,11 +301,13 @@ def _exhaust(sandbox: Sandbox, name: str) -> Probe:
             alive = os.path.exists(os.path.join(work, "alive"))
             detail = "it lives on" if alive else "gone"
             return _probe(name, detail, passed=ended.returncode == 0 and not alive)
-    held = {
+    is_stopped = {
         "wall": ended.reason == "timeout",
         "cpu": ended.returncode == 128 + _SIGXCPU,
         "output": ended.returncode == 0 and ended.output.omitted > 0,
     }.get(name, ended.reason in ("processes", "memory", "disk") or ended.returncode == _REFUSED)
     if name == "output":
-        return _probe(name, f"{ended.output.omitted >> 20} MiB left out", passed=held)
-    return _probe(name, f"{'stopped' if held else 'not'} after {ended.seconds:.1f} s", passed=held)
+        return _probe(name, f"{ended.output.omitted >> 20} MiB left out", passed=is_stopped)
+    return _probe(
+        name, f"{'stopped' if is_stopped else 'not'} after {ended.seconds:.1f} s", passed=is_stopped
+    )

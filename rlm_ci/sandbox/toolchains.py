@@ -86,34 +86,34 @@ def toolchain_mounts(environ: Mapping[str, str], root: str) -> tuple[Mount, ...]
     """
     root = os.path.realpath(root)
     home = home_of(environ)
-    found: list[str] = []
+    folders: list[str] = []
 
     def add(path: str) -> None:
         path = os.path.realpath(path)
-        inside = any(is_below(path, place) for place in (*SYSTEM, root, *found))
+        inside = any(is_below(path, folder) for folder in (*SYSTEM, root, *folders))
         is_fine = os.path.exists(path) and may_be_shown(path, home) and not is_below(root, path)
         if is_fine and not inside:
-            found[:] = [place for place in found if not is_below(place, path)]
-            found.append(path)
+            folders[:] = [folder for folder in folders if not is_below(folder, path)]
+            folders.append(path)
 
     for folder in environ.get("PATH", "").split(os.pathsep):
         if os.path.isabs(folder) and os.path.isdir(folder) and not is_below(folder, root):
-            for place in (folder, *_companions(folder, home), *_installations(folder, home)):
-                add(place)
+            for candidate in (folder, *_companions(folder, home), *_installations(folder, home)):
+                add(candidate)
     if modules := toolchain_variables(environ).get("GOMODCACHE"):
         add(modules)
-    named = environ.get("VIRTUAL_ENV", "")
-    if os.path.isabs(named):
-        add(named)
-    for place in (*(os.path.join(root, name) for name in _ENVIRONMENTS), named):
-        if place and (prefix := python_of(place)):
+    active = environ.get("VIRTUAL_ENV", "")
+    if os.path.isabs(active):
+        add(active)
+    for candidate in (*(os.path.join(root, name) for name in _ENVIRONMENTS), active):
+        if candidate and (prefix := python_of(candidate)):
             add(prefix)
-    hatched = named.rpartition("/env/virtual/")
+    hatched = active.rpartition("/env/virtual/")
     inside: tuple[Mount, ...] = ()
     if hatched[1]:  # it is read-only, and Hatch writes beside it
         target = f"{HOME}/{_HATCH}/env/virtual/{hatched[2]}"
-        inside = (Mount(os.path.dirname(named), os.path.dirname(target)),)
-    return (*_mounts(found, environ, root), *inside)
+        inside = (Mount(os.path.dirname(active), os.path.dirname(target)),)
+    return (*_mounts(folders, environ, root), *inside)
 
 
 def project_environment(environ: Mapping[str, str], root: str) -> str | None:
@@ -126,12 +126,12 @@ def project_environment(environ: Mapping[str, str], root: str) -> str | None:
     def folder(name: str) -> str:
         return environ.get(name) or os.path.join(home, str(_VARIABLES[name]))
 
-    def named(path: str) -> str:
+    def hash_of(path: str) -> str:
         return urlsafe_b64encode(sha256(os.fsencode(path)).digest()).decode()[:8]
 
-    ours = [environ.get("UV_PROJECT_ENVIRONMENT") or ".venv", "venv"]
-    places = [os.path.join(root, name) for name in ours]
-    hashed, pipfile = named(real), named(os.path.join(real, "Pipfile"))
+    names = [environ.get("UV_PROJECT_ENVIRONMENT") or ".venv", "venv"]
+    places = [os.path.join(root, name) for name in names]
+    hashed, pipfile = hash_of(real), hash_of(os.path.join(real, "Pipfile"))
     is_active = environ.get("VIRTUAL_ENV") or environ.get("CONDA_DEFAULT_ENV", "base") != "base"
     for pattern in (
         ()
@@ -145,30 +145,30 @@ def project_environment(environ: Mapping[str, str], root: str) -> str | None:
         )
     ):
         places += sorted(glob(pattern), key=os.path.getmtime, reverse=True)
-    there = [one for one in places if os.path.isfile(os.path.join(one, "bin", "python"))]
-    with_tests = (one for one in there if os.path.isfile(os.path.join(one, "bin", "pytest")))
-    return next(with_tests, there[0] if there else None)
+    venvs = [path for path in places if os.path.isfile(os.path.join(path, "bin", "python"))]
+    with_tests = (path for path in venvs if os.path.isfile(os.path.join(path, "bin", "pytest")))
+    return next(with_tests, venvs[0] if venvs else None)
 
 
 def toolchain_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """PATH, and where tools are that look for themselves below HOME; none of it is secret."""
     home = home_of(environ)
-    found = {"PATH": environ["PATH"]} if environ.get("PATH") else {}
-    for name, place in _VARIABLES.items():
-        usual = os.path.join(home, place) if place else ""
+    variables = {"PATH": environ["PATH"]} if environ.get("PATH") else {}
+    for name, folder in _VARIABLES.items():
+        usual = os.path.join(home, folder) if folder else ""
         if value := environ.get(name, "") or (usual if os.path.isdir(usual) else ""):
-            found[name] = value
-    return found
+            variables[name] = value
+    return variables
 
 
 def may_be_shown(path: str, home: str) -> bool:
     """Whether a folder is surely no home, holds none, and nothing in it is known to be private."""
     private = _private(home)
-    if any(is_below(place, path) for place in (*_SHARED, home, *private)):
+    if any(is_below(folder, path) for folder in (*_SHARED, home, *private)):
         return False
-    if any(is_below(path, os.path.join(home, place)) for place in _PROGRAMS):
+    if any(is_below(path, os.path.join(home, folder)) for folder in _PROGRAMS):
         return True
-    return not any(is_below(path, place) for place in private)
+    return not any(is_below(path, folder) for folder in private)
 
 
 def withheld(path: str, environ: Mapping[str, str]) -> str:
@@ -176,7 +176,7 @@ def withheld(path: str, environ: Mapping[str, str]) -> str:
     home, real = home_of(environ), os.path.realpath(path)
     if may_be_shown(os.path.dirname(real), home):
         return ""
-    return next((place for place in _private(home) if is_below(real, place)), "")
+    return next((folder for folder in _private(home) if is_below(real, folder)), "")
 
 
 @cache
@@ -210,7 +210,7 @@ def _python_prefix(folder: str) -> str | None:
 
 def is_of_system(path: str) -> bool:
     """Whether every sandbox shows ``path``."""
-    return any(is_below(path, place) for place in SYSTEM)
+    return any(is_below(path, folder) for folder in SYSTEM)
 
 
 def home_of(environ: Mapping[str, str]) -> str:
@@ -228,7 +228,7 @@ def _installations(folder: str, home: str) -> Iterator[str]:
     """The installation that ``folder`` is the programs of, and those its links lead into."""
     if _is_installation(folder, home):
         yield os.path.dirname(os.path.realpath(folder))
-    told = {os.path.realpath(folder)}
+    seen = {os.path.realpath(folder)}
     with suppress(OSError), os.scandir(folder) as entries:
         for number, entry in enumerate(entries):
             if number == _MOST_LINKS:
@@ -237,21 +237,21 @@ def _installations(folder: str, home: str) -> Iterator[str]:
             if not entry.is_symlink() or "/" not in os.readlink(entry.path):
                 continue
             target = os.path.realpath(entry.path)
-            place = os.path.dirname(target)
-            if place in told or not os.access(target, os.X_OK) or os.path.isdir(target):
+            parent = os.path.dirname(target)
+            if parent in seen or not os.access(target, os.X_OK) or os.path.isdir(target):
                 continue
-            told.add(place)
+            seen.add(parent)
             # The link may lead through another one there, to the newest version.
             yield from (
-                one
-                for one in (os.path.join(home, name) for name in _PROGRAMS)
-                if is_below(place, os.path.realpath(one))
+                root
+                for root in (os.path.join(home, name) for name in _PROGRAMS)
+                if is_below(parent, os.path.realpath(root))
             )
-            modules, inside, _ = place.partition("/node_modules/")
+            modules, inside, _ = parent.partition("/node_modules/")
             if inside:  # npm's programs load the packages beside them
                 yield modules + inside.rstrip("/")
             else:
-                yield os.path.dirname(place) if _is_installation(place, home) else place
+                yield os.path.dirname(parent) if _is_installation(parent, home) else parent
 
 
 def _is_installation(folder: str, home: str) -> bool:
@@ -264,15 +264,15 @@ def _is_installation(folder: str, home: str) -> bool:
     )
 
 
-def _mounts(found: list[str], environ: Mapping[str, str], root: str) -> Iterator[Mount]:
+def _mounts(paths: list[str], environ: Mapping[str, str], root: str) -> Iterator[Mount]:
     """Each at its own place, and again where PATH has it under another name."""
-    targets = dict.fromkeys(found)
-    for path in found:
+    targets = dict.fromkeys(paths)
+    for path in paths:
         yield Mount(path, path)
     for folder in environ.get("PATH", "").split(os.pathsep):
         real = os.path.realpath(folder)
-        known = any(is_below(real, path) for path in found)
-        if os.path.isabs(folder) and known and real != os.path.normpath(folder):
+        is_shown = any(is_below(real, path) for path in paths)
+        if os.path.isabs(folder) and is_shown and real != os.path.normpath(folder):
             target = os.path.normpath(folder)
             if target not in targets and not is_below(target, root):
                 targets[target] = None

@@ -174,7 +174,7 @@ from rlm_ci.sandbox import SandboxJob
 from rlm_ci.sandbox.bubblewrap import Bubblewrap
 from rlm_ci.sandbox.none import Unsandboxed
 import os
-sandbox = Bubblewrap.found(os.environ) if sys.argv[1] == "bubblewrap" else Unsandboxed()
+sandbox = Bubblewrap.locate(os.environ) if sys.argv[1] == "bubblewrap" else Unsandboxed()
 script = f"setsid sleep {sys.argv[2]} & sleep {sys.argv[2]}"
 sandbox.run(SandboxJob(("sh", "-c", script)))
 """

@@ -129,7 +129,7 @@ def test_a_python_that_was_copied_into_its_environment_will_do(tmp_path: Path) -
         f"import os, sys; sys.path.insert(0, {str(root)!r})\n"
         "from rlm_ci.sandbox import self_test as trials\n"
         "from rlm_ci.sandbox.bubblewrap import Bubblewrap\n"
-        "box = Bubblewrap.found(os.environ)\n"
+        "box = Bubblewrap.locate(os.environ)\n"
         "print([one for one in trials.attempts(box, os.environ) if not one.passed])"
     )
     ended = subprocess.run(

@@ -264,7 +264,7 @@ class BenchJob(PipelineJob):
             self.progress.say("no MCP server is connected: --mcp-config names none")
             return None
         environ, root = self.settings.environ, self.repository.root
-        configuration.load(path, environ, root=root, wanted=options.mcp_server)
+        configuration.load(path, environ, root=root, server=options.mcp_server)
         return os.path.abspath(path)
 
     def ended(self) -> tuple[RLMBenchmarkResult, RlmCiError | None]:

@@ -71,17 +71,17 @@ class McpProgram(Value):
 
 
 def load(
-    path: str, environ: Mapping[str, str], *, root: str, wanted: str | None = None
+    path: str, environ: Mapping[str, str], *, root: str, server: str | None = None
 ) -> tuple[McpProgram, ...]:
-    """The servers that the file at ``path`` names, or the one that is ``wanted``.
+    """The servers that the file at ``path`` names, or the one named ``server``.
 
     Raises ConfigError, also for a file below ``root``: a repository must not name programs.
     """
-    place = os.path.realpath(path)
-    if files.below(os.path.realpath(root), place) is not None:
+    real_path = os.path.realpath(path)
+    if files.below(os.path.realpath(root), real_path) is not None:
         raise _wrong(path, "it is in the repository, which must not name programs to run", _ELSE)
     try:
-        record = json.loads(files.read(place, _LIMIT))
+        record = json.loads(files.read(real_path, _LIMIT))
     except files.UnreadableError as error:
         raise _wrong(path, f"it cannot be read: {error}") from None
     except (ValueError, RecursionError) as error:
@@ -89,10 +89,10 @@ def load(
     servers = record.get("mcpServers") if isinstance(record, dict) else None
     if not isinstance(servers, dict) or not servers:
         raise _wrong(path, "it names no servers")
-    if wanted is not None and wanted not in servers:
-        told = f"there is no server {printable(wanted)[:80]!r} in it"
-        raise _wrong(path, told, nearest(wanted, list(servers)))
-    names = servers if wanted is None else (wanted,)
+    if server is not None and server not in servers:
+        problem = f"there is no server {printable(server)[:80]!r} in it"
+        raise _wrong(path, problem, nearest(server, list(servers)))
+    names = servers if server is None else (server,)
     return tuple(_program(path, name, servers[name], environ) for name in names)
 
 
@@ -100,26 +100,26 @@ _FORM = 'give {"mcpServers": {"NAME": {"command": "PROGRAM", "args": […], "env
 _ELSE = "keep it elsewhere, such as ~/.config/rlm-ci/mcp.json"
 
 
-def _program(path: str, name: str, given: Any, environ: Mapping[str, str]) -> McpProgram:
+def _program(path: str, name: str, raw: Any, environ: Mapping[str, str]) -> McpProgram:
     if not _NAME.fullmatch(name):
-        told = f"{printable(name)[:80]!r} is no name: letters, digits, - and _, 32 at most"
-        raise _wrong(path, told)
+        problem = f"{printable(name)[:80]!r} is no name: letters, digits, - and _, 32 at most"
+        raise _wrong(path, problem)
     where = f"{path}: {name}"
-    if isinstance(given, dict) and not given.get("command"):
+    if isinstance(raw, dict) and not raw.get("command"):
         raise _wrong(where, "it has no command; servers at an address are not connected")
     try:
-        entry = ServerEntry.from_dict(given)
+        entry = ServerEntry.from_dict(raw)
     except DecodeError as error:
         raise _wrong(where, f"it is not valid: {error}") from None
-    own = entry.env or {}
+    configured = entry.env or {}
     variables = {key: environ[key] for key in _INHERITED if key in environ}
-    for key, value in own.items():
-        named = _VARIABLE.fullmatch(value)
-        if named and named[1] not in environ:
-            raise _wrong(where, f"the variable {named[1]} is not set", f"set {named[1]}")
-        variables[key] = environ[named[1]] if named else value
+    for key, value in configured.items():
+        reference = _VARIABLE.fullmatch(value)
+        if reference and reference[1] not in environ:
+            raise _wrong(where, f"the variable {reference[1]} is not set", f"set {reference[1]}")
+        variables[key] = environ[reference[1]] if reference else value
     argv = (entry.command, *(entry.args or ()))
-    return McpProgram(name, argv, variables, entry.cwd, {key: variables[key] for key in own})
+    return McpProgram(name, argv, variables, entry.cwd, {key: variables[key] for key in configured})
 
 
 def _wrong(where: str, why: str, hint: str = _FORM) -> ConfigError:

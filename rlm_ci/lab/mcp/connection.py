@@ -72,11 +72,11 @@ class McpConnection(Closing):
 
     def tools(self) -> list[dict[str, Any]]:
         """Its tools: ``name``, ``description`` and ``schema`` of each."""
-        found: list[dict[str, Any]] = []
+        tools: list[dict[str, Any]] = []
         cursor = None
         for _ in range(_PAGES):
-            page = self._asked(partial(self._client.list_tools, cursor=cursor), _START)
-            found += [
+            page = self._request(partial(self._client.list_tools, cursor=cursor), _START)
+            tools += [
                 {
                     "name": tool.name,
                     "description": tool.description or "",
@@ -85,9 +85,9 @@ class McpConnection(Closing):
                 for tool in page.tools
             ]
             cursor = page.next_cursor
-            if cursor is None or len(found) >= _TOOLS:
+            if cursor is None or len(tools) >= _TOOLS:
                 break
-        return found[:_TOOLS]
+        return tools[:_TOOLS]
 
     def call(self, name: str, arguments: Mapping[str, Any], seconds: float) -> tuple[str, bool]:
         """What a tool answers, and whether it failed.
@@ -97,13 +97,13 @@ class McpConnection(Closing):
         call = partial(
             self._client.call_tool, name, dict(arguments), read_timeout_seconds=seconds + _GRACE
         )
-        result = self._asked(call, seconds)
-        parts = [_text(one) for one in result.content]
+        result = self._request(call, seconds)
+        parts = [_text(item) for item in result.content]
         if not parts and result.structured_content is not None:
             parts = [json.dumps(result.structured_content, ensure_ascii=False)]
         return "\n".join(parts), bool(result.is_error)
 
-    def _asked(self, ask: Any, seconds: float) -> Any:
+    def _request(self, ask: Any, seconds: float) -> Any:
         async def bounded() -> Any:
             with anyio.fail_after(seconds):
                 return await ask()
@@ -122,8 +122,8 @@ class McpConnection(Closing):
         while isinstance(inner, BaseExceptionGroup):
             inner = inner.exceptions[0]
         lines = self._tail.decode("utf-8", "replace").strip().splitlines()
-        said = f"; it said: {lines[-1]}" if lines else ""
-        return OSError(f"{str(inner) or type(inner).__name__}{said}")
+        last_words = f"; it said: {lines[-1]}" if lines else ""
+        return OSError(f"{str(inner) or type(inner).__name__}{last_words}")
 
     # ── its process ──
 
@@ -185,16 +185,16 @@ class McpConnection(Closing):
 async def _lines(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
     """The lines of a stream, until one of them or their sum is too long."""
     parts: list[bytes] = []
-    held = total = 0
+    pending = total = 0
     async for chunk in stream:
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
+        *lines, tail = chunk.split(b"\n")
+        for line in lines:
             yield b"".join((*parts, line))
-            parts, held = [], 0
-        parts.append(rest)
-        held += len(rest)
+            parts, pending = [], 0
+        parts.append(tail)
+        pending += len(tail)
         total += len(chunk)
-        if held > _MESSAGE or total > _ALL:
+        if pending > _MESSAGE or total > _ALL:
             return
 
 

@@ -54,22 +54,22 @@ class McpServers(Closing):
 
         Raises UnavailableError for a server that does not start.
         """
-        found: list[dict[str, Any]] = []
+        listing: list[dict[str, Any]] = []
         names: set[str] = set()
         for server in self._programs:
             try:
                 tools = self._connection(server).tools()
             except (OSError, TimeoutError) as error:
                 raise UnavailableError(
-                    f"the MCP server {server} does not start: {_said(error)}",
+                    f"the MCP server {server} does not start: {_error_text(error)}",
                     where=printable(" ".join(self._programs[server].argv))[:200],
                     hint="start it by hand to see why, or leave it out by --mcp-server",
                 ) from None
             for tool in tools:
                 name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{PREFIX}{server}__{tool['name']}")[:_NAME]
-                if name not in names and len(found) < _TOOLS:
+                if name not in names and len(listing) < _TOOLS:
                     names.add(name)
-                    found.append(
+                    listing.append(
                         {
                             "server": server,
                             "tool": tool["name"],
@@ -78,7 +78,7 @@ class McpServers(Closing):
                             "schema": plain(tool["schema"]),
                         }
                     )
-        return found
+        return listing
 
     def call(
         self, server: str, tool: str, arguments: Mapping[str, Any], seconds: float
@@ -92,7 +92,7 @@ class McpServers(Closing):
         except TimeoutError:
             text, failed, timed_out = f"no answer within {seconds:g} seconds", True, True
         except (OSError, UnavailableError) as error:
-            text, failed = f"the server failed: {_said(error)}", True
+            text, failed = f"the server failed: {_error_text(error)}", True
         return {"text": clip(text, OUTPUT_LIMIT), "failed": failed, "timed_out": timed_out}
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class McpServers(Closing):
         return self._open[server]
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return printable(str(error) or type(error).__name__)[:300]
 
 
@@ -155,41 +155,41 @@ class McpEnvironment:
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:
     schema = tool["schema"]
-    given = schema.get("properties", {})
-    renamed = {_OTHER if name == _TAKEN else name: value for name, value in given.items()}
-    made = function(tool["name"], tool["description"], renamed, 0)
+    properties = schema.get("properties", {})
+    renamed = {_OTHER if name == _TAKEN else name: value for name, value in properties.items()}
+    definition = function(tool["name"], tool["description"], renamed, 0)
     required = [_OTHER if name == _TAKEN else name for name in schema.get("required", ())]
-    made["function"]["parameters"]["required"] = required
-    return made
+    definition["function"]["parameters"]["required"] = required
+    return definition
 
 
 def plain(schema: Any) -> dict[str, Any]:
     """The arguments of a tool in the simple part of JSON Schema; without details if too long."""
-    found = _kept(schema, _DEPTH)
-    if len(json.dumps(found)) > _SCHEMA:
-        names = [name for name in found.get("properties", {}) if len(name) <= _NAME]
-        found = {"properties": {name: {} for name in names[:_NAME]}}
-    known = found.get("properties", {})
-    required = [name for name in found.get("required", ()) if name in known]
-    return {"properties": known, "required": required}
+    simple = _simplified(schema, _DEPTH)
+    if len(json.dumps(simple)) > _SCHEMA:
+        names = [name for name in simple.get("properties", {}) if len(name) <= _NAME]
+        simple = {"properties": {name: {} for name in names[:_NAME]}}
+    properties = simple.get("properties", {})
+    required = [name for name in simple.get("required", ()) if name in properties]
+    return {"properties": properties, "required": required}
 
 
-def _kept(schema: Any, depth: int) -> dict[str, Any]:
+def _simplified(schema: Any, depth: int) -> dict[str, Any]:
     if not isinstance(schema, dict) or not depth:
         return {}
-    found = {key: schema[key] for key in _KEPT if key in schema and _is_sound(key, schema[key])}
-    if "description" in found:
-        found["description"] = printable(clip(found["description"], _TEXT))
+    simple = {key: schema[key] for key in _KEPT if key in schema and _is_sound(key, schema[key])}
+    if "description" in simple:
+        simple["description"] = printable(clip(simple["description"], _TEXT))
     properties = schema.get("properties")
     if isinstance(properties, dict):
-        found["properties"] = {
-            name: _kept(value, depth - 1)
+        simple["properties"] = {
+            name: _simplified(value, depth - 1)
             for name, value in properties.items()
             if name == printable(name)
         }
     if isinstance(schema.get("items"), dict):
-        found["items"] = _kept(schema["items"], depth - 1)
-    return found
+        simple["items"] = _simplified(schema["items"], depth - 1)
+    return simple
 
 
 def _is_sound(key: str, value: Any) -> bool:
@@ -198,9 +198,9 @@ def _is_sound(key: str, value: Any) -> bool:
     if key == "description":
         return isinstance(value, str)
     if key == "required":
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+        return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if key == "enum":
         return isinstance(value, list) and all(
-            isinstance(one, (str, int, float, bool, type(None))) for one in value
+            isinstance(item, (str, int, float, bool, type(None))) for item in value
         )
     return type(value) in (int, float)

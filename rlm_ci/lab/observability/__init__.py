@@ -64,6 +64,6 @@ class RLMObservability:
                 is_known = sink.name in self._failed
                 self._failed.add(sink.name)
             if not is_known:
-                said = printable(str(error) or type(error).__name__)[:300]
+                message = printable(str(error) or type(error).__name__)[:300]
                 hint = error.hint if isinstance(error, RlmCiError) else "the run goes on without it"
-                warn(RlmCiError(f"figures are lost: {said}", where=sink.name, hint=hint))
+                warn(RlmCiError(f"figures are lost: {message}", where=sink.name, hint=hint))

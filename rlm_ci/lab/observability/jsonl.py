@@ -25,9 +25,9 @@ _FIGURES = (
 
 def figures(event: RLMRuntimeEvent) -> dict[str, Any]:
     """What may leave the run: numbers, ids, and the names of actions."""
-    found = {name: event.payload[name] for name in _FIGURES if name in event.payload}
+    values = {name: event.payload[name] for name in _FIGURES if name in event.payload}
     action = event.payload.get("action")
-    return {**found, "action": printable(str(action["action"]))[:100]} if action else found
+    return {**values, "action": printable(str(action["action"]))[:100]} if action else values
 
 
 class JSONLSink:

@@ -56,11 +56,16 @@ class OTLPSink:
         self._lock = threading.Lock()
 
     def status(self) -> dict[str, Any]:
-        told = printable(self._endpoint) if self._endpoint else f"{ENDPOINTS[1]} is not set"
-        there = _is_installed()
-        if self._enabled and not there:
-            told = f"{told}; to install it: {installation.command('otel')}"
-        return {"name": self.name, "enabled": self._enabled, "available": there, "detail": told}
+        detail = printable(self._endpoint) if self._endpoint else f"{ENDPOINTS[1]} is not set"
+        is_installed = _is_installed()
+        if self._enabled and not is_installed:
+            detail = f"{detail}; to install it: {installation.command('otel')}"
+        return {
+            "name": self.name,
+            "enabled": self._enabled,
+            "available": is_installed,
+            "detail": detail,
+        }
 
     def on_event(self, event: RLMRuntimeEvent) -> None:
         """Take a beginning or an end of a span; nothing else is sent.
@@ -106,10 +111,10 @@ class OTLPSink:
 
     def _tracer(self) -> Any:
         if self._provider is None:
-            self._provider = self._made()
+            self._provider = self._build_provider()
         return self._provider.get_tracer("rlm-ci", __version__)
 
-    def _made(self) -> Any:
+    def _build_provider(self) -> Any:
         if not _is_installed():
             raise UnavailableError(
                 "an OTLP endpoint is set, and OpenTelemetry is not installed",
@@ -155,8 +160,8 @@ class _WatchedExporter:
 
 def _attributes(details: Mapping[str, Any]) -> dict[str, Any]:
     usage = details.get("usage") or {}
-    told = {f"rlm.{name}": details[name] for name in _FIGURES if name in details}
-    return told | {
+    attributes = {f"rlm.{name}": details[name] for name in _FIGURES if name in details}
+    return attributes | {
         name: usage[key]
         for name, key in (
             ("gen_ai.usage.input_tokens", "prompt_tokens"),

@@ -145,6 +145,6 @@ def test_what_is_wrong_in_the_file_is_said(tmp_path: Path) -> None:
         path.write_text(text)
         wanted = "a b" if "a b" in text else "a"
         with pytest.raises(ConfigError, match=told):
-            configuration.load(str(path), {}, root=str(tmp_path / "repo"), wanted=wanted)
+            configuration.load(str(path), {}, root=str(tmp_path / "repo"), server=wanted)
     with pytest.raises(ConfigError, match="in the repository"):
         configuration.load(str(path), {}, root=str(tmp_path))
