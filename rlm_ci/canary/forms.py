@@ -4,9 +4,9 @@ A reader is a module with ``ENDINGS``, the suffixes of its files, and two functi
 
 - ``tests(path, text, names=None)``: the tests of a file in the order of the text, or those of the
   ``names`` that a runner reports, where tests may have any name; raises UnparsableError.
-- ``change(path, text, wanted, chance, plain=False)``: the text with each test named in ``wanted``
-  in the form given there, and a ``ChangedTest`` for each that could be changed. ``chance`` is a
-  ``random.Random``: every choice and every constant comes from it. ``plain`` asks for the
+- ``change(path, text, form_by_name, chance, plain=False)``: the text with each test of
+  ``form_by_name`` in its form, and a ``ChangedTest`` for each that could be changed. ``chance`` is
+  a ``random.Random``: every choice and every constant comes from it. ``plain`` asks for the
   simplest change of each form, if a more thorough one was not understood.
 
 Only the necessary parts of a text change: comments, other tests and, if possible, the numbers of

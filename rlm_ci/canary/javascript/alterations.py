@@ -95,11 +95,11 @@ class Alterations:
         ):
             close = list(self._nearby(nodes, is_part=claim.method == "toMatchObject"))
             alterations += self._chance.sample(close, min(_MOST, len(close)))
-        sides = claim.subject if claim.kind in (EXPECT, CHAI) else claim.given[:1]
+        sides = claim.subject if claim.kind in (EXPECT, CHAI) else claim.arguments[:1]
         if claim.method in _BELOW | _ABOVE:
             at = 0 if claim.kind in (EXPECT, CHAI) else 1
             alterations += self._impossible(
-                claim.given[at : at + 1], is_above=claim.method in _ABOVE
+                claim.arguments[at : at + 1], is_above=claim.method in _ABOVE
             )
         elif claim.method in _TRUE or [self._source.text(node) for node in nodes] == ["true"]:
             conditions = [condition for side in sides for condition in self._conditions(side)]
@@ -110,7 +110,7 @@ class Alterations:
         edited = {(edit.start, edit.end) for alteration in alterations for edit in alteration.edits}
         bound = tuple(
             node
-            for node in (*claim.subject[:1], *(claim.given if claim.kind == ASSERT else ()))
+            for node in (*claim.subject[:1], *(claim.arguments if claim.kind == ASSERT else ()))
             if not any(node.start <= start and end <= node.end for start, end in edited)
             and node.kind not in (*FUNCTIONS, "string", "number", "spread_element")
         )
@@ -178,7 +178,7 @@ class Alterations:
                 JavaScriptAlteration(
                     FAR, (Edit(syntax_node.start, syntax_node.end, f'"{token(self._chance)}"'),)
                 )
-                for syntax_node in links[-1].given[:1]
+                for syntax_node in links[-1].arguments[:1]
                 if syntax_node.kind == "string"
             ]
         left, right = node.part("left"), node.part("right")
@@ -203,7 +203,7 @@ class Alterations:
         """``Math.abs(a - b)``: far more than what it is compared with."""
         if node.kind != "call_expression" or not self._source.text(node).startswith("Math.abs("):
             return []
-        nodes = self._source.chain(node)[1][-1].given
+        nodes = self._source.chain(node)[1][-1].arguments
         return [
             JavaScriptAlteration(
                 FAR,
@@ -220,19 +220,19 @@ class Alterations:
         subject = claim.subject[:1]
         if not subject or claim.is_promise or "not" in claim.names():
             return None
-        alterations = self._judged(claim, claim.given, subject)
+        alterations = self._judged(claim, claim.arguments, subject)
         return AlteredClaim(claim, subject, tuple(alterations))
 
     def _helper(self, claim: JavaScriptClaim) -> AlteredClaim | None:
         operands = tuple(
             node
-            for node in claim.given
+            for node in claim.arguments
             if node.kind not in (*FUNCTIONS, "spread_element")
             and not literals.literals(self._source, (node,))
         )
         if not operands:
             return None
-        return AlteredClaim(claim, operands, tuple(self._judged(claim, claim.given, operands)))
+        return AlteredClaim(claim, operands, tuple(self._judged(claim, claim.arguments, operands)))
 
     def _judged(
         self, claim: JavaScriptClaim, nodes: Sequence[SyntaxNode], operands: Sequence[SyntaxNode]
@@ -265,7 +265,7 @@ def _operands(node: SyntaxNode, places: Sequence[Edit]) -> Iterator[SyntaxNode]:
 
 
 def expression(claim: JavaScriptClaim) -> SyntaxNode:
-    return claim.whole.inner()[0] if claim.site in (STATEMENT, RETURNED) else claim.whole
+    return claim.statement.inner()[0] if claim.site in (STATEMENT, RETURNED) else claim.statement
 
 
 def _all(node: SyntaxNode) -> Iterator[SyntaxNode]:
@@ -294,7 +294,7 @@ def _helpers(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptC
             for node in body.inner()
             if node.kind == "expression_statement" and node.inner()[0].kind == "call_expression"
         ]
-    claimed = [(claim.whole.start, claim.whole.end) for claim in test.claims]
+    claimed = [(claim.statement.start, claim.statement.end) for claim in test.claims]
     claims = []
     for node, call, site in nodes:
         root, links = source.chain(call)
@@ -304,7 +304,7 @@ def _helpers(source: JavaScriptSource, test: JavaScriptTest) -> list[JavaScriptC
         if links and is_free and (is_last or near.HELPER.match(name)):
             claims.append(
                 JavaScriptClaim(
-                    node, site, OTHER, name, links, (), links[-1].given,
+                    node, site, OTHER, name, links, (), links[-1].arguments,
                     is_awaited=False, is_promise=False,
                 )
             )  # fmt: skip

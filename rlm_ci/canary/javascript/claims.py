@@ -64,17 +64,17 @@ _AROUND = frozenset({"await_expression", "parenthesized_expression"})
 class JavaScriptClaim(Value):
     """A chain that claims something.
 
-    ``whole`` is its statement, or the expression with ``await``; ``subject`` what ``expect`` gets,
-    ``given`` what the last call or method gets.
+    ``statement`` is its statement, or the expression with ``await``; ``subject`` what ``expect``
+    gets, ``arguments`` what the last call or method gets.
     """
 
-    whole: SyntaxNode
+    statement: SyntaxNode
     site: str
     kind: str
     method: str
     links: list[ChainLink]
     subject: tuple[SyntaxNode, ...]
-    given: tuple[SyntaxNode, ...]
+    arguments: tuple[SyntaxNode, ...]
     is_awaited: bool
     is_promise: bool
 
@@ -134,7 +134,7 @@ class JavaScriptNames:
         variants = value.inner()[1:] if value.kind == "ternary_expression" else [value]
         for variant in variants:
             root, links = self._source.chain(variant)
-            word, nodes = self.word(root), links[0].given if links else ()
+            word, nodes = self.word(root), links[0].arguments if links else ()
             if word == "require" and nodes and nodes[0].kind == "string":
                 if name.kind == "identifier":
                     self._bind(nodes[0], None, name)
@@ -187,10 +187,10 @@ class JavaScriptNames:
             return None
         names = {link.name for link in links} | {method}
         syntax_node, site, is_awaited = _site(node)
-        nodes, is_promise = links[-1].given, is_awaited or bool(names & _PROMISES)
+        nodes, is_promise = links[-1].arguments, is_awaited or bool(names & _PROMISES)
         if kind == REQUEST:
             nodes = tuple(
-                syntax_node for at in _expecting(links) for syntax_node in links[at].given
+                syntax_node for at in _expecting(links) for syntax_node in links[at].arguments
             )
             is_promise = is_awaited
         elif is_promise and not is_awaited and site == STATEMENT:
@@ -253,7 +253,7 @@ def _expected(links: list[ChainLink]) -> tuple[str, str, tuple[SyntaxNode, ...]]
     chain_links = links[at + 1 :]
     if at < 0 or not chain_links or {link.name for link in links[:at]} - _BEFORE_EXPECT:
         return "", "", ()
-    subject = links[at].given
+    subject = links[at].arguments
     names = [link.name for link in chain_links]
     method = next((name for name in reversed(names) if name), "")
     if "snapshot" in method.lower():
@@ -267,7 +267,7 @@ def _expected(links: list[ChainLink]) -> tuple[str, str, tuple[SyntaxNode, ...]]
 
 def _expecting(links: list[ChainLink]) -> list[int]:
     pairs = enumerate(pairwise(links), 1)
-    return [at for at, (link, call) in pairs if at > 1 and link.name == "expect" and call.given]
+    return [at for at, (link, call) in pairs if at > 1 and link.name == "expect" and call.arguments]
 
 
 def _is_plain(links: list[ChainLink]) -> bool:

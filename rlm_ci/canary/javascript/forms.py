@@ -67,7 +67,7 @@ class ClaimForms:
     def reached(self, claim: JavaScriptClaim, word: str) -> Edit:
         wait = "await " if claim.is_promise and not claim.is_awaited else ""
         expression = self._source.text(expression_of(claim))
-        start, end = halves(word, on_branch=self._is_on_branch(claim.whole))
+        start, end = halves(word, on_branch=self._is_on_branch(claim.statement))
         failing = thrown(f'{start}" + "{end}')
         return self._edit(claim, self._placed(claim, f"{failing} {wait}{expression};"))
 
@@ -115,7 +115,7 @@ class ClaimForms:
         if claim.kind == SNAPSHOT:
             return []
         if claim.site == INNER or claim.kind == REQUEST:
-            nodes = claim.given if claim.kind == REQUEST else claim.given[-1:]
+            nodes = claim.arguments if claim.kind == REQUEST else claim.arguments[-1:]
             return self._rewritten(nodes) if _takes_value(claim) else []
         edits, parts = [], []
         for node in self._operands(claim) if not self._plain else ():
@@ -147,10 +147,10 @@ class ClaimForms:
         """The operands of a claim that can get names, in the order of evaluation."""
         if claim.kind in (ASSERT, TAP):
             count = 1 if claim.method in ("ok", "true", "false", "truthy", "falsy", "notOk") else 2
-            nodes = list(claim.given[:count])
+            nodes = list(claim.arguments[:count])
         else:
             nodes = list(claim.subject[:1])
-            nodes += claim.given[:1] if _takes_value(claim) else ()
+            nodes += claim.arguments[:1] if _takes_value(claim) else ()
         syntax_nodes: list[SyntaxNode] = []
         for node in nodes:
             if node.kind in FUNCTIONS or node.kind in _CANNOT:
@@ -162,7 +162,7 @@ class ClaimForms:
 
     def _negated(self, claim: JavaScriptClaim, word: str) -> list[Edit] | None:
         """The edits that reverse a claim with its own library; None if it has no way."""
-        if any(node.kind == "spread_element" for node in (*claim.subject, *claim.given)):
+        if any(node.kind == "spread_element" for node in (*claim.subject, *claim.arguments)):
             return None
         if (
             claim.kind == EXPECT
@@ -196,7 +196,7 @@ class ClaimForms:
         return f"(await (async () => {block})())" if claim.is_awaited else f"((() => {block})())"
 
     def _edit(self, claim: JavaScriptClaim, text: str) -> Edit:
-        node = claim.whole
+        node = claim.statement
         if claim.site == INNER and _begins_statement(node):
             text = f"0, {text}"  # a bracket would call the value before it
         lost = self._source.text(node).count("\n") - text.count("\n")
@@ -206,15 +206,15 @@ class ClaimForms:
 def is_changeable(source: JavaScriptSource, claim: JavaScriptClaim) -> bool:
     """Whether a claim can be reversed in its place."""
     if claim.kind == REQUEST:
-        return bool(literals.literals(source, claim.given))
+        return bool(literals.literals(source, claim.arguments))
     if claim.site == INNER:
-        return not any(node.kind == "yield_expression" for node in claim.whole.below(SCOPES))
+        return not any(node.kind == "yield_expression" for node in claim.statement.below(SCOPES))
     return True
 
 
 def _takes_value(claim: JavaScriptClaim) -> bool:
     """Whether the last call gets the expected value."""
-    if not claim.given or claim.kind in (OTHER, SNAPSHOT):
+    if not claim.arguments or claim.kind in (OTHER, SNAPSHOT):
         return False
     if claim.kind == CHAI:
         return bool(claim.subject)
@@ -227,13 +227,15 @@ def _removed(member: SyntaxNode) -> Edit:
 
 def _other_value(claim: JavaScriptClaim, word: str) -> list[Edit]:
     at = 1 if claim.kind == ASSERT else 0
-    return [Edit(node.start, node.end, f'Symbol("{word}")') for node in claim.given[at : at + 1]]
+    return [
+        Edit(node.start, node.end, f'Symbol("{word}")') for node in claim.arguments[at : at + 1]
+    ]
 
 
 def _opposed(claim: JavaScriptClaim, word: str) -> list[Edit] | None:
-    if not claim.given:
+    if not claim.arguments:
         return None
-    first, last = claim.given[0], claim.given[-1]
+    first, last = claim.arguments[0], claim.arguments[-1]
     if claim.kind == ASSERT and claim.method == "ok":
         return [Edit(first.start, first.start, "!("), Edit(first.end, first.end, ")")]
     called = next(

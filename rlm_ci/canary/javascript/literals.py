@@ -81,11 +81,11 @@ def expected(source: JavaScriptSource, claim: JavaScriptClaim) -> tuple[SyntaxNo
     if "not" in claim.names() or claim.method not in positions:
         return ()
     at = positions[claim.method]
-    nodes = claim.given if claim.kind == REQUEST else claim.given[at : at + 1]
+    nodes = claim.arguments if claim.kind == REQUEST else claim.arguments[at : at + 1]
     if claim.method in ("throws", "rejects"):  # a text would be the message
         return tuple(node for node in nodes if node.kind in ("object", "regex"))
     if claim.kind in (ASSERT, TAP) and not literals(source, nodes):
-        return claim.given[:1] if "qual" in claim.method else ()
+        return claim.arguments[:1] if "qual" in claim.method else ()
     return nodes
 
 
@@ -134,7 +134,7 @@ def literals(source: JavaScriptSource, nodes: tuple[SyntaxNode, ...]) -> list[Sy
         elif node.kind == "call_expression":
             root, links = source.chain(node)
             if source.text(root) == "expect" and "not" not in {link.name for link in links}:
-                waiting += links[-1].given[::-1]
+                waiting += links[-1].arguments[::-1]
     return syntax_nodes
 
 

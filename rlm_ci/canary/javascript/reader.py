@@ -45,17 +45,17 @@ def tests(path: str, text: str, _names: object = None) -> list[FoundTest]:  # no
 
 
 def change(
-    path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
+    path: str, text: str, form_by_name: Mapping[str, str], chance: Random, *, plain: bool = False
 ) -> ChangedText:
-    """The text with each of the ``wanted`` tests in its form; all of one name have the same."""
+    """The text with each test of ``form_by_name`` in its form; all of one name have the same."""
     source = JavaScriptSource(path, text)
     changes = _Changes(source, chance, plain=plain)
-    made: dict[str, ChangedTest] = {}
+    tests: dict[str, ChangedTest] = {}
     for test in find(source):
-        if test.name in wanted:
-            new = changes.make(test, wanted[test.name])
-            made[test.name] = _both(made[test.name], new) if test.name in made else new
-    return ChangedText(spliced(source.content, changes.all()), made)
+        if test.name in form_by_name:
+            new = changes.make(test, form_by_name[test.name])
+            tests[test.name] = _both(tests[test.name], new) if test.name in tests else new
+    return ChangedText(spliced(source.content, changes.all()), tests)
 
 
 def _both(test: ChangedTest, other: ChangedTest) -> ChangedTest:
@@ -103,10 +103,10 @@ class _Changes:
         if form in (forms.ACCEPTS, forms.JUDGES):
             return ChangedTest(form)
         if form == forms.ALTERED:
-            found = [literals.altered(self._source, claim, self._chance) for claim in claims]
-            if any(found):
-                self._edits += [one[0] for one in found if one]
-                return ChangedTest(form, tuple(one[1] for one in found if one))
+            pairs = [literals.altered(self._source, claim, self._chance) for claim in claims]
+            if any(pairs):
+                self._edits += [pair[0] for pair in pairs if pair]
+                return ChangedTest(form, tuple(pair[1] for pair in pairs if pair))
             form = forms.INVERTED
         if not claims:
             self._end(test, f'new Error("{word}")')
@@ -172,8 +172,8 @@ class _Changes:
         failing = f"if (!{unless}) throw {error};" if unless else f"throw {error};"
         if done and body.kind == "statement_block":
             inner = token(self._chance)
-            given = f"{unless} ? null : {error}" if unless else error
-            copied = f"({inner} => Object.assign(() => {inner}({given}), {inner}))({done})"
+            argument = f"{unless} ? null : {error}" if unless else error
+            copied = f"({inner} => Object.assign(() => {inner}({argument}), {inner}))({done})"
             self._insert(body.start + 1, f" {done} = {copied};")
         elif body.kind == "statement_block":
             returns = any(node.kind == "return_statement" for node in body.below(SCOPES))

@@ -88,7 +88,7 @@ class ChainLink(Row):
 
     name: str
     node: SyntaxNode
-    given: tuple[SyntaxNode, ...] = ()
+    arguments: tuple[SyntaxNode, ...] = ()
 
 
 class JavaScriptSource:
@@ -117,8 +117,8 @@ class JavaScriptSource:
                 is_list = syntax_node is not None and syntax_node.kind == "arguments"
                 links.append(ChainLink("", node, nodes if is_list else ()))
             elif node.kind == "member_expression":
-                named, inner = node.part("property"), node.part("object")
-                links.append(ChainLink("" if named is None else self.text(named), node))
+                member, inner = node.part("property"), node.part("object")
+                links.append(ChainLink("" if member is None else self.text(member), node))
             elif node.kind == "non_null_expression":
                 inner = node.parts[0]
             else:

@@ -29,7 +29,7 @@ class JavaScriptTest(Value):
 
 def find(source: JavaScriptSource) -> list[JavaScriptTest]:
     """The tests that can be changed, in the order of the text, without skipped ones and suites."""
-    return _Search(source).found()
+    return _Search(source).tests()
 
 
 class _Search:
@@ -43,16 +43,16 @@ class _Search:
                 self._look(node)
         self._calls = {function: call for call, (_, function, _) in self._made.items()}
 
-    def found(self) -> list[JavaScriptTest]:
+    def tests(self) -> list[JavaScriptTest]:
         tests = {call: function for call, (_, function, is_test) in self._made.items() if is_test}
         outer = {self._calls[node] for call in tests for node in call.up() if node in self._calls}
         return [
-            JavaScriptTest(self._named(call), call, function, tuple(self._names.claims(function)))
+            JavaScriptTest(self._name_of(call), call, function, tuple(self._names.claims(function)))
             for call, function in tests.items()
             if call not in outer and not any(map(self._is_left, (call, *call.up())))
         ]
 
-    def _named(self, call: SyntaxNode) -> str:
+    def _name_of(self, call: SyntaxNode) -> str:
         parts = [self._made[call][0]]
         for node in call.up():
             if node in self._calls:
@@ -64,7 +64,7 @@ class _Search:
     def _look(self, call: SyntaxNode) -> None:
         root, links = self._source.chain(call)
         words = [self._names.word(root), *(link.name for link in links if link.name)]
-        nodes = links[-1].given if links else ()
+        nodes = links[-1].arguments if links else ()
         at = next((i for i in (1, 0) if words[i : i + 1] and words[i] in _TESTS | _SUITES), -1)
         if at < 0 or links[-1].name or {*words[at + 1 :]} - _MODIFIERS - _LEFT:
             return
@@ -86,7 +86,7 @@ class _Search:
             return bool(words & {"xit", "xtest", "xdescribe", "xcontext", "xspecify"})
         options = [
             pair
-            for syntax_node in links[-1].given
+            for syntax_node in links[-1].arguments
             if syntax_node.kind == "object"
             for pair in syntax_node.inner()
         ]

@@ -21,7 +21,7 @@ from rlm_ci.canary.python.literals import (
     is_text,
     kind_of,
     literals_in,
-    near,
+    nearby,
     resized,
     restyled,
 )
@@ -128,26 +128,26 @@ class ClaimQuestions:
         is_awaited = isinstance(getattr(claim.node, "value", None), ast.Await)
         if claim.kind == HELPER:
             return [] if is_awaited or not self._is_nearly else [self._helper(call, "[{}]")]
-        if name not in self._source.own_asserts and (known := meaning(call)):
-            return self._of_meaning(call, known)
-        whole = "[await {}]" if is_awaited else "[{}]"
+        if name not in self._source.own_asserts and (form := meaning(call)):
+            return self._of_meaning(call, form)
+        template = "[await {}]" if is_awaited else "[{}]"
         if _CALLED.fullmatch(name):
-            return self._whole(call, arguments(call), whole)
+            return self._altered_call(call, arguments(call), template)
         is_compared = _COMPARING.fullmatch(name) and len(call.args) > 1
-        if not is_compared or any(isinstance(one, ast.Starred) for one in call.args[:2]):
+        if not is_compared or any(isinstance(argument, ast.Starred) for argument in call.args[:2]):
             return []
-        return self._whole(call, _expected(call.args), whole)
+        return self._altered_call(call, _expected(call.args), template)
 
-    def _of_meaning(self, call: ast.Call, known: str) -> list[ClaimQuestion]:
+    def _of_meaning(self, call: ast.Call, form: str) -> list[ClaimQuestion]:
         """The questions of a call of unittest, as of the assert that it stands for."""
-        test = ast.parse(known.format("a", "b"), mode="eval").body
+        test = ast.parse(form.format("a", "b"), mode="eval").body
         if isinstance(test, ast.Name):
             return self._of_test(call.args[0])
         if not isinstance(test, ast.Compare):
             return []
         test.left = call.args[0]
-        test.comparators = call.args[1:2] if "{1}" in known else test.comparators
-        return self._of_test(test) if "{1}" in known else []
+        test.comparators = call.args[1:2] if "{1}" in form else test.comparators
+        return self._of_test(test) if "{1}" in form else []
 
     def _of_test(self, test: ast.expr) -> list[ClaimQuestion]:
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
@@ -156,14 +156,14 @@ class ClaimQuestions:
             special = (self._distance(test) or self._item(test)) if self._is_nearly else None
             return [special or self._compared(test)]
         if isinstance(test, ast.Call) and callee(test) in _CLOSE and len(test.args) > 1:
-            return self._whole(test, _expected(test.args))
+            return self._altered_call(test, _expected(test.args))
         if not self._is_nearly:
             return []
         if isinstance(test, ast.Subscript):
             return [question for question in [self._item(test)] if question]
         if isinstance(test, ast.Call):
             if callee(test) in _ASKED:
-                return self._whole(test, test.args[:1])
+                return self._altered_call(test, test.args[:1])
             return [self._helper(test, "{}")]
         return []
 
@@ -187,9 +187,9 @@ class ClaimQuestions:
             for at, kind, text, judged in self._of_pair(index, operands, operator)
         ]
         longest = max(len(self._source.text(operand)) for operand in operands)
-        most = max(3, min(_MOST, _LONGEST // longest))
-        if len(alterations) > most:
-            alterations = [alterations[0], *self._chance.sample(alterations[1:], most - 1)]
+        limit = max(3, min(_MOST, _LONGEST // longest))
+        if len(alterations) > limit:
+            alterations = [alterations[0], *self._chance.sample(alterations[1:], limit - 1)]
         return ClaimQuestion(tuple(operands), tuple(alterations))
 
     def _of_pair(
@@ -242,14 +242,14 @@ class ClaimQuestions:
                 elif not is_made_of_literals(other):
                     text = self._source.text(side)
                     for new in self._parts(side, node):
-                        known = f"({text}) == ({text})"
-                        yield at, PART, new, self._refused(known, f"({text}) == ({new})")
+                        accepted = f"({text}) == ({text})"
+                        yield at, PART, new, self._refused(accepted, f"({text}) == ({new})")
 
     def _nearly_equal(
         self, side: ast.expr, node: ast.expr, judged: str
     ) -> Iterator[tuple[str, str, str]]:
         if kind_of(node):
-            texts = near(node, self._chance)
+            texts = nearby(node, self._chance)
         else:
             texts = resized(node, self._elements(node), self._chance)
         for new in texts:
@@ -265,7 +265,7 @@ class ClaimQuestions:
         if not self._is_nearly:
             return
         inside = self._source.text(right)
-        for new in near(left, self._chance) if is_text(left) else ():
+        for new in nearby(left, self._chance) if is_text(left) else ():
             yield index, PART, new, self._refused(f"[{inside}]", f"{new} in ({inside})")
         if is_number(left):  # a right interval may have one of them, and hardly both
             high, low = (impossible(self._chance, above=way) for way in (True, False))
@@ -302,19 +302,19 @@ class ClaimQuestions:
     def _item(self, test: ast.expr) -> ClaimQuestion | None:
         """``a["key"]``, which may be said not to be None: a right one has no other key."""
         item = test.left if isinstance(test, ast.Compare) else test
-        rest = ""
+        suffix = ""
         if isinstance(test, ast.Compare):
             none = test.comparators[0]
             if not isinstance(test.ops[0], ast.IsNot) or getattr(none, "value", "") is not None:
                 return None
-            rest = " is not None"
+            suffix = " is not None"
         if not isinstance(item, ast.Subscript) or not is_text(item.slice):
             return None
         key, owner = f'"{token(self._chance)}"', self._source.text(item.value)
-        judged = self._refused(f"[{owner}]", f"({owner})[{key}]{rest}")
+        judged = self._refused(f"[{owner}]", f"({owner})[{key}]{suffix}")
 
         def condition(names: Sequence[str]) -> str:
-            return f"{names[0]}[{key}]{rest}"
+            return f"{names[0]}[{key}]{suffix}"
 
         return ClaimQuestion(
             (item.value,), (PythonAlteration(PART, condition, judged, is_safe=False),)
@@ -322,7 +322,7 @@ class ClaimQuestions:
 
     # ── calls ──
 
-    def _whole(
+    def _altered_call(
         self, call: ast.Call, sides: Sequence[ast.expr], form: str = "{}"
     ) -> list[ClaimQuestion]:
         """A call with one literal of ``sides`` altered."""
@@ -340,13 +340,13 @@ class ClaimQuestions:
         receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
         if not operands and places and receiver is not None and not is_made_of_literals(receiver):
             operands = [receiver]
-        made = []
+        altered = []
         for node in places if operands else ():
             for new in (far(node, self._chance), *self._nearly(node)):
                 same = dict.fromkeys(operands, f"({self._source.text(node)})")
-                known = form.replace("{}", self._with_all(call, same))
+                accepted = form.replace("{}", self._with_all(call, same))
                 other = form.replace("{}", self._with_all(call, {**same, node: new}))
-                made.append((PART, node, new, self._refused(known, other)))
+                altered.append((PART, node, new, self._refused(accepted, other)))
         if not operands:
             while isinstance(receiver, ast.Call):
                 places += [
@@ -357,9 +357,9 @@ class ClaimQuestions:
                 value = token(self._chance)
                 touched = f"lambda {value}: {self._with(call, node, value)}"
                 judged = f'{self._helpers}["touched"]({touched})'
-                made.append((UNUSED, node, "object()", judged))
-        if len(made) > _MOST:
-            made = self._chance.sample(made, _MOST)
+                altered.append((UNUSED, node, "object()", judged))
+        if len(altered) > _MOST:
+            altered = self._chance.sample(altered, _MOST)
 
         def condition(node: ast.expr, new: str) -> Callable[[Sequence[str]], str]:
             return lambda names: form.replace(
@@ -368,7 +368,7 @@ class ClaimQuestions:
 
         alterations = tuple(
             PythonAlteration(kind, condition(at, new), judged, is_safe=False)
-            for kind, at, new, judged in made
+            for kind, at, new, judged in altered
         )
         return ClaimQuestion(tuple(operands), alterations)
 
@@ -379,7 +379,7 @@ class ClaimQuestions:
         nodes = []
         for node in literals_in(side):
             if callee(node) == "approx" and isinstance(node, ast.Call):
-                nodes += [literal for given in node.args[:1] for literal in self._literals(given)]
+                nodes += [literal for arg in node.args[:1] for literal in self._literals(arg)]
             elif kind_of(node) or isinstance(node, ast.Call):
                 nodes.append(node)
         return nodes
@@ -387,7 +387,7 @@ class ClaimQuestions:
     def _nearly(self, node: ast.expr) -> list[str]:
         if isinstance(node, ast.Call):
             return self._parts(node, node)
-        return near(node, self._chance)
+        return nearby(node, self._chance)
 
     def _parts(self, side: ast.expr, call: ast.Call) -> list[str]:
         """``side`` with a single argument of a call in it altered, each far and by a little."""
@@ -396,7 +396,7 @@ class ClaimQuestions:
             for argument in arguments(call)
             for new in (
                 far(argument, self._chance),
-                *near(argument, self._chance),
+                *nearby(argument, self._chance),
                 *restyled(argument, self._chance),
             )
         ]
@@ -415,20 +415,20 @@ class ClaimQuestions:
         if isinstance(container, ast.Dict):
             pairs = zip(container.keys, container.values, strict=True)
             return [f"{self._source.text(k)}: {self._source.text(v)}" for k, v in pairs if k]
-        return [self._source.text(one) for one in getattr(container, "elts", ())]
+        return [self._source.text(element) for element in getattr(container, "elts", ())]
 
-    def _with(self, node: ast.expr, place: ast.expr, new: str = "") -> str:
+    def _with(self, node: ast.expr, literal: ast.expr, new: str = "") -> str:
         """The text of ``node`` with another literal at one place, a far one if none is given."""
-        return self._with_all(node, {place: new or far(place, self._chance)})
+        return self._with_all(node, {literal: new or far(literal, self._chance)})
 
     def _with_all(self, node: ast.expr, texts: Mapping[ast.expr, str]) -> str:
         edits = [self._source.replaced(node, new) for node, new in texts.items()]
         return self._source.text(node, edits)
 
-    def _refused(self, known: str, new: str) -> str:
+    def _refused(self, accepted: str, new: str) -> str:
         """Whether the start tree refuses what is new, although it accepts what is known."""
         accepts = f'{self._helpers}["accepts"]'
-        return f"{accepts}(lambda: {known}) and not {accepts}(lambda: {new})"
+        return f"{accepts}(lambda: {accepted}) and not {accepts}(lambda: {new})"
 
 
 def _expected(sides: Sequence[ast.expr]) -> list[ast.expr]:

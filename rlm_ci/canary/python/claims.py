@@ -57,12 +57,12 @@ class PythonClaim(Value):
 class PythonClaims(Value):
     """The claims of a test; ``nested``: all are in functions inside, for it or others to call."""
 
-    found: tuple[PythonClaim, ...]
+    all: tuple[PythonClaim, ...]
     nested: bool = False
 
     @property
     def reversible(self) -> tuple[PythonClaim, ...]:
-        return tuple(claim for claim in self.found if claim.shield == OPEN)
+        return tuple(claim for claim in self.all if claim.shield == OPEN)
 
 
 def claims_of(test: Function) -> PythonClaims:
@@ -76,12 +76,12 @@ def claims_of(test: Function) -> PythonClaims:
 
 def helpers_of(test: Function, claims: PythonClaims) -> list[PythonClaim]:
     """The calls of a test that may judge by themselves, its claims apart."""
-    known = {id(claim.node) for claim in claims.found}
-    last = test.body[-1] if not claims.found else None
+    claimed = {id(claim.node) for claim in claims.all}
+    last = test.body[-1] if not claims.all else None
     return [
         PythonClaim(node, HELPER, shield)
         for node, shield in statements(test)
-        if shield < SHUT and id(node) not in known and (call := call_of(node)) is not None
+        if shield < SHUT and id(node) not in claimed and (call := call_of(node)) is not None
         if node is last or _HELPERS.match(callee(call))
     ]
 
@@ -95,11 +95,11 @@ def statements(test: Function) -> Iterator[tuple[ast.stmt, int]]:
         if not isinstance(node, COMPOUND) or isinstance(node, DEFINITIONS):
             continue
         around = max(shield, _shield(node))
-        held = []
+        children = []
         for at, block in enumerate(blocks(node)):
             # The `try` does not catch what follows its body.
-            held += [(child, shield if at else around) for child in block]
-        waiting += reversed(held)
+            children += [(child, shield if at else around) for child in block]
+        waiting += reversed(children)
 
 
 def meaning(call: ast.AST) -> str:
@@ -110,8 +110,10 @@ def meaning(call: ast.AST) -> str:
     needed = 2 if "{1}" in form else 1
     plain = not any(isinstance(argument, ast.Starred) for argument in call.args)
     messages = all(word.arg == "msg" for word in call.keywords)
-    own = isinstance(call.func.value, ast.Name) and call.func.value.id == "self"
-    return form if own and plain and messages and needed <= len(call.args) <= needed + 1 else ""
+    is_method = isinstance(call.func.value, ast.Name) and call.func.value.id == "self"
+    return (
+        form if is_method and plain and messages and needed <= len(call.args) <= needed + 1 else ""
+    )
 
 
 def raising(node: ast.With | ast.AsyncWith) -> bool:
@@ -173,8 +175,8 @@ def _checks(node: ast.expr) -> bool:
 
 def _fails(node: ast.stmt) -> bool:
     if isinstance(node, ast.Raise):
-        made = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-        return isinstance(made, ast.Name) and made.id == "AssertionError"
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return isinstance(raised, ast.Name) and raised.id == "AssertionError"
     return callee(call_of(node)) == "fail"
 
 

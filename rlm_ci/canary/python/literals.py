@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 def far(node: ast.expr, chance: Random) -> str:
     """Another literal of the same kind, far from it; for a constructor all of its literals."""
     if isinstance(node, ast.Call):
-        given = [far(one, chance) for one in node.args]
-        given += [f"{word.arg}={far(word.value, chance)}" for word in node.keywords]
-        return f"{ast.unparse(node.func)}({', '.join(given)})"
+        texts = [far(argument, chance) for argument in node.args]
+        texts += [f"{word.arg}={far(word.value, chance)}" for word in node.keywords]
+        return f"{ast.unparse(node.func)}({', '.join(texts)})"
     value = ast.literal_eval(node)
     if isinstance(value, bool):
         return str(not value)
     if isinstance(value, str | bytes):
-        known = _known(value)
-        cut = chance.randrange(len(known) + 1)
-        start, end = chance.choice(((known[:cut], known[cut:]), ("", "")))
+        text = _latin(value)
+        cut = chance.randrange(len(text) + 1)
+        start, end = chance.choice(((text[:cut], text[cut:]), ("", "")))
         new = start + token(chance) + end
         return f"({new if isinstance(value, str) else new.encode('latin-1')!a}{PAD})"
     while True:
@@ -38,15 +38,15 @@ def far(node: ast.expr, chance: Random) -> str:
     return f"({complex(number, 1) if isinstance(value, complex) else number + 0.5!r}{PAD})"
 
 
-def near(node: ast.expr, chance: Random) -> list[str]:
+def nearby(node: ast.expr, chance: Random) -> list[str]:
     """Literals that differ a little: a number by up to 3 on either side, a text in one letter."""
     value = ast.literal_eval(node)
     if isinstance(value, bool | complex) or value != value:  # noqa: PLR0124 - nan
         return []
     if isinstance(value, int | float):
-        made = [value + step for step in near_values.steps(chance) if value + step != value]
-        return [f"({one!r})" for one in (*made, *([value * 1.01] if value % 1 else []))]
-    letter = near_values.lettered(_known(value), chance)
+        numbers = [value + step for step in near_values.steps(chance) if value + step != value]
+        return [f"({number!r})" for number in (*numbers, *([value * 1.01] if value % 1 else []))]
+    letter = near_values.lettered(_latin(value), chance)
     return [_text(value, letter)] if letter else []
 
 
@@ -55,10 +55,10 @@ def restyled(node: ast.expr, chance: Random) -> list[str]:
     value = ast.literal_eval(node)
     if not isinstance(value, str | bytes):
         return []
-    return [_text(value, style) for style in near_values.restyled(_known(value), chance)]
+    return [_text(value, style) for style in near_values.restyled(_latin(value), chance)]
 
 
-def _known(value: str | bytes) -> str:
+def _latin(value: str | bytes) -> str:
     """Bytes as the text of Latin 1 that has them."""
     return value if isinstance(value, str) else value.decode("latin-1")
 
@@ -109,18 +109,18 @@ def literals_in(node: ast.expr) -> list[ast.expr]:
     """
     waiting, nodes = [node], []
     while waiting:
-        one = waiting.pop()
-        if kind_of(one) or is_made_of_literals(one) or callee(one) == "approx":
-            nodes.append(one)
-        elif isinstance(one, ast.List | ast.Tuple | ast.Set):
-            nodes.append(one)
-            waiting += one.elts
-        elif isinstance(one, ast.Dict):
-            keys = [key.value for key in one.keys if isinstance(key, ast.Constant)]
+        current = waiting.pop()
+        if kind_of(current) or is_made_of_literals(current) or callee(current) == "approx":
+            nodes.append(current)
+        elif isinstance(current, ast.List | ast.Tuple | ast.Set):
+            nodes.append(current)
+            waiting += current.elts
+        elif isinstance(current, ast.Dict):
+            keys = [key.value for key in current.keys if isinstance(key, ast.Constant)]
             # One entry may replace another if not all keys are known.
-            if len(keys) == len(one.keys) and len(set(keys)) == len(keys):
-                nodes.append(one)
-                waiting += [part for part in [*one.keys, *one.values] if part]
+            if len(keys) == len(current.keys) and len(set(keys)) == len(keys):
+                nodes.append(current)
+                waiting += [part for part in [*current.keys, *current.values] if part]
     return nodes
 
 
@@ -131,7 +131,7 @@ def is_made_of_literals(node: ast.AST) -> bool:
         return False
     nodes = arguments(node)
     is_named = all(word.arg for word in node.keywords)
-    return bool(nodes) and is_named and all(kind_of(one) for one in nodes)
+    return bool(nodes) and is_named and all(kind_of(argument) for argument in nodes)
 
 
 def arguments(call: ast.Call) -> list[ast.expr]:

@@ -52,9 +52,9 @@ def tests(
 
 
 def change(
-    path: str, text: str, wanted: Mapping[str, str], chance: Random, *, plain: bool = False
+    path: str, text: str, form_by_name: Mapping[str, str], chance: Random, *, plain: bool = False
 ) -> ChangedText:
-    """The text with each test of ``wanted`` in its form, by the names that ``tests`` gives.
+    """The text with each test of ``form_by_name`` in its form, by the names that ``tests`` gives.
 
     Names for one function of a base class get the form of the first. ``altered`` alters every claim
     that has a literal; the test fails only if all of those fail.
@@ -62,12 +62,12 @@ def change(
     del path
     try:
         source = PythonSource(text)
-        found: dict[Function, list[str]] = {}
-        for name, node in _Index(source).tests(wanted):
-            found.setdefault(node, []).append(name)
+        names_by_test: dict[Function, list[str]] = {}
+        for name, node in _Index(source).tests(form_by_name):
+            names_by_test.setdefault(node, []).append(name)
         changes = [
-            (names, _Change(source, chance, node, plain=plain).made(wanted[names[0]]))
-            for node, names in found.items()
+            (names, _Change(source, chance, node, plain=plain).changed(form_by_name[names[0]]))
+            for node, names in names_by_test.items()
         ]
         return _applied(source, changes)
     except RecursionError:
@@ -80,7 +80,7 @@ def _applied(
     """The text with all changes; if that is no Python, with those that are Python by themselves."""
     text = source.edited(edit for _, (_, edits) in changes for edit in edits)
     if text is None:
-        changes = [one for one in changes if source.edited(one[1][1]) is not None]
+        changes = [change for change in changes if source.edited(change[1][1]) is not None]
         text = source.edited(edit for _, (_, edits) in changes for edit in edits)
     if text is None:  # Python by themselves, but not together: one function in another
         changes, text = [], source.edited(())
@@ -106,49 +106,49 @@ class _Index:
         mixins: set[str] = set()
         for name, node, usual in scopes(source.tree):
             if isinstance(node, ast.ClassDef):
-                named = [base.id for base in node.bases if isinstance(base, ast.Name)]
-                self._bases.setdefault(name, []).extend(named)
+                base_names = [base.id for base in node.bases if isinstance(base, ast.Name)]
+                self._bases.setdefault(name, []).extend(base_names)
                 if not node.bases and not node.name.startswith("Test"):
                     mixins.add(name)
                 continue
             self._all.setdefault(name, []).append(node)
             if usual and node.name.startswith("test") and not _is_fixture(node):
                 self._usual.append((name, node))
-        self._usual = [one for each in self._usual for one in self._as_run(*each, mixins)]
+        self._usual = [test for each in self._usual for test in self._as_run(*each, mixins)]
 
     def _as_run(
         self, name: str, node: Function, mixins: Collection[str]
     ) -> list[tuple[str, Function]]:
         """A test by its name; of a mixin, by the names of the classes that inherit it."""
-        place, _, own = name.rpartition("::")
-        heirs = [heir for heir, bases in self._bases.items() if place in bases]
-        if place not in mixins or not heirs:
+        owner, _, test_name = name.rpartition("::")
+        heirs = [heir for heir, bases in self._bases.items() if owner in bases]
+        if owner not in mixins or not heirs:
             return [(name, node)]
-        return [(f"{heir}::{own}", node) for heir in heirs]
+        return [(f"{heir}::{test_name}", node) for heir in heirs]
 
     def tests(self, names: Collection[str] | None) -> list[tuple[str, Function]]:
         if names is None:
             return self._usual
-        found = [(name, node) for name in names for node in self._named(name)]
-        return sorted(found, key=lambda one: (one[1].lineno, one[1].col_offset))
+        tests = [(name, node) for name in names for node in self._nodes_of(name)]
+        return sorted(tests, key=lambda pair: (pair[1].lineno, pair[1].col_offset))
 
-    def _named(self, name: str) -> list[Function]:
-        enclosing, _, own = name.rpartition("::")
+    def _nodes_of(self, name: str) -> list[Function]:
+        enclosing, _, test_name = name.rpartition("::")
         waiting, seen = [enclosing], set()
         while waiting:
-            place = waiting.pop(0)
-            joined = f"{place}::{own}" if place else own
+            owner = waiting.pop(0)
+            joined = f"{owner}::{test_name}" if owner else test_name
             if joined in self._all:
                 return self._all[joined]
-            seen.add(place)
-            waiting += [base for base in self._bases.get(place, ()) if base not in seen]
+            seen.add(owner)
+            waiting += [base for base in self._bases.get(owner, ()) if base not in seen]
         shorter = _NUMBERED.sub("", name)
         return [node for node in self._all.get(shorter, ()) if node.decorator_list]
 
 
 def _is_fixture(node: Function) -> bool:
-    nodes = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
-    return any("fixture" in (getattr(one, "attr", ""), getattr(one, "id", "")) for one in nodes)
+    nodes = [mark.func if isinstance(mark, ast.Call) else mark for mark in node.decorator_list]
+    return any("fixture" in (getattr(mark, "attr", ""), getattr(mark, "id", "")) for mark in nodes)
 
 
 class _Change:
@@ -163,15 +163,15 @@ class _Change:
         self._blank = source.blank_lines(test.end_lineno or 0)
         self._writer = ClaimWriter(source, chance, self._token, plain=plain)
 
-    def made(self, form: str) -> tuple[ChangedTest, list[Edit]]:
+    def changed(self, form: str) -> tuple[ChangedTest, list[Edit]]:
         if form in (forms.ACCEPTS, forms.JUDGES):
-            return self._asked(form)
+            return self._judging(form)
         if form in (forms.ALTERED, forms.NEARLY):
             form, edits = self._altered(form)
         elif form == forms.INVERTED:
             edits = self._reversed()
         elif form == forms.REWORDED:
-            edits = [it for claim in self._claims.found for it in self._writer.reworded(claim)]
+            edits = [it for claim in self._claims.all for it in self._writer.reworded(claim)]
             edits = edits or [self._opening(self._writer.decoy())]
         elif form == forms.REACHED:
             claims = self._claims.reversible
@@ -194,23 +194,23 @@ class _Change:
     def _altered(self, form: str) -> tuple[str, list[Edit]]:
         """The real form of the changed test, and the edits."""
         claims, writer = self._claims, self._writer
-        asked = self._questions(form)
-        if not asked:
+        queries = self._questions(form)
+        if not queries:
             return forms.INVERTED, self._reversed()
         writer.spare = len(self._blank) - 1
-        if claims.nested or not all(self._source.alone(claim.node) for claim, _ in asked):
+        if claims.nested or not all(self._source.alone(claim.node) for claim, _ in queries):
             edits = []
-            questions = {id(claim): them for claim, them in asked}
+            questions = {id(claim): them for claim, them in queries}
             for claim in (
                 *claims.reversible,
-                *(python_claim for python_claim, _ in asked if python_claim.kind == HELPER),
+                *(python_claim for python_claim, _ in queries if python_claim.kind == HELPER),
             ):
                 if them := questions.get(id(claim)):
                     edits += writer.altered(claim, them, goes_on=False)
                 elif claim.kind != HELPER:
                     edits += writer.reversed(claim)
             return form, edits
-        edits = [edit for one in asked for edit in writer.altered(*one, goes_on=True)]
+        edits = [edit for query in queries for edit in writer.altered(*query, goes_on=True)]
         return form, [*edits, *self._ending()]
 
     def _questions(
@@ -219,10 +219,10 @@ class _Change:
         """The claims that can be altered, with their questions."""
         is_nearly = form != forms.ALTERED
         questions = ClaimQuestions(self._source, self._chance, helpers, is_nearly=is_nearly)
-        claims = list(self._claims.found)
+        claims = list(self._claims.all)
         if is_nearly:
             claims += helpers_of(self._test, self._claims)
-        asked = []
+        queries = []
         for claim in claims:
             is_alone = self._source.alone(claim.node)
             them = questions.of(claim) if claim.shield < SHUT else []
@@ -231,15 +231,15 @@ class _Change:
                     question for question in them if all(it.is_safe for it in question.alterations)
                 ]
             if them:
-                asked.append((claim, them))
-        return asked
+                queries.append((claim, them))
+        return queries
 
-    def _asked(self, form: str) -> tuple[ChangedTest, list[Edit]]:
+    def _judging(self, form: str) -> tuple[ChangedTest, list[Edit]]:
         """A test that fails with the words of what it accepts, or judges."""
         helpers, is_judged = forms.token(self._chance), form == forms.JUDGES
         edits, kinds, every = [], {}, []
         for claim, them in self._questions(form, helpers):
-            steps, more = self._writer.asked(them, helpers, at_start=is_judged)
+            steps, more = self._writer.noting(them, helpers, at_start=is_judged)
             edits.append(self._source.replaced(claim.node, "; ".join(steps) or "pass"))
             kinds.update(more)
             # At the start, the test may fail before its claim.

@@ -47,7 +47,7 @@ class PythonSource:
         self._starts = [0, *(match.end() for match in _NEWLINE.finditer(self.raw))]
         #: Functions of this file with names like those of unittest.
         self.own_asserts = {name.decode() for name in _OWN.findall(self.raw)}
-        self.newline = found[0].decode() if (found := _NEWLINE.search(self.raw)) else "\n"
+        self.newline = match[0].decode() if (match := _NEWLINE.search(self.raw)) else "\n"
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """The first and last byte of a node, with its decorators."""
@@ -76,8 +76,8 @@ class PythonSource:
             return False
         return bool(_ENDED.match(self.raw, end))
 
-    def line_end(self, place: int) -> int:
-        match = _NEWLINE.search(self.raw, place)
+    def line_end(self, offset: int) -> int:
+        match = _NEWLINE.search(self.raw, offset)
         return match.start() if match else len(self.raw)
 
     def blank_lines(self, line: int) -> list[Edit]:
@@ -108,21 +108,21 @@ class PythonSource:
             return None
         return self._mark + text
 
-    def _line(self, place: int) -> int:
-        return bisect.bisect_right(self._starts, place) - 1
+    def _line(self, offset: int) -> int:
+        return bisect.bisect_right(self._starts, offset) - 1
 
-    def _blanks_before(self, place: int) -> bytes | None:
+    def _blanks_before(self, offset: int) -> bytes | None:
         """The indentation of a line, if a place on it has only white space before it."""
-        start = self._starts[self._line(place)]
-        at = place
+        start = self._starts[self._line(offset)]
+        at = offset
         while at > start and self.raw[at - 1] in _BLANKS:
             at -= 1
-        return self.raw[start:place] if at == start else None
+        return self.raw[start:offset] if at == start else None
 
 
 def first_of(node: ast.AST) -> Any:
     """The node, or its first decorator."""
-    return min([node, *getattr(node, "decorator_list", ())], key=lambda one: one.lineno)
+    return min([node, *getattr(node, "decorator_list", ())], key=lambda child: child.lineno)
 
 
 def _compile(text: str) -> None:

@@ -75,7 +75,7 @@ class ClaimWriter:
         self, claim: PythonClaim, questions: Sequence[ClaimQuestion], *, goes_on: bool
     ) -> list[Edit]:
         """Ask what must not be true: if it is, the test passes, else it ``goes_on``, or fails."""
-        bound, asked, raising_ = [], [], []
+        bound, texts, raising_ = [], [], []
         for question in questions:
             names = [token(self._chance) for _ in question.operands]
             safe = [
@@ -89,35 +89,35 @@ class ClaimWriter:
                 if not alteration.is_safe
             ]
             used = self._bound(question, names, [*safe, *unsafe])
-            either = " or ".join(f"({one})" for one in safe)
+            either = " or ".join(f"({condition})" for condition in safe)
             if unsafe and used:
                 bound.append(used)
-                asked += [either] if either else []
+                texts += [either] if either else []
             elif either:
-                asked.append(f"{used} and ({either})" if used else either)
+                texts.append(f"{used} and ({either})" if used else either)
             raising_ += unsafe
         node, truth = (
             claim.node,
-            " or ".join(f"({one})" if len(asked) > 1 else one for one in asked),
+            " or ".join(f"({text})" if len(texts) > 1 else text for text in texts),
         )
         if not raising_:
             return [self._source.replaced(node, self._expected(node, truth, goes_on=goes_on))]
-        if len(raising_) == 1 and not bound and not asked:
+        if len(raising_) == 1 and not bound and not texts:
             return [
                 self._source.replaced(
                     node, self._tried(node, f"assert {raising_[0]}", goes_on=goes_on)
                 )
             ]
         ends = "return" if goes_on else "pass"
-        more = [f"if ({truth}): {ends}"] if asked else []
-        for one in raising_:
-            more += [f"try: assert {one}", f"except {_NOT_SKIPPED}: pass", f"else: {ends}"]
+        more = [f"if ({truth}): {ends}"] if texts else []
+        for condition in raising_:
+            more += [f"try: assert {condition}", f"except {_NOT_SKIPPED}: pass", f"else: {ends}"]
         if not goes_on:
             more.append(self.fail)
         first = "; ".join(bound) or more.pop(0)
         return [self._source.replaced(node, first + self._lines(node, *more))]
 
-    def asked(
+    def noting(
         self, questions: Sequence[ClaimQuestion], helpers: str, *, at_start: bool
     ) -> tuple[list[str], dict[str, str]]:
         """Statements that note the words of alterations that are accepted, or judged; the kinds."""
@@ -141,15 +141,13 @@ class ClaimWriter:
             steps += noted
         return steps, kinds
 
-    def _bound(
-        self, question: ClaimQuestion, names: Sequence[str], conditions: Sequence[str]
-    ) -> str:
+    def _bound(self, question: ClaimQuestion, names: Sequence[str], texts: Sequence[str]) -> str:
         """A true expression that gives operands their names, if a condition has these."""
         pairs = zip(names, question.operands, strict=True)
         used = [
             f"{name} := ({self._source.text(node)})"
             for name, node in pairs
-            if any(name in condition for condition in conditions)
+            if any(name in condition for condition in texts)
         ]
         return f"[{', '.join(used)}]" if used else ""
 
@@ -161,8 +159,8 @@ class ClaimWriter:
         if isinstance(node, ast.With | ast.AsyncWith):
             return self._reworded_block(node)
         if self._plain:
-            whole = self._source.text(node)
-            new = f"{self.decoy()}; {whole}; {self.decoy()}"
+            text = self._source.text(node)
+            new = f"{self.decoy()}; {text}; {self.decoy()}"
         elif isinstance(node, ast.Assert):
             new = self._reworded_assert(node)
         else:
@@ -196,25 +194,25 @@ class ClaimWriter:
 
     def _denied(self, node: ast.stmt, test: ast.expr) -> str:
         """A statement that fails if an expression is true, or a call of unittest passes."""
-        said, text = self._said, self._truth(test)
+        message, text = self._said, self._truth(test)
         if self._plain:
-            return f"assert not ({text}{PAD}), {said}"
+            return f"assert not ({text}{PAD}), {message}"
         value = token(self._chance)
         ways = [
-            f"assert not ({text}{PAD}), {said}",
-            f"assert (not ({text}{PAD})) is True, {said}",
-            f"assert False if ({text}{PAD}) else True, {said}",
-            f"{value} = ({text}{PAD}); {self.decoy()}; assert not {value}, {said}",
+            f"assert not ({text}{PAD}), {message}",
+            f"assert (not ({text}{PAD})) is True, {message}",
+            f"assert False if ({text}{PAD}) else True, {message}",
+            f"{value} = ({text}{PAD}); {self.decoy()}; assert not {value}, {message}",
         ]
         if _lives(test):
             return ways[0]
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            one, other = token(self._chance), token(self._chance)
+            first, other = token(self._chance), token(self._chance)
             left, right = self._source.text(test.left), self._source.text(test.comparators[0])
             operator = OPERATORS[type(test.ops[0])]
             ways.append(
-                f"{one} = ({left}); {self.decoy()}; {other} = ({right});"
-                f" assert not ({one} {operator} {other}{PAD}), {said}"
+                f"{first} = ({left}); {self.decoy()}; {other} = ({right});"
+                f" assert not ({first} {operator} {other}{PAD}), {message}"
             )
         if self._source.alone(node):
             ways.append(f"if ({text}{PAD}): {self.fail}")
@@ -236,14 +234,14 @@ class ClaimWriter:
 
     def _truth(self, test: ast.expr, *edits: Edit) -> str:
         """An expression that is true if a claim holds, with edits in it."""
-        if not isinstance(test, ast.Call) or not (said := self._meaning(test)):
+        if not isinstance(test, ast.Call) or not (form := self._meaning(test)):
             return self._source.text(test, edits)
         texts = []
-        for one in test.args:
-            start, end = self._source.span(one)
+        for argument in test.args:
+            start, end = self._source.span(argument)
             inner = [edit for edit in edits if start <= edit.start <= edit.end <= end]
-            texts.append(f"({self._source.text(one, inner)})")
-        return said.format(*texts)
+            texts.append(f"({self._source.text(argument, inner)})")
+        return form.format(*texts)
 
     def _meaning(self, call: ast.AST) -> str:
         return "" if callee(call) in self._source.own_asserts else meaning(call)
@@ -265,13 +263,13 @@ class ClaimWriter:
             or not isinstance(call, ast.Call)
         ):
             return behind
-        given = self._only_exception(call)
+        exception = self._only_exception(call)
         start, first = self._source.span(node)[0], self._source.span(node.body[0])[0]
         items = self._source.span(node.items[0].optional_vars or call)[1]
         colon = self._source.raw.find(b":", items, first)
-        if not given or colon < 0 or set(self._source.raw[start:colon]) & set(b"\r\n#"):
+        if not exception or colon < 0 or set(self._source.raw[start:colon]) & set(b"\r\n#"):
             return behind
-        caught = f"except ({given}): {self.fail} from None"
+        caught = f"except ({exception}): {self.fail} from None"
         end = self._source.line_end(self._source.span(node)[1])
         return [Edit(start, colon, "try"), Edit(end, end, self._lines(node, caught))]
 
@@ -305,15 +303,15 @@ class ClaimWriter:
     def _tried(self, node: ast.stmt, statement: str, *, goes_on: bool) -> str:
         """A statement after whose failure the test continues, or else fails with its message."""
         caught = "pass" if goes_on else f"{self.fail} from None"
-        rest = ["else: return"] if goes_on else []
-        return f"try: {statement}{self._lines(node, f'except {_NOT_SKIPPED}: {caught}', *rest)}"
+        more = ["else: return"] if goes_on else []
+        return f"try: {statement}{self._lines(node, f'except {_NOT_SKIPPED}: {caught}', *more)}"
 
     def _reworded_assert(self, node: ast.Assert) -> str:
-        said, test = self._said, node.test
-        one, other = token(self._chance), token(self._chance)
+        message, test = self._said, node.test
+        first, other = token(self._chance), token(self._chance)
         if _lives(test):
             text = self._source.text(test)
-            return f"{self.decoy()}; assert ({text}{PAD}), {said}; {self.decoy()}"
+            return f"{self.decoy()}; assert ({text}{PAD}), {message}; {self.decoy()}"
         if self._source.alone(node) and not self._chance.randrange(3):
             text = self._source.text(test)
             return f"if not ({text}{PAD}): {self.decoy()}; {self.fail}"
@@ -322,34 +320,34 @@ class ClaimWriter:
             if not isinstance(operator, ast.Is | ast.IsNot):
                 left, right = self._same(test.left), self._same(test.comparators[0])
                 return (
-                    f"{one} = ({left}); {self.decoy()}; {other} = ({right});"
-                    f" assert ({one} {OPERATORS[type(operator)]} {other}{PAD}), {said};"
-                    f" del {one}, {other}"
+                    f"{first} = ({left}); {self.decoy()}; {other} = ({right});"
+                    f" assert ({first} {OPERATORS[type(operator)]} {other}{PAD}), {message};"
+                    f" del {first}, {other}"
                 )
         text = self._source.text(test)
-        return f"{one} = ({text}{PAD}); {self.decoy()}; assert {one}, {said}; del {one}"
+        return f"{first} = ({text}{PAD}); {self.decoy()}; assert {first}, {message}; del {first}"
 
     def _reworded_call(self, node: ast.stmt) -> str:
         """A call with its arguments in variables, up to one that is unpacked."""
         call, function = call_of(node), token(self._chance)
         if call is None:
             return self._source.text(node)
-        parts, moved, given = [f"{function} = ({self._source.text(call.func)})"], [function], []
-        whole = False
+        parts, moved, texts = [f"{function} = ({self._source.text(call.func)})"], [function], []
+        stars = False
         arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
         for argument in arguments:
             inner: ast.expr = argument.value if isinstance(argument, ast.keyword) else argument
-            whole = whole or isinstance(inner, ast.Starred) or getattr(argument, "arg", "") is None
-            if whole:
-                given.append(self._source.text(argument))
+            stars = stars or isinstance(inner, ast.Starred) or getattr(argument, "arg", "") is None
+            if stars:
+                texts.append(self._source.text(argument))
                 continue
             name = token(self._chance)
             moved.append(name)
             parts.append(f"{name} = ({self._same(inner)})")
-            given.append(f"{argument.arg}={name}" if isinstance(argument, ast.keyword) else name)
+            texts.append(f"{argument.arg}={name}" if isinstance(argument, ast.keyword) else name)
         parts.insert(self._chance.randrange(len(parts) + 1), self.decoy())
         awaits = "await " if isinstance(getattr(node, "value", None), ast.Await) else ""
-        called = f"{awaits}{function}({', '.join(given)}{PAD})"
+        called = f"{awaits}{function}({', '.join(texts)}{PAD})"
         return "; ".join([*parts, called, f"del {', '.join(moved)}"])
 
     def _reworded_block(self, node: ast.With | ast.AsyncWith) -> list[Edit]:
@@ -381,10 +379,10 @@ def _lives(test: ast.expr) -> bool:
     In an assert, pytest keeps the first until the second is made.
     """
     return isinstance(test, ast.Compare) and all(
-        any(isinstance(inner, ast.Call) for node in ast.walk(side) for inner in _given(node))
+        any(isinstance(inner, ast.Call) for node in ast.walk(side) for inner in _call_parts(node))
         for side in [test.left, *test.comparators]
     )
 
 
-def _given(node: ast.AST) -> list[ast.expr]:
+def _call_parts(node: ast.AST) -> list[ast.expr]:
     return [node.func, *node.args] if isinstance(node, ast.Call) else []
