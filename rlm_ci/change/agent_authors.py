@@ -131,12 +131,12 @@ class CommitAuthors(Value):
 def of_messages(repository: Repository, messages: Iterable[CommitMessage]) -> CommitAuthors:
     """The authors of the commits with these messages."""
     commits, bots, agents = set[str](), set[str](), dict[str, set[str]]()
-    for one in messages:
-        commits.add(one.commit)
-        if one.is_by_bot:
-            bots.add(one.commit)
-        for agent in of_message(one):
-            agents.setdefault(agent, set()).add(one.commit)
+    for message in messages:
+        commits.add(message.commit)
+        if message.is_by_bot:
+            bots.add(message.commit)
+        for agent in of_message(message):
+            agents.setdefault(agent, set()).add(message.commit)
     return CommitAuthors(
         frozenset(commits),
         {name: frozenset(some) for name, some in agents.items()},

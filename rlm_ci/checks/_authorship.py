@@ -31,7 +31,9 @@ def authorship_of(
 ) -> Authorship:
     """Who wrote the change, by what they say; ``logins`` open pull requests of agents."""
     pull = changes.pull_request
-    if pull and (pull.by_bot or pull.author.lower() in [one.lower() for one in logins if one]):
+    if pull and (
+        pull.by_bot or pull.author.lower() in [login.lower() for login in logins if login]
+    ):
         return _by_agent(f"{printable(pull.author) or 'a bot'} opened the pull request")
     from rlm_ci.change import agent_authors
 

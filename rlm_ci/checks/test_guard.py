@@ -105,7 +105,7 @@ def run(
     result = weaker.compared(
         sides.changes,
         code_changed=any(map(weaker.is_product, paths)),
-        rest=UnchangedFiles(changes, _LIMIT),
+        tree=UnchangedFiles(changes, _LIMIT),
     )
     if result.weakenings:
         result = _without_reverts(result, changes, sides)
@@ -130,21 +130,21 @@ def run(
         incomplete = Finding(f"{ID}/override-incomplete", findings[0].severity, "")
         findings, accepted = accept(findings, override, incomplete)
         summary += accepted
-    if told := [one for one in result.notes if one.rule in _TOLD]:
-        findings.append(_told(told, sides))
+    if weakenings := [note for note in result.notes if note.rule in _TOLD]:
+        findings.append(_told(weakenings, sides))
     if unread:
         findings.append(_not_read(unread))
     if changes.label:  # of several refs that are pushed at once, which
         label = f"{printable(changes.label)}: "
         summary = f"{label}{summary}"
-        findings = [one.replace(message=f"{label}{one.message}") for one in findings]
+        findings = [finding.replace(message=f"{label}{finding.message}") for finding in findings]
     metrics = {
         "files": len(sides.changes),
         "weakened": len(result.weakenings),
         **{name: result.counted[name] for name in _COUNTED},
         "not_read": len(unread),
     }
-    pointers = sum(len(one.evidence) for one in findings)
+    pointers = sum(len(finding.evidence) for finding in findings)
     return Part(ID, summary, metrics, tuple(findings), evidence=Evidence(pointers, pointers))
 
 
@@ -157,27 +157,29 @@ def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -
     from rlm_ci.guard.weakened_tests.subjects import OBSOLETE
 
     product = [path for path in sides.contents if weaker.is_product(path)]
-    lost = {one.path for one in result.weakenings}
+    lost = {weakening.path for weakening in result.weakenings}
     found = taken_back(changes, sides.both, product, lost, _LIMIT)
-    gone = [one for one in result.weakenings if one.path in found.whole]
-    gone = [one for one in gone if one.rule in (REMOVED, WEAKENED)]
-    notes = [one.replace(rule=OBSOLETE) for one in gone]
+    gone = [weakening for weakening in result.weakenings if weakening.path in found.whole]
+    gone = [weakening for weakening in gone if weakening.rule in (REMOVED, WEAKENED)]
+    notes = [weakening.replace(rule=OBSOLETE) for weakening in gone]
     left = tuple(
-        one.replace(doubt=one.doubt or _REVERTED) if one.path in found.mostly else one
-        for one in result.weakenings
-        if one not in gone
+        weakening.replace(doubt=weakening.doubt or _REVERTED)
+        if weakening.path in found.mostly
+        else weakening
+        for weakening in result.weakenings
+        if weakening not in gone
     )
     return result.replace(weakenings=left, notes=(*result.notes, *notes))
 
 
 def _without_doubtful(result: ComparedTests) -> ComparedTests:
     """What a person wrote is told, and is no weakening, where a sign speaks for it."""
-    doubtful = [one for one in result.weakenings if one.doubt]
+    doubtful = [weakening for weakening in result.weakenings if weakening.doubt]
     notes = [
-        one.replace(rule=one.doubt, message=one.message.removesuffix(" is gone"))
-        for one in doubtful
+        weakening.replace(rule=weakening.doubt, message=weakening.message.removesuffix(" is gone"))
+        for weakening in doubtful
     ]
-    left = tuple(one for one in result.weakenings if not one.doubt)
+    left = tuple(weakening for weakening in result.weakenings if not weakening.doubt)
     return result.replace(weakenings=left, notes=(*result.notes, *notes))
 
 
@@ -200,7 +202,7 @@ class _Sides:
         from rlm_ci.guard.weakening import TextChange
 
         for path in paths:
-            old, new = (one[path] for one in self._contents.values())
+            old, new = (content[path] for content in self._contents.values())
             is_lost = old is None and changes.kinds.get(path, "A") != "A"
             is_lost = is_lost or (new is None and changes.kinds.get(path, "A") != "D")
             if is_lost or any(one is not None and b"\0" in one for one in (old, new)):
@@ -218,18 +220,18 @@ class _Sides:
         """The bytes of each file before and after the change."""
         return {path: (self._contents["old"][path], new) for path, new in self.contents.items()}
 
-    def place(self, one: Weakening) -> Location:
+    def place(self, weakening: Weakening) -> Location:
         """Where a weakening is, with its line as it stands there."""
-        content = self._contents[one.side][one.path]
+        content = self._contents[weakening.side][weakening.path]
         if content is None:
-            return Location(one.path, side="old" if one.side == "new" else "new")
-        blob = self._blobs[one.side][one.path] or self._repository.blob_id(content)
-        if not one.line:
-            return Location(one.path, side=one.side, blob=blob)
+            return Location(weakening.path, side="old" if weakening.side == "new" else "new")
+        blob = self._blobs[weakening.side][weakening.path] or self._repository.blob_id(content)
+        if not weakening.line:
+            return Location(weakening.path, side=weakening.side, blob=blob)
         lines = content.decode("utf-8", "surrogateescape").split("\n")
-        quote = lines[one.line - 1].rstrip("\r") if one.line <= len(lines) else None
+        quote = lines[weakening.line - 1].rstrip("\r") if weakening.line <= len(lines) else None
         quote = quote if quote is not None and len(quote) <= _LONGEST_QUOTE else None
-        return Location(one.path, one.line, one.line, one.side, blob, quote)
+        return Location(weakening.path, weakening.line, weakening.line, weakening.side, blob, quote)
 
 
 def _contents(
@@ -252,21 +254,23 @@ def _contents(
 
 
 def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[Finding]:
-    found, left = [], dict[str, int]()
-    for one in result.weakenings:
-        left[one.rule] = left.get(one.rule, _MOST) - 1
-        if left[one.rule] >= 0:
-            found.append(
+    findings, left = [], dict[str, int]()
+    for weakening in result.weakenings:
+        left[weakening.rule] = left.get(weakening.rule, _MOST) - 1
+        if left[weakening.rule] >= 0:
+            findings.append(
                 Finding(
-                    f"{ID}/{one.rule}",
-                    Severity.HIGH if is_strict else RULES[one.rule],
-                    printable(one.message),
-                    hint=_HINTS[one.rule] if one.line or one.rule != "test-removed" else _BROKEN,
-                    evidence=(sides.place(one),),
-                    subject=printable(one.message)[:200],
+                    f"{ID}/{weakening.rule}",
+                    Severity.HIGH if is_strict else RULES[weakening.rule],
+                    printable(weakening.message),
+                    hint=_HINTS[weakening.rule]
+                    if weakening.line or weakening.rule != "test-removed"
+                    else _BROKEN,
+                    evidence=(sides.place(weakening),),
+                    subject=printable(weakening.message)[:200],
                 )
             )
-    found += [
+    findings += [
         Finding(
             f"{ID}/{rule}",
             Severity.HIGH if is_strict else RULES[rule],
@@ -276,19 +280,19 @@ def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[
         for rule, number in left.items()
         if number < 0
     ]
-    return found
+    return findings
 
 
 def _told(notes: Sequence[Weakening], sides: _Sides) -> Finding:
     """What is no weakening, and worth a look: each kind with its number and what it is about."""
     said = []
     for kind, (noun, what) in _TOLD.items():
-        names = [printable(one.message) for one in notes if one.rule == kind]
+        names = [printable(note.message) for note in notes if note.rule == kind]
         if names:
             more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
             shown = f"{', '.join(names[:_NAMED])}{more}"
             said.append(f"{count(len(names), noun)} {what}: {shown}")
-    places = tuple(sides.place(one) for one in notes[:_PLACES])
+    places = tuple(sides.place(note) for note in notes[:_PLACES])
     return Finding(f"{ID}/told", RULES["told"], "; ".join(said), evidence=places)
 
 

@@ -132,9 +132,9 @@ class Settings:
             own[name] = self.values[next(key for key in keys if key in self.values)]
         return cls(**own)
 
-    def apply(self, record: Mapping[str, Any], source: str, known: Iterable[Setting]) -> None:
-        """Take a config file's values where nothing stronger is set; ``known`` are all rows."""
-        rows = {row.key: row for row in known}
+    def apply(self, record: Mapping[str, Any], source: str, settings: Iterable[Setting]) -> None:
+        """Take a config file's values where nothing stronger is set; ``settings`` are all rows."""
+        rows = {row.key: row for row in settings}
         for key, raw in _flatten(record, rows):
             row = rows.get(key)
             if row is None or not row.file or row.secret:
@@ -175,11 +175,11 @@ def _unknown_setting(key: str, rows: Iterable[Setting], source: str) -> ConfigEr
     """The error of a key that no config file has, such as a secret."""
     last = key.rpartition(".")[2]
     if not last.lower().endswith(_SECRETS):
-        allowed = [one.key for one in rows if one.file and not one.secret]
+        allowed = [row.key for row in rows if row.file and not row.secret]
         return _unknown("setting", key, allowed, source)
-    known = [one for one in rows if one.secret and one.own_env]
-    alike = [one for one in known if one.key.endswith(last)]
-    names = " or ".join(one.variables[-1] for one in alike or known)
+    settings = [row for row in rows if row.secret and row.own_env]
+    alike = [setting for setting in settings if setting.key.endswith(last)]
+    names = " or ".join(setting.variables[-1] for setting in alike or settings)
     hint = f"a secret comes from the environment alone: remove it, and set {names}"
     return ConfigError(f"unknown setting {key[:80]!r}", where=source, hint=hint)
 
@@ -261,7 +261,7 @@ def _table(row: Setting, raw: Any, source: str) -> tuple[dict[str, Any], ...] | 
     if isinstance(raw, str) and raw in row.choices:
         return raw
     if not isinstance(raw, list) or not all(isinstance(entry, dict) for entry in raw):
-        words = "".join(f', or "{one}"' for one in row.choices)
+        words = "".join(f', or "{choice}"' for choice in row.choices)
         raise _bad(row, raw, source, f"a list of tables: [[{row.key}]]{words}")
     return tuple(
         _entry(row, entry, f"{source}, [[{row.key}]] number {number}")

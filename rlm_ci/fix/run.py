@@ -365,7 +365,9 @@ class FixRun(Attempt):
             omitted=workspace.snapshot.omitted,
             said=_last_words(self._state.entries),
             status=redactor.without_known(status),
-            turns=tuple((one["n"], turn) for one in self._state.entries for turn in one["turns"]),
+            turns=tuple(
+                (entry["n"], turn) for entry in self._state.entries for turn in entry["turns"]
+            ),
             failed=tuple(self._analyses.failed) if self._analyses else (),
             log=f"rlm/validator-{steps.verdicts.label}.log",
             printed=steps.verdicts.last_lines(),
@@ -374,7 +376,7 @@ class FixRun(Attempt):
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
         told = report.build(ended, options, account, subject, self._usage(), error=error)
         judged = ended.judged
-        is_shown = judged.passed or error or any(one.evidence for one in judged.findings)
+        is_shown = judged.passed or error or any(finding.evidence for finding in judged.findings)
         if steps.verdicts.label and not is_shown:
             self._all.places.append(f"Output of the validator: {self._run.shown(account.log)}")
         self.error = error
@@ -394,8 +396,8 @@ class FixRun(Attempt):
         def produce() -> Mapping[str, Any]:
             if not wanted or ended.final.exit_code:
                 return left("", wanted=False)
-            if held := loop.blocking(ended.tampering):  # nothing validated it
-                return left(f"the guard refuses it: {count(len(held), 'finding')}")
+            if findings := loop.blocking(ended.tampering):  # nothing validated it
+                return left(f"the guard refuses it: {count(len(findings), 'finding')}")
             try:
                 with spans.span("result", "apply the result", words="applying the result") as step:
                     landed = workspace.apply_to(self._all.repository, tree)

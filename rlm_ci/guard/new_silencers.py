@@ -67,10 +67,10 @@ class _Side(Row):
     def silencers(self) -> Iterator[_Line]:
         text = "\n".join(self.own)
         if any(word in text for word in _MAY_SILENCE):
-            found = lint_silencing.silencers(
+            silencers = lint_silencing.silencers(
                 self.path, "\n".join(self.lines), lint_silencing.TOOLS, self.own
             )
-            for line, some in groupby(found, key=attrgetter("line")):
+            for line, some in groupby(silencers, key=attrgetter("line")):
                 yield _Line(line, self._code(line), tuple(some))
 
     def _code(self, line: int) -> frozenset[str]:
@@ -112,7 +112,9 @@ def found(
     doubtful.
     """
     sides = [
-        (one.path, *_sides(one)) for one in dict.fromkeys(changes) if not _DATA.search(one.path)
+        (change.path, *_sides(change))
+        for change in dict.fromkeys(changes)
+        if not _DATA.search(change.path)
     ]
     gone = _Gone()
     for path, before, _ in sides:
@@ -133,12 +135,16 @@ def found(
         if line.silencers and path not in stricter:
             stricter[path] = _stricter(before, after)
         has_reason = bool(line.silencers) and _is_explained(after, line)
-        for one in line.silencers:
-            if has_reason or _is_heeded(one, heeded) or one.kind.startswith(stricter[path]):
-                explained.append(Weakening(EXPLAINED, one.what[:100], path, one.line))
-            elif not (one.what == _EXPECTED and _is_of_types(after, line)):
-                doubt = REPLACED if lint_silencing.is_obeyed(one.what, arrived) else ""
-                told.setdefault((path, one.what, doubt), []).append(one.line)
+        for silencer in line.silencers:
+            if (
+                has_reason
+                or _is_heeded(silencer, heeded)
+                or silencer.kind.startswith(stricter[path])
+            ):
+                explained.append(Weakening(EXPLAINED, silencer.what[:100], path, silencer.line))
+            elif not (silencer.what == _EXPECTED and _is_of_types(after, line)):
+                doubt = REPLACED if lint_silencing.is_obeyed(silencer.what, arrived) else ""
+                told.setdefault((path, silencer.what, doubt), []).append(silencer.line)
     return [
         Weakening(
             lint_silencing.SILENCED,
@@ -149,10 +155,10 @@ def found(
     ], explained  # fmt: skip
 
 
-def _is_heeded(one: Silencer, heeded: Iterable[str]) -> bool:
+def _is_heeded(silencer: Silencer, heeded: Iterable[str]) -> bool:
     """Whether nothing had to be silenced before: its tool, or its rule, was off for all."""
-    rule = one.what.removeprefix(one.kind).strip(" :=[]()")
-    return any(one.kind == new or (rule and rule.startswith(new)) for new in heeded)
+    rule = silencer.what.removeprefix(silencer.kind).strip(" :=[]()")
+    return any(silencer.kind == new or (rule and rule.startswith(new)) for new in heeded)
 
 
 def _is_of_types(after: _Side, line: _Line) -> bool:
@@ -169,7 +175,7 @@ def _is_of_types(after: _Side, line: _Line) -> bool:
 def _stricter(before: _Side, after: _Side) -> tuple[str, ...]:
     """How comments begin that silence a checker which looks at more of this file by now."""
     text = "\n".join(after.own) if any(before.lines) else ""
-    checkers = {one[1] for one in _STRICTER.finditer(text)}
+    checkers = {match[1] for match in _STRICTER.finditer(text)}
     begins = [begin for checker in checkers for begin in (f"# {checker}", "# type", checker)]
     return tuple(begins)
 
@@ -189,26 +195,28 @@ class _Gone:
     def add(self, path: str, line: _Line) -> None:
         # In Rust, an expectation tells more than what it allows instead.
         expected = (
-            one.replace(what=one.what.replace("allow(", "expect("), kind=one.kind)
-            for one in line.silencers
-            if "[allow(" in one.what
+            silencer.replace(what=silencer.what.replace("allow(", "expect("), kind=silencer.kind)
+            for silencer in line.silencers
+            if "[allow(" in silencer.what
         )
-        for one in (*line.silencers, *expected):
-            self._left[path, one.what] += 1
-            self._files.setdefault(one.what, {})[path] = None
-            self._at.setdefault((one.kind, line.code), {})[path, one.what] = None
-            self._near.setdefault((path, one.kind), []).append((one.what, line.code))
+        for silencer in (*line.silencers, *expected):
+            self._left[path, silencer.what] += 1
+            self._files.setdefault(silencer.what, {})[path] = None
+            self._at.setdefault((silencer.kind, line.code), {})[path, silencer.what] = None
+            self._near.setdefault((path, silencer.kind), []).append((silencer.what, line.code))
 
     def in_file(self, path: str, line: _Line) -> tuple[Silencer, ...]:
         """Those that moved within the file are known."""
-        return tuple(one for one in line.silencers if not self._take(path, one.what))
+        return tuple(silencer for silencer in line.silencers if not self._take(path, silencer.what))
 
     def anywhere(self, _path: str, line: _Line) -> tuple[Silencer, ...]:
         """Those that moved from another file are known."""
         return tuple(
-            one
-            for one in line.silencers
-            if not any(self._take(path, one.what) for path in self._files.get(one.what, ()))
+            silencer
+            for silencer in line.silencers
+            if not any(
+                self._take(path, silencer.what) for path in self._files.get(silencer.what, ())
+            )
         )
 
     def at_code(self, _path: str, line: _Line) -> tuple[Silencer, ...]:
@@ -230,17 +238,17 @@ class _Gone:
         self, line: _Line, others: Callable[[str], Iterable[tuple[str, str]]]
     ) -> tuple[Silencer, ...]:
         """Those that no other became: one without rules is wider, and may become several."""
-        found, narrowed = [], set[str]()
-        for one in line.silencers:
-            if one.what == one.kind:
-                found.append(one)
-            elif one.kind not in narrowed:
-                became = next((it for it in others(one.kind) if self._take(*it)), None)
+        silencers, narrowed = [], set[str]()
+        for silencer in line.silencers:
+            if silencer.what == silencer.kind:
+                silencers.append(silencer)
+            elif silencer.kind not in narrowed:
+                became = next((it for it in others(silencer.kind) if self._take(*it)), None)
                 if became is None:
-                    found.append(one)
-                elif became[1] == one.kind:
-                    narrowed.add(one.kind)
-        return tuple(found)
+                    silencers.append(silencer)
+                elif became[1] == silencer.kind:
+                    narrowed.add(silencer.kind)
+        return tuple(silencers)
 
     def _take(self, path: str, what: str) -> bool:
         if self._left[path, what] <= 0:
@@ -279,7 +287,7 @@ def _is_explained(after: _Side, line: _Line) -> bool:
     start = re.search(_COMMENT, text)
     if says_why(text[start.start() :] if start else text):
         return True
-    rules = {one.what for one in line.silencers}
+    rules = {silencer.what for silencer in line.silencers}
     beside = (after.own[at] for at in (line.number - 2, line.number) if 0 <= at < len(after.own))
     if any(says_why(one) and any(rule in one for rule in rules) for one in beside):
         return True  # the next line has the same comment, with its reason

@@ -136,63 +136,69 @@ def _is_manifest(path: str) -> bool:
 
 
 def compared(
-    changes: Sequence[TextChange], *, code_changed: bool, rest: RestOfTree | None = None
+    changes: Sequence[TextChange], *, code_changed: bool, tree: RestOfTree | None = None
 ) -> ComparedTests:
     """How these files make less sure what the tests say. ``code_changed``: also by other files."""
-    rest = rest or RestOfTree()
+    tree = tree or RestOfTree()
     kinds: dict[str, list[TextChange]] = {}
-    for one in changes:
-        kinds.setdefault(kind_of(one.path), []).append(one)
+    for change in changes:
+        kinds.setdefault(kind_of(change.path), []).append(change)
     code, tests = kinds.get(CODE, []), kinds.get(TEST, [])
-    product = [one for one in code if not (one.path.endswith(".rs") and _has_tests(one))]
-    tests += [one for one in code if one not in product]
-    found: list[Weakening] = []
+    product = [
+        text_change
+        for text_change in code
+        if not (text_change.path.endswith(".rs") and _has_tests(text_change))
+    ]
+    tests += [text_change for text_change in code if text_change not in product]
+    weakenings: list[Weakening] = []
     result = ComparedTests()
-    old, new = (TreeSide(changes, rest, old=is_old) for is_old in (True, False))
+    old, new = (TreeSide(changes, tree, old=is_old) for is_old in (True, False))
     if tests:
         gone, unsaid = cache(lambda: _gone(code)), cache(lambda: _unsaid(code))
         rarer, shrunk = cache(lambda: _rarer(code)), cache(lambda: _has_shrunk(code))
-        changed = CodeChange(code_changed, gone, unsaid, rarer, shrunk, rest, (old, new))
+        changed = CodeChange(code_changed, gone, unsaid, rarer, shrunk, tree, (old, new))
         result = compare.compare(tests, changed)
         result = result.replace(weakenings=_not_default(result.weakenings, new, code))
-    found += collected.narrowed(changes, old, new)
-    found += doctests.left_out(one for one in (*code, *tests) if one.path.endswith(".rs"))
+    weakenings += collected.narrowed(changes, old, new)
+    weakenings += doctests.left_out(
+        text_change for text_change in (*code, *tests) if text_change.path.endswith(".rs")
+    )
     notes = list(result.notes)
     if shown := kinds.get(SNAPSHOT):
         weaker, expected = snapshots.replaced(shown, code_changed=code_changed)
-        found += weaker
+        weakenings += weaker
         notes += expected
-    written = (one for one in (*code, *tests) if ".min." not in one.path)
+    written = (text_change for text_change in (*code, *tests) if ".min." not in text_change.path)
     settings, runs = kinds.get(SETTINGS, []), kinds.get(CI, [])
-    hurried = [one for one in tests if _has(one.after or "", _MAY_WAIT)]
+    hurried = [test for test in tests if _has(test.after or "", _MAY_WAIT)]
     if settings or runs or hurried:
         from rlm_ci.guard.loosened import numbers
 
-        found += numbers.loosened([*settings, *runs], hurried)
+        weakenings += numbers.loosened([*settings, *runs], hurried)
     arrived = frozenset[str]()
     if settings or runs:
         from rlm_ci.guard.loosened import exit_codes, pytest_runs, test_commands
 
         arrived = test_commands.arrived([*settings, *runs])
-        found += exit_codes.loosened([*settings, *runs])
-        found += test_commands.narrowed([*settings, *runs], new)
-        found += pytest_runs.loosened([*settings, *runs], new)
+        weakenings += exit_codes.loosened([*settings, *runs])
+        weakenings += test_commands.narrowed([*settings, *runs], new)
+        weakenings += pytest_runs.loosened([*settings, *runs], new)
     heeded: tuple[str, ...] = ()
-    gone_paths = {one.path for one in changes if one.after is None}
+    gone_paths = {text_change.path for text_change in changes if text_change.after is None}
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 
         heeded = silenced_rules.tightened(settings)
         for off in silenced_rules.switched_off(settings, gone_paths, runs):
-            (notes if off.rule == new_silencers.EXPLAINED else found).append(off)
+            (notes if off.rule == new_silencers.EXPLAINED else weakenings).append(off)
         unread = silenced_rules.not_read(settings)
         result = result.replace(not_read=(*result.not_read, *unread))
     silenced, explained = new_silencers.found(written, heeded, arrived)
-    found += silenced
+    weakenings += silenced
     notes += explained
-    of_ci = _of_ci(runs, rest, settings, gone_paths, new) if runs else ComparedTests()
+    of_ci = _of_ci(runs, tree, settings, gone_paths, new) if runs else ComparedTests()
     return ComparedTests(
-        (*result.weakenings, *found, *of_ci.weakenings),
+        (*result.weakenings, *weakenings, *of_ci.weakenings),
         (*notes, *of_ci.notes),
         (*result.not_read, *of_ci.not_read),
     )
@@ -200,17 +206,20 @@ def compared(
 
 def _of_ci(
     runs: Sequence[TextChange],
-    rest: RestOfTree,
+    rest_of_tree: RestOfTree,
     settings: Sequence[TextChange],
     gone: Collection[str],
     tree: TreeSide,
 ) -> ComparedTests:
     from rlm_ci.guard.loosened import ci_jobs, ci_matrix
 
-    lost = list(ci_jobs.weakened(runs, rest, settings, gone))
-    notes = tuple(one for one in lost if one.rule == ci_jobs.RENAMED_JOB)
-    found = (*(one for one in lost if one not in notes), *ci_matrix.narrowed(runs, tree))
-    return ComparedTests(found, notes, tuple(ci_jobs.not_read(runs)))
+    lost = list(ci_jobs.weakened(runs, rest_of_tree, settings, gone))
+    notes = tuple(weakening for weakening in lost if weakening.rule == ci_jobs.RENAMED_JOB)
+    weakenings = (
+        *(weakening for weakening in lost if weakening not in notes),
+        *ci_matrix.narrowed(runs, tree),
+    )
+    return ComparedTests(weakenings, notes, tuple(ci_jobs.not_read(runs)))
 
 
 def _not_default(
@@ -219,17 +228,22 @@ def _not_default(
     """Without tests that are left out only where a feature is off that is on by default, or that
     the code that they test asks for by now, too.
     """
-    gated = [one for one in weakenings if one.path.endswith(".rs") and "feature=" in one.message]
+    gated = [
+        weakening
+        for weakening in weakenings
+        if weakening.path.endswith(".rs") and "feature=" in weakening.message
+    ]
     if gated:
         from rlm_ci.guard.collected import cargo
 
         asked = cargo.gated(map(_without_tests, code))
         gated = [
-            one
-            for one in gated
-            if cargo.is_default(one.message, one.path, tree) or cargo.is_gated(one.message, asked)
+            weakening
+            for weakening in gated
+            if cargo.is_default(weakening.message, weakening.path, tree)
+            or cargo.is_gated(weakening.message, asked)
         ]
-    return tuple(one for one in weakenings if one not in gated)
+    return tuple(weakening for weakening in weakenings if weakening not in gated)
 
 
 def _has(text: str, words: Sequence[str]) -> bool:
@@ -256,44 +270,44 @@ def _gone(code: Iterable[TextChange]) -> frozenset[str]:
     Keys and messages are there as words of a test, too.
     """
     before, after, short, words = set[str](), set[str](), set[str](), set[str]()
-    for one in map(_without_tests, code):
-        before |= _names(one.before or "")
-        after |= _names(one.after or "")
-        found = re.finditer(_SHORT, one.before or "", re.MULTILINE)
-        short |= {f'"{key[2]}' if key[2] else key[3] for key in found}
-        words |= set(re.findall(r"\w+", one.after or ""))
+    for change in map(_without_tests, code):
+        before |= _names(change.before or "")
+        after |= _names(change.after or "")
+        matches = re.finditer(_SHORT, change.before or "", re.MULTILINE)
+        short |= {f'"{key[2]}' if key[2] else key[3] for key in matches}
+        words |= set(re.findall(r"\w+", change.after or ""))
     return frozenset((before - after) | {key for key in short if key.lstrip('"') not in words})
 
 
 def _unsaid(code: Iterable[TextChange]) -> frozenset[str]:
     """Names of several parts that the code said anywhere, and says no more."""
     before, after = set[str](), set[str]()
-    for one in map(_without_tests, code):
-        before.update(_LONG_NAME.findall(one.before or ""))
-        after.update(_LONG_NAME.findall(one.after or ""))
+    for change in map(_without_tests, code):
+        before.update(_LONG_NAME.findall(change.before or ""))
+        after.update(_LONG_NAME.findall(change.after or ""))
     return frozenset(before - after)
 
 
 def _rarer(code: Iterable[TextChange]) -> frozenset[str]:
     """Words that the code says less often than it did."""
     change = Counter[str]()
-    for one in map(_without_tests, code):
-        change.update(words_of(one.before or ""))
-        change.subtract(words_of(one.after or ""))
+    for text_change in map(_without_tests, code):
+        change.update(words_of(text_change.before or ""))
+        change.subtract(words_of(text_change.after or ""))
     return frozenset(word for word, less in change.items() if less > 0)
 
 
 def _has_shrunk(code: Iterable[TextChange]) -> bool:
     """Whether the code has lost lines, and has no new one."""
     was, now = Counter[str](), Counter[str]()
-    for one in map(_without_tests, code):
-        was.update(map(str.strip, (one.before or "").split("\n")))
-        now.update(map(str.strip, (one.after or "").split("\n")))
+    for change in map(_without_tests, code):
+        was.update(map(str.strip, (change.before or "").split("\n")))
+        now.update(map(str.strip, (change.after or "").split("\n")))
     return bool(was - now) and not now - was
 
 
 def _names(text: str) -> set[str]:
-    names = {one[1] or one[2] for one in re.finditer(_DEFINED, text, re.MULTILINE)}
+    names = {match[1] or match[2] for match in re.finditer(_DEFINED, text, re.MULTILINE)}
     keys = set(re.findall(_KEYS, text))
-    said = {one[1] or one[2] for one in re.finditer(_REFUSED, text)}
-    return names | keys | {f'"{one}' for one in keys | said}
+    said = {match[1] or match[2] for match in re.finditer(_REFUSED, text)}
+    return names | keys | {f'"{key}' for key in keys | said}

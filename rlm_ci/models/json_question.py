@@ -104,14 +104,14 @@ def shortened(ask: Ask, question: Callable[[], Answer]) -> Answer:
                 raise
 
 
-def read_answer(said: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:
+def read_answer(completion: Completion, misfit: Misfit) -> tuple[dict[str, Any] | None, str]:
     """The object of an answer, or None and what is wrong with it."""
-    if said.finish_reason == "length":
+    if completion.finish_reason == "length":
         return None, "the answer was cut off: write less: only the most severe"
     try:
-        found = read_object(said.text, misfit)
+        found = read_object(completion.text, misfit)
     except ValueError as error:  # or it is the only one that fits in a list
-        fitting = [value for value in objects_in(said.text) if not misfit(value)]
+        fitting = [value for value in objects_in(completion.text) if not misfit(value)]
         return (fitting[0], "") if len(fitting) == 1 else (None, str(error))
     wrong = misfit(found)
     return (None, wrong) if wrong else (found, "")
@@ -123,7 +123,7 @@ def repeats(text: str, examples: Iterable[str]) -> bool:
     A long one may lack some words, and have others around it; a short one stands alone.
     """
     words = _words(text)
-    return any(_repeats(words, _words(one)) for one in examples)
+    return any(_repeats(words, _words(example)) for example in examples)
 
 
 def _words(text: str) -> list[str]:

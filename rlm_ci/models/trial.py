@@ -56,11 +56,13 @@ def results(model: Model, name: str, price: Callable[[str], Price | None]) -> It
     """An answer, then tools and structured output; nothing more if none comes."""
     began = time.monotonic()
     try:
-        said = _asked(model, name, _PLAIN)
+        completion = _asked(model, name, _PLAIN)
     except RlmCiError as error:
         yield TrialResult("answer", works=False, detail="none", error=error)
         return
-    yield TrialResult("answer", works=True, detail=_told(said, time.monotonic() - began, price))
+    yield TrialResult(
+        "answer", works=True, detail=_told(completion, time.monotonic() - began, price)
+    )
     yield _tried("tools", model, name, lambda said: bool(said.tool_calls), _CALL, tools=(_TOOL,))
     yield _tried(
         "JSON schema", model, name, _is_object, f"{_PLAIN}, as JSON.", response_format=_FORMAT
@@ -81,30 +83,30 @@ def _tried(
     **more: Any,
 ) -> TrialResult:
     try:
-        said = _asked(model, name, prompt, **more)
+        completion = _asked(model, name, prompt, **more)
     except RlmCiError as error:
         return TrialResult(what, works=False, detail=f"refused: {printable(str(error))[:200]}")
-    if holds(said):
+    if holds(completion):
         return TrialResult(what, works=True, detail="work" if what == "tools" else "works")
-    shown = printable(said.text)[:_SAID] or "nothing"
+    shown = printable(completion.text)[:_SAID] or "nothing"
     return TrialResult(what, works=False, detail=f"not used; the answer was: {shown}")
 
 
-def _is_object(said: Completion) -> bool:
+def _is_object(completion: Completion) -> bool:
     try:
-        found = json.loads(said.text)
+        found = json.loads(completion.text)
     except ValueError:
         return False
     return isinstance(found, dict) and set(found) == {"state"}
 
 
-def _told(said: Completion, seconds: float, price: Callable[[str], Price | None]) -> str:
-    text = f"{printable(said.text)[:_SAID]!r} after {seconds:.1f} s"
-    if said.finish_reason == "length":
+def _told(completion: Completion, seconds: float, price: Callable[[str], Price | None]) -> str:
+    text = f"{printable(completion.text)[:_SAID]!r} after {seconds:.1f} s"
+    if completion.finish_reason == "length":
         text += f", cut off at {_TOKENS:,} tokens: it finds no end"
-    if said.usage is None:
+    if completion.usage is None:
         return f"{text}; the endpoint counts no tokens"
-    used, known = said.usage, price(said.model)
+    used, known = completion.usage, price(completion.model)
     text += f", {count(used.prompt_tokens + used.completion_tokens, 'token')}"
     if known is None:
         return f"{text}; its price is not known"

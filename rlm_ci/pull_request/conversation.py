@@ -31,43 +31,46 @@ _MOST = 3
 
 
 def answer(
-    posting: PostingOptions, output: Output, environ: Mapping[str, str], asked: CommentCommand
+    posting: PostingOptions,
+    output: Output,
+    environ: Mapping[str, str],
+    comment_command: CommentCommand,
 ) -> int:
     """Carry a command out, and reply; the exit code.
 
     ``environ`` are the variables of a question's settings. Raises RlmCiError, once the reply says
     why.
     """
-    with replies.refusals(posting, asked.way, asked.to):
-        command, code = asked.command, errors.OK
+    with replies.refusals(posting, comment_command.way, comment_command.to):
+        command, code = comment_command.command, errors.OK
         if command.name == FIX:
-            fix_request.request(posting, output, asked)
+            fix_request.request(posting, output, comment_command)
             return errors.OK
         if command.name == HELP:
             text = reply_texts.commands()
         elif command.name == EXPLAIN:
-            text = reply_texts.explained(_explained(asked))
+            text = reply_texts.explained(_explained(comment_command))
         else:
-            text, code = _answered(environ, output.server_url, asked)
-    replies.deliver(posting, output, asked.way, asked.to, text)
+            text, code = _answered(environ, output.server_url, comment_command)
+    replies.deliver(posting, output, comment_command.way, comment_command.to, text)
     return code
 
 
-def _answered(environ: Mapping[str, str], server: str, asked: CommentCommand) -> tuple[str, int]:
+def _answered(environ: Mapping[str, str], server: str, command: CommentCommand) -> tuple[str, int]:
     from rlm_ci.pull_request import question
 
-    if asked.change is None:
+    if command.change is None:
         raise AssertionError("a question is about a change")
-    report = question.answer(environ, asked.change, _question(asked), asked.to.repository)
-    return reply_texts.answered(asked.command.text, report, server), report.exit_code()
+    report = question.answer(environ, command.change, _question(command), command.to.repository)
+    return reply_texts.answered(command.command.text, report, server), report.exit_code()
 
 
-def _question(asked: CommentCommand) -> str:
+def _question(command: CommentCommand) -> str:
     """The question, in a thread with the lines that the thread is about."""
-    text = asked.command.text
-    if not asked.to.thread:
+    text = command.command.text
+    if not command.to.thread:
         return text
-    first = asked.way.get(asked.to.edited(asked.to.thread))
+    first = command.way.get(command.to.edited(command.to.thread))
     path, line = first.get("path"), first.get("line") or first.get("original_line")
     if not isinstance(path, str):
         return text
@@ -78,28 +81,28 @@ def _question(asked: CommentCommand) -> str:
 # ── explain ──
 
 
-def _explained(asked: CommentCommand) -> list[ExplainedFinding]:
+def _explained(command: CommentCommand) -> list[ExplainedFinding]:
     """What is to be explained. Raises ConfigError for nothing that is known."""
-    wanted = asked.command.text
+    wanted = command.command.text
     rule = wanted.strip("`").casefold()
     if "/" in rule and rule_texts.markdown(rule) is not None:
         return [ExplainedFinding(rule)]
-    if not wanted and not asked.to.thread:
+    if not wanted and not command.to.thread:
         raise _unknown("a rule or a finding is missing", "")
-    found = list({one.rule: one for one in _findings(asked)}.values())[:_MOST]
-    if not found:
+    findings = list({finding.rule: finding for finding in _findings(command)}.values())[:_MOST]
+    if not findings:
         what = f"no rule and no finding of a review comment is called {wanted[:80]!r}"
         raise _unknown(what if wanted else "this thread is not about a finding of ours", rule)
-    return found
+    return findings
 
 
-def _findings(asked: CommentCommand) -> Iterator[ExplainedFinding]:
+def _findings(command: CommentCommand) -> Iterator[ExplainedFinding]:
     """The findings of our review comments that the command means."""
     from rlm_ci.github.posting import review_threads
 
-    to, wanted = asked.to, asked.command.text.strip("`")
-    author = review_threads.viewer(asked.way)
-    for record in asked.way.pages(to.replace(thread=1).comments):
+    to, wanted = command.to, command.command.text.strip("`")
+    author = review_threads.viewer(command.way)
+    for record in command.way.pages(to.replace(thread=1).comments):
         user = record.get("user") if isinstance(record, dict) else None
         if not isinstance(user, dict) or user.get("login") != author:
             continue
@@ -116,9 +119,9 @@ def _is_meant(wanted: str, mark: str, record: dict[str, Any], thread: int) -> bo
         return record.get("id") == thread
     if _FINDING.fullmatch(wanted):
         return mark.startswith(wanted)
-    place = _PLACE.fullmatch(wanted)
+    match = _PLACE.fullmatch(wanted)
     lines = (record.get("line"), record.get("original_line"))
-    return bool(place and place["path"] == record.get("path") and int(place["line"]) in lines)
+    return bool(match and match["path"] == record.get("path") and int(match["line"]) in lines)
 
 
 def _url(record: dict[str, Any]) -> str:

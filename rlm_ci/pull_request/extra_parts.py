@@ -67,7 +67,7 @@ class ExtraParts(Value):
 
 
 def add(
-    wanted: ExtraParts, report: Report, changes: Sequence[ChangeSet], wish: PostingTarget
+    parts: ExtraParts, report: Report, changes: Sequence[ChangeSet], wish: PostingTarget
 ) -> tuple[Report, str]:
     """``report`` with the parts that the settings ask for, and state for the next review.
 
@@ -79,9 +79,9 @@ def add(
         if report.overview is None:
             from rlm_ci.overview.overview import attached
 
-            report = attached(report, change, wanted.environ)
-        report, kept = _with_review(wanted, report, change, wish)
-        part = _stale(wanted, change)
+            report = attached(report, change, parts.environ)
+        report, kept = _with_review(parts, report, change, wish)
+        part = _stale(parts, change)
         if part is not None:
             report = report.replace(parts=(*report.parts, part))
     return report, kept
@@ -91,9 +91,9 @@ def add(
 
 
 def _with_review(
-    wanted: ExtraParts, report: Report, change: ChangeSet, wish: PostingTarget
+    extra_parts: ExtraParts, report: Report, change: ChangeSet, wish: PostingTarget
 ) -> tuple[Report, str]:
-    reviewer, event = wanted.reviewer, wanted.event
+    reviewer, event = extra_parts.reviewer, extra_parts.event
     enabled = _ON if wish.is_asked else reviewer.enabled
     if enabled == _OFF or change.head is None:
         return report, ""
@@ -118,16 +118,16 @@ def _with_review(
             )
         if enabled == _AUTO and (lack := _lacks_reviewer(reviewer, change)):
             return extended(unseen(lack))
-        told, kept = wanted.review(change)
+        told, kept = extra_parts.review(change)
     except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
-        return extended(Part.from_error(REVIEW, failure(error, wanted.place)))
+        return extended(Part.from_error(REVIEW, failure(error, extra_parts.place)))
     (part,) = told.parts
     if enabled == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
         part = unseen(part.summary)
-    known, words = report.overview or told.overview, told.overview
+    overview, words = report.overview or told.overview, told.overview
     report = report.replace(
         parts=(*report.parts, part),
-        overview=known.replace(said=words.said) if known and words else known,
+        overview=overview.replace(said=words.said) if overview and words else overview,
         coverage=report.coverage + told.coverage,
         evidence=report.evidence + told.evidence,
         usage=_added(report.usage, told.usage),
@@ -190,18 +190,18 @@ def _lacks_reviewer(reviewer: ReviewerOptions, change: ChangeSet) -> str:
 # ── the wiki ──
 
 
-def _stale(wanted: ExtraParts, change: ChangeSet) -> Part | None:
+def _stale(parts: ExtraParts, change: ChangeSet) -> Part | None:
     """The pages that the change makes stale; None if there is no wiki, and none is asked for."""
-    if wanted.wiki == _OFF or change.merge_base is None:
+    if parts.wiki == _OFF or change.merge_base is None:
         return None
     try:
         from rlm_ci.wiki import deliver
 
-        folder = deliver.checked_folder(*wanted.folder)
+        folder = deliver.checked_folder(*parts.folder)
         path = f"{folder}/wiki.json"
         data = change.read(path, _STATE_LIMIT, old=True)
         if data is None:
-            if wanted.wiki == _AUTO:
+            if parts.wiki == _AUTO:
                 return None
             raise ConfigError(
                 "the repository has no wiki",
@@ -212,36 +212,36 @@ def _stale(wanted: ExtraParts, change: ChangeSet) -> Part | None:
         from rlm_ci.wiki.update.state import WikiState
 
         state = WikiState.from_bytes(data, path)
-        found = () if state is None else stale(state, change, folder)
-        after = change.read(path, _STATE_LIMIT) if found else None
+        stale_pages = () if state is None else stale(state, change, folder)
+        after = change.read(path, _STATE_LIMIT) if stale_pages else None
         brought: frozenset[str] = frozenset()
         if after is not None and after != data:  # the change updates pages
             with suppress(DamagedError):
-                brought = renewed(found, WikiState.from_bytes(after, path), change, folder)
-        found = tuple(one for one in found if one.page not in brought)
+                brought = renewed(stale_pages, WikiState.from_bytes(after, path), change, folder)
+        stale_pages = tuple(page for page in stale_pages if page.page not in brought)
     except RlmCiError as error:
         return Part.from_error(WIKI, error)
     findings = tuple(
         _stale_finding(
-            f"the page {one.page} cites lines that this change edits", one.page, one.places
+            f"the page {page.page} cites lines that this change edits", page.page, page.places
         )
-        for one in found
-        if one.places
+        for page in stale_pages
+        if page.places
     )
-    if others := [one.page for one in found if not one.places]:
+    if others := [page.page for page in stale_pages if not page.places]:
         named = ", ".join(others[:_PLACES]) + (" and others" if len(others) > _PLACES else "")
         what = f"{count(len(others), 'page')} would show something else: {named}"
         findings += (_stale_finding(what, "others", ()),)
     pages = len(state.pages) if state else 0
-    told = f"{count(len(found), 'page')} of {pages:,} will be stale" if found else (
+    told = f"{count(len(stale_pages), 'page')} of {pages:,} will be stale" if stale_pages else (
         f"none of {count(pages, 'page')} becomes stale"
     )  # fmt: skip
     told += f"; {count(len(brought), 'page')} updated by it" if brought else ""
-    places = sum(len(one.evidence) for one in findings)
+    places = sum(len(finding.evidence) for finding in findings)
     return Part(
         WIKI,
         told,
-        {"pages": pages, "stale": len(found)},
+        {"pages": pages, "stale": len(stale_pages)},
         findings,
         evidence=Evidence(places, places, 0, 0),
     )
@@ -259,17 +259,17 @@ def _stale_finding(what: str, subject: str, places: tuple[Location, ...]) -> Fin
     )
 
 
-def _added(one: Usage, other: Usage) -> Usage:
-    costs = [cost for cost in (one.cost_usd, other.cost_usd) if cost is not None]
+def _added(usage: Usage, other: Usage) -> Usage:
+    costs = [cost for cost in (usage.cost_usd, other.cost_usd) if cost is not None]
     names = ("calls", "replayed", "prompt_tokens", "completion_tokens")
-    sums = (getattr(one, name) + getattr(other, name) for name in names)
-    cached = one.cached_tokens + other.cached_tokens
+    sums = (getattr(usage, name) + getattr(other, name) for name in names)
+    cached = usage.cached_tokens + other.cached_tokens
     cost = sum(costs) if costs else None
-    more = (each.uncached_cost_usd or each.cost_usd or 0 for each in (one, other))
+    more = (each.uncached_cost_usd or each.cost_usd or 0 for each in (usage, other))
     uncached = sum(more) if cached and cost is not None else None
     return Usage(*sums).replace(
         cost_usd=cost,
         cached_tokens=cached,
         uncached_cost_usd=uncached,
-        lost_tokens=one.lost_tokens + other.lost_tokens,
+        lost_tokens=usage.lost_tokens + other.lost_tokens,
     )

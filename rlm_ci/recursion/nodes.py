@@ -168,7 +168,11 @@ class NodeResult(Value):
 _NO_COUNTS = dict.fromkeys(Evidence._fields, 0)
 
 
-def _traced(one: TracedFinding, redactor: Redactor) -> TracedFinding:
+def _traced(traced_finding: TracedFinding, redactor: Redactor) -> TracedFinding:
     """The same object if there is nothing to hide: the journal knows findings by identity."""
-    finding = redactor.finding(one.finding)
-    return one if finding == one.finding else one.replace(finding=finding)
+    finding = redactor.finding(traced_finding.finding)
+    return (
+        traced_finding
+        if finding == traced_finding.finding
+        else traced_finding.replace(finding=finding)
+    )

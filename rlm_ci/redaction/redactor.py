@@ -151,11 +151,11 @@ class Redactor:
             evidence=tuple(map(self.location, finding.evidence)), proof=proof, **texts
         )
 
-    def location(self, place: Location) -> Location:
+    def location(self, location: Location) -> Location:
         """A quote is verbatim or not there at all: it will be compared."""
-        if place.quote is None or self.text(place.quote) == place.quote:
-            return place
-        return place.replace(quote=None)
+        if location.quote is None or self.text(location.quote) == location.quote:
+            return location
+        return location.replace(quote=None)
 
 
 def _may_have_dump(text: str) -> bool:

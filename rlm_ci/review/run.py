@@ -221,12 +221,16 @@ class ReviewJob(RepositoryJob):
             made = explorer_of(agreed, self.repository, record.fact, whole, claims.runner)
             explorer = self._held.enter_context(made)
         most = NodeQuestions(explorer).prompt_bytes(agreed.prompt_bytes)
-        found = self.prompts(agreed, options, most)
-        parts = [part_of(one, self.near(agreed.scope)) for one in found.prompts] if found else ()
+        prompts = self.prompts(agreed, options, most)
+        parts = (
+            [part_of(prompt, self.near(agreed.scope)) for prompt in prompts.prompts]
+            if prompts
+            else ()
+        )
         if explorer is not None and parts:
             times = metered.times_of(agreed.options["changed"])
             explorer.limits = explorer.limits.shared(len(parts), times)
-        review = objective.ReviewObjective(options, explorer, found, claims)
+        review = objective.ReviewObjective(options, explorer, prompts, claims)
         return RecursionPlan(corpus, review, tuple(parts))
 
     def prompts(
@@ -241,10 +245,10 @@ class ReviewJob(RepositoryJob):
         room = room_for_change(most, agreed.repair, wishes)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
-        near, asked = self.near(agreed.scope), onward.get("asked")
+        files, asked = self.near(agreed.scope), onward.get("asked")
         return prompts_of(
             change,
-            near,
+            files,
             agreed.scope,
             room,
             asked,
@@ -406,13 +410,13 @@ class ChangeReviewJob(ReviewJob):
                 told = {**told, "left_out": [row.to_dict() for row in rows]}
         if not has_model(self.settings, here):
             return told
-        model, near = self.settings.model, self.near(here)
+        model, files = self.settings.model, self.near(here)
         begun = self.before.begin(
-            self.change, near, source_of(model), objective.asked_for(told, model)
+            self.change, files, source_of(model), objective.asked_for(told, model)
         )
         accepted = told["accepted"]
         if begun.since is not None or begun.is_doubt:
-            settled = [[*one.to_dict().values()] for one in self.settled()]
+            settled = [[*settlement.to_dict().values()] for settlement in self.settled()]
             accepted = {**accepted, "settled": settled}
         told = {**told, "onward": begun.to_dict(), "accepted": accepted}
         if not self.before.is_posted or self.before.is_asked:
@@ -436,7 +440,7 @@ class ChangeReviewJob(ReviewJob):
         rows = [Analyzer.from_dict(row) for row in done.agreed.options.get("left_out", ())]
         if not known(rows, [file.path for file in done.corpus.files]):
             return part
-        names = ", ".join(one.name for one in rows)
+        names = ", ".join(analyzer.name for analyzer in rows)
         why = f"not run, because they need files on disk: {names}"
         return _adding(part, why).replace(state=INCOMPLETE, error=None)
 
@@ -464,13 +468,17 @@ class ChangeReviewJob(ReviewJob):
             changed = done.agreed.options["changed"]
             # What rests on a deleted file is asked again: the next review cannot open its lines.
             gone = [
-                one for one in claims if any(went(place, changed) for place in one.finding.evidence)
+                claim
+                for claim in claims
+                if any(went(location, changed) for location in claim.finding.evidence)
             ]
-            again = {at.path for one in gone for at in one.finding.evidence if went(at, changed)}
-            claims = [one for one in claims if one not in gone]
+            again = {
+                at.path for claim in gone for at in claim.finding.evidence if went(at, changed)
+            }
+            claims = [claim for claim in claims if claim not in gone]
             claims = self._without_late(claims, done)
-            near = self.near(done.agreed.scope)
-            marks = [near.mark(path) for path in self.change.names() if path not in again]
+            files = self.near(done.agreed.scope)
+            marks = [files.mark(path) for path in self.change.names() if path not in again]
             asked_for = objective.asked_for(done.agreed.options, done.agreed.model)
             unchecked = result.data.get("unchecked", ())
             mask = done.run.redactor.text
@@ -488,7 +496,7 @@ class ChangeReviewJob(ReviewJob):
             "carried": len(begun.claims) - len(mended),
             "mended": len(mended),
         }
-        refuted = [one.finding for one in prover.refuted(result)]
+        refuted = [claim.finding for claim in prover.refuted(result)]
         told = f"{carry_over.told(begun, asked, mended, refuted)}{carry_over.left_out(left_out)}"
         part = part.replace(
             summary=printable(f"{part.summary}{told}"),
@@ -522,7 +530,9 @@ def not_looked_at(summary: str, change: ChangeSet, *, has_auto: bool) -> Part:
 def files_of(change: ChangeSet) -> list[str]:
     """The files of a change that are there at its head."""
     return [
-        one.path for one in change.files() if one.status[:1] != "D" and one.new_mode != _SUBMODULE
+        file.path
+        for file in change.files()
+        if file.status[:1] != "D" and file.new_mode != _SUBMODULE
     ]
 
 

@@ -84,7 +84,7 @@ def record(task_folder: str, out_folder: str, ended: Manifest, now: float) -> No
         with Lock.wait(os.path.join(task_folder, _LOCK), _PATIENCE):
             rows = _read(path)
             if rows is None:
-                rows = {one.run_id: _row(one, now) for one in _ended(task_folder)}
+                rows = {manifest.run_id: _row(manifest, now) for manifest in _ended(task_folder)}
             rows[ended.run_id] = _row(ended, now)
             ordered = [rows[run_id] for run_id in sorted(rows)]
             at = manifests.timestamp(now)
@@ -105,7 +105,7 @@ def _read(path: str) -> dict[str, EndedRun] | None:
         return None
     manifests.require_version(data, VERSION, "the metrics", path)
     try:
-        return {one.run_id: one for one in TaskMetrics.from_dict(data).runs}
+        return {run.run_id: run for run in TaskMetrics.from_dict(data).runs}
     except DecodeError:
         return None
 
@@ -115,11 +115,11 @@ def _ended(task_folder: str) -> Iterator[Manifest]:
     folder = os.path.join(task_folder, "cli")
     for name in sorted(os.listdir(folder)):
         try:
-            found = manifests.read(os.path.join(folder, name))
+            manifest = manifests.read(os.path.join(folder, name))
         except DamagedError:
             continue
-        if found.has_ended and not found.recorded_by:
-            yield found
+        if manifest.has_ended and not manifest.recorded_by:
+            yield manifest
 
 
 def _row(run: Manifest, now: float) -> EndedRun:

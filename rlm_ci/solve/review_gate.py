@@ -49,7 +49,7 @@ class ReviewGate(Gate):
         self._known: dict[str, GateResult] = {}
 
     def check(self, view: GateView) -> GateResult:
-        if any(one.verdict != PASSED for one in view.earlier):
+        if any(gate_result.verdict != PASSED for gate_result in view.earlier):
             return GateResult(self.name, NOT_ASKED, "another gate does not pass")
         if view.result == view.base:
             return GateResult(self.name, PASSED, "there is no change to review")
@@ -64,11 +64,11 @@ class ReviewGate(Gate):
             return fact(kind, f"{label}/{place}", key, produce)
 
         ask = _GateModel(self._context, self._gateway, label)
-        found = fix_review.review(self._place(view), ask, prefixed)
-        if found.lacking and not found.objections:
-            reason = f"the result was not reviewed: {printable(found.lacking)}"
+        review = fix_review.review(self._place(view), ask, prefixed)
+        if review.lacking and not review.objections:
+            reason = f"the result was not reviewed: {printable(review.lacking)}"
             return GateResult(self.name, FAILED, reason)
-        result = self._known[view.result] = self._result(found)
+        result = self._known[view.result] = self._result(review)
         return result
 
     def _place(self, view: GateView) -> ProofPlace:
@@ -83,44 +83,44 @@ class ReviewGate(Gate):
             (Command.parse(options.validator),) if options.validator else (),
         )
 
-    def _result(self, found: FixReview) -> GateResult:
+    def _result(self, review: FixReview) -> GateResult:
         told = partial(_told, self._context.redactor.text)
-        if shown := found.objections:
+        if shown := review.objections:
             reason = f"{count(len(shown), 'objection')} shown by a run: {told(shown[0])}"
             feedback = "\n\n".join(
                 ["A review of your change ran these, and they fail. Mend the cause.",
-                 *(self._shown(one) for one in shown[:_TOLD])]
+                 *(self._shown(finding) for finding in shown[:_TOLD])]
             )  # fmt: skip
             return GateResult(self.name, FAILED, reason, shown, feedback)
-        some = count(len(found.remarks), "remark")
+        some = count(len(review.remarks), "remark")
         said = [
-            f"{some} that no run shows: {told(one)} ({self._why_argued(one)})"
-            for one in found.remarks[:1]
+            f"{some} that no run shows: {told(remark)} ({self._why_argued(remark)})"
+            for remark in review.remarks[:1]
         ]
-        said += [f"{count(found.refuted, 'claim')} refuted"] if found.refuted else []
-        return GateResult(self.name, PASSED, "; ".join(said) or "no objection", found.remarks)
+        said += [f"{count(review.refuted, 'claim')} refuted"] if review.refuted else []
+        return GateResult(self.name, PASSED, "; ".join(said) or "no objection", review.remarks)
 
-    def _why_argued(self, one: Finding) -> str:
+    def _why_argued(self, finding: Finding) -> str:
         clean = self._context.redactor.text
-        return printable(clean(one.proof.reason if one.proof else "it was not run"))[:_SAID]
+        return printable(clean(finding.proof.reason if finding.proof else "it was not run"))[:_SAID]
 
-    def _shown(self, one: Finding) -> str:
-        proof = one.proof
+    def _shown(self, finding: Finding) -> str:
+        proof = finding.proof
         if proof is None:
             raise AssertionError("only what was shown is an objection")
         clean = self._context.redactor.text
         rows = (
-            f"{_told(clean, one)}: {printable(clean(proof.reason))}",
+            f"{_told(clean, finding)}: {printable(clean(proof.reason))}",
             f"This must pass, and so must all like it:\n{clip(clean(proof.reproduction), _CODE)}",
             f"It ends with:\n{clean(proof.head)[-_OUTPUT:]}",
         )
         return "\n\n".join(rows)
 
 
-def _told(clean: Callable[[str], str], one: Finding) -> str:
-    place = one.evidence[0]
-    said = printable(clean(one.message)).partition("\n")[0][:_SAID]
-    return f"{printable(place.path)}:{place.line_start}: {said}"
+def _told(clean: Callable[[str], str], finding: Finding) -> str:
+    location = finding.evidence[0]
+    said = printable(clean(finding.message)).partition("\n")[0][:_SAID]
+    return f"{printable(location.path)}:{location.line_start}: {said}"
 
 
 class _GateModel(GatewayAsk):
@@ -148,9 +148,11 @@ class _GateModel(GatewayAsk):
         tools: Sequence[Message] = (),
     ) -> Completion:
         clean = [
-            {**one, "content": self._redact(one["content"])}
-            if isinstance(one["content"], str)  # an endpoint's own parts were redacted as recorded
-            else one
-            for one in messages
+            {**message, "content": self._redact(message["content"])}
+            if isinstance(
+                message["content"], str
+            )  # an endpoint's own parts were redacted as recorded
+            else message
+            for message in messages
         ]
         return super().__call__(place, clean, response_format=response_format, tools=tools)

@@ -67,22 +67,22 @@ def flowchart(boxes: Sequence[DiagramBox], arrows: Iterable[tuple[str, str]]) ->
 
 def sequence(messages: Sequence[Message]) -> str:
     """The messages in order, numbered, as a fenced block of Markdown."""
-    names = dict.fromkeys(name for one in messages for name in (one.source, one.target))
+    names = dict.fromkeys(name for message in messages for name in (message.source, message.target))
     numbers = {name: number for number, name in enumerate(names)}
     lines = ["```mermaid", "sequenceDiagram", "  autonumber"]
     lines += [f"  participant p{numbers[name]} as {label(name or 'caller')}" for name in names]
     arms: dict[str, set[str]] = {}
-    for frame in (frame for one in messages for frame in one.frames):
+    for frame in (frame for message in messages for frame in message.frames):
         arms.setdefault(frame.key, set()).add(frame.text)
     before: tuple[DiagramFrame, ...] = ()
-    for one in messages:
-        lines += _frames(before, one.frames, arms)
-        before = one.frames
-        source, target = numbers[one.source], numbers[one.target]
-        indent = "  " * (len(one.frames) + 1)
-        lines.append(f"{indent}p{source}->>p{target}: {label(one.text)}")
-        if one.note:
-            lines.append(f"{indent}Note over p{target}: {label(one.note)}")
+    for message in messages:
+        lines += _frames(before, message.frames, arms)
+        before = message.frames
+        source, target = numbers[message.source], numbers[message.target]
+        indent = "  " * (len(message.frames) + 1)
+        lines.append(f"{indent}p{source}->>p{target}: {label(message.text)}")
+        if message.note:
+            lines.append(f"{indent}Note over p{target}: {label(message.note)}")
     return "\n".join([*lines, *_frames(before, (), arms), "```"])
 
 

@@ -112,7 +112,7 @@ class RunFolder:
 
     def calls(self) -> list[RecordedCall]:
         """What the run got from outside, in order; what was under way comes last."""
-        found: list[RecordedCall] = []
+        calls: list[RecordedCall] = []
         waiting: dict[tuple[str, str], RecordedCall] = {}
         for record in self.records(FILE):
             place, kind = text_in(record, "place"), text_in(record, "kind")
@@ -120,7 +120,7 @@ class RunFolder:
             value, charge, error = (mapping_in(record, name) for name in _TOLD)
             cached = record.get("cached") is True
             at, took = number_in(record, "at"), number_in(record, "ms")
-            one = RecordedCall(
+            call = RecordedCall(
                 record["seq"], kind, place, state, value, charge, error, cached,
                 None if at is None else max(0.0, at / 1000 - self.began),
                 None if took is None else max(0.0, took / 1000),
@@ -129,10 +129,10 @@ class RunFolder:
             identity = (place, text_in(record, "key"))
             waiting.pop(identity, None)
             if state == RUNNING:
-                waiting[identity] = one
+                waiting[identity] = call
             else:
-                found.append(one)
-        return [*found, *waiting.values()]
+                calls.append(call)
+        return [*calls, *waiting.values()]
 
     def events(self) -> list[dict[str, Any]]:
         """The events of the run."""
@@ -208,33 +208,33 @@ def shaped(text: str) -> tuple[str, str]:
 # ── steps that all kinds of runs have ──
 
 
-def call_step(one: RecordedCall, title: str) -> ViewedStep:
+def call_step(call: RecordedCall, title: str) -> ViewedStep:
     """A call of a model."""
-    step = one.step("call", title)
-    step.model = text_in(one.value, "model")
-    paid = one.value or one.charge
+    step = call.step("call", title)
+    step.model = text_in(call.value, "model")
+    paid = call.value or call.charge
     usage = mapping_in(paid, "usage")
-    if usage and not one.cached:
+    if usage and not call.cached:
         step.calls = 1
         step.prompt_tokens = whole_in(usage, "prompt_tokens")
         step.completion_tokens = whole_in(usage, "completion_tokens")
         step.cost = amount(paid.get("cost"))
     step.tell("cached tokens", whole_in(usage, "cached_tokens") or None)
-    step.tell("ended by", text_in(one.value, "finish_reason"))
-    if one.cached:
+    step.tell("ended by", text_in(call.value, "finish_reason"))
+    if call.cached:
         step.tell("from", "the record of an earlier run, so it cost nothing")
-    if one.state == RUNNING:
+    if call.state == RUNNING:
         step.tell("state", "it was under way at the end of the record")
-    step.tell("error", text_in(one.error, "what"))
-    step.tell("hint", text_in(one.error, "hint"))
-    step.tell("left out", text_in(one.value, "left_out"))
-    if resumed := whole_in(one.value, "resumed_tokens"):
+    step.tell("error", text_in(call.error, "what"))
+    step.tell("hint", text_in(call.error, "hint"))
+    step.tell("left out", text_in(call.value, "left_out"))
+    if resumed := whole_in(call.value, "resumed_tokens"):
         step.tell("broke off", f"after about {count(resumed, 'token')}, and goes on from them")
-    if lost := whole_in(one.value, "lost_tokens"):
+    if lost := whole_in(call.value, "lost_tokens"):
         step.tell("broke off", f"about {count(lost, 'token')} were lost, and are paid for again")
-    step.show("Thoughts", text_in(one.value, "thoughts") or _reasoning(one.value))
-    step.show("Answer", text_in(one.value, "text"))
-    calls = mappings_in(one.value, "tool_calls")
+    step.show("Thoughts", text_in(call.value, "thoughts") or _reasoning(call.value))
+    step.show("Answer", text_in(call.value, "text"))
+    calls = mappings_in(call.value, "tool_calls")
     step.show(
         "Calls", "\n".join(f"{text_in(it, 'name')} {text_in(it, 'arguments')}" for it in calls)
     )
@@ -256,19 +256,19 @@ def _reasoning(value: Mapping[str, Any]) -> str:
     return next(filter(None, (*named, "".join(texts))), "")
 
 
-def command_step(one: RecordedCall, kind: str, title: str) -> ViewedStep:
+def command_step(call: RecordedCall, kind: str, title: str) -> ViewedStep:
     """A command that ran, as ``validator_run.record_of`` has it."""
-    value = one.value
+    value = call.value
     code = number_in(value, "returncode")
     is_good = code == 0 and not text_in(value, "reason")
-    step = one.step(kind, title)
-    if one.state == DONE and not is_good:
+    step = call.step(kind, title)
+    if call.state == DONE and not is_good:
         step.status = FAILED
     seconds = number_in(value, "seconds")
-    step.seconds = one.seconds if seconds is None else seconds
+    step.seconds = call.seconds if seconds is None else seconds
     step.tell("exit code", code)
     step.tell("ended by", text_in(value, "reason"))
-    step.tell("error", text_in(one.error, "what"))
+    step.tell("error", text_in(call.error, "what"))
     omitted = whole_in(value, "omitted")
     gap = f"\n[… {omitted:,} bytes were not kept …]\n" if omitted else ""
     step.show("Command", text_in(value, "command"))

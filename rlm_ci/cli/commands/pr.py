@@ -91,7 +91,7 @@ ROWS = (
 
 
 def run(arguments: Arguments) -> int:
-    asked = None
+    command = None
     settings = Settings(PROGRAM, arguments.flags)
     choice, opened = change_choice(settings), partial(open_repository, settings)
     comment = comment_commands.payload_of(choice)
@@ -99,27 +99,27 @@ def run(arguments: Arguments) -> int:
         if not comment_commands.is_heard(comment):
             return errors.OK
         wishes = posting_of(settings), reviewer_of(settings)
-        asked = comment_commands.asked(comment, *wishes, opened)
+        command = comment_commands.asked(comment, *wishes, opened)
     shown = output_of(settings)
     shown.require_place()
     publishing = posting_of(settings)
-    if asked and asked.command.name in REPLIED:
+    if command and command.command.name in REPLIED:
         from rlm_ci.pull_request import conversation
 
-        return conversation.answer(publishing, shown, settings.environ, asked)
-    way = GitHubSession(publishing.access, asked.way if asked else None)
-    group = None if asked else merge_group.of_event(choice, publishing, way, opened)
-    judgement = _judge(arguments, asked, group)
-    if asked and asked.command.name == REVIEWS:
-        with replies.refusals(publishing, asked.way, asked.to):
+        return conversation.answer(publishing, shown, settings.environ, command)
+    way = GitHubSession(publishing.access, command.way if command else None)
+    group = None if command else merge_group.of_event(choice, publishing, way, opened)
+    judgement = _judge(arguments, command, group)
+    if command and command.command.name == REVIEWS:
+        with replies.refusals(publishing, command.way, command.to):
             comment_commands.require_model(reviewer_of(judgement.settings))
     held = _hold(judgement)
     if held is None:
-        return _report(judgement, asked, None, way, group).exit_code()
+        return _report(judgement, command, None, way, group).exit_code()
 
     def work() -> tuple[int, str]:
         try:
-            report = _report(judgement, asked, held, way, group)
+            report = _report(judgement, command, held, way, group)
         except Exception as error:  # noqa: BLE001 - the run keeps the traceback of a bug
             raise failure(error, held.path) from None
         findings = count(len(report.findings), "finding")
@@ -131,7 +131,7 @@ def run(arguments: Arguments) -> int:
 
 def _report(
     judgement: Judgement,
-    asked: CommentCommand | None,
+    command: CommentCommand | None,
     held: Run | None,
     way: GitHubSession,
     group: MergeGroup | None,
@@ -140,10 +140,10 @@ def _report(
     settings = judgement.settings
     report = judgement.report
     run_id = held.id if held else None
-    report = report.replace(name="" if asked else run_name(settings))
+    report = report.replace(name="" if command else run_name(settings))
     folder = _folder(judgement, held)
     publishing = posting_of(settings)
-    report, to, kept = _with_parts(judgement, report, asked, held, way)
+    report, to, kept = _with_parts(judgement, report, command, held, way)
     way.go_on()
     report = report.replace(run_id=run_id, name=to.name if to else report.name)
     in_actions = bool(settings.github.actions)
@@ -152,7 +152,7 @@ def _report(
     # Write what is known before any request to GitHub, which may take long.
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
-    held_back = overrides.held(publishing, report, to, way, asked)
+    held_back = overrides.held(publishing, report, to, way, command)
     report = overrides.apply(report, held_back)
     for pull in group.pulls if group else (to,):
         report = answers.apply(publishing, report, pull, way)
@@ -184,19 +184,19 @@ def _report(
     _keep(held, paths)
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {files.near(paths['report.html'])}")
-    overrides.require_kept(asked, publication)
+    overrides.require_kept(command, publication)
     return report
 
 
 def _with_parts(
     judgement: Judgement,
     report: Report,
-    asked: CommentCommand | None,
+    command: CommentCommand | None,
     held: Run | None,
     way: GitHubSession,
 ) -> tuple[Report, Destination | None, str]:
     """The report with a fix, a review and the wiki, as asked for; where it goes; state to keep."""
-    settings, commanded = judgement.settings, way if asked else None
+    settings, commanded = judgement.settings, way if command else None
     publishing = posting_of(settings)
     budget = _budget(judgement, report, publishing, way, commanded)
     if settings.fix and held:
@@ -207,7 +207,7 @@ def _with_parts(
         report = report.replace(parts=(*report.parts, budget.part()))
         if budget.is_reached and budget.stops:
             return report, to, ""
-    is_asked = asked is not None and asked.command.name == REVIEWS
+    is_asked = command is not None and command.command.name == REVIEWS
     target = extra_parts.PostingTarget(to, way, publishing, is_asked)
     extra = _extra(judgement, held, target)
     report, kept = extra_parts.add(extra, report, judgement.changes, target)
@@ -369,9 +369,9 @@ def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
 
 
 def _judge(
-    arguments: Arguments, asked: CommentCommand | None, group: MergeGroup | None
+    arguments: Arguments, command: CommentCommand | None, group: MergeGroup | None
 ) -> Judgement:
-    change = asked.change if asked else None
+    change = command.change if command else None
     judgement = judge(
         arguments.flags,
         (),
@@ -379,10 +379,10 @@ def _judge(
         with_repository_name=True,
         more=_MORE,
         known=group.changes if group else (change,) if change else (),
-        also=asked.command.checks if asked and asked.command.name == CHECK else (),
+        also=command.command.checks if command and command.command.name == CHECK else (),
     )
     github = judgement.settings.github
-    if github.actions and asked is None:
+    if github.actions and command is None:
         for change in judgement.changes:
             privileged_events.refuse_checkout(change, privileged_events.event_of(github.event_name))
     return judgement

@@ -113,42 +113,42 @@ def _go_on(
     settings = runs.settings
     end_leftovers(held.id)
     try:
-        asked = RunRequest.read(held.path, held.manifest.pipeline_id)
-        known = load.of_run(load.load(settings, open_repository(settings)), asked)
-        load.require_same(known, asked)
+        request = RunRequest.read(held.path, held.manifest.pipeline_id)
+        known = load.of_run(load.load(settings, open_repository(settings)), request)
+        load.require_same(known, request)
         if more:
-            budget_increase.require(held.manifest, more, asked, held.path_of(CALLS))
+            budget_increase.require(held.manifest, more, request, held.path_of(CALLS))
             held.raised = True
     except errors.RlmCiError as error:
         if held.manifest.status == "queued":  # its log is the only place to look
             held.stop(error)
         raise
-    _require_repeated(held.manifest, asked, settings, runs.root)
-    _require_context(held, asked, flags, runs)
-    load.require_leave(known, asked.pipeline_id, settings)
+    _require_repeated(held.manifest, request, settings, runs.root)
+    _require_context(held, request, flags, runs)
+    load.require_leave(known, request.pipeline_id, settings)
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
-        actions = registry.actions(asked, flags, runs, progress, done)
+        actions = registry.actions(request, flags, runs, progress, done)
         try:
-            return load.conduct(held, asked, runs, known, actions)
+            return load.conduct(held, request, runs, known, actions)
         except BaseException:
             stored_runs.tell_way_on(held, progress)
             raise
 
 
-def _require_repeated(begun: Manifest, asked: RunRequest, settings: Settings, root: str) -> None:
+def _require_repeated(begun: Manifest, request: RunRequest, settings: Settings, root: str) -> None:
     """Raise ConfigError unless the command line repeats what the run's folder must not decide."""
     repeated = settings.sources["sandbox"] == "--sandbox"
-    place = settings.sandbox if repeated else asked.flags.get("sandbox", settings.sandbox)
+    place = settings.sandbox if repeated else request.flags.get("sandbox", settings.sandbox)
     missing = []
-    if "none" in (asked.flags.get("sandbox"), begun.sandbox) and settings.sandbox != "none":
+    if "none" in (request.flags.get("sandbox"), begun.sandbox) and settings.sandbox != "none":
         missing.append("--sandbox none")
     missing += [
-        f"{settings.rows[key].flag} {shlex.quote(str(asked.flags[key]))}"
+        f"{settings.rows[key].flag} {shlex.quote(str(request.flags[key]))}"
         for key in _PROGRAMS
-        if key in asked.flags and not settings.values[key]
+        if key in request.flags and not settings.values[key]
     ]
     for key, flag in _OUTPUTS.items():
-        value = asked.flags.get(key)
+        value = request.flags.get(key)
         if value and value != settings.values[key] and not _is_harmless(key, value, root):
             shown = shlex.quote(printable(str(value)))
             missing.append(flag if value is True else f"{flag} {shown}")
@@ -179,13 +179,13 @@ def _is_harmless(key: str, value: object, root: str) -> bool:
 
 
 def _require_context(
-    held: Run, asked: RunRequest, flags: Mapping[str, Any], runs: StoredRuns
+    held: Run, request: RunRequest, flags: Mapping[str, Any], runs: StoredRuns
 ) -> None:
     """Raise ConfigError unless the context is in the repository, or named again in ``flags``.
 
     A context that the run has read already is in its folder, and its record has the hash.
     """
-    source, named = asked.flags.get(_CONTEXT), runs.settings.context.source
+    source, named = request.flags.get(_CONTEXT), runs.settings.context.source
     is_again = named is not None and source in (named, runs.redactor.text(os.path.abspath(named)))
     begun = f"--context {shlex.quote(printable(str(source)))}" if source else "no --context"
     if _CONTEXT in flags and not is_again:

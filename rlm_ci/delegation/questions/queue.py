@@ -171,7 +171,7 @@ class QuestionQueue:
             at = self._now()
             until = None if expires_in_ms is None else at + expires_in_ms / 1000
             question_id = f"q-{len(self._questions) + 1:04}-{os.urandom(4).hex()}"
-            asked = RunQuestion(
+            question = RunQuestion(
                 question_id,
                 self._run_id,
                 asker.run_id,
@@ -184,17 +184,17 @@ class QuestionQueue:
                 auto_pause,
                 fallback,
             )
-            post(_ADDED, asked.asked(), ACTOR)
+            post(_ADDED, question.asked(), ACTOR)
             return self._questions[question_id]
 
     def paused(self, question_id: str) -> RunQuestion:
         """The question, once its child was asked to pause: it may have been closed before."""
         with self._mutex:
-            found = self.read()[question_id]
-            if not found.is_open:
-                self._unsettled.setdefault(found.from_run_id, []).append(found)
+            question = self.read()[question_id]
+            if not question.is_open:
+                self._unsettled.setdefault(question.from_run_id, []).append(question)
                 self.read()
-            return found
+            return question
 
     def answer(self, question_id: str, text: str) -> RunQuestion:
         """Answer a question, for a person. Raises UsageError for one that is closed, and as
@@ -212,13 +212,13 @@ class QuestionQueue:
         with self._mutex:
             with self._inbox.writing() as post:
                 self._expire(post)
-                known = self._questions[question_id]
-                if known.is_open:
+                question = self._questions[question_id]
+                if question.is_open:
                     self._post_end(post, event, question_id, payload, actor)
             self.read()
-            if not known.is_open:
+            if not question.is_open:
                 raise UsageError(
-                    f"the question is closed: it was {known.status} at {known.closed_at}",
+                    f"the question is closed: it was {question.status} at {question.closed_at}",
                     where=question_id,
                     hint="rlm-ci questions lists those that are open",
                 )
@@ -269,31 +269,31 @@ class QuestionQueue:
                 self._end(payload, (ANSWERED,) if event == _ANSWERED else (EXPIRED, DISMISSED))
 
     def _add(self, payload: Mapping[str, Any]) -> None:
-        asked = RunQuestion.of_asked(payload)
-        if asked is None or asked.parent_run_id != self._run_id:
+        question = RunQuestion.of_asked(payload)
+        if question is None or question.parent_run_id != self._run_id:
             return
-        if asked.question_id in self._questions:
+        if question.question_id in self._questions:
             return
-        self._keep(asked)
-        self._asked.setdefault(asked.from_run_id, []).append(asked.question_id)
-        self._open[asked.from_run_id] = self._open.get(asked.from_run_id, 0) + 1
-        if asked.expires_at is not None:
-            until = manifests.moment(asked.expires_at)
-            heapq.heappush(self._expiring, (until, asked.question_id))
+        self._keep(question)
+        self._asked.setdefault(question.from_run_id, []).append(question.question_id)
+        self._open[question.from_run_id] = self._open.get(question.from_run_id, 0) + 1
+        if question.expires_at is not None:
+            until = manifests.moment(question.expires_at)
+            heapq.heappush(self._expiring, (until, question.question_id))
 
     def _end(self, payload: Mapping[str, Any], possible: Sequence[str]) -> None:
-        known = self._questions.get(str(payload.get("question_id")))
+        question = self._questions.get(str(payload.get("question_id")))
         status, at = payload.get("status"), payload.get("closed_at")
         is_end = status in possible and manifests.is_time(at)
-        if known is None or not known.is_open or not is_end:
+        if question is None or not question.is_open or not is_end:
             return
         answer = payload.get("answer")
         said = answer if status == ANSWERED and isinstance(answer, str) else None
-        closed = known.replace(status=status, answer=said, closed_at=at)
+        closed = question.replace(status=status, answer=said, closed_at=at)
         self._keep(closed)
-        self._open[known.from_run_id] -= 1
-        if known.auto_pause:
-            self._unsettled.setdefault(known.from_run_id, []).append(closed)
+        self._open[question.from_run_id] -= 1
+        if question.auto_pause:
+            self._unsettled.setdefault(question.from_run_id, []).append(closed)
 
     def _keep(self, question: RunQuestion) -> None:
         self._questions[question.question_id] = question

@@ -55,7 +55,10 @@ def judged(validator: Validator, ended: StreamResult, *, named: bool) -> TestRep
     printed = plain(output)
     read = parsers.read(printed.split("\n"), validator.root, validator.exists)
     tallies = [tally for _, tally in read.tallies]
-    good, bad = sum(tally.passed for tally in tallies), sum(one.failed for one in tallies)
+    good, bad = (
+        sum(tally.passed for tally in tallies),
+        sum(test_tally.failed for test_tally in tallies),
+    )
     ran = good + bad
     return TestReport(
         "\n".join(said if verdict.passed else [*said, verdict.feedback]),

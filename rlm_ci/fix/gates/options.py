@@ -179,8 +179,8 @@ def _items(path: str, read: Callable[[str], Sequence[bytes]], where: str) -> tup
     """The items of a checklist, at the start or at the base: none of either may go."""
     counts = [Counter(text for text, _ in items(data)) for data in read(path)]
     needed = Counter[str]()
-    for one in counts:
-        needed |= one
+    for count in counts:
+        needed |= count
     if not needed:
         raise ConfigError(
             f"{printable(path[:200])} has no item like '- [ ] …'"

@@ -73,7 +73,7 @@ def read(client: GitHubClient, to: Destination, comment: str, author: str) -> Co
     if "body" not in node:
         return CommentHistory(head)
     edits = map(record, rows(record(node.get("userContentEdits")).get("nodes")))
-    ours = [one for one in edits if author_of(one, "editor") == bare(author)]
+    ours = [edit for edit in edits if author_of(edit, "editor") == bare(author)]
     ours.sort(key=lambda one: text(one.get("createdAt")), reverse=True)
     return CommentHistory(head, text(node["body"]), tuple(text(one.get("diff")) for one in ours))
 
@@ -122,11 +122,17 @@ def spending(client: GitHubClient, to: Destination) -> tuple[float, str]:
 
 def _marked(client: GitHubClient, to: Destination) -> tuple[str, list[dict[str, Any]]]:
     """Our login, and our own comments with a marker."""
-    told = client.of_pull_request(
+    pull_request_list = client.of_pull_request(
         to.repository, to.number, "comments", fields=_FIELDS, what="comments"
     )
-    ours = (one for one in map(record, told.rows) if author_of(one) == bare(told.login))
-    return told.login, [one for one in ours if checkpoint.is_marked(text(one.get("body")))]
+    ours = (
+        one
+        for one in map(record, pull_request_list.rows)
+        if author_of(one) == bare(pull_request_list.login)
+    )
+    return pull_request_list.login, [
+        one for one in ours if checkpoint.is_marked(text(one.get("body")))
+    ]
 
 
 def _is_edited(comment: dict[str, Any], login: str) -> bool:

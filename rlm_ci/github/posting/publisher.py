@@ -408,12 +408,15 @@ def _elsewhere(placed: Sequence[PlacedFinding]) -> list[str]:
     Left out are those that have no lines, and those that are only argued: their fold says it.
     """
     reasons: Counter[tuple[str, str]] = Counter()
-    for one in placed:
-        finding = one.finding
+    for placed_finding in placed:
+        finding = placed_finding.finding
         live = finding.suppression is None and finding.evidence and not finding.is_argued
-        if one.where != INLINE and live and one.reason:
-            reasons["on the file" if one.where == FILE else "only here", _kind(one.reason)] += 1
-    beside = sum(one.where == INLINE for one in placed)
+        if placed_finding.where != INLINE and live and placed_finding.reason:
+            reasons[
+                "on the file" if placed_finding.where == FILE else "only here",
+                _kind(placed_finding.reason),
+            ] += 1
+    beside = sum(placed_finding.where == INLINE for placed_finding in placed)
     told = [
         f"{count(number, 'finding')} {where}: {reason}"
         for (where, reason), number in sorted(reasons.items())

@@ -60,7 +60,7 @@ class ReviewComments(Value):
         for finding, mark in placed:
             if finding.where == FILE and mark not in there:
                 result[mark] = self._on_file(finding, mark, before)
-        return [(one, mark) for mark, one in result.items()]
+        return [(placed_finding, mark) for mark, placed_finding in result.items()]
 
     def _inline(self, new: list[Marked], before: set[str]) -> list[Marked]:
         """Send the batch; after a refusal without proven errors, then without unproven places."""

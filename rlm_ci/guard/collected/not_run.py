@@ -159,7 +159,7 @@ def _is_gate_as_wide(gate: Skip, before: Sequence[Skip], after: Sequence[Skip]) 
 def _tags(gate: str) -> list[str]:
     """The tags of a constraint of Go that leave something out, with their signs."""
     tags = re.findall(r"!?\w+", gate[gate.find("build") + 5 :]) if gate.startswith("//") else []
-    return [one for one in tags if not re.fullmatch(UNSET_TAG, one)]
+    return [tag for tag in tags if not re.fullmatch(UNSET_TAG, tag)]
 
 
 def _asked(gate: str) -> tuple[set[str], set[str]]:

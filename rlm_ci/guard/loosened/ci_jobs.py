@@ -98,26 +98,29 @@ class _Job(Value):
 
 def not_read(changes: Sequence[TextChange]) -> Iterator[tuple[str, str]]:
     """The workflows with jobs in flow style, of which only the words are compared; and why."""
-    for one in changes:
-        if _WORKFLOW.search(one.path) and any(
-            _FLOW.search(text or "") for text in (one.before, one.after)
+    for change in changes:
+        if _WORKFLOW.search(change.path) and any(
+            _FLOW.search(text or "") for text in (change.before, change.after)
         ):
-            yield one.path, "jobs in flow style ({...} or [...]) are compared by their words alone"
+            yield (
+                change.path,
+                "jobs in flow style ({...} or [...]) are compared by their words alone",
+            )
 
 
 def weakened(
     changes: Sequence[TextChange],
-    rest: RestOfTree | None = None,
+    tree: RestOfTree | None = None,
     settings: Sequence[TextChange] = (),
     gone: Collection[str] = (),
 ) -> Iterator[Weakening]:
-    """How these files of CI judge less than before; ``rest`` has what they may call.
+    """How these files of CI judge less than before; ``tree`` has what they may call.
 
     ``settings`` are the changed files of task runners, ``gone`` the paths of files that are gone. A
     job with another name is a note, and so is one that went with the script that it ran.
     """
-    yield from _lost_tools(changes, rest or RestOfTree(), settings)
-    yield from _lost_jobs(changes, gone, _elsewhere(changes, rest))
+    yield from _lost_tools(changes, tree or RestOfTree(), settings)
+    yield from _lost_jobs(changes, gone, _elsewhere(changes, tree))
     for change in changes:
         if change.after is not None and _WORKFLOW.search(change.path):
             was, now = (
@@ -134,7 +137,7 @@ def weakened(
 
 
 def _lost_tools(
-    changes: Sequence[TextChange], rest: RestOfTree, settings: Sequence[TextChange]
+    changes: Sequence[TextChange], tree: RestOfTree, settings: Sequence[TextChange]
 ) -> Iterator[Weakening]:
     """Tools that CI ran: as many others may have taken their place.
 
@@ -151,16 +154,18 @@ def _lost_tools(
         more.subtract(tools(change.before or ""))
     elsewhere = set[str]()
     if was.keys() - now.keys():
-        texts = _led_texts(changes, rest, settings)
+        texts = _led_texts(changes, tree, settings)
         elsewhere = {tool for text in texts for tool in tools(text)}
-    is_longer = any(_WORKFLOW.search(one.path) and _new_lines(one) for one in changes)
-    is_of_others = any(_OF_OTHERS.search(_new_lines(one)) for one in changes)
+    is_longer = any(
+        _WORKFLOW.search(text_change.path) and _new_lines(text_change) for text_change in changes
+    )
+    is_of_others = any(_OF_OTHERS.search(_new_lines(text_change)) for text_change in changes)
     takers = {tool: _takers(tool, {*+more, *elsewhere}) for tool in was.keys() - now.keys()}
     lost = sorted(tool for tool, some in takers.items() if not some and tool not in elsewhere)
     for tool in lost[len(now.keys() - was.keys() - set[str]().union(*takers.values())) :]:
         change, message = was[tool], f"CI no longer runs {tool} here"
         is_other = change.after is None and not _WORKFLOW.search(change.path) and is_longer
-        others = _elsewhere(changes, rest) if change.after is None else set[str]()
+        others = _elsewhere(changes, tree) if change.after is None else set[str]()
         is_doubtful = is_other or is_of_others or _is_run([tool], others)
         doubt = REPLACED if is_doubtful else ""
         side = "old" if change.after is None else "new"
@@ -168,36 +173,36 @@ def _lost_tools(
 
 
 def _led_texts(
-    changes: Sequence[TextChange], rest: RestOfTree, settings: Sequence[TextChange]
+    changes: Sequence[TextChange], tree: RestOfTree, settings: Sequence[TextChange]
 ) -> Iterator[str]:
     """What CI runs by now, and did not run before, outside of its changed files."""
-    if any(one.after is None and not _WORKFLOW.search(one.path) for one in changes):
-        others = sorted(filter(_WORKFLOW.search, rest.paths()))[:_MOST_LED_TO]
-        yield from rest.read(others).values()
-    led = _led_to(one.after for one in changes) - _led_to(one.before for one in changes)
-    wanted = sorted(led - {one.path for one in changes})[:_MOST_LED_TO]
-    yield from rest.read(wanted).values() if wanted else ()
+    if any(change.after is None and not _WORKFLOW.search(change.path) for change in changes):
+        others = sorted(filter(_WORKFLOW.search, tree.paths()))[:_MOST_LED_TO]
+        yield from tree.read(others).values()
+    led = _led_to(change.after for change in changes) - _led_to(one.before for one in changes)
+    wanted = sorted(led - {change.path for change in changes})[:_MOST_LED_TO]
+    yield from tree.read(wanted).values() if wanted else ()
     if started := _SCRIPTS.findall("\n".join(map(_new_lines, changes))):
-        texts = [*rest.read(["package.json"]).values()]
-        texts += [one.after or "" for one in settings if one.path == "package.json"]
+        texts = [*tree.read(["package.json"]).values()]
+        texts += [setting.after or "" for setting in settings if setting.path == "package.json"]
         for text in texts:
             yield "\n".join(re.findall(rf'"(?:{"|".join(started)})": *"(.*)"', text))
-    fresh = {tool for one in changes for tool in tools(_new_lines(one))}
+    fresh = {tool for change in changes for tool in tools(_new_lines(change))}
     tasks = {_FILES[tool] for tool in fresh & _FILES.keys()}
-    yield from rest.read(tasks - {one.path for one in settings}).values() if tasks else ()
-    for one in settings:
-        if one.path in tasks:
-            yield one.after or ""
-        elif _TASKS.search(one.path):
-            yield _new_lines(one)
+    yield from tree.read(tasks - {setting.path for setting in settings}).values() if tasks else ()
+    for setting in settings:
+        if setting.path in tasks:
+            yield setting.after or ""
+        elif _TASKS.search(setting.path):
+            yield _new_lines(setting)
 
 
-def _elsewhere(changes: Sequence[TextChange], rest: RestOfTree | None) -> set[str]:
+def _elsewhere(changes: Sequence[TextChange], tree: RestOfTree | None) -> set[str]:
     """The tools in workflows that did not change, where files of CI are gone."""
-    if rest is None or all(one.after is not None for one in changes):
+    if tree is None or all(change.after is not None for change in changes):
         return set()
-    others = sorted(filter(_WORKFLOW.search, rest.paths()))[:_MOST_LED_TO]
-    return {tool for text in rest.read(others).values() for tool in tools(text)}
+    others = sorted(filter(_WORKFLOW.search, tree.paths()))[:_MOST_LED_TO]
+    return {tool for text in tree.read(others).values() for tool in tools(text)}
 
 
 def _is_run(ran: Collection[str], others: Collection[str]) -> bool:
@@ -219,9 +224,9 @@ def _led_to(texts: Iterable[str | None]) -> set[str]:
     """The paths that these texts name; of an action, those of its file."""
     found = set[str]()
     for text in texts:
-        for one in _LED_TO.finditer(text or ""):
-            path = (one[1] or one[2]).rstrip("/")
-            is_file = one[2] or path.endswith((".yml", ".yaml"))
+        for match in _LED_TO.finditer(text or ""):
+            path = (match[1] or match[2]).rstrip("/")
+            is_file = match[2] or path.endswith((".yml", ".yaml"))
             found |= {path} if is_file else {f"{path}/action.yml", f"{path}/action.yaml"}
     return found
 
@@ -234,52 +239,52 @@ def _lost_jobs(
     One that another job of another name took over, or stands in place of, or that has a name of its
     own by now, is a note. The tools that it ran are looked for by themselves.
     """
-    workflows = [one for one in changes if _WORKFLOW.search(one.path)]
-    now = {_filled(job.name) for one in workflows for job in _jobs(one.after or "")}
+    workflows = [change for change in changes if _WORKFLOW.search(change.path)]
+    now = {_filled(job.name) for workflow in workflows for job in _jobs(workflow.after or "")}
     known = {
-        job.name: _work(job, one.before or "")
-        for one in workflows
-        for job in _jobs(one.before or "")
+        job.name: _work(job, workflow.before or "")
+        for workflow in workflows
+        for job in _jobs(workflow.before or "")
     }
     added = [
-        _work(job, one.after or "") - known.get(job.name, set())
-        for one in workflows
-        for job in _jobs(one.after or "")
-        if _starts_with_changes(_block(one.after or "", "on"))
+        _work(job, workflow.after or "") - known.get(job.name, set())
+        for workflow in workflows
+        for job in _jobs(workflow.after or "")
+        if _starts_with_changes(_block(workflow.after or "", "on"))
     ]
-    of_others = any(_OF_OTHERS.search(_new_lines(one)) for one in workflows)
+    of_others = any(_OF_OTHERS.search(_new_lines(workflow)) for workflow in workflows)
     judges = frozenset[str]().union(*_ALIKE[:-1])  # not what runs tests: where it does so matters
     fresh = {
         tool
-        for one in workflows
-        for job in _jobs(one.after or "")
-        if job.name not in known and _starts_with_changes(_block(one.after or "", "on"))
-        for tool in tools(_body(job, one.after or ""))
+        for workflow in workflows
+        for job in _jobs(workflow.after or "")
+        if job.name not in known and _starts_with_changes(_block(workflow.after or "", "on"))
+        for tool in tools(_body(job, workflow.after or ""))
     }
-    kept = {job.id for one in workflows for job in _jobs(one.after or "")}
-    for one in workflows:
-        if not _starts_with_changes(_block(one.before or "", "on")):
+    kept = {job.id for workflow in workflows for job in _jobs(workflow.after or "")}
+    for workflow in workflows:
+        if not _starts_with_changes(_block(workflow.before or "", "on")):
             continue
-        able = fresh if one.after is None else fresh & judges
-        for job in _jobs(one.before or ""):
-            if _filled(job.name) in now or _is_chore(job, one.before or ""):
+        able = fresh if workflow.after is None else fresh & judges
+        for job in _jobs(workflow.before or ""):
+            if _filled(job.name) in now or _is_chore(job, workflow.before or ""):
                 continue
-            work = _work(job, one.before or "")
+            work = _work(job, workflow.before or "")
             message = f"the job {job.name!r} is gone: a required check may stand for it"
-            ran = tools(_body(job, one.before or ""))
-            is_replaced = _has_successor(job, one) or _is_run(ran, able)
-            is_doubtful = of_others or (one.after is None and _is_run(ran, elsewhere))
+            ran = tools(_body(job, workflow.before or ""))
+            is_replaced = _has_successor(job, workflow) or _is_run(ran, able)
+            is_doubtful = of_others or (workflow.after is None and _is_run(ran, elsewhere))
             doubt = RENAMED_JOB if is_doubtful else ""
-            scripts = _led_to([_body(job, one.before or "")])
+            scripts = _led_to([_body(job, workflow.before or "")])
             is_replaced = is_replaced or (not ran and not scripts.isdisjoint(gone))
             if (
                 is_replaced
                 or job.id in kept
                 or any(2 * len(work & other) > len(work) for other in added)
             ):
-                yield Weakening(RENAMED_JOB, job.name, one.path, job.line, "old")
+                yield Weakening(RENAMED_JOB, job.name, workflow.path, job.line, "old")
             else:
-                yield Weakening(CI_WEAKENED, message, one.path, job.line, "old", doubt)
+                yield Weakening(CI_WEAKENED, message, workflow.path, job.line, "old", doubt)
 
 
 def _has_successor(job: _Job, workflow: TextChange) -> bool:
@@ -301,7 +306,7 @@ def _work(job: _Job, text: str) -> set[str]:
 def _body(job: _Job, text: str) -> str:
     """The lines of a job below its name."""
     lines = text.split("\n")[job.line :]
-    end = next((at for at, one in enumerate(lines) if re.match(r" {0,2}[^\s#]", one)), len(lines))
+    end = next((at for at, line in enumerate(lines) if re.match(r" {0,2}[^\s#]", line)), len(lines))
     return "\n".join(lines[:end])
 
 
@@ -323,8 +328,8 @@ def _starts_with_changes(trigger: str) -> bool:
 
 def _ignored(text: str) -> Iterator[str]:
     """The paths with code whose changes start no run."""
-    for found in _IGNORES.finditer(_block(text, "on")):
-        words = re.findall(r"[^\s,\[\]\"'-][^\s,\[\]\"']*", found[1])
+    for match in _IGNORES.finditer(_block(text, "on")):
+        words = re.findall(r"[^\s,\[\]\"'-][^\s,\[\]\"']*", match[1])
         yield from (word for word in words if _ALL_CODE.fullmatch(word))
 
 
@@ -342,7 +347,7 @@ def _block(text: str, key: str) -> str:
 
 def _jobs(text: str) -> list[_Job]:
     """The jobs of a workflow, by the indentation of the first one."""
-    found: list[_Job] = []
+    jobs: list[_Job] = []
     inside, indent = False, 0
     for number, line in enumerate(text.split("\n"), 1):
         key = _KEY.match(line.rstrip())
@@ -355,13 +360,13 @@ def _jobs(text: str) -> list[_Job]:
             indent = indent or depth
             name = key[2].strip("\"'")
             if depth == indent:
-                found.append(_Job(name, name, number))
+                jobs.append(_Job(name, name, number))
             elif (
-                found and name == "name" and found[-1].name == found[-1].id
-                and key[3] and depth == _depth(text, found[-1].line)
+                jobs and name == "name" and jobs[-1].name == jobs[-1].id
+                and key[3] and depth == _depth(text, jobs[-1].line)
             ):  # fmt: skip
-                found[-1] = found[-1].replace(name=key[3].strip(" \"'"), line=number)
-    return found
+                jobs[-1] = jobs[-1].replace(name=key[3].strip(" \"'"), line=number)
+    return jobs
 
 
 def _depth(text: str, line: int) -> int:

@@ -47,9 +47,11 @@ def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
 
     Versions that the project no longer supports may go.
     """
-    after = [value for one in changes for value in _values(one.after or "")]
+    after = [value for text_change in changes for value in _values(text_change.after or "")]
     known = {value for _, value in after}
-    known.update(found for one in changes for found in _PINNED.findall(one.after or ""))
+    known.update(
+        found for text_change in changes for found in _PINNED.findall(text_change.after or "")
+    )
     for change in changes:
         own = list(_values(change.after or ""))
         if not own and "matrix:" in (change.after or ""):  # computed
@@ -74,9 +76,9 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
     """The values in a matrix, each with its key."""
     for matrix in _MATRIX.finditer(text + "\n"):
         name = ""
-        for found in _VALUES.finditer(matrix[2]):
-            name = found[1] or name
-            values = found[2].split(",") if found[2] else [found[3] or found[4] or ""]
+        for match in _VALUES.finditer(matrix[2]):
+            name = match[1] or name
+            values = match[2].split(",") if match[2] else [match[3] or match[4] or ""]
             for value in values:
                 if value.strip():
                     yield name, value.strip().strip("\"'")
@@ -95,7 +97,7 @@ def _counts(name: str, value: str, known: Iterable[str], tree: TreeSide) -> bool
 def _moved(was: Iterable[str], now: Iterable[str]) -> bool:
     """Whether only the oldest versions went as a newer one came: Go supports the last two."""
     old, new = (
-        [_number(one) for one in map(_VERSION.fullmatch, side) if one] for side in (was, now)
+        [_number(match) for match in map(_VERSION.fullmatch, side) if match] for side in (was, now)
     )
     is_newer = bool(old and new) and max(new) > max(old)
     return is_newer and all(one in new for one in old if one >= min(new))
@@ -103,9 +105,9 @@ def _moved(was: Iterable[str], now: Iterable[str]) -> bool:
 
 def _minima(tree: TreeSide) -> Iterator[tuple[int, int]]:
     for path, pattern in _MINIMUM.items():
-        if found := re.search(pattern, tree.read(path)):
-            yield _number(found)
+        if match := re.search(pattern, tree.read(path)):
+            yield _number(match)
 
 
-def _number(found: re.Match[str]) -> tuple[int, int]:
-    return int(found[1]), int(found[2] or 0)
+def _number(match: re.Match[str]) -> tuple[int, int]:
+    return int(match[1]), int(match[2] or 0)

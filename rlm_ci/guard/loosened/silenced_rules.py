@@ -74,7 +74,7 @@ _SETTINGS = re.compile(
 
 def is_read(path: str) -> bool:
     """Whether the file may have rules that :func:`switched_off` knows."""
-    return any(one.search(path) for one in (_SETTINGS, _RULED, _TSCONFIG))
+    return any(pattern.search(path) for pattern in (_SETTINGS, _RULED, _TSCONFIG))
 
 
 def switched_off(
@@ -87,29 +87,35 @@ def switched_off(
     says why beside it is a note. A rule in place of another one is doubtful, and so is one of a
     plugin that is new here or in the files of CI in ``runs``.
     """
-    known, chosen = Counter[str](), Counter[str]()
+    counts, chosen = Counter[str](), Counter[str]()
     for change in changes:
-        known.update(map(_last, _silent(change.path, change.before or "")))
+        counts.update(map(_last, _silent(change.path, change.before or "")))
         chosen.update(map(_last, _heeded(change.path, change.after or "")))
     for change in changes:
         chosen.subtract(map(_last, _heeded(change.path, change.before or "")))
     fresh = tuple(rule for rule, number in chosen.items() if number > 0 and rule)
-    asked = {_last(what) for one in changes for what in _asked(one.path, one.before or "")}
+    asked = {
+        _last(what)
+        for text_change in changes
+        for what in _asked(text_change.path, text_change.before or "")
+    }
     plugins = _new_plugins([*changes, *runs])
-    is_replaced = any(one.after is None and _RULED.search(one.path) for one in changes)
-    moved = {path.rpartition("/")[2] for path in known if path in gone}
+    is_replaced = any(
+        text_change.after is None and _RULED.search(text_change.path) for text_change in changes
+    )
+    moved = {path.rpartition("/")[2] for path in counts if path in gone}
     for change in changes:
         tools = {_tool(name) for name in _settings(change.path, change.before or "")}
         was, now = (_silent(change.path, text or "") for text in (change.before, change.after))
         found = []
         for what in [*(one for one in now if one in was), *(one for one in now if one not in was)]:
-            known[_last(what)] -= 1
+            counts[_last(what)] -= 1
             is_adopted = _RULED.search(change.path) is None and _tool(what) not in tools
             is_moved = "/" in what and what.rpartition("/")[2] in moved
             rule = _last(what)
             is_fresh = rule.startswith(fresh) or any(new.startswith(rule) for new in fresh)
             is_unasked = bool(asked) and _is_of_ruff(change.path, what) and not _has(asked, rule)
-            if not (known[rule] >= 0 or is_adopted or is_moved or is_fresh or is_unasked):
+            if not (counts[rule] >= 0 or is_adopted or is_moved or is_fresh or is_unasked):
                 found.append(what)
         is_new = change.before is None and is_replaced  # whether another linter has as much
         why = [one for one in found if is_new or _has_reason(_last(one), change)]
@@ -150,9 +156,11 @@ def _is_doubtful(what: str, change: TextChange, plugins: Collection[str]) -> boo
 def _new_plugins(changes: Sequence[TextChange]) -> frozenset[str]:
     """How rules of plugins begin that no side before says; "" if one has letters of its own."""
     was, now = (
-        {_prefix(found) for text in side for found in _PLUGIN.finditer(text)}
-        | {found[0] for text in side for found in _LETTERED.finditer(text)}
-        for side in zip(*((one.before or "", one.after or "") for one in changes), strict=True)
+        {_prefix(match) for text in side for match in _PLUGIN.finditer(text)}
+        | {match[0] for text in side for match in _LETTERED.finditer(text)}
+        for side in zip(
+            *((change.before or "", change.after or "") for change in changes), strict=True
+        )
     )
     return frozenset(one if one.endswith("/") else "" for one in now - was)
 
@@ -184,8 +192,8 @@ def _has_reason(rule: str, change: TextChange) -> bool:
     pattern = re.compile(rf"(?<![\w-]){re.escape(rule)}(?![\w-])(.*)")
     above = ""
     for line in (change.after or "").split("\n"):
-        one = pattern.search(line) if line not in known else None
-        if one and (says_why(one[1]) or says_why(above)):
+        match = pattern.search(line) if line not in known else None
+        if match and (says_why(match[1]) or says_why(above)):
             return True
         if line.strip().startswith(("#", "//")):
             above = line
@@ -198,7 +206,7 @@ def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
     """Rules that were off for all, or not selected, and the comments of tools that look at more."""
     silent, heeded = (
         [
-            {what for one in changes for what in read(one.path, text(one) or "")}
+            {what for change in changes for what in read(change.path, text(change) or "")}
             for text in (attrgetter("before"), attrgetter("after"))
         ]
         for read in (_silent, _heeded)
@@ -207,23 +215,25 @@ def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
     rules = {_last(what) for what in more if not what.endswith(" ") and " " in what}
     tools = {_tool(what) for what in more if what.endswith(" ") or " " not in what}
     plugins = Counter[str]()
-    for one in changes:
-        if _RULED.search(one.path):
-            plugins.update(set(map(_prefix, _PLUGIN.finditer(one.after or ""))))
-            plugins.subtract({_prefix(name): 2 for name in _PLUGIN.finditer(one.before or "")})
-        if _LINTERS.search(one.path):
-            plugins.update(_ENABLED.findall(one.after or ""))
-            plugins.subtract(dict.fromkeys(re.findall(r"[\w-]+", one.before or ""), 2))
+    for change in changes:
+        if _RULED.search(change.path):
+            plugins.update(set(map(_prefix, _PLUGIN.finditer(change.after or ""))))
+            plugins.subtract({_prefix(name): 2 for name in _PLUGIN.finditer(change.before or "")})
+        if _LINTERS.search(change.path):
+            plugins.update(_ENABLED.findall(change.after or ""))
+            plugins.subtract(dict.fromkeys(re.findall(r"[\w-]+", change.before or ""), 2))
     rules |= set(+plugins)
     return tuple(rules - {""} | {_COMMENTS[tool] for tool in tools & _COMMENTS.keys()})
 
 
 def not_read(changes: Sequence[TextChange]) -> Iterator[tuple[str, str]]:
     """The files whose settings cannot be read, before or after; and why."""
-    for one in changes:
-        texts = (text for text in (one.before, one.after) if text)
-        if _SETTINGS.search(one.path) and any(_read(one.path, text) is None for text in texts):
-            yield one.path, "its settings cannot be read"
+    for change in changes:
+        texts = (text for text in (change.before, change.after) if text)
+        if _SETTINGS.search(change.path) and any(
+            _read(change.path, text) is None for text in texts
+        ):
+            yield change.path, "its settings cannot be read"
 
 
 def _last(what: str) -> str:
@@ -239,9 +249,9 @@ def _tool(name: str) -> str:
 def _silent(path: str, text: str) -> list[str]:
     """What a file switches off, each in words."""
     if _RULED.search(path):
-        return [one[1] for one in _RULE_OFF.finditer(text)]
+        return [match[1] for match in _RULE_OFF.finditer(text)]
     if path.endswith("package.json"):
-        return [one[1] for one in _RULE_OFF.finditer(text.partition('"eslintConfig"')[2])]
+        return [match[1] for match in _RULE_OFF.finditer(text.partition('"eslintConfig"')[2])]
     found = []
     for name, value in _settings(path, text).items():
         if _OFF.search(name):
@@ -253,7 +263,11 @@ def _silent(path: str, text: str) -> list[str]:
 
 def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     """What was looked at, and is not: rules that were selected, switches that were on."""
-    after = {_PLACE.sub("", what) for one in changes for what in _heeded(one.path, one.after or "")}
+    after = {
+        _PLACE.sub("", what)
+        for text_change in changes
+        for what in _heeded(text_change.path, text_change.after or "")
+    }
     for change in changes:
         if change.after is None and not after:  # the tool is gone, or set up elsewhere
             continue
@@ -275,14 +289,15 @@ def _is_off(change: TextChange, name: str) -> bool:
         return change.after is not None
     section = name.rpartition(".")[0]
     return any(
-        one.rpartition(".")[0] == section for one in _settings(change.path, change.after or "")
+        setting.rpartition(".")[0] == section
+        for setting in _settings(change.path, change.after or "")
     )
 
 
 def _heeded(path: str, text: str) -> list[str]:
     if _TSCONFIG.search(path):
         plain = re.sub(r"(?m)//.*$", "", text)
-        return [f"{one[1]} " for one in _STRICT.finditer(plain)]
+        return [f"{match[1]} " for match in _STRICT.finditer(plain)]
     found = []
     for name, value in _settings(path, text).items():
         if _ON.search(name):

@@ -141,14 +141,14 @@ class TestCommand(Value):
     @property
     def narrowing(self) -> Counter[tuple[str, str]]:
         """Its options that leave tests out, with their values."""
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for word, following in zip(self.words[1:], (*self.words[2:], ""), strict=False):
             name, equals, value = word.partition("=")
             value = value if equals else "" if following.startswith("-") else following
             options = _RUNNERS[self.runner].options
             if any(re.fullmatch(options, one) for one in (name, f"{name}={value}")):
-                found[_SAME.get(name, name), value] += 1
-        return found
+                counts[_SAME.get(name, name), value] += 1
+        return counts
 
 
 def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakening]:
@@ -156,15 +156,23 @@ def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
 
     Where there are more than before, the tests may be shared out: nothing is told.
     """
-    before = [one for change in changes for one in commands(change.path, change.before or "")]
-    after = [one for change in changes for one in commands(change.path, change.after or "")]
+    before = [
+        test_command
+        for change in changes
+        for test_command in commands(change.path, change.before or "")
+    ]
+    after = [
+        test_command
+        for change in changes
+        for test_command in commands(change.path, change.after or "")
+    ]
     yield from _gone(changes, before, after)
-    for runner in {one.runner for one in after}:
+    for runner in {test_command.runner for test_command in after}:
         lost, gained = _surplus(runner, before, after), _surplus(runner, after, before)
         if len(gained) > len(lost):
             continue
         for command in gained:
-            old = max(lost, key=lambda one: _likeness(one, command))
+            old = max(lost, key=lambda test_command: _likeness(test_command, command))
             lost.remove(old)
             if what := _less(old, command) or _fewer_files(old, command, tree):
                 shown = shlex.join(command.words)[:120]
@@ -175,14 +183,23 @@ def _gone(
     changes: Sequence[TextChange], before: Iterable[TestCommand], after: Iterable[TestCommand]
 ) -> Iterator[Weakening]:
     """The runners that scripts start no more, if no other tool is started in their place."""
-    was, now = ({_RUNNERS[one.runner].name: one for one in side} for side in (before, after))
-    whole = {one.path for one in changes if one.after is None and "/" in one.path}  # of a package
+    was, now = (
+        {_RUNNERS[test_command.runner].name: test_command for test_command in side}
+        for side in (before, after)
+    )
+    whole = {
+        change.path for change in changes if change.after is None and "/" in change.path
+    }  # of a package
     lost = [was[name] for name in was.keys() - now.keys() if _IS_SCRIPT.search(was[name].path)]
-    lost = [one for one in lost if one.path not in whole]
-    tables = "\n".join(one.after or "" for one in changes if one.path.endswith(".toml"))
-    lost = [one for one in lost if not re.search(_LISTED.format(re.escape(one.words[0])), tables)]
+    lost = [test_command for test_command in lost if test_command.path not in whole]
+    tables = "\n".join(change.after or "" for change in changes if change.path.endswith(".toml"))
+    lost = [
+        test_command
+        for test_command in lost
+        if not re.search(_LISTED.format(re.escape(test_command.words[0])), tables)
+    ]
     if lost:
-        texts = [[one.before or "" for one in changes], [one.after or "" for one in changes]]
+        texts = [[change.before or "" for change in changes], [one.after or "" for one in changes]]
         old, new = ({tool for text in side for tool in tools(text)} for side in texts)
         for command in lost[len((new - old) | (now.keys() - was.keys())) :]:
             name = command.path.rpartition("/")[2]
@@ -193,8 +210,8 @@ def _gone(
 def tools(text: str) -> Counter[str]:
     """How often a text names each tool that judges, but for its comments and names of its steps."""
     lines = re.sub(r"(?m)(?:^|\s)#.*$|^ *- +name:.*$", "", text).split("\n")
-    found = (one for line in lines for one in TOOLS.finditer(line))
-    names = ((one["tool"] or one["task"]).replace("run ", "") for one in found)
+    matches = (match for line in lines for match in TOOLS.finditer(line))
+    names = ((match["tool"] or match["task"]).replace("run ", "") for match in matches)
     names = (name.replace("ruff format", "ruff-format") for name in names)
     return Counter("ruff" if name == "ruff-check" else name for name in names)
 
@@ -202,9 +219,9 @@ def tools(text: str) -> Counter[str]:
 def arrived(changes: Iterable[TextChange]) -> frozenset[str]:
     """The tools that some of these files name by now, and none of them did before."""
     was, now = set[str](), set[str]()
-    for one in changes:
-        was.update(tools(one.before or ""))
-        now.update(tools(one.after or ""))
+    for change in changes:
+        was.update(tools(change.before or ""))
+        now.update(tools(change.after or ""))
     return frozenset(now - was)
 
 
@@ -213,15 +230,15 @@ def commands(path: str, text: str) -> Iterator[TestCommand]:
         if _NO_COMMAND.search(line):
             continue
         line = re.sub(r"^\t[@+-]*", "", line)  # noqa: PLW2901 - what make reads
-        for found in _NAME.finditer(line):
+        for match in _NAME.finditer(line):
             yield TestCommand(
-                path, number, (found.lastindex or 1) - 1, (found[0], *_words(line, found.end()))
+                path, number, (match.lastindex or 1) - 1, (match[0], *_words(line, match.end()))
             )
 
 
 def _words(line: str, start: int) -> list[str]:
-    found = _REST.match(line, start)
-    text = found[0] if found else ""
+    match = _REST.match(line, start)
+    text = match[0] if match else ""
     try:
         return shlex.split(text, comments=True)
     except ValueError:  # a quote is open
@@ -259,30 +276,30 @@ def _scripts(text: str) -> list[str]:
 
 
 def _surplus(
-    runner: int, one: Iterable[TestCommand], other: Iterable[TestCommand]
+    runner: int, test_commands: Iterable[TestCommand], other: Iterable[TestCommand]
 ) -> list[TestCommand]:
-    known = Counter(command.words for command in other if command.runner == runner)
+    counts = Counter(command.words for command in other if command.runner == runner)
     found = []
-    for command in one:
+    for command in test_commands:
         if command.runner == runner:
-            known[command.words] -= 1
-            found += [command] if known[command.words] < 0 else []
+            counts[command.words] -= 1
+            found += [command] if counts[command.words] < 0 else []
     return found
 
 
-def _likeness(one: TestCommand, other: TestCommand) -> tuple[bool, float]:
-    words, others = set(one.words), set(other.words)
-    return one.path == other.path, len(words & others) / len(words | others)
+def _likeness(command: TestCommand, other: TestCommand) -> tuple[bool, float]:
+    words, others = set(command.words), set(other.words)
+    return command.path == other.path, len(words & others) / len(words | others)
 
 
 def _less(old: TestCommand, new: TestCommand) -> str:
     """What a command leaves out by an option that the old one had not, or had with less."""
     was, now = old.narrowing, new.narrowing
-    known = Counter(name for name, _ in was.elements())
-    known.subtract(name for name, _ in now.elements())
+    counts = Counter(name for name, _ in was.elements())
+    counts.subtract(name for name, _ in now.elements())
     for name, value in now - was:
         others = [other for option, other in was if option == name]
-        if known[name] < 0 or any(value.startswith(f"{other} and ") for other in others if other):
+        if counts[name] < 0 or any(value.startswith(f"{other} and ") for other in others if other):
             return f"{new.words[0]} leaves tests out by {name}"
     return ""
 
@@ -290,7 +307,7 @@ def _less(old: TestCommand, new: TestCommand) -> str:
 def _fewer_files(old: TestCommand, new: TestCommand, tree: TreeSide) -> str:
     """What a command leaves out by the paths that it names: tests that are there."""
     runner = _RUNNERS[new.runner]
-    if not runner.files or any(set("$*{") & set("".join(one.words)) for one in (old, new)):
+    if not runner.files or any(set("$*{") & set("".join(command.words)) for command in (old, new)):
         return ""
     tests = [path for path in tree.paths if path.endswith(runner.files)]
     tests = [path for path in tests if test_file_names.is_file(path)]
@@ -301,7 +318,7 @@ def _fewer_files(old: TestCommand, new: TestCommand, tree: TreeSide) -> str:
     chooses = _has_part if runner.by_part else _is_below
     if not was and not runner.by_part and runner.files != _GO:
         was = [one.partition("/")[0] for one in now if "/" in one] or now
-    left = [one for one in tests if (not was or chooses(one, was)) and not chooses(one, now)]
+    left = [test for test in tests if (not was or chooses(test, was)) and not chooses(test, now)]
     return f"{new.words[0]} no longer runs {min(left)}" if left else ""
 
 

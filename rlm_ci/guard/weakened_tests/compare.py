@@ -102,12 +102,12 @@ def read(path: str, text: str, sides: Iterable[TreeSide] = ()) -> CaseFile:
     if path.endswith(".py"):
         from rlm_ci.guard.weakened_tests import python_cases
 
-        found = python_cases.read(text)
-        if sides and found.helpers and not found.cases and test_file_names.is_file(path):
+        file = python_cases.read(text)
+        if sides and file.helpers and not file.cases and test_file_names.is_file(path):
             from rlm_ci.guard.collected import pytest_tests
 
-            found = python_cases.read(text, pytest_tests.functions(path, sides))
-        return found
+            file = python_cases.read(text, pytest_tests.functions(path, sides))
+        return file
     from rlm_ci.guard.weakened_tests import statement_cases  # a hook of Python needs no other
 
     return statement_cases.read(path, text)
@@ -126,45 +126,45 @@ class _Comparing:
         self.not_read: list[tuple[str, str]] = []
         self.old: dict[str, CaseFile] = {}
         self.new: dict[str, CaseFile] = {}
-        for one in changes:
-            self._read(one)
+        for change in changes:
+            self._read(change)
         self.pairs: list[tuple[str, Case, str, Case]] = []
         self.lost: list[tuple[str, Case]] = []
         self.added: list[tuple[str, Case]] = []
 
-    def _read(self, one: TextChange) -> None:
-        if not can_read(one.path):
-            if one.before is not None:
-                self.not_read.append((one.path, "no reader for its language"))
+    def _read(self, change: TextChange) -> None:
+        if not can_read(change.path):
+            if change.before is not None:
+                self.not_read.append((change.path, "no reader for its language"))
             return
         old, new = (
-            CaseFile() if text is None else read(one.path, text, self.code.sides or ())
-            for text in (one.before, one.after)
+            CaseFile() if text is None else read(change.path, text, self.code.sides or ())
+            for text in (change.before, change.after)
         )
         flaw = old.flaw or new.flaw
-        if flaw and old.cases and one.path.endswith(".py"):
+        if flaw and old.cases and change.path.endswith(".py"):
             what = f"the file {new.flaw}, so none of its tests runs"
-            self.found.append(Weakening(REMOVED, what, one.path))
+            self.found.append(Weakening(REMOVED, what, change.path))
         elif flaw:
-            self.not_read.append((one.path, flaw))
+            self.not_read.append((change.path, flaw))
         else:
-            self.old[one.path], self.new[one.path] = old, new
+            self.old[change.path], self.new[change.path] = old, new
 
     def result(self) -> ComparedTests:
         self._pair()
         self._take_in()
-        for place, test, path, kept in self.pairs:
-            if test.text != kept.text or self.old[place].tables != self.new[path].tables:
-                self._weaker(place, test, path, kept)
+        for place, test, path, case in self.pairs:
+            if test.text != case.text or self.old[place].tables != self.new[path].tables:
+                self._weaker(place, test, path, case)
         files = self.old, self.new
         if self.code.sides:
             self.found += not_run.not_collected(self.pairs, *files, self.code.sides)
         tree = self.code.sides[1] if self.code.sides else None
-        for one in not_run.left_out(self.pairs, *files, tree):
-            (self.notes if one.rule == not_run.REASONED else self.found).append(one)
+        for weakening in not_run.left_out(self.pairs, *files, tree):
+            (self.notes if weakening.rule == not_run.REASONED else self.found).append(weakening)
         self.found += not_run.focused(*files)
-        found = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
-        return ComparedTests(tuple(found), tuple(self.notes), tuple(self.not_read))
+        weakenings = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
+        return ComparedTests(tuple(weakenings), tuple(self.notes), tuple(self.not_read))
 
     def _note(self, kind: str, path: str, test: Case, side: str = "new") -> None:
         self.notes.append(Weakening(kind, test.name[:_SHOWN], path, test.line, side))
@@ -172,8 +172,8 @@ class _Comparing:
     # ── which test is which ──
 
     def _pair(self) -> None:
-        self.lost = [(path, one) for path, file in self.old.items() for one in file.cases]
-        self.added = [(path, one) for path, file in self.new.items() for one in file.cases]
+        self.lost = [(path, case) for path, file in self.old.items() for case in file.cases]
+        self.added = [(path, case) for path, file in self.new.items() for case in file.cases]
         self._match(lambda place: (place[0], place[1].name))
         self._match(lambda place: (place[0], place[1].last_name))
         self._match(lambda place: place[1].last_name, MOVED)
@@ -203,32 +203,32 @@ class _Comparing:
             if not same:
                 lost.append((path, test))
                 continue
-            where, kept = same.pop(0)
-            self.pairs.append((path, test, where, kept))
-            taken.add(id(kept))
+            where, case = same.pop(0)
+            self.pairs.append((path, test, where, case))
+            taken.add(id(case))
             if what:
-                self._note(what, where, kept)
+                self._note(what, where, case)
         self.lost, self.added = lost, [place for place in self.added if id(place[1]) not in taken]
 
     def _take_in(self) -> None:
         """Find out what became of the tests that are gone."""
         if not self.lost:
             return
-        before = {id(kept): test for _, test, _, kept in self.pairs}
-        grown = [(one, before.get(id(one))) for one in self._now()]
+        before = {id(case): test for _, test, _, case in self.pairs}
+        grown = [(case, before.get(id(case))) for case in self._now()]
         takers = []
-        for one, old in grown:
-            if old is None or old.text != one.text:
-                words = self._words(one, self._helpers)
-                known = Counter() if old is None else self._words(old, self._old_helpers)
-                takers.append((one, words.keys(), (words - known).keys()))
+        for case, old in grown:
+            if old is None or old.text != case.text:
+                words = self._words(case, self._helpers)
+                counts = Counter() if old is None else self._words(old, self._old_helpers)
+                takers.append((case, words.keys(), (words - counts).keys()))
         gone = []
         obsolete = Counter[str]()
         for path, test in self.lost:
             told = telling(test.words) - {test.last_name, f'"{test.name}'}
             values = frozenset(filter(is_literal, told))
             is_merged = any(
-                rewritten.is_in(told, values, gain, words, one) for one, words, gain in takers
+                rewritten.is_in(told, values, gain, words, case) for case, words, gain in takers
             )
             if is_merged or self._is_inherited(path, test):
                 self._note(MERGED, path, test, "old")
@@ -262,9 +262,11 @@ class _Comparing:
 
     def _explained(self) -> Counter[str]:
         """How many tests a file lost with the code; where it lost all, also how many moved."""
-        told = (note for note in self.notes if note.side == "old")
+        weakenings = (note for note in self.notes if note.side == "old")
         return Counter(
-            note.path for note in told if note.rule == OBSOLETE or not self.new[note.path].cases
+            note.path
+            for note in weakenings
+            if note.rule == OBSOLETE or not self.new[note.path].cases
         )
 
     def _without_whole_files(
@@ -283,9 +285,9 @@ class _Comparing:
     def _became(self, path: str, test: Case, copies: Iterable[Case]) -> str:
         """The kind of note for a test that is gone; "" if it is lost."""
         changed = self.code.changed
-        if any(rewritten.is_copy(test, one, code_changed=changed) for one in copies):
+        if any(rewritten.is_copy(test, copy, code_changed=changed) for copy in copies):
             return COPIED
-        if any(rewritten.is_of_table(test, one) for one in self.new[path].cases):
+        if any(rewritten.is_of_table(test, case) for case in self.new[path].cases):
             return MERGED
         if changed and (self._is_unsaid(rewritten.names(test)) or self._is_of_gone_package(path)):
             return OBSOLETE
@@ -298,7 +300,7 @@ class _Comparing:
     def _is_unsaid(self, words: Iterable[str]) -> bool:
         """Whether one of the words is a name that the code says no more, and no test either."""
         named = self.code.unsaid().intersection(words)
-        return not all(any(word in rewritten.names(one) for one in self._now()) for word in named)
+        return not all(any(word in rewritten.names(case) for case in self._now()) for word in named)
 
     def _is_of_gone_package(self, path: str) -> bool:
         """Whether a test went with the manifest of its package."""
@@ -327,7 +329,7 @@ class _Comparing:
         """
         if not (gone and self.added):
             return frozenset()
-        paired = {id(test): id(kept) for _, test, _, kept in self.pairs}
+        paired = {id(test): id(case) for _, test, _, case in self.pairs}
         found = rewritten.successors(gone, self.added, (self.old, self.new), paired)
         if not self.code.changed:
             found = [one for one in found if rewritten.claims_as_much(one[1], one[2])]
@@ -341,13 +343,13 @@ class _Comparing:
 
     def _copies(self, names: Collection[str]) -> list[Case]:
         """The tests with these names that run in files that did not change."""
-        found = []
+        cases = []
         for path, text in self.code.rest.with_names(names):
             file = read(path, text) if can_read(path) else CaseFile()
-            left_out = {one.owner for one in file.skips}
+            left_out = {skip.owner for skip in file.skips}
             if not file.focused and "" not in left_out:
-                found += [one for one in file.cases if left_out.isdisjoint(one.name.split("."))]
-        return found
+                cases += [case for case in file.cases if left_out.isdisjoint(case.name.split("."))]
+        return cases
 
     def _now(self) -> Iterator[Case]:
         for file in self.new.values():
@@ -365,8 +367,8 @@ class _Comparing:
                 message = f"{name} replaces what it tests: {what[:_SHOWN]}"
                 self.found.append(Weakening(WEAKENED, message, path, line))
         self._cases(place, old, path, new)
-        named = self._named(new)
-        elsewhere = {said for one in named for _, said in one.facts.claims}
+        cases = self._named(new)
+        elsewhere = {said for case in cases for _, said in case.facts.claims}
         lost = [
             one
             for one in _more(was.claims, now.claims)
@@ -385,7 +387,7 @@ class _Comparing:
             and not any(one[1] in text for text in gained)
             and not rewritten.is_stricter(one[1], gained)
             and not rewritten.is_in_snapshot(one[1], gained)
-            and not rewritten.is_left_to_helpers(one[1], old, self._old_helpers, named)
+            and not rewritten.is_left_to_helpers(one[1], old, self._old_helpers, cases)
         ]
         if rewritten.setup(old) == rewritten.setup(new):
             lost = [
@@ -422,10 +424,10 @@ class _Comparing:
             if rewritten.is_rewritten(old, new, lost, gained):
                 self._note(REWRITTEN, path, new)
                 return
-            said = words_of("\n".join(claim for _, claim in lost))
+            counts = words_of("\n".join(claim for _, claim in lost))
             is_less = message.startswith(_LESS)
             doubt = self._subjects.doubt_of_claims(
-                place, said, is_replaced=is_less,
+                place, counts, is_replaced=is_less,
                 is_rewritten=rewritten.is_another(old, new, lost, gained),
                 has_lost="no code changed" not in message,
             )  # fmt: skip
@@ -437,9 +439,9 @@ class _Comparing:
         told = {word for word in words_of(claim) if word[0] == '"' and len(word) > _LONG_WORD}
         told -= test.words.keys()
         return bool(told) and any(
-            told <= one.words.keys()
-            and any(strength(said) >= EXACT for _, said in one.facts.claims)
-            for _, one in self.added
+            told <= case.words.keys()
+            and any(strength(said) >= EXACT for _, said in case.facts.claims)
+            for _, case in self.added
         )
 
     def _judged(
@@ -451,12 +453,14 @@ class _Comparing:
         real = sorted(asked_now(gained, lost, code_changed=changed), reverse=True)
         parts = [(said, strength(one)) for _, said in lost for one in asked(said, real)]
         if real and real[0] >= EXACT:  # that a helper, which the test has no more, is there
-            parts = [one for one in parts if one[1] > PRESENCE or is_about(one[0], new)] or parts
+            parts = [
+                part for part in parts if part[1] > PRESENCE or is_about(part[0], new)
+            ] or parts
         near = {said: nearest(said, gained) for _, said in lost}
         parts.sort(key=lambda one: (-one[1], -near[one[0]]))
         text = min(parts, key=lambda one: (near[one[0]], -one[1]))[0][:_SHOWN]
         helped = any(is_check(word, path, new.text) for word in more)
-        helped = helped or any(one.facts.claims for one in self._named(new) if one.name in more)
+        helped = helped or any(case.facts.claims for case in self._named(new) if case.name in more)
         helped = helped or (new.facts.cases or 0) > (old.facts.cases or 0)
         if not helped:
             if len(real) < len(parts):
@@ -470,10 +474,12 @@ class _Comparing:
                     return f"{_LESS}: {said[:_SHOWN]}"
         less = Counter(old.words) - Counter(new.words)
         values = (said for _, said in lost if strength(said) > PRESENCE)
-        values = (said for said in values if not said.startswith("expectTypeOf"))
-        lost_words = {word for said in values for word in words_of(said)}
+        values = (value for value in values if not value.startswith("expectTypeOf"))
+        lost_words = {word for value in values for word in words_of(value)}
         literals = filter(is_literal, lost_words & less.keys())
-        gone = [one for one in literals if one[0] != '"' or one not in new.words]  # it has a name
+        gone = [
+            literal for literal in literals if literal[0] != '"' or literal not in new.words
+        ]  # it has a name
         if not without_parted([word for word in gone if word.lstrip('"') not in more], more):
             return ""
         files = self.old.get(path, CaseFile()), self.new[path]
@@ -508,10 +514,10 @@ class _Comparing:
     def _fewer(self, place: str, old: Case, path: str, new: Case, number: tuple[int, int]) -> None:
         less = frozenset(Counter(old.words) - Counter(new.words))
         values = frozenset(filter(is_literal, less))
-        grown = [(one.words.keys(), one) for _, one in self.added]
-        both = ((Counter(test.words), Counter(one.words), one) for _, test, _, one in self.pairs)
-        grown += [((words - before).keys(), one) for before, words, one in both]
-        if any(rewritten.is_in(less, values, some, some, one) for some, one in grown):
+        grown = [(case.words.keys(), case) for _, case in self.added]
+        both = ((Counter(test.words), Counter(case.words), case) for _, test, _, case in self.pairs)
+        grown += [((words - before).keys(), case) for before, words, case in both]
+        if any(rewritten.is_in(less, values, some, some, case) for some, case in grown):
             self._note(MERGED, path, new)
         elif self.code.changed and not less.isdisjoint(
             self.code.gone() | rewritten.lost_parameters(old, new)
@@ -526,13 +532,13 @@ class _Comparing:
     @cached_property
     def _gained(self) -> Counter[str]:
         """The claims that tests have and had not."""
-        found: Counter[str] = Counter()
-        for _, test, _, kept in self.pairs:
-            if test.text != kept.text:
-                found.update(text for _, text in _more(kept.facts.claims, test.facts.claims))
+        counts: Counter[str] = Counter()
+        for _, test, _, case in self.pairs:
+            if test.text != case.text:
+                counts.update(text for _, text in _more(case.facts.claims, test.facts.claims))
         for _, one in self.added:
-            found.update(text for _, text in one.facts.claims)
-        return found
+            counts.update(text for _, text in one.facts.claims)
+        return counts
 
     def _is_freed(self, claim: str) -> bool:
         """Whether a test asserts by now, without its condition, what had one."""
@@ -546,13 +552,14 @@ class _Comparing:
         """Whether a file of the tests changed that has none of them: what they use, or expect."""
         return any(
             (old.helpers and not old.cases and not self.new[path].cases)
-            and [one.body for one in old.helpers] != [one.body for one in self.new[path].helpers]
+            and [one.body for one in old.helpers]
+            != [helper.body for helper in self.new[path].helpers]
             for path, old in self.old.items()
         )
 
     @cached_property
     def _subjects(self) -> Subjects:
-        before = {id(kept): test for _, test, _, kept in self.pairs}
+        before = {id(case): test for _, test, _, case in self.pairs}
         files, code = (self.old, self.new), self.code
         return Subjects(files, before, code.rarer, code.has_shrunk, code_changed=code.changed)
 
@@ -567,23 +574,23 @@ class _Comparing:
     def _named(self, test: Case) -> list[Case]:
         """The functions beside the tests that this one names."""
         names = self._helpers.keys() & test.words.keys()
-        return [one for name in sorted(names) for one in self._helpers[name]]
+        return [helper for name in sorted(names) for helper in self._helpers[name]]
 
     def _words(self, test: Case, helpers: Mapping[str, Sequence[Case]]) -> Counter[str]:
         """The words of a test, and of the functions that it names."""
-        found = Counter(test.words)
+        counts = Counter(test.words)
         for name in helpers.keys() & test.words.keys():
-            for one in helpers[name]:
-                found.update(one.words)
-        return found
+            for helper in helpers[name]:
+                counts.update(helper.words)
+        return counts
 
 
 def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:
     """The functions beside the tests."""
     found: dict[str, list[Case]] = {}
     for file in files:
-        for one in file.helpers:
-            found.setdefault(one.name, []).append(one)
+        for helper in file.helpers:
+            found.setdefault(helper.name, []).append(helper)
     return found
 
 

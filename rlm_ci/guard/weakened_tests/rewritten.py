@@ -336,7 +336,7 @@ def rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
 
 def more_subtests(old: Case, new: Case) -> int:
     """How many more subtests a test names than another."""
-    was, now = (set(_SUBTEST.findall(one.text)) for one in (old, new))
+    was, now = (set(_SUBTEST.findall(case.text)) for case in (old, new))
     return len(now) - len(was)
 
 

@@ -74,37 +74,44 @@ def read(path: str, text: str) -> CaseFile:
     grammars = _GRAMMARS[_ending(path)]
     if not any(map(is_known, grammars)):
         return CaseFile(flaw=f"the grammar of {grammars[0]} is not installed")
-    trees = [tree for one in grammars if (tree := parse(one, content)) is not None]
+    trees = [tree for grammar in grammars if (tree := parse(grammar, content)) is not None]
     if not trees:
         return CaseFile(flaw="cannot be parsed")
-    root = min(trees, key=lambda one: one.has_error)
-    found = list(_statements(root, content))
+    root = min(trees, key=lambda node: node.has_error)
+    statements = list(_statements(root, content))
     source = _Source(path, text, content, language)
-    cases = list(_cases(source, found))
+    cases = list(_cases(source, statements))
     spans = [(start, end, case) for start, end, case in cases]
     is_source = _ending(path) == ".rs" and "/tests/" not in f"/{path}"
-    skips, focused = list(_passing(found)), []
+    skips, focused = list(_passing(statements)), []
     lines = text.split("\n")
-    for one, following in zip(found, (*found[1:], None), strict=False):
-        owner = _owner(spans, one)
-        if owner is None and one.text.startswith("#[") and not _is_group(following):
+    for statement, following in zip(statements, (*statements[1:], None), strict=False):
+        owner = _owner(spans, statement)
+        if owner is None and statement.text.startswith("#[") and not _is_group(following):
             continue
-        if is_source and owner is None and not _GATE.match(one.text):
+        if is_source and owner is None and not _GATE.match(statement.text):
             continue
-        if language.skip.search(one.text):
-            near = [*lines[max(0, one.line - 2) : one.line], *_above(lines, one.line)]
-            head = language.head.search(one.text)
-            said = one.text.replace(head[head.lastindex or 0], "") if head else one.text
+        if language.skip.search(statement.text):
+            near = [
+                *lines[max(0, statement.line - 2) : statement.line],
+                *_above(lines, statement.line),
+            ]
+            head = language.head.search(statement.text)
+            said = statement.text.replace(head[head.lastindex or 0], "") if head else statement.text
             said = re.sub(r"#\[should_panic.*", "", said)  # what it expects is no reason
             told = has_reason(said) or any(is_reason(_comment(line)) for line in near)
             name = owner.last_name if owner else ""
-            told = told or (owner is None and _GIVEN_REASON.search(one.text) is not None)
-            text_of_skip = _BRACKETS.sub(r"\1?", _ASSIGNED.sub("", one.text))
-            skips.append(Skip(one.line, text_of_skip, name, told))
-        if language.focus and language.focus.search(one.text):
-            focused.append((one.line, one.text))
-    helpers = () if is_source else tuple(_helpers(source, found, spans))
-    outside = (one.text for one in found if _TABLE.search(one.text) and not _owner(spans, one))
+            told = told or (owner is None and _GIVEN_REASON.search(statement.text) is not None)
+            text_of_skip = _BRACKETS.sub(r"\1?", _ASSIGNED.sub("", statement.text))
+            skips.append(Skip(statement.line, text_of_skip, name, told))
+        if language.focus and language.focus.search(statement.text):
+            focused.append((statement.line, statement.text))
+    helpers = () if is_source else tuple(_helpers(source, statements, spans))
+    outside = (
+        code_statement.text
+        for code_statement in statements
+        if _TABLE.search(code_statement.text) and not _owner(spans, code_statement)
+    )
     return CaseFile(
         tuple(case for *_, case in cases), tuple(skips), tuple(focused), helpers,
         tables="\n".join(outside),
@@ -116,18 +123,20 @@ def _is_group(following: CodeStatement | None) -> bool:
     return following is not None and re.match(r"#\[|(?:pub )?mod\b", following.text) is not None
 
 
-def _passing(found: Sequence[CodeStatement]) -> Iterator[Skip]:
+def _passing(statements: Sequence[CodeStatement]) -> Iterator[Skip]:
     """What lets all tests of a package of Go pass: a ``TestMain`` that ends with 0 or runs none."""
-    for main in found:
+    for main in statements:
         head = re.match(r"func TestMain\((\w+)\*testing\.M", main.text)
         if not head:
             continue
-        inner = [one for one in found if main.start < one.start < main.end]
-        if not any(re.search(rf"\b{head[1]}\b", one.text) for one in inner):
+        inner = [statement for statement in statements if main.start < statement.start < main.end]
+        if not any(re.search(rf"\b{head[1]}\b", statement.text) for statement in inner):
             yield Skip(main.line, "TestMain runs no test", is_global=True)
-        for one in inner:
-            if one.block == inner[0].block and re.fullmatch(r"(?:defer )?os\.Exit\(0\)", one.text):
-                yield Skip(one.line, f"TestMain: {one.text}", is_global=True)
+        for statement in inner:
+            if statement.block == inner[0].block and re.fullmatch(
+                r"(?:defer )?os\.Exit\(0\)", statement.text
+            ):
+                yield Skip(statement.line, f"TestMain: {statement.text}", is_global=True)
 
 
 def _ending(path: str) -> str:
@@ -149,80 +158,83 @@ def _above(lines: Sequence[str], number: int) -> Iterator[str]:
     return takewhile(lambda line: line.lstrip().startswith("//"), reversed(lines[:at]))
 
 
-def _owner(spans: Iterable[tuple[int, int, Case]], one: CodeStatement) -> Case | None:
+def _owner(spans: Iterable[tuple[int, int, Case]], statement: CodeStatement) -> Case | None:
     """The innermost test that a statement stands in."""
-    around = [span for span in spans if span[0] <= one.start < span[1]]
+    around = [span for span in spans if span[0] <= statement.start < span[1]]
     return min(around, key=lambda span: span[1] - span[0])[2] if around else None
 
 
-def _cases(source: _Source, found: Sequence[CodeStatement]) -> Iterator[tuple[int, int, Case]]:
+def _cases(source: _Source, statements: Sequence[CodeStatement]) -> Iterator[tuple[int, int, Case]]:
     """The tests, each with its first and last byte; not those in a function that nobody calls."""
     language, heads = source.language, []
-    uncalled = list(_uncalled(source, found))
-    for at, one in enumerate(found):
+    uncalled = list(_uncalled(source, statements))
+    for at, statement in enumerate(statements):
         first = at
-        while first and found[first - 1].text.startswith(language.attribute):
+        while first and statements[first - 1].text.startswith(language.attribute):
             first -= 1
-        if language.marks and not any(language.marks.search(x.text) for x in found[first : at + 1]):
+        if language.marks and not any(
+            language.marks.search(x.text) for x in statements[first : at + 1]
+        ):
             continue
         heads += [
-            (found[first].start, one.end, head[head.lastindex or 0], one.line)
-            for head in language.head.finditer(one.text)
-            if not any(start < one.start < end for start, end in uncalled)
+            (statements[first].start, statement.end, head[head.lastindex or 0], statement.line)
+            for head in language.head.finditer(statement.text)
+            if not any(start < statement.start < end for start, end in uncalled)
         ]
     for start, end, name, line in heads:
         inner = [(a, b) for a, b, *_ in heads if start <= a and b <= end and (a, b) != (start, end)]
-        own = [
-            one
-            for one in found
-            if start <= one.start < end and not any(a <= one.start < b for a, b in inner)
+        code_statements = [
+            code_statement
+            for code_statement in statements
+            if start <= code_statement.start < end
+            and not any(a <= code_statement.start < b for a, b in inner)
         ]
         text = source.content[start:end].decode("utf-8", "replace")
-        yield start, end, Case(name, line, text, partial(_facts, source, own, text))
+        yield start, end, Case(name, line, text, partial(_facts, source, code_statements, text))
 
 
-def _uncalled(source: _Source, found: Sequence[CodeStatement]) -> Iterator[tuple[int, int]]:
+def _uncalled(source: _Source, statements: Sequence[CodeStatement]) -> Iterator[tuple[int, int]]:
     """The functions of a script that no other line of it names."""
     if source.language is _SCRIPT:
-        for one in found:
-            head = re.match(r"(?:async )?function\*? ?(\w{1,200})\(", one.text)
+        for statement in statements:
+            head = re.match(r"(?:async )?function\*? ?(\w{1,200})\(", statement.text)
             if head and len(re.findall(rf"(?<![\w/\"'`-]){head[1]}\b", source.text)) == 1:
-                yield one.start, one.end
+                yield statement.start, statement.end
 
 
 def _helpers(
     source: _Source,
-    found: Sequence[CodeStatement],
+    statements: Sequence[CodeStatement],
     tests: Sequence[tuple[int, int, Case]],
 ) -> Iterator[Case]:
     """The functions that are no tests, nor in one, nor in another."""
     language, end = source.language, 0
-    for one in found:
-        head = language.function.search(one.text) if one.start >= end else None
-        if not head or _owner(tests, one):
+    for statement in statements:
+        head = language.function.search(statement.text) if statement.start >= end else None
+        if not head or _owner(tests, statement):
             continue
-        end = one.end
-        own = [inner for inner in found if one.start <= inner.start < end]
-        text = source.content[one.start : end].decode("utf-8", "replace")
+        end = statement.end
+        code_statements = [inner for inner in statements if statement.start <= inner.start < end]
+        text = source.content[statement.start : end].decode("utf-8", "replace")
         name = head[head.lastindex or 0]
-        yield Case(name, one.line, text, partial(_facts, source, own, text))
+        yield Case(name, statement.line, text, partial(_facts, source, code_statements, text))
 
 
 def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> Facts:
     language, escapes = source.language, list(_caught(source.language, statements[0].line, text))
-    for one, following in pairwise(statements):
-        if one.text == "return" and one.block == following.block:
-            escapes.append((one.line, "return"))
+    for statement, following in pairwise(statements):
+        if statement.text == "return" and statement.block == following.block:
+            escapes.append((statement.line, "return"))
     claims = [
         (
-            one.line,
+            code_statement.line,
             _POLL.sub(
                 r"expect(await \1)",
-                _PROPERTY.sub(r"\1.\2).toBe(\3)", _MESSAGE.sub(r"\1()", one.text)),
+                _PROPERTY.sub(r"\1.\2).toBe(\3)", _MESSAGE.sub(r"\1()", code_statement.text)),
             ),
         )
-        for one in statements
-        if language.claim.search(one.text)
+        for code_statement in statements
+        if language.claim.search(code_statement.text)
     ]
     ending, line = _ending(source.path), statements[0].line
     given, filters = listed_cases.sources(ending, text)
@@ -238,28 +250,28 @@ def _replaced(
 ) -> Iterator[tuple[int, str]]:
     """What stands in for the functions that the claims call: in the test, or for all the file."""
     said = "\n".join(text for _, text in claims)
-    for one in statements:
-        for found in _STAND_IN.finditer(one.text):
-            yield one.line, f"{found[1] or ''}.{found[2] or found[3]}"
-    for found in _MOCKED.finditer(source.text):
-        known = re.escape(found[2])
-        if _ACTUAL.search(source.text[found.end() : listed_cases.end(source.text, found.start(1))]):
+    for statement in statements:
+        for match in _STAND_IN.finditer(statement.text):
+            yield statement.line, f"{match[1] or ''}.{match[2] or match[3]}"
+    for match in _MOCKED.finditer(source.text):
+        known = re.escape(match[2])
+        if _ACTUAL.search(source.text[match.end() : listed_cases.end(source.text, match.start(1))]):
             continue
         for names in re.findall(_IMPORTED.format(known), source.text):
             for name in re.findall(r"\w+", names):
                 called = re.search(rf"\b{name}(?:\.(\w+))?\(", said)
                 if called:
-                    line = source.text.count("\n", 0, found.start()) + 1
-                    yield line, f"a mock of {found[2]}.{called[1] or name}"
+                    line = source.text.count("\n", 0, match.start()) + 1
+                    yield line, f"a mock of {match[2]}.{called[1] or name}"
                     return
 
 
 def _caught(language: _Language, line: int, text: str) -> Iterator[tuple[int, str]]:
     """The handlers that catch a failed assertion, and neither fail nor assert themselves."""
-    for found in _TRY.finditer(text) if language.caught else ():
-        end = listed_cases.end(text, found.end() - 1)
+    for match in _TRY.finditer(text) if language.caught else ():
+        end = listed_cases.end(text, match.end() - 1)
         handler = re.match(r"\s*catch\s*(\([^)]*\))?\s*(?=\{)", text[end:])
-        if not handler or not language.claim.search(text[found.end() : end]):
+        if not handler or not language.claim.search(text[match.end() : end]):
             continue
         if language.caught and not language.caught.search(handler[1] or ""):
             continue

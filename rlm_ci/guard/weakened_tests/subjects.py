@@ -137,8 +137,8 @@ class Subjects:
         )
 
     def _is_overhauled(self, path: str) -> bool:
-        pairs = ((self._before.get(id(one)), one) for one in self._files[1][path].cases)
-        same = sum(old is not None and old.text == one.text for old, one in pairs)
+        pairs = ((self._before.get(id(case)), case) for case in self._files[1][path].cases)
+        same = sum(old is not None and old.text == case.text for old, case in pairs)
         others = len(self._files[0][path].cases) - same
         return others > max(1, same)
 

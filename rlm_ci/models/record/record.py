@@ -226,8 +226,8 @@ class Record(Closing):
                 self._open.add(call)
             try:
                 with patience.running(active):
-                    said = _ask(model, call, patience, begin, self._end)
-                return broken.joined(said).to_dict()
+                    completion = _ask(model, call, patience, begin, self._end)
+                return broken.joined(completion).to_dict()
             finally:
                 self.active.end(active)
 

@@ -302,7 +302,7 @@ def diagram(dependents: Sequence[Dependent]) -> str:
     touched = dict.fromkeys(dependent.target for dependent in dependents)
     boxes = [
         DiagramBox(one, neutralise.clip(one, 40), "this change" if one in touched else "")
-        for one in dict.fromkeys([*(one.source for one in dependents), *touched])
+        for one in dict.fromkeys([*(dependent.source for dependent in dependents), *touched])
     ]
     return flowchart(boxes, [(dependent.source, dependent.target) for dependent in dependents])
 

@@ -65,9 +65,9 @@ def begin(last: Checkpoint | None, change: ChangeSet, most: int) -> ReviewRound:
     except ValueError:
         return ReviewRound(number, most, why="the claims of the last review are not known")
     lines = [
-        EarlierLines(place.path, place.line_start, place.line_end)
+        EarlierLines(hashed_lines.path, hashed_lines.line_start, hashed_lines.line_end)
         for claim in claims
-        for place in claim.places
+        for hashed_lines in claim.places
     ]
     return ReviewRound(number, most, last.head, tuple(dict.fromkeys(lines)))
 
@@ -100,7 +100,7 @@ class LateFindings:
         return "" if is_shown or is_touched(finding, self._touched) else LATE
 
     def _is_earlier(self, places: Sequence[Location]) -> bool:
-        return any(overlaps(place, self._earlier.get(place.path, ())) for place in places)
+        return any(overlaps(location, self._earlier.get(location.path, ())) for location in places)
 
 
 def parted(

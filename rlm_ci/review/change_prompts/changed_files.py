@@ -83,11 +83,11 @@ def readable(
         elif is_of_endings(some) and row.status[:1] == "M":
             silent.append(f"=== {name(row.path)} === {told}: only the ends of lines")
         else:
-            made = _made(row, told, content or b"", texts.old(row), some)
-            if made.edits or made.gone:
-                files.append(made)
+            readable_file = _made(row, told, content or b"", texts.old(row), some)
+            if readable_file.edits or readable_file.gone:
+                files.append(readable_file)
             else:
-                silent.append(f"=== {name(row.path)} === {made.heading}")
+                silent.append(f"=== {name(row.path)} === {readable_file.heading}")
     if others:
         silent.append(f"Changed as well, but not part of this review: {', '.join(others)}")
     return ReadableChange(tuple(files), tuple(silent), tuple(missing))

@@ -74,8 +74,12 @@ def digest_of(
     if named < len(files):
         texts.append(f"... and {count(len(files) - named, 'more file')}")
     texts += [silent] if silent else []
-    new = tuple(_after(one) for one in every if not one.is_gone)
-    return ChangeDigest("\n".join(texts), new, tuple(old for one in every for old in _before(one)))
+    new = tuple(_after(readable_file) for readable_file in every if not readable_file.is_gone)
+    return ChangeDigest(
+        "\n".join(texts),
+        new,
+        tuple(old for readable_file in every for old in _before(readable_file)),
+    )
 
 
 def _shares(listed: Sequence[Sequence[PromptRow]], room: int) -> list[int]:

@@ -157,7 +157,7 @@ class Listing:
         some = [
             (file, span) for file in self._files.values() for span in wholes(file.file, file.edits)
         ]
-        costs = [(one.cost(span), at) for at, (one, span) in enumerate(some)]
+        costs = [(listing.cost(span), at) for at, (listing, span) in enumerate(some)]
         left = int(_DEFINITIONS * spare)
         for cost, at in sorted(costs):
             if cost > left:
@@ -167,19 +167,19 @@ class Listing:
             spare -= cost
         touched = [(file.file, file.edits) for file in self._files.values()]
         for path, span in neighbours.around(touched, self._shows):
-            one = self._files.get(path) or self._others.get(path)
-            if one is None:
-                one = _FileListing(neighbours.file(path), 0, self._room)
-            cost = one.cost(span)
+            listing = self._files.get(path) or self._others.get(path)
+            if listing is None:
+                listing = _FileListing(neighbours.file(path), 0, self._room)
+            cost = listing.cost(span)
             if 0 < cost <= spare:
                 spare -= cost
-                one.show(span)
+                listing.show(span)
                 if path not in self._files:
-                    self._others[path] = one
+                    self._others[path] = listing
 
     def _shows(self, path: str, line: int) -> bool:
-        one = self._files.get(path) or self._others.get(path)
-        return one is not None and one.shows(line)
+        listing = self._files.get(path) or self._others.get(path)
+        return listing is not None and listing.shows(line)
 
     def prompt(self, number: int, total: int, silent: str) -> ChangePrompt:
         texts: list[str] = []
@@ -202,7 +202,9 @@ class Listing:
         first = name(next(iter(self._files), ""))
         more = f" and {count(len(self._files) - 1, 'more file')}" if len(self._files) > 1 else ""
         label = f"{number_and_total}: {first}{more}"
-        gone = tuple(_before(one.file) for one in self._files.values() if one.file.is_gone)
+        gone = tuple(
+            _before(listing.file) for listing in self._files.values() if listing.file.is_gone
+        )
         part = number_and_total if total > 1 else ""
         return ChangePrompt(
             part, label, "\n".join(texts), tuple(self._files), tuple(shown), gone, tuple(hunks)

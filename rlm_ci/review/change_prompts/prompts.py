@@ -60,18 +60,24 @@ def prompts_of(
     removed is in a prompt, or its file is missing or unread. The digest shows the files
     ``described`` (None: all). Raises StorageError.
     """
-    whole = readable(change, files.corpus, scope, None)
-    read = whole if container is None else readable(change, files.corpus, scope, container)
-    plain, unread = _plain(whole.files)
+    readable_change = readable(change, files.corpus, scope, None)
+    read = (
+        readable_change if container is None else readable(change, files.corpus, scope, container)
+    )
+    plain, unread = _plain(readable_change.files)
     quiet = [f"=== {name(path)} === changed; not shown" for path in unread]
-    read = read.replace(files=tuple(one for one in read.files if one.path not in unread))
+    read = read.replace(
+        files=tuple(
+            readable_file for readable_file in read.files if readable_file.path not in unread
+        )
+    )
     silent = clip("\n".join((*read.silent, *quiet)), min(_SILENT, room // 4))
     room -= len(silent.encode("utf-8", "replace")) + len(AROUND) + 2
     if room < least:
         missing = ((file.path, "a prompt has no room for its hunks") for file in read.files)
         return ChangePrompts((), (*read.missing, *missing))
     short = _LEAST if container is None else _LEAST_AGAIN
-    limit = max(short, int(_TIMES * plain * _share(read.files, whole.files)))
+    limit = max(short, int(_TIMES * plain * _share(read.files, readable_change.files)))
     context = _context(read.files, int(_HUNKS * limit))
     fill = room
     pieces = [piece for file in read.files for piece in pieces_of(file, context, fill, room)]
@@ -90,9 +96,13 @@ def prompts_of(
         prompts.append(listing.prompt(number, len(groups), silent if number == 1 else ""))
     lost = (row for file in read.files for row in _missing(file, room))
     unseen = tuple(dict.fromkeys((*read.missing, *lost)))
-    some = [one for one in whole.files if described is None or one.path in described]
-    most = max(_LEAST_DIGEST, min(ROOM, int(_DIGEST * plain * _share(some, whole.files))))
-    digest = digest_of(whole, min(room, most), described)
+    some = [
+        readable_file
+        for readable_file in readable_change.files
+        if described is None or readable_file.path in described
+    ]
+    most = max(_LEAST_DIGEST, min(ROOM, int(_DIGEST * plain * _share(some, readable_change.files))))
+    digest = digest_of(readable_change, min(room, most), described)
     return ChangePrompts(tuple(prompts), unseen, digest, unread)
 
 

@@ -100,7 +100,7 @@ def _opened(
     model: str,
     notes: tuple[str, ...],
 ) -> ArchitectureClaims:
-    kept, offered, rejected = [], 0, 0
+    traced_findings, offered, rejected = [], 0, 0
     for claim in claims:
         numbers = list(dict.fromkeys(map(int, claim["of"])))
         known = [findings[number - 1] for number in numbers if 1 <= number <= len(findings)]
@@ -108,9 +108,14 @@ def _opened(
         rejected += len(numbers) - len(known)
         if len(known) < 2 or repeats(claim["message"], _EXAMPLES):
             continue
-        places = [location for one in known for location in one.finding.evidence[:_EACH]]
+        places = [
+            location
+            for traced_finding in known
+            for location in traced_finding.finding.evidence[:_EACH]
+        ]
         severity = min(
-            Severity.from_label(claim["severity"]), max(one.finding.severity for one in known)
+            Severity.from_label(claim["severity"]),
+            max(traced_finding.finding.severity for traced_finding in known),
         )
         finding = Finding(
             f"review/architecture-{kebab(claim['rule'], 60)}",
@@ -121,16 +126,19 @@ def _opened(
             confidence=round(min(_SUREST, float(claim["confidence"])), 3),
             # A claim on suppressed findings alone is suppressed too.
             suppression=known[0].finding.suppression
-            if all(one.finding.suppression for one in known)
+            if all(traced_finding.finding.suppression for traced_finding in known)
             else None,
             source=source_of(model),
         )
-        kept.append(
-            TracedFinding(finding, tuple(sorted({node for one in known for node in one.nodes})))
+        traced_findings.append(
+            TracedFinding(
+                finding,
+                tuple(sorted({node for traced_finding in known for node in traced_finding.nodes})),
+            )
         )
-    if len(kept) < len(claims):
-        dropped = len(claims) - len(kept)
+    if len(traced_findings) < len(claims):
+        dropped = len(claims) - len(traced_findings)
         notes = (*notes, f"architecture: {dropped} of {len(claims)} claims rest on no findings")
     return ArchitectureClaims(
-        tuple(kept), Evidence(offered, offered - rejected, 0, rejected), notes
+        tuple(traced_findings), Evidence(offered, offered - rejected, 0, rejected), notes
     )

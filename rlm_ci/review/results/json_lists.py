@@ -50,10 +50,10 @@ class ListedFinding(Value):
 def findings(
     result: NodeResult,
     report: Report,
-    found: Sequence[ListedFinding],
+    listed_findings: Sequence[ListedFinding],
     groups: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """``findings.json``; ``groups`` are the clusters of ``found``."""
+    """``findings.json``; ``groups`` are the clusters of ``listed_findings``."""
     cluster_of = {number: group["id"] for group in groups for number in group["findings"]}
     outline = report.replace(parts=(), documents=()).outline()
 
@@ -65,7 +65,9 @@ def findings(
         "schema_version": 1,
         "subject": outline["subject"],
         "confidence": result.confidence,
-        "findings": map(row, found, (cluster_of[number] for number in range(len(found)))),
+        "findings": map(
+            row, listed_findings, (cluster_of[number] for number in range(len(listed_findings)))
+        ),
         **({"refuted": outline["refuted"]} if report.refuted else {}),
         "coverage": outline["coverage"],
         "evidence": result.counts.to_dict(),
@@ -74,32 +76,38 @@ def findings(
     })  # fmt: skip
 
 
-def code_quality(found: Sequence[ListedFinding]) -> Iterator[str]:
+def code_quality(listed_findings: Sequence[ListedFinding]) -> Iterator[str]:
     """GitLab's form, without suppressed findings and findings without a place.
 
     People read it on the merge request: of what is only argued it has three.
     """
     shown = [
         finding
-        for finding in found
+        for finding in listed_findings
         if finding.finding.suppression is None and finding.finding.evidence
     ]
     argued = sorted(
-        (one for one in shown if one.finding.is_argued),
+        (listed_finding for listed_finding in shown if listed_finding.finding.is_argued),
         key=lambda finding: surest_first(finding.finding),
     )
-    left_out = {id(one) for one in argued[ARGUED_SHOWN:]}
-    return record_pieces(map(_gitlab, (one for one in shown if id(one) not in left_out)), 1)
+    left_out = {id(listed_finding) for listed_finding in argued[ARGUED_SHOWN:]}
+    return record_pieces(
+        map(
+            _gitlab,
+            (listed_finding for listed_finding in shown if id(listed_finding) not in left_out),
+        ),
+        1,
+    )
 
 
-def _gitlab(one: ListedFinding) -> dict[str, Any]:
-    finding, location = one.finding, one.finding.evidence[0]
+def _gitlab(listed_finding: ListedFinding) -> dict[str, Any]:
+    finding, location = listed_finding.finding, listed_finding.finding.evidence[0]
     start = location.line_start or 1
     lines = {"begin": start, "end": max(start, location.line_end or start)}
     return {
         "description": printable(finding.message),
         "check_name": finding.rule,
-        "fingerprint": one.mark,
+        "fingerprint": listed_finding.mark,
         "severity": "info" if finding.is_argued else _GITLAB[finding.severity],
         "location": {"path": encodable(location.path), "lines": lines},
     }

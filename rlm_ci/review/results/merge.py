@@ -71,13 +71,13 @@ def merge(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
     for finding in ranked:
         path = finding.finding.evidence[0].path if finding.finding.evidence else ""
         by_path.setdefault(path, []).append(finding)
-    kept: list[TracedFinding] = []
+    traced_findings: list[TracedFinding] = []
     for some in by_path.values():
         united = _Kept()
         for finding in some:
             united.add(finding)
-        kept += united.all
-    return tuple(sorted(kept, key=_rank))
+        traced_findings += united.all
+    return tuple(sorted(traced_findings, key=_rank))
 
 
 def apart(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
@@ -115,8 +115,8 @@ class _Kept:
         self._long: list[int] = []
         self._told: dict[tuple[object, ...], int] = {}
 
-    def add(self, one: TracedFinding) -> None:
-        finding = one.finding
+    def add(self, traced_finding: TracedFinding) -> None:
+        finding = traced_finding.finding
         start, end = _lines(finding)
         exact = (finding.source, finding.rule, start, end, finding.message)
         best = self._told.get(exact)
@@ -129,7 +129,7 @@ class _Kept:
             if same:
                 best = min(same, key=lambda index: _distance(finding, self.all[index].finding))
         if best is not None:
-            self.all[best] = _united(self.all[best], one)
+            self.all[best] = _united(self.all[best], traced_finding)
             return
         self._told[exact] = len(self.all)
         if end - start >= _LONG:
@@ -137,7 +137,7 @@ class _Kept:
         else:
             for line in range(start, end + 1):
                 self._at.setdefault(line, {}).setdefault(finding.source, []).append(len(self.all))
-        self.all.append(one)
+        self.all.append(traced_finding)
 
     def _candidates(self, finding: Finding, start: int, end: int) -> list[int]:
         """Those nearby that may mean the same; for a tool, those of other sources."""

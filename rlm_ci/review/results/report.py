@@ -163,14 +163,14 @@ def artifacts(
     """
     report = redact(report)
     (own,) = report.parts
-    nodes = [one.nodes for one in result.findings]
+    nodes = [traced_finding.nodes for traced_finding in result.findings]
     rows = sorted(zip(own.findings, nodes, strict=True), key=lambda row: order(row[0]))
     marks = fingerprints(finding for finding, _ in rows)
     listed = [
         json_lists.ListedFinding(finding, mark, leaves)
         for (finding, leaves), mark in zip(rows, marks, strict=True)
     ]
-    listed.sort(key=lambda one: rank(one.finding))
+    listed.sort(key=lambda listed_finding: rank(listed_finding.finding))
     findings = [finding.finding for finding in listed]
     groups = json_lists.clusters(findings)
     result = result.replace(

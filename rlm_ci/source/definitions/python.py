@@ -55,7 +55,7 @@ def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComme
     taken = re.fullmatch(r"from (\.*) ?(\S*) ?import (.*)", text)
     if taken:
         parts = [one.split() for one in taken[3].split(",") if one.strip()]
-        names, here = tuple(part[0] for part in parts), tuple(one[-1] for one in parts)
+        names, here = tuple(part[0] for part in parts), tuple(part[-1] for part in parts)
         walk.bring(taken[2], names, node, len(taken[1]), here if here != names else ())
         return
     for one in text.removeprefix("import ").split(","):

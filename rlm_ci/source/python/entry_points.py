@@ -24,29 +24,29 @@ def entries(
     path: str, module: ast.Module, lines: int, statements: Iterable[ast.stmt]
 ) -> list[EntryPoint]:
     """The entry points of a file, in the order of the text."""
-    found = []
+    points = []
     for node in statements:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.decorator_list:
-            found += [entry for one in node.decorator_list if (entry := _decorated(node, one))]
+            points += [entry for one in node.decorator_list if (entry := _decorated(node, one))]
         elif isinstance(node, ast.Expr) and path.rpartition("/")[2] == "setup.py":
-            found += _installed(node.value)
+            points += _installed(node.value)
     guards = [node for node in module.body if isinstance(node, ast.If) and is_guard(node.test)]
-    found += [
+    points += [
         EntryPoint("main", clipped(path, 300), node.lineno, node.end_lineno or node.lineno)
         for node in guards[:1]
     ]
     folder, _, name = path.rpartition("/")
     if name == "__main__.py" and module.body:
         whole = folder.removeprefix("src/").removeprefix("lib/").replace("/", ".") or "."
-        found = [one for one in found if one.kind != "main"]
-        found.append(EntryPoint("main", clipped(f"python -m {whole}", 300), 1, lines))
+        points = [point for point in points if point.kind != "main"]
+        points.append(EntryPoint("main", clipped(f"python -m {whole}", 300), 1, lines))
     tests = [node for node in module.body if _is_test(node)] if is_trial(path) else []
     if tests:
         last = tests[-1]
-        found.append(
+        points.append(
             EntryPoint("test", clipped(path, 300), tests[0].lineno, last.end_lineno or last.lineno)
         )
-    return sorted(found, key=lambda one: (one.line_start, one.kind, one.name))
+    return sorted(points, key=lambda point: (point.line_start, point.kind, point.name))
 
 
 def _is_test(node: ast.stmt) -> bool:
@@ -79,7 +79,7 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
 
 
 def _named(call: ast.Call | None) -> str:
-    values = [one.value for one in call.keywords if one.arg == "name"] if call else []
+    values = [keyword.value for keyword in call.keywords if keyword.arg == "name"] if call else []
     return text_of(values[0]) if values else ""
 
 
@@ -95,7 +95,7 @@ def _methods(word: str, call: ast.Call | None) -> str:
 def _installed(call: ast.expr) -> list[EntryPoint]:
     if not isinstance(call, ast.Call):
         return []
-    found = []
+    points = []
     for keyword in call.keywords:
         if keyword.arg != "entry_points" or not isinstance(keyword.value, ast.Dict):
             continue
@@ -105,5 +105,5 @@ def _installed(call: ast.expr) -> list[EntryPoint]:
                 name = text_of(one).partition("=")[0].strip()
                 if name:
                     line = one.end_lineno or one.lineno
-                    found.append(EntryPoint("script", clipped(name, 300), one.lineno, line))
-    return found
+                    points.append(EntryPoint("script", clipped(name, 300), one.lineno, line))
+    return points

@@ -74,12 +74,12 @@ def branches(path: str, content: bytes) -> tuple[Branch, ...]:
     elif language in grammars.LANGUAGES:
         root = grammars.parse(language, content)
         found = _in_tree(root) if root is not None else ()
-    return tuple(sorted(found, key=lambda one: (one.line_start, -one.line_end)))
+    return tuple(sorted(found, key=lambda branch: (branch.line_start, -branch.line_end)))
 
 
 def around(found: Iterable[Branch], line: int) -> tuple[Branch, ...]:
     """The branches that a line is in, the outermost first."""
-    return tuple(one for one in found if one.line_start <= line <= one.line_end)
+    return tuple(branch for branch in found if branch.line_start <= line <= branch.line_end)
 
 
 def _branch(kind: str, group: int, lines: tuple[int, int, int], text: str) -> Branch:
@@ -114,8 +114,8 @@ def _in_python(module: ast.Module) -> Iterator[Branch]:
         elif isinstance(node, ast.Match):
             subject = ast.unparse(node.subject)
             yield from _arms(node.lineno, [
-                _Arm(f"{subject} is {ast.unparse(one.pattern)}", one.guard or one.pattern, one.body)
-                for one in node.cases
+                _Arm(f"{subject} is {ast.unparse(arm.pattern)}", arm.guard or arm.pattern, arm.body)
+                for arm in node.cases
             ])  # fmt: skip
         elif isinstance(node, ast.For | ast.AsyncFor):
             text = f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}"
@@ -124,9 +124,13 @@ def _in_python(module: ast.Module) -> Iterator[Branch]:
             text = f"while {ast.unparse(node.test)}"
             yield from _arms(node.lineno, [_Arm(text, node.test, node.body)], LOOP)
         elif isinstance(node, ast.Try):
-            for one in node.handlers:
-                text = f"on {ast.unparse(one.type)}" if one.type is not None else "on an error"
-                yield from _arms(one.lineno, [_Arm(text, one.type or one.body[0], one.body)])
+            for handler in node.handlers:
+                text = (
+                    f"on {ast.unparse(handler.type)}" if handler.type is not None else "on an error"
+                )
+                yield from _arms(
+                    handler.lineno, [_Arm(text, handler.type or handler.body[0], handler.body)]
+                )
 
 
 def _arms(group: int, arms: Sequence[_Arm], kind: str = "") -> Iterator[Branch]:
@@ -154,10 +158,10 @@ def _in_tree(root: Node) -> Iterator[Branch]:
             arms = list(_descendants(node))
             kind = ALT if len(arms) > 1 else OPT
             subject = _subject(node)
-            for one in arms:
-                told = _told(one, _first_line(one))
+            for arm in arms:
+                told = _told(arm, _first_line(arm))
                 text = f"{subject} is {told}" if subject and told else told or "else"
-                yield from _body(kind, _line(node), one, _inside(one), text)
+                yield from _body(kind, _line(node), arm, _inside(arm), text)
         elif node.type in _LOOPS:
             body = _child(node, "body")
             if body is not None:

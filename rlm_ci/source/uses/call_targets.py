@@ -97,48 +97,68 @@ class CallResolver(SourceFiles):
         if chain is None:
             return NONE
         if not chain:
-            found = self._beside(caller, name) or self._bare(path, name)
+            definitions = self._beside(caller, name) or self._bare(path, name)
         elif chain[0] == MACRO:
-            found = [one for one in self._bare(path, name) if one.symbol.kind == "macro"]
+            definitions = [
+                definition
+                for definition in self._bare(path, name)
+                if definition.symbol.kind == "macro"
+            ]
         else:
-            found = self._of(self._value(caller, chain), name)
+            definitions = self._of(self._value(caller, chain), name)
         if chain[:1] != (MACRO,):
-            found = [one for one in found if one.symbol.kind != "macro"]
-        return self._called(found, site)
+            definitions = [
+                definition for definition in definitions if definition.symbol.kind != "macro"
+            ]
+        return self._called(definitions, site)
 
     def named(self, path: str, name: str) -> Definition | None:
         """The function or class ``name`` (``Class.method``, too) that a file gives."""
         outer, _, last = name.rpartition(".")
         top = Definition.of((path, _nobody()))
-        found = self._of(self._value(top, tuple(outer.split("."))), last) if outer else []
-        found = found if outer else self._bare(path, last)
-        made = [one for one in map(self._made, found) if one.symbol.kind in CALLABLE]
+        definitions = self._of(self._value(top, tuple(outer.split("."))), last) if outer else []
+        definitions = definitions if outer else self._bare(path, last)
+        made = [
+            definition
+            for definition in map(self._made, definitions)
+            if definition.symbol.kind in CALLABLE
+        ]
         return made[0] if made else None
 
-    def _called(self, found: Sequence[Definition], site: CallSite) -> CallTargets:
+    def _called(self, definitions: Sequence[Definition], site: CallSite) -> CallTargets:
         """The targets among what a name means: a form of a function, or what implements it."""
-        made = [one for one in map(self._made, found) if one.symbol.kind in CALLABLE]
+        made = [
+            definition
+            for definition in map(self._made, definitions)
+            if definition.symbol.kind in CALLABLE
+        ]
         if not made:
             return NONE
         language = self.language(made[0].path)
         if len(made) > 1 and self.family(made[0].path) == "JavaScript":
             made = made[-1:]  # the others are its types
         if len(made) > 1 and site.arguments >= 0 and language in ("C#", "C++", "Java"):
-            fitting = [one for one in made if _takes(one.symbol, site.arguments)]
+            fitting = [
+                definition for definition in made if _takes(definition.symbol, site.arguments)
+            ]
             made = fitting or made
         if len(made) > 1:
             return CallTargets(tuple(made))
         return self._implemented(made[0])
 
-    def _made(self, one: Definition) -> Definition:
+    def _made(self, definition: Definition) -> Definition:
         """The constructor of a class; any other definition itself."""
-        if one.symbol.kind not in CLASSES:
-            return one
-        own = self.symbols(one.path)
-        last = one.symbol.name.rpartition(".")[2]
-        names = (f"{one.symbol.name}.{name}" for name in (*_CONSTRUCTORS, last))
-        made = next((own[name] for name in names if name in own), None)
-        return one if made is None or len(made) > 1 else Definition.of((one.path, made[0]))
+        if definition.symbol.kind not in CLASSES:
+            return definition
+        own = self.symbols(definition.path)
+        last = definition.symbol.name.rpartition(".")[2]
+        names = (f"{definition.symbol.name}.{name}" for name in (*_CONSTRUCTORS, last))
+        symbols = next((own[name] for name in names if name in own), None)
+        return (
+            definition
+            if symbols is None or len(symbols) > 1
+            else Definition.of((definition.path, symbols[0]))
+        )
 
     # ── what a name means ──
 
@@ -161,13 +181,15 @@ class CallResolver(SourceFiles):
             files = self.files_of(path, one.module)
             if one.name == "default":
                 return [
-                    known for known in self._every(files) if _DEFAULT.match(known.symbol.signature)
+                    definition
+                    for definition in self._every(files)
+                    if _DEFAULT.match(definition.symbol.signature)
                 ]
             return self._in(files, one.name) or self._given(files, one.name, _FAR, set())
-        found = self._given([path], name, _FAR, set()) if language not in TAKES else []
-        if not found and language in BY_FOLDER:
-            found = self._in(self.near(path), name)
-        return found
+        definitions = self._given([path], name, _FAR, set()) if language not in TAKES else []
+        if not definitions and language in BY_FOLDER:
+            definitions = self._in(self.near(path), name)
+        return definitions
 
     def _every(self, files: Iterable[str]) -> Iterator[Definition]:
         for path in files:
@@ -178,9 +200,9 @@ class CallResolver(SourceFiles):
         """A member of the classes around, where a language needs no word before it."""
         owner = caller.symbol.name.rpartition(".")[0]
         while owner and self.language(caller.path) in _IMPLICIT:
-            found = self._member(caller.path, owner, name, _FAR)
-            if found:
-                return found
+            definitions = self._member(caller.path, owner, name, _FAR)
+            if definitions:
+                return definitions
             owner = owner.rpartition(".")[0]
         return []
 
@@ -200,33 +222,35 @@ class CallResolver(SourceFiles):
                 if self.language(path) == "Python":  # ``from shop import sell`` is of a module
                     last = line.module.rpartition(".")[2]
                     targets = [
-                        one for one in targets if stem(one) in (last, "") or stem(one) != original
+                        target
+                        for target in targets
+                        if stem(target) in (last, "") or stem(target) != original
                     ]
-                found = self._in(targets, original)
-                if not found and not line.names:  # a class within a class
-                    found = self._in(targets, ".".join(_PARTS.split(line.module)[-2:]))
-                found = found or self._given(targets, original, further - 1, seen)
-                if found:
-                    return found
+                definitions = self._in(targets, original)
+                if not definitions and not line.names:  # a class within a class
+                    definitions = self._in(targets, ".".join(_PARTS.split(line.module)[-2:]))
+                definitions = definitions or self._given(targets, original, further - 1, seen)
+                if definitions:
+                    return definitions
         return []
 
     def _in(self, paths: Iterable[str], name: str) -> list[Definition]:
         """The definitions of a name in the first file that has any; of a package, in all of it."""
-        found: list[Definition] = []
+        definitions: list[Definition] = []
         for path in paths:
             own = self.symbols(path).get(name, ())
-            found += [Definition.of((path, symbol)) for symbol in own]
-            if found and self.language(path) != "Go":
+            definitions += [Definition.of((path, symbol)) for symbol in own]
+            if definitions and self.language(path) != "Go":
                 break
-        return found
+        return definitions
 
     def _at(self, path: str, name: str) -> list[Definition]:
         """What is defined under a qualified name in a file of Rust; methods may be elsewhere."""
         if not path or not name:
             return []
-        found = self._in([path], name)
+        definitions = self._in([path], name)
         owner, _, last = name.rpartition(".")
-        return found or (self._member(path, owner, last, _FAR) if owner else [])
+        return definitions or (self._member(path, owner, last, _FAR) if owner else [])
 
     # ── what an expression is ──
 
@@ -252,17 +276,17 @@ class CallResolver(SourceFiles):
             names = ["crate" if one == "$crate" else one for one in name.split("::")]
             if names[0] == "Self":
                 owner = caller.symbol.name.rpartition(".")[0]
-                found = self._at(path, ".".join([owner, *names[1:]])) if owner else []
+                definitions = self._at(path, ".".join([owner, *names[1:]])) if owner else []
             else:
                 where, inner = self.rust.lookup(path, names)
                 if where and not inner:
                     return _Held(files=(where,))
-                found = self._at(where, inner)
-            held = self._result(found, is_called="()" in element)
+                definitions = self._at(where, inner)
+            held = self._result(definitions, is_called="()" in element)
         else:
-            found = self._bare(path, name)
-            if found:
-                held = self._result(found, is_called="()" in element)
+            definitions = self._bare(path, name)
+            if definitions:
+                held = self._result(definitions, is_called="()" in element)
             else:
                 held = self._own_field(caller, name) if "()" not in element else None
                 held = held or self._module(path, name)
@@ -277,9 +301,9 @@ class CallResolver(SourceFiles):
                 return held.replace(is_wrapped=False)
             if name in _AGAIN and self.language(held.path) == "Rust":
                 return held
-        found = self._of(held, name)
-        if found:
-            after = self._result(found, is_called="()" in element, within=held)
+        definitions = self._of(held, name)
+        if definitions:
+            after = self._result(definitions, is_called="()" in element, within=held)
         elif held.name and not held.is_wrapped and "()" not in element:
             after = self._field(held.path, held.name, name, _FAR)
         elif held.files and not held.is_wrapped:
@@ -300,27 +324,29 @@ class CallResolver(SourceFiles):
         return self._in(held.files, name) or self._given(held.files, name, _FAR, set())
 
     def _result(
-        self, found: Sequence[Definition], *, is_called: bool, within: _Held | None = None
+        self, definitions: Sequence[Definition], *, is_called: bool, within: _Held | None = None
     ) -> _Held | None:
         """What a definition, or a call of it, is."""
-        if len(found) != 1:
-            texts = {self._returned(one) for one in found} if is_called else set()
+        if len(definitions) != 1:
+            texts = (
+                {self._returned(definition) for definition in definitions} if is_called else set()
+            )
             if len(texts) != 1:
                 return None
-        one = found[0]
-        if one.symbol.kind in CLASSES:
-            return _Held(one.path, one.symbol.name)
+        definition = definitions[0]
+        if definition.symbol.kind in CLASSES:
+            return _Held(definition.path, definition.symbol.name)
         if not is_called:
             return None
-        text, owner = self._returned(one), one.symbol.name.rpartition(".")[0]
+        text, owner = self._returned(definition), definition.symbol.name.rpartition(".")[0]
         if within is not None and within.name and text in ("Self", "this", "&Self", "&mut Self"):
             return within
         text = re.sub(r"\bSelf\b", owner.rpartition(".")[2], text) if owner else text
-        return self._typed(one.path, text, one) if text else None
+        return self._typed(definition.path, text, definition) if text else None
 
-    def _returned(self, one: Definition) -> str:
-        name = one.symbol.name.rpartition(".")[2]
-        return returned(one.symbol.signature, name, self.language(one.path))
+    def _returned(self, definition: Definition) -> str:
+        name = definition.symbol.name.rpartition(".")[2]
+        return returned(definition.symbol.signature, name, self.language(definition.path))
 
     def _typed(self, path: str, text: str, around: Definition) -> _Held | None:
         """The class of the repository that a type in a file is."""
@@ -331,23 +357,29 @@ class CallResolver(SourceFiles):
         if self.language(path) == "Rust":
             names = name.split("::")
             owner = around.symbol.name.rpartition(".")[0]
-            found = self._at(*self.rust.lookup(path, names))
+            definitions = self._at(*self.rust.lookup(path, names))
             if names == ["Self"]:
-                found = self._in([path], owner)
+                definitions = self._in([path], owner)
         else:
             outer, _, last = name.rpartition(".")
-            found = self._bare(path, last)
+            definitions = self._bare(path, last)
             if outer:
-                found = self._of(self._value(around.replace(path=path), outer.split(".")), last)
-            elif not found:  # a class within the classes around
+                definitions = self._of(
+                    self._value(around.replace(path=path), outer.split(".")), last
+                )
+            elif not definitions:  # a class within the classes around
                 inner = around.symbol.name
-                while inner and not found:
-                    found = self._in([path], f"{inner}.{last}")
+                while inner and not definitions:
+                    definitions = self._in([path], f"{inner}.{last}")
                     inner = inner.rpartition(".")[0]
-        classes = [one for one in found if one.symbol.kind in CLASSES - {"module"}]
+        classes = [
+            definition
+            for definition in definitions
+            if definition.symbol.kind in CLASSES - {"module"}
+        ]
         if len(classes) == 1:
-            one = classes[0]
-            held = _Held(one.path, one.symbol.name, is_wrapped=written.is_wrapped)
+            definition = classes[0]
+            held = _Held(definition.path, definition.symbol.name, is_wrapped=written.is_wrapped)
         return held
 
     def _own_field(self, caller: Definition, name: str) -> _Held | None:
@@ -375,8 +407,8 @@ class CallResolver(SourceFiles):
                 self._asked.remove(key)
         if chain or chain is None:
             return None
-        above = (self._field(one.path, one.symbol.name, name, further - 1)
-                 for one in self._above(path, owner))  # fmt: skip
+        above = (self._field(definition.path, definition.symbol.name, name, further - 1)
+                 for definition in self._above(path, owner))  # fmt: skip
         return next((held for held in above if held is not None), None)
 
     def _module(self, path: str, name: str) -> _Held | None:
@@ -391,7 +423,7 @@ class CallResolver(SourceFiles):
             if not bound:
                 continue
             targets = self.targets_of(path, line)
-            inside = [one for one in targets if stem(one) == bound.rpartition(".")[2]]
+            inside = [target for target in targets if stem(target) == bound.rpartition(".")[2]]
             inside = inside or (targets if language == "Go" else [])
             return _Held(files=tuple(self.package(inside))) if inside else None
         return None
@@ -421,13 +453,13 @@ class CallResolver(SourceFiles):
             where = self.near(path)
         elif self.language(path) == "Rust":
             where = self.crate_files(path, owner)
-        found = self._in(where, f"{owner}.{name}")
-        if found:
-            return found
-        for one in self._above(path, owner):
-            found = self._member(one.path, one.symbol.name, name, further - 1)
-            if found:
-                return found
+        definitions = self._in(where, f"{owner}.{name}")
+        if definitions:
+            return definitions
+        for definition in self._above(path, owner):
+            definitions = self._member(definition.path, definition.symbol.name, name, further - 1)
+            if definitions:
+                return definitions
         return []
 
     def _above(self, path: str, owner: str) -> list[Definition]:
@@ -455,27 +487,31 @@ class CallResolver(SourceFiles):
                 every = self.symbols(held.path).get(held.name, ())
                 yield from (Definition.of((held.path, one)) for one in every[:1])
 
-    def _implemented(self, one: Definition) -> CallTargets:
+    def _implemented(self, definition: Definition) -> CallTargets:
         """The method itself, or, where an interface declares it, what implements it."""
-        owner = one.symbol.name.rpartition(".")[0]
-        symbols = self.symbols(one.path).get(owner, ())
-        if not symbols or not self._is_abstract(one, symbols[0]):
-            return CallTargets((one,))
-        name = one.symbol.name.rpartition(".")[2]
-        below = self._below(Definition.of((one.path, symbols[0])))
-        found = [method for cls in below for method in self._in_class(cls, name)]
-        return CallTargets(tuple(found) or (one,), one if found else None)
+        owner = definition.symbol.name.rpartition(".")[0]
+        symbols = self.symbols(definition.path).get(owner, ())
+        if not symbols or not self._is_abstract(definition, symbols[0]):
+            return CallTargets((definition,))
+        name = definition.symbol.name.rpartition(".")[2]
+        below = self._below(Definition.of((definition.path, symbols[0])))
+        definitions = [method for cls in below for method in self._in_class(cls, name)]
+        return CallTargets(tuple(definitions) or (definition,), definition if definitions else None)
 
-    def _is_abstract(self, one: Definition, owner: Symbol) -> bool:
+    def _is_abstract(self, definition: Definition, owner: Symbol) -> bool:
         if owner.kind in ("interface", "trait"):
             return True
-        if self.language(one.path) == "Python":
+        if self.language(definition.path) == "Python":
             return any(base.rpartition(".")[2] in _ABSTRACT for base in _bases(owner.signature))
-        return "abstract" in one.symbol.signature.partition("(")[0].split()
+        return "abstract" in definition.symbol.signature.partition("(")[0].split()
 
-    def _in_class(self, one: Definition, name: str) -> list[Definition]:
-        near = self.near(one.path) if self.language(one.path) == "Go" else [one.path]
-        return self._in(near, f"{one.symbol.name}.{name}")
+    def _in_class(self, definition: Definition, name: str) -> list[Definition]:
+        near = (
+            self.near(definition.path)
+            if self.language(definition.path) == "Go"
+            else [definition.path]
+        )
+        return self._in(near, f"{definition.symbol.name}.{name}")
 
     def _below(self, above: Definition) -> list[Definition]:
         """The classes that are made from one, or have all methods of an interface of Go."""
@@ -483,10 +519,10 @@ class CallResolver(SourceFiles):
             return self._structural(above)
         found: dict[tuple[str, str], Definition] = {}
         waiting = [above]
-        for one in waiting:  # which grows
-            for other in self._derived.get(one.symbol.name.rpartition(".")[2], ()):
+        for definition in waiting:  # which grows
+            for other in self._derived.get(definition.symbol.name.rpartition(".")[2], ()):
                 key = (other.path, other.symbol.name)
-                place = (one.path, one.symbol.name)
+                place = (definition.path, definition.symbol.name)
                 bases = {(base.path, base.symbol.name) for base in self._above(*key)}
                 if key not in found and place in bases:
                     found[key] = other
@@ -497,12 +533,12 @@ class CallResolver(SourceFiles):
         """The types of Go that have all methods of an interface, as they are declared there."""
         wanted = self._asked_for(interface, _FAR)
         return [
-            one
+            definition
             for (folder, owner), methods in (self.methods_of_go.items() if wanted else ())
             if wanted.keys() <= methods.keys()
             and all(shape(wanted[name], name) == shape(methods[name], name) for name in wanted)
-            for one in self._in(self.folders.get((folder, "Go"), ()), owner)[:1]
-            if one.symbol.kind not in ("interface", "function")
+            for definition in self._in(self.folders.get((folder, "Go"), ()), owner)[:1]
+            if definition.symbol.kind not in ("interface", "function")
         ]
 
     def _asked_for(self, interface: Definition, further: int) -> dict[str, str]:
@@ -516,7 +552,7 @@ class CallResolver(SourceFiles):
                 continue
             held = self._typed(path, text, interface) if further else None
             every = self.symbols(held.path).get(held.name, ()) if held is not None else ()
-            inner = [Definition.of((held.path, one)) for one in every if held is not None]
+            inner = [Definition.of((held.path, symbol)) for symbol in every if held is not None]
             more = self._asked_for(inner[0], further - 1) if inner else {}
             if not more:
                 return {}
@@ -531,8 +567,8 @@ class CallResolver(SourceFiles):
             for symbol in self.outlines[path].symbols:
                 if symbol.kind in ("class", "struct", "interface", "enum"):
                     for base in _bases(symbol.signature):
-                        one = Definition.of((path, symbol))
-                        found.setdefault(re.split(r"[.:]", base)[-1], []).append(one)
+                        definition = Definition.of((path, symbol))
+                        found.setdefault(re.split(r"[.:]", base)[-1], []).append(definition)
         return found
 
 

@@ -62,8 +62,8 @@ def python_calls(module: ast.Module) -> FileCalls:
             if made is not None and (name := dotted(made)):
                 raises.append(RaiseSite.of((made.lineno, name)))
     return FileCalls(
-        tuple(sorted(calls, key=lambda one: one.line)),
-        tuple(sorted(raises, key=lambda one: one.line)),
+        tuple(sorted(calls, key=lambda call_site: call_site.line)),
+        tuple(sorted(raises, key=lambda raise_site: raise_site.line)),
         fields,
     )
 
@@ -136,11 +136,11 @@ def _bound(
 
 def _parameters(arguments: ast.arguments) -> dict[str, Chain]:
     found: dict[str, Chain] = {
-        one.arg: _typed(one.annotation)
-        for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        if one.annotation is not None or one.arg not in ("self", "cls")
+        node.arg: _typed(node.annotation)
+        for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        if node.annotation is not None or node.arg not in ("self", "cls")
     }
-    found.update((rest.arg, None) for rest in (arguments.vararg, arguments.kwarg) if rest)
+    found.update((node.arg, None) for node in (arguments.vararg, arguments.kwarg) if node)
     return found
 
 
@@ -191,9 +191,9 @@ def _assigned(nodes: Iterable[ast.AST], known: Names, owner: str, fields: dict[s
             targets, chain = node.targets, _made(node.value, known)
         else:
             continue
-        for one in targets:
-            if isinstance(one, ast.Attribute) and dotted(one.value) == "self":
-                agreed(fields, f"{owner}.{one.attr}", chain)
+        for target in targets:
+            if isinstance(target, ast.Attribute) and dotted(target.value) == "self":
+                agreed(fields, f"{owner}.{target.attr}", chain)
 
 
 def _typed(node: ast.expr | None) -> Chain:

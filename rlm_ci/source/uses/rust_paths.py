@@ -30,7 +30,7 @@ class RustPaths:
         self._symbols, self._taken = symbols, taken
         #: What is known, and, for a circle of imports, what is being looked up.
         self._found: dict[tuple[str, ...], tuple[str, str]] = {}
-        files = sorted(path for path, one in outlines.items() if one.language == "Rust")
+        files = sorted(path for path, outline in outlines.items() if outline.language == "Rust")
         roots = {folder_of(path) for path in files if path.rpartition("/")[2] in _ROOTS}
         #: Files by the root of their crate and the names of their module, and the other way round.
         self._files: dict[tuple[str, ...], str] = {}
@@ -41,9 +41,9 @@ class RustPaths:
             self._files.setdefault(module, path)
         #: Folders of crates by the names that code uses.
         self._crates: dict[str, list[str]] = {}
-        for path, one in outlines.items():
+        for path, outline in outlines.items():
             if path.rpartition("/")[2] == "Cargo.toml":
-                for symbol in one.symbols:
+                for symbol in outline.symbols:
                     if symbol.kind == "module":
                         folder = joined(folder_of(path), "src")
                         name = symbol.name.replace("-", "_")
@@ -113,7 +113,7 @@ class RustPaths:
                 if found[0]:
                     return found
         if is_open and first in self._crates:
-            folder = nearest([joined(one, "x") for one in self._crates[first]], path) or ""
+            folder = nearest([joined(crate, "x") for crate in self._crates[first]], path) or ""
             return self._below((folder_of(folder),), rest, left)
         return "", ""
 

@@ -50,9 +50,9 @@ class SourceFiles:
         """The functions and classes of a file by their qualified names."""
         if path not in self._own:
             own: dict[str, list[Symbol]] = {}
-            for one in self.outlines[path].symbols if path in self.outlines else ():
-                if one.kind in CALLABLE or one.kind in CLASSES:
-                    own.setdefault(one.name, []).append(one)
+            for symbol in self.outlines[path].symbols if path in self.outlines else ():
+                if symbol.kind in CALLABLE or symbol.kind in CLASSES:
+                    own.setdefault(symbol.name, []).append(symbol)
             self._own[path] = own
         return self._own[path]
 
@@ -74,23 +74,23 @@ class SourceFiles:
     def targets_of(self, path: str, line: Import) -> list[str]:
         """The files of an import: the graph keeps the first line alone that leads to a file."""
         edges = self._graph.internal.get(path, ())
-        exact = [one.target for one in edges if one.line == line.line]
+        exact = [edge.target for edge in edges if edge.line == line.line]
         last = re.split(r"[./:]+", line.module.rstrip("/"))[-1]
         names = {last, line.module.rstrip("/").rpartition("/")[2], *line.names}
-        return exact or [one.target for one in edges if stem(one.target) in names]
+        return exact or [edge.target for edge in edges if stem(edge.target) in names]
 
     def package(self, files: Sequence[str]) -> list[str]:
         """Files with those of their package, where that is a folder."""
         if self.language(files[0]) not in BY_FOLDER:
             return list(files)
-        return list(dict.fromkeys((*files, *(near for one in files for near in self.near(one)))))
+        return list(dict.fromkeys((*files, *(near for file in files for near in self.near(file)))))
 
     def crate_files(self, path: str, owner: str) -> list[str]:
         """The file of a type of Rust, and its crate if it has no other type of that name."""
         crate = self.rust.crate(path)
         files = self.by_crate.get(crate, [])
-        same = [one for one in files if owner in self.symbols(one)]
-        return [path, *(one for one in files if one != path)] if same == [path] else [path]
+        same = [file for file in files if owner in self.symbols(file)]
+        return [path, *(file for file in files if file != path)] if same == [path] else [path]
 
     @cached_property
     def by_crate(self) -> dict[str, list[str]]:

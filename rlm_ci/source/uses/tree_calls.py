@@ -113,7 +113,7 @@ def tree_calls(root: Node, language: str) -> FileCalls:
         reader.visit(path)
     return FileCalls(
         tuple(sorted(reader.calls, key=lambda one: one.line)),
-        tuple(sorted(reader.raises, key=lambda one: one.line)),
+        tuple(sorted(reader.raises, key=lambda raise_site: raise_site.line)),
         reader.fields,
         {name: tuple(types) for name, types in reader.embedded.items()},
         reader.taken,
@@ -291,9 +291,11 @@ class _Reader:
 
     def _pairs(self, names: Sequence[Node], values: Sequence[Node]) -> None:
         """``a, b := x, y``, and ``a, err := x()``, where the first is what counts."""
-        for number, one in enumerate(names):
+        for number, name in enumerate(names):
             is_given = len(names) == len(values) or not number
-            self._name(one, self._chain(values[min(number, len(values) - 1)]) if is_given else None)
+            self._name(
+                name, self._chain(values[min(number, len(values) - 1)]) if is_given else None
+            )
 
     def _is_definition(self, patterns: Sequence[Node], value: Node) -> bool:
         """Whether what the top of a file binds is a function, or a module that is required."""
@@ -338,8 +340,8 @@ class _Reader:
         if not names and chain and self._language == "Go":
             self.embedded.setdefault(owner, []).append(chain[0][1:])
             names = [kind] if kind is not None else []
-        for one in names:
-            last = re.split(r"[.*]", _text(one))[-1]
+        for name in names:
+            last = re.split(r"[.*]", _text(name))[-1]
             agreed(self.fields, f"{owner}.{last}", chain)
 
     def _assigned(self, node: Node, path: Sequence[tuple[Node, str]]) -> None:
@@ -389,9 +391,9 @@ class _Reader:
         if pattern.type == "identifier":
             self.taken[_raw(pattern)] = TakenName(module, "")
             return
-        for one in grammars.named(pattern):
-            inner = _fields(one)
-            key, value = inner.get("key", one), inner.get("value", one)
+        for node in grammars.named(pattern):
+            inner = _fields(node)
+            key, value = inner.get("key", node), inner.get("value", node)
             self.taken[_raw(value)] = TakenName(module, _raw(key))
 
 
@@ -411,11 +413,13 @@ def _makes(node: Node) -> bool:
 
 
 def _arguments(fields: dict[str, Node]) -> int:
-    given = fields.get("arguments")
-    if given is None:
+    node = fields.get("arguments")
+    if node is None:
         return -1
-    every = grammars.named(given)
-    return -1 if any("spread" in one.type or "splat" in one.type for one in every) else len(every)
+    every = grammars.named(node)
+    return (
+        -1 if any("spread" in node.type or "splat" in node.type for node in every) else len(every)
+    )
 
 
 def _required(value: Node) -> str:
@@ -425,7 +429,7 @@ def _required(value: Node) -> str:
 
 def _owner(path: Sequence[tuple[Node, str]]) -> str:
     names = [_fields(node).get("name") for node, _ in path if node.type in _OWNERS]
-    return ".".join(_text(one) for one in names if one is not None)
+    return ".".join(_text(name) for name in names if name is not None)
 
 
 def _fields(node: Node) -> dict[str, Node]:

@@ -41,8 +41,8 @@ def read_type(text: str, language: str) -> WrittenType:
     if last in _POINTERS and inner:
         return read_type(split(inner)[0], language)
     if last in _WRAPPERS and inner:
-        found = read_type(split(inner)[0], language)
-        return WrittenType(found.name, is_wrapped=not found.is_wrapped)
+        written_type = read_type(split(inner)[0], language)
+        return WrittenType(written_type.name, is_wrapped=not written_type.is_wrapped)
     if language == "Go" and text.startswith("map["):
         return WrittenType()
     return WrittenType(match[1] if language == "Rust" else name)
@@ -56,11 +56,11 @@ def returned(signature: str, name: str, language: str) -> str:
             return annotated(ast.parse(text.strip().rstrip(":"), mode="eval").body) if arrow else ""
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return ""
-    found = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<\[]|=)", signature)
-    if found is None:
+    match = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<\[]|=)", signature)
+    if match is None:
         return ""
     if language in ("Java", "C#"):
-        before = re.search(r"([\w.]+(?:<.*>)?)\s*$", signature[: found.start()])
+        before = re.search(r"([\w.]+(?:<.*>)?)\s*$", signature[: match.start()])
         return before[1] if before else ""
     rest = results(signature, name)
     if language == "Rust":
@@ -73,8 +73,8 @@ def returned(signature: str, name: str, language: str) -> str:
 
 def results(signature: str, name: str) -> str:
     """What stands behind the parameters of a function."""
-    found = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<\[]|=)", signature)
-    start = signature.find("(", found.end() - 1) if found else -1
+    match = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<\[]|=)", signature)
+    start = signature.find("(", match.end() - 1) if match else -1
     return signature[_past(signature, start) :].strip() if start >= 0 else ""
 
 
@@ -82,14 +82,14 @@ def shape(signature: str, name: str) -> tuple[int, tuple[str, ...]]:
     """What tells methods of Go of one name apart: how many parameters, and the types it returns."""
     text = results(signature, name)
     parts = split(text[1:-1]) if text.startswith("(") else [text] if text else []
-    types = tuple(_QUALIFIER.sub("", one.rpartition(" ")[2]) for one in parts)
+    types = tuple(_QUALIFIER.sub("", part.rpartition(" ")[2]) for part in parts)
     return parameters(signature, name)[1], types
 
 
 def parameters(signature: str, name: str) -> tuple[int, int]:
     """The fewest and the most arguments of a function; -1 for no limit."""
-    found = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<])", signature)
-    start = signature.find("(", found.end() - 1) if found else -1
+    match = re.search(rf"(?<![\w$]){re.escape(name)}\s*(?=[(<])", signature)
+    start = signature.find("(", match.end() - 1) if match else -1
     if start < 0:
         return 0, -1
     every = split(signature[start + 1 : _past(signature, start) - 1])

@@ -149,19 +149,23 @@ class CallFlows:
             for flow in growing:
                 self._grow(flow, is_last=level == DEEPEST)
         heads = {_place(flow.root.at) for flow in growing}
-        found = [
+        flows = [
             _finished(flow) for flow in growing if flow.root.below and not _leads_on(flow, heads)
         ]
-        return sorted(found, key=lambda flow: bool(flow.starts[0].uses) and len(flow.steps) == 2)
+        return sorted(flows, key=lambda flow: bool(flow.starts[0].uses) and len(flow.steps) == 2)
 
     def dispatched(self, starts: Iterable[FlowStart]) -> list[FlowStart]:
         """A start for each command that the function at a start chooses between, or one it calls.
 
         From then on, flows do not follow these from there: each has a flow of its own.
         """
-        found: list[FlowStart] = []
+        flow_starts: list[FlowStart] = []
         for start in starts:
-            called = [one.found[0] for one in self._read_body(start.at) if len(one.found) == 1]
+            called = [
+                flow_call.found[0]
+                for flow_call in self._read_body(start.at)
+                if len(flow_call.found) == 1
+            ]
             self._load({at.path for at in called})
             for at in (start.at, *called):
                 arms = _arms(self._read_body(at))
@@ -172,10 +176,12 @@ class CallFlows:
                     self._apart.add((_place(at), _place(target)))
                     title = f"{start.name} {name}" if start.kind == "script" else name
                     row = ("command", title, at.path, call.line, call.line, target, 0, 0)
-                    found.append(FlowStart.of(row))
+                    flow_starts.append(FlowStart.of(row))
                 break
-        known = {one.at: one for one in reversed(found)}
-        return sorted(known.values(), key=lambda one: (-_length(one.at), one.name))
+        known = {flow_start.at: flow_start for flow_start in reversed(flow_starts)}
+        return sorted(
+            known.values(), key=lambda flow_start: (-_length(flow_start.at), flow_start.name)
+        )
 
     def _read_body(self, at: Definition) -> list[FlowCall]:
         self._load([at.path])
@@ -227,7 +233,7 @@ class CallFlows:
     def _weight(self, at: Definition) -> int:
         """The lines of a definition, and of what it calls: one that hands on counts as that."""
         calls, *_ = self._body(at)
-        below = {_place(one.found[0]): one.found[0] for one in calls if len(one.found) == 1}
+        below = {_place(call.found[0]): call.found[0] for call in calls if len(call.found) == 1}
         return sum(map(_length, (at, *below.values())))
 
     def _body(self, at: Definition) -> tuple[list[FlowCall], tuple[RaiseSite, ...], int]:
@@ -236,8 +242,8 @@ class CallFlows:
         if place not in self._bodies:
             calls, raises = self._inside(at)
             calls, raises = self._inside(at)
-            found, outside = self._resolved(at, calls)
-            self._bodies[place] = found, raises, outside
+            flow_calls, outside = self._resolved(at, calls)
+            self._bodies[place] = flow_calls, raises, outside
         return self._bodies[place]
 
     def _inside(self, at: Definition) -> tuple[list[CallSite], tuple[RaiseSite, ...]]:
@@ -245,26 +251,26 @@ class CallFlows:
         found = self._calls.get(at.path, FileCalls())
         first, last = at.symbol.line_start, at.symbol.line_end
         others = [
-            (one.line_start, one.line_end)
-            for one in self._files[at.path].outline.symbols
-            if one.kind in ("function", "method", "class", "struct")
-            and (one.line_start, one.name) != (first, at.symbol.name)
-            and first <= one.line_start
-            and one.line_end <= last
+            (symbol.line_start, symbol.line_end)
+            for symbol in self._files[at.path].outline.symbols
+            if symbol.kind in ("function", "method", "class", "struct")
+            and (symbol.line_start, symbol.name) != (first, at.symbol.name)
+            and first <= symbol.line_start
+            and symbol.line_end <= last
         ]
 
         def is_own(line: int) -> bool:
             is_there = first <= line <= last
             return is_there and not any(start <= line <= end for start, end in others)
 
-        calls = [one for one in found.calls if is_own(one.line)]
+        calls = [call for call in found.calls if is_own(call.line)]
         return calls, tuple(one for one in found.raises if is_own(one.line))
 
     def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> tuple[list[FlowCall], int]:
         """The first call of each definition of the program, in order; the number of others."""
         outside = 0
         seen: dict[tuple[_Place, ...], FlowCall] = {}
-        inside = [one for one in self._branches.get(at.path, ()) if _holds(at, one)]
+        inside = [branch for branch in self._branches.get(at.path, ()) if _holds(at, branch)]
         for site in calls:
             targets = self.resolver.targets(at, site)
             key = tuple(map(_place, targets.found))
@@ -273,9 +279,9 @@ class CallFlows:
                 continue
             there = around(inside, site.line)
             if key in seen:  # what is around one of them alone is no condition of all
-                known = seen[key]
-                shared = tuple(one for one in known.branches if one in there)
-                seen[key] = known.replace(branches=shared)
+                call = seen[key]
+                shared = tuple(branch for branch in call.branches if branch in there)
+                seen[key] = call.replace(branches=shared)
                 continue
             base = "…" if site.base == EXPRESSION else site.base
             name = f"{base}.{site.name}" if base and base != MACRO else site.name
@@ -287,8 +293,8 @@ def _place(at: Definition) -> _Place:
     return _Place.of((at.path, at.symbol.line_start, at.symbol.name))
 
 
-def _length(one: Definition) -> int:
-    return one.symbol.line_end - one.symbol.line_start
+def _length(definition: Definition) -> int:
+    return definition.symbol.line_end - definition.symbol.line_start
 
 
 def _arms(calls: Sequence[FlowCall]) -> dict[str, FlowCall]:
@@ -303,27 +309,27 @@ def _arms(calls: Sequence[FlowCall]) -> dict[str, FlowCall]:
         if name not in arms or _length(arms[name].found[0]) < _length(call.found[0]):
             arms[name] = call
     best = max(groups.values(), key=len, default={})
-    targets = {_place(one.found[0]) for one in best.values()}
+    targets = {_place(flow_call.found[0]) for flow_call in best.values()}
     return best if len(targets) == len(best) else {}
 
 
 def _chosen_name(text: str) -> str:
     """The text or the member of an enumeration that a condition compares with; "" for neither."""
-    found = _CHOSEN.fullmatch(text)
-    return (found[1] or found[2] or found[3] or "") if found else ""
+    match = _CHOSEN.fullmatch(text)
+    return (match[1] or match[2] or match[3] or "") if match else ""
 
 
-def _holds(at: Definition, one: Branch) -> bool:
+def _holds(at: Definition, branch: Branch) -> bool:
     """Whether a branch is in the lines of a definition, and not around them."""
     symbol = at.symbol
     first = symbol.line_start + (symbol.kind == TOP)  # a main guard is no condition
-    return first <= one.group and one.line_end <= symbol.line_end
+    return first <= branch.group and branch.line_end <= symbol.line_end
 
 
 def _leads_on(flow: _Growing, heads: set[_Place]) -> bool:
     """Whether code at the top of a file does nothing but call the start of another flow."""
     root = flow.root
-    called = {_place(one) for call in root.calls for one in call.found}
+    called = {_place(definition) for call in root.calls for definition in call.found}
     return root.at.symbol.kind == TOP and len(called) == 1 and called <= heads
 
 
@@ -345,9 +351,9 @@ def _step(node: _Node, flow: _Growing) -> FlowStep:
         known = flow.known.get(_place(call.found[0])) if len(call.found) == 1 else None
         calls.append(call.replace(step=known.number) if known is not None else call)
     # What has a step of its own is never left out, and else what is longest.
-    ranked = sorted(calls, key=lambda one: (not one.step, -_length(one.found[0])))
+    ranked = sorted(calls, key=lambda flow_call: (not flow_call.step, -_length(flow_call.found[0])))
     ranked = ranked[: max(CALLS, len(node.below) + node.parted)]
-    shown = [one for one in calls if any(one is chosen for chosen in ranked)]
+    shown = [flow_call for flow_call in calls if any(flow_call is chosen for chosen in ranked)]
     return FlowStep(
         node.number,
         node.above.number if node.above is not None else 0,

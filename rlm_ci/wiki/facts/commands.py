@@ -55,9 +55,9 @@ def commands(read: Outline, content: bytes) -> tuple[ProjectCommand, ...]:
         return ()
     lines = [row.rstrip("\r") for row in content.decode("utf-8", "replace").split("\n")]
     found: dict[str, ProjectCommand] = {}
-    for one in (*_written(read, name, lines), *_usual(name, lines)):
-        if len(one.text) <= _LONGEST and one.text.isprintable():
-            found.setdefault(one.text, one)
+    for command in (*_written(read, name, lines), *_usual(name, lines)):
+        if len(command.text) <= _LONGEST and command.text.isprintable():
+            found.setdefault(command.text, command)
     return tuple(islice(found.values(), _MOST))
 
 
@@ -90,7 +90,9 @@ def _written(read: Outline, name: str, lines: list[str]) -> Iterator[ProjectComm
     if is_document(read.path):
         yield from _documented(lines, is_guide="readme" not in name.lower())
         return
-    scripts = [one for one in read.entries if one.kind == "script" and _NAME.fullmatch(one.name)]
+    scripts = [
+        entry for entry in read.entries if entry.kind == "script" and _NAME.fullmatch(entry.name)
+    ]
     for one in scripts:
         text = f"cargo run --bin {one.name}" if name == "Cargo.toml" else one.name
         value = lines[one.line_start - 1].partition("=")[2].partition("#")[0].strip(" \"'")
@@ -129,13 +131,15 @@ def _package(read: Outline, lines: Sequence[str]) -> Iterator[ProjectCommand]:
         return
     if not isinstance(scripts, dict):
         return
-    for one in read.entries:
-        runs = scripts.get(one.name) if one.kind == "task" else None
-        if not isinstance(runs, str) or not _NAME.fullmatch(one.name):
+    for entry in read.entries:
+        runs = scripts.get(entry.name) if entry.kind == "task" else None
+        if not isinstance(runs, str) or not _NAME.fullmatch(entry.name):
             continue
-        if not _is_hook(one.name, scripts) and PLACEHOLDER not in runs:
-            word = "" if one.name in ("test", "start") else "run "
-            yield _task(one.name, f"npm {word}{one.name}", one.line_start, " ".join(runs.split()))
+        if not _is_hook(entry.name, scripts) and PLACEHOLDER not in runs:
+            word = "" if entry.name in ("test", "start") else "run "
+            yield _task(
+                entry.name, f"npm {word}{entry.name}", entry.line_start, " ".join(runs.split())
+            )
 
 
 def _is_hook(name: str, scripts: Mapping[str, object]) -> bool:
@@ -148,8 +152,8 @@ _TOX = re.compile(r"\[testenv:([^\]]+)\]|\[(?:tool\.tox\.)?env\.\"?([\w.-]+)\"?\
 
 def _tox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
     for number, row in enumerate(lines, 1):
-        found = _TOX.match(row)
-        name = (found[1] or found[2]) if found else ""
+        match = _TOX.match(row)
+        name = (match[1] or match[2]) if match else ""
         if name and _NAME.fullmatch(name):
             yield _task(name, f"tox run -e {name}", number, _commands_of(lines[number:]))
 
@@ -210,10 +214,10 @@ def _nox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
 
 def _just(lines: Sequence[str]) -> Iterator[ProjectCommand]:
     for number, row in enumerate(lines, 1):
-        found = re.match(r"@?([A-Za-z][\w-]*)(?:\s[^:=]*)?:(?!=)", row)
-        if found and found[1] not in ("set", "export", "alias"):
+        match = re.match(r"@?([A-Za-z][\w-]*)(?:\s[^:=]*)?:(?!=)", row)
+        if match and match[1] not in ("set", "export", "alias"):
             after = lines[number].strip() if number < len(lines) else ""
-            yield _task(found[1], f"just {found[1]}", number, after.lstrip("@-"))
+            yield _task(match[1], f"just {match[1]}", number, after.lstrip("@-"))
 
 
 #: Tables of a pyproject.toml with tasks, and what runs one.
@@ -271,7 +275,7 @@ def _documented(lines: Sequence[str], *, is_guide: bool) -> Iterator[ProjectComm
             is_literal = is_indented and (is_literal or opens)
             opens = row.endswith("::") or bool(_DIRECTIVE.match(row)) or (opens and is_indented)
         is_block = inside or is_literal or row.startswith(("    ", "\t"))
-        texts = [row] if is_block else [found[1] for found in _SPAN.finditer(row)]
+        texts = [row] if is_block else [match[1] for match in _SPAN.finditer(row)]
         for text in texts:
             shown = re.sub(r"\s+#\s.*", "", text.strip()).removeprefix("$ ").strip()
             purpose = by_command(shown) if is_block or " " in shown else ""
@@ -313,11 +317,11 @@ def _steps(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
                 yield begun, joined
                 joined = ""
             continue
-        found = _RUN.match(row)
-        if found and re.match(r"[|>][-+\d]*\s*(?:#.*)?$", found[3]):
-            inside = len(found[1]) + len(found[2] or "")
-        elif found and found[3]:
-            text = found[3].strip()
+        match = _RUN.match(row)
+        if match and re.match(r"[|>][-+\d]*\s*(?:#.*)?$", match[3]):
+            inside = len(match[1]) + len(match[2] or "")
+        elif match and match[3]:
+            text = match[3].strip()
             quoted = text[0] in "\"'" and text[-1] == text[0] and len(text) > 1
             yield number, text[1:-1] if quoted else re.sub(r"\s#.*", "", text).rstrip()
 

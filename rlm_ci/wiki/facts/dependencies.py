@@ -126,10 +126,10 @@ def project(read: Outline, content: bytes) -> str:
     if read.path == "setup.py":
         with suppress(ValueError):
             name = next((text for text, _ in SetupScript(content).texts("name")), "")
-    elif read.path == "setup.cfg" and (found := _METADATA.search(content)):
-        name = found[1].decode("utf-8", "replace")
+    elif read.path == "setup.cfg" and (match := _METADATA.search(content)):
+        name = match[1].decode("utf-8", "replace")
     elif read.path in _BEGINS:
-        name = next((one.name for one in read.symbols if one.kind == "module"), "")
+        name = next((symbol.name for symbol in read.symbols if symbol.kind == "module"), "")
     if read.path == "go.mod":  # a major version is no name
         name = re.sub(r"/v\d+$", "", name).rpartition("/")[2]
     return name if _PROJECT.fullmatch(name) else ""

@@ -57,7 +57,7 @@ def entry_starts(
 ) -> list[FlowStart]:
     """The entry points whose definitions are known, scripts first, in order of their files."""
     inside = sorted(program)
-    manifests = [path for path, one in files.items() if _is_manifest(one)]
+    manifests = [path for path, file in files.items() if _is_manifest(file)]
     texts = read(sorted(manifests))
     found: list[FlowStart] = []
     for path in [*sorted(texts), *inside]:
@@ -109,22 +109,22 @@ def used_starts(
     return found
 
 
-def _served(one: FileFacts) -> Iterator[FlowStart]:
+def _served(facts: FileFacts) -> Iterator[FlowStart]:
     """The methods of a file by which a server of WSGI or ASGI calls an application."""
-    for symbol in one.outline.symbols:
-        found = _SERVED.search(symbol.signature)
-        if found and symbol.name.endswith(".__call__"):
-            name = f"{'WSGI' if found[1] == 'environ' else 'ASGI'} {symbol.name}"
+    for symbol in facts.outline.symbols:
+        match = _SERVED.search(symbol.signature)
+        if match and symbol.name.endswith(".__call__"):
+            name = f"{'WSGI' if match[1] == 'environ' else 'ASGI'} {symbol.name}"
             lines = symbol.line_start, symbol.line_end
-            at = Definition.of((one.path, symbol))
-            yield FlowStart.of(("route", name, one.path, *lines, at, 0, 0))
+            at = Definition.of((facts.path, symbol))
+            yield FlowStart.of(("route", name, facts.path, *lines, at, 0, 0))
 
 
-def _is_manifest(one: FileFacts) -> bool:
-    if "/" in one.path and (is_test(one.path) or is_beside(one.path) or is_aside(one.path)):
+def _is_manifest(facts: FileFacts) -> bool:
+    if "/" in facts.path and (is_test(facts.path) or is_beside(facts.path) or is_aside(facts.path)):
         return False
-    name = one.path.rpartition("/")[2]
-    scripts = any(entry.kind == "script" for entry in one.outline.entries)
+    name = facts.path.rpartition("/")[2]
+    scripts = any(entry.kind == "script" for entry in facts.outline.entries)
     return scripts and name in ("pyproject.toml", "setup.cfg", "setup.py", "package.json")
 
 
@@ -149,8 +149,8 @@ def _scripted(  # noqa: PLR0917 - all that says where a script leads
         near = folder_of(path)
         places.sort(key=lambda one: (not one.startswith(near), one.count("/"), one))
         for place in places:
-            if match[3] and (found := resolver.named(place, match[3])) is not None:
-                return found
+            if match[3] and (definition := resolver.named(place, match[3])) is not None:
+                return definition
     return None
 
 
@@ -167,30 +167,30 @@ def _of_package(path: str, entry: EntryPoint, text: str, program: Sequence[str])
     known = set(program)
     stem = target.rpartition(".")[0] if target.endswith((".js", ".mjs", ".cjs")) else target
     names = [target, *(f"{one}{suffix}" for one in (target, stem) for suffix in _SUFFIXES)]
-    names += [_BUILT.sub("src/", one) for one in names if _BUILT.match(one)]
-    every = (posixpath.normpath(posixpath.join(folder_of(path), one)) for one in names)
+    names += [_BUILT.sub("src/", name) for name in names if _BUILT.match(name)]
+    every = (posixpath.normpath(posixpath.join(folder_of(path), name)) for name in names)
     return next((one for one in every if one in known), None)
 
 
-def definition_around(one: FileFacts, entry: EntryPoint) -> Definition | None:
+def definition_around(facts: FileFacts, entry: EntryPoint) -> Definition | None:
     """The function that an entry point is, or the code at the top of its file."""
-    for symbol in one.outline.symbols:
+    for symbol in facts.outline.symbols:
         is_callable = symbol.kind in ("function", "method")
         if (
             is_callable
             and symbol.line_start <= entry.line_start
             and symbol.line_end == entry.line_end
         ):
-            return Definition.of((one.path, symbol))
-    return top_of(one, entry.line_start, entry.line_end) if entry.kind == "main" else None
+            return Definition.of((facts.path, symbol))
+    return top_of(facts, entry.line_start, entry.line_end) if entry.kind == "main" else None
 
 
-def top_of(one: FileFacts, line_start: int, line_end: int) -> Definition | None:
+def top_of(facts: FileFacts, line_start: int, line_end: int) -> Definition | None:
     """The code of some lines outside of definitions, as a definition; None of an empty file."""
-    if line_end < line_start or not one.outline.lines:
+    if line_end < line_start or not facts.outline.lines:
         return None
-    row = (TOP, one.path, line_start, line_end, False, "", "", 0, 0)
-    return Definition.of((one.path, Symbol.of(row)))
+    row = (TOP, facts.path, line_start, line_end, False, "", "", 0, 0)
+    return Definition.of((facts.path, Symbol.of(row)))
 
 
 def public_functions(rows: Iterable[tuple[str, Symbol]]) -> Iterator[Definition]:

@@ -70,7 +70,8 @@ class FileFacts(Row):
             about=None if about is None else about.replace(text=mask(about.text)),
             project=mask(self.project),
             declared=tuple(
-                (mask(name), place.replace(text=mask(place.text))) for name, place in self.declared
+                (mask(name), statement.replace(text=mask(statement.text)))
+                for name, statement in self.declared
             ),
             commands=_altered(self.commands, mask, "text", "runs"),
             chapters=_altered(self.chapters, mask, "text"),
@@ -104,8 +105,8 @@ def _altered(rows: Iterable[Any], change: Callable[[Any], Any], *names: str) -> 
 def facts_of(path: str, content: bytes) -> FileFacts:
     """The facts of one file, without what looks like a secret; never raises."""
     bare = without_secrets(content)
-    found = _facts(path, bare)
-    return found if bare is content else found.masked(_SECRETS.text)
+    facts = _facts(path, bare)
+    return facts if bare is content else facts.masked(_SECRETS.text)
 
 
 def without_secrets(content: bytes) -> bytes:
@@ -114,7 +115,7 @@ def without_secrets(content: bytes) -> bytes:
     if _SECRETS.text(text) == text:
         return content
     # Line by line, so that places stay what they are.
-    whole = _PRIVATE_KEY.sub(lambda found: SIGN + "\n" * found[0].count("\n"), text)
+    whole = _PRIVATE_KEY.sub(lambda match: SIGN + "\n" * match[0].count("\n"), text)
     lines = "\n".join(map(_SECRETS.text, whole.split("\n")))
     return lines.encode("utf-8", "surrogateescape")
 
@@ -148,10 +149,12 @@ def _facts(path: str, content: bytes) -> FileFacts:
     named = project(read, content) or heading(content, path)
     found = _sound(read, notes, content)
     last = _last_line(content)
-    told = tuple(one for one in commands(found[0], content) if one.line <= last)
+    project_commands = tuple(
+        command for command in commands(found[0], content) if command.line <= last
+    )
     needed = declared(path, content)
     guide = chapters(content, path) if is_document(path) and not is_readme(path) else ()
-    return FileFacts(*found, about, needed, named, _is_generated(content), told, guide)
+    return FileFacts(*found, about, needed, named, _is_generated(content), project_commands, guide)
 
 
 #: Where a file says how it was made, in which lines.
@@ -172,15 +175,17 @@ def _sound(
     """Only what points into the file; nothing if a lone carriage return ends a line in Python."""
     last = _last_line(content)
     read = read.replace(
-        symbols=tuple(one for one in read.symbols if max(one.line_end, one.doc_end) <= last),
+        symbols=tuple(
+            symbol for symbol in read.symbols if max(symbol.line_end, symbol.doc_end) <= last
+        ),
         imports=tuple(one for one in read.imports if one.line <= last),
-        entries=tuple(one for one in read.entries if one.line_end <= last),
+        entries=tuple(entry for entry in read.entries if entry.line_end <= last),
     )
     if read.doc_end > last or not 0 < read.doc_start <= read.doc_end:
         read = read.replace(doc="", doc_start=0, doc_end=0)
     lines = content.split(b"\n")
     heads = tuple(_head(symbol, lines) for symbol in read.symbols)
-    inside = tuple(_within(one, read) for one in notes if one.line_end <= last)
+    inside = tuple(_within(note, read) for note in notes if note.line_end <= last)
     return read, heads, inside
 
 

@@ -97,11 +97,11 @@ def by_command(text: str) -> str:
 
 
 def _by_head(head: str) -> str:
-    found = _ENVIRONMENT.match(head)
-    if found and "--devenv" in head:
+    match = _ENVIRONMENT.match(head)
+    if match and "--devenv" in head:
         return SETUP
-    if found:
-        name = found[1] or ""
+    if match:
+        name = match[1] or ""
         return (by_name(name) or OTHER) if name else TEST
     for purpose, pattern in _HEADS:
         if pattern.match(head):

@@ -362,7 +362,7 @@ class _Reader:
 
     def _wrapping(self, tree: ast.Module) -> frozenset[str]:
         """The functions of the file that read the variable that their first parameter names."""
-        if "os" not in {one.partition(".")[0] for one in self._names.values()}:
+        if "os" not in {name.partition(".")[0] for name in self._names.values()}:
             return frozenset()
         found = set()
         for node in every(tree):

@@ -57,14 +57,14 @@ def is_readme(path: str) -> bool:
 def chapters(content: bytes, path: str) -> tuple[Statement, ...]:
     """The headings of a document below its title, in order."""
     tokens = _parsed(content, path, whole=True)
-    found = []
+    statements = []
     for number, token in enumerate(tokens):
         if token.type == "heading_open" and token.tag in ("h2", "h3"):
             text = _shown(tokens[number + 1], path)
             start, _ = token.map or (0, 0)
             if text and len(text) <= _CHAPTER:
-                found.append(Statement(text, start + 1, start + 1))
-    return tuple(found[:_CHAPTERS])
+                statements.append(Statement(text, start + 1, start + 1))
+    return tuple(statements[:_CHAPTERS])
 
 
 def introduction(content: bytes, path: str = "") -> Statement | None:

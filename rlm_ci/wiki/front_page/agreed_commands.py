@@ -61,45 +61,51 @@ def agreed_commands(world: PageSources, tests: Sequence[FileFacts]) -> list[dict
 
     ``tests`` are files of tests, the first of which is the example of a single one.
     """
-    every = [one for one in every_command(world) if _is_of_program(one, world)]
-    names = {one.project.lower() for one in world.files.values() if one.project}
+    every = [command for command in every_command(world) if _is_of_program(command, world)]
+    names = {file.project.lower() for file in world.files.values() if file.project}
     rows = []
     for purpose, heading in _PURPOSES.items():
-        found = [one for one in every if one.command.purpose == purpose]
+        commands = [command for command in every if command.command.purpose == purpose]
         if purpose == TEST:
-            single = [one for one in found if _SINGLE.search(one.command.text)]
-            found = [one for one in found if one not in single] or found
-            rows += [{"to": heading, **_agreed(found, names, world)}]
-            rows += [{"to": "one test", **_single(single, found, tests, world)}] if found else []
-        elif found:
-            rows.append({"to": heading, **_agreed(found, names, world)})
+            single = [command for command in commands if _SINGLE.search(command.command.text)]
+            commands = [command for command in commands if command not in single] or commands
+            rows += [{"to": heading, **_agreed(commands, names, world)}]
+            rows += (
+                [{"to": "one test", **_single(single, commands, tests, world)}] if commands else []
+            )
+        elif commands:
+            rows.append({"to": heading, **_agreed(commands, names, world)})
     return rows if every else []
 
 
-def _agreed(found: Sequence[PlacedCommand], names: set[str], world: PageSources) -> dict[str, str]:
+def _agreed(
+    commands: Sequence[PlacedCommand], names: set[str], world: PageSources
+) -> dict[str, str]:
     """The command that most kinds of files say, and a link to one of each kind."""
     groups: dict[str, list[PlacedCommand]] = {}
-    for one in found:
-        groups.setdefault(_meaning(one.command.text), []).append(one)
+    for command in commands:
+        groups.setdefault(_meaning(command.command.text), []).append(command)
     if not groups:
         return {"text": "not found", "where": ""}
 
     def rank(group: list[PlacedCommand]) -> tuple[bool, bool, int, int, _Rank]:
-        kinds = {_kind(one) for one in group}
-        is_own = any(one.command.text.lower() in names for one in group)
-        is_part = all(_is_part(one.command.text) for one in group)
-        return not is_own, is_part, -len(kinds), min(kinds), min(one.rank for one in group)
+        kinds = {_kind(command) for command in group}
+        is_own = any(command.command.text.lower() in names for command in group)
+        is_part = all(_is_part(command.command.text) for command in group)
+        return not is_own, is_part, -len(kinds), min(kinds), min(command.rank for command in group)
 
     group = min(groups.values(), key=rank)
     best: dict[int, PlacedCommand] = {}
-    for one in sorted(group, key=lambda one: (len(one.command.text), one.rank)):
-        best.setdefault(_kind(one), one)
+    for command in sorted(group, key=lambda one: (len(one.command.text), one.rank)):
+        best.setdefault(_kind(command), command)
     first = best[min(best)]
     text = code(printable(first.command.text), cell=True)
-    runs = next((one.command.runs for _, one in sorted(best.items()) if one.command.runs), "")
+    runs = next(
+        (command.command.runs for _, command in sorted(best.items()) if command.command.runs), ""
+    )
     said = [f"runs {code(printable(clip(runs, _RUNS)), cell=True)}"] if runs.strip() else []
     said += ["usual for such a file"] if set(best) <= {_USUAL} else []
-    links = [_link(one, world) for _, one in sorted(best.items())]
+    links = [_link(command, world) for _, command in sorted(best.items())]
     return {"text": f"{text} ({'; '.join(said)})" if said else text, "where": ", ".join(links)}
 
 
@@ -109,28 +115,28 @@ def _is_part(text: str) -> bool:
     return bool(re.search(r"[-_:.]", task)) or task in _KINDS or "$" in text
 
 
-def _is_of_program(one: PlacedCommand, world: PageSources) -> bool:
+def _is_of_program(command: PlacedCommand, world: PageSources) -> bool:
     """Whether a usual command is of a language that the program has, and not of its tools."""
-    languages = _MANIFESTS.get(one.path.rpartition("/")[2])
-    if languages is None or not one.command.is_usual:
+    languages = _MANIFESTS.get(command.path.rpartition("/")[2])
+    if languages is None or not command.command.is_usual:
         return True
-    files = [one for module in world.layout.modules for one in module.files]
+    files = [facts for module in world.layout.modules for facts in module.files]
     total = sum(file.outline.lines for file in files)
     own = sum(file.outline.lines for file in files if file.outline.language in languages)
     return _MUCH * own >= total
 
 
-def _link(one: PlacedCommand, world: PageSources) -> str:
-    line = one.command.line
-    return world.register.link(one.path, line, line, cell=True)
+def _link(command: PlacedCommand, world: PageSources) -> str:
+    line = command.command.line
+    return world.register.link(command.path, line, line, cell=True)
 
 
-def _kind(one: PlacedCommand) -> int:
-    if one.is_of_ci:
+def _kind(command: PlacedCommand) -> int:
+    if command.is_of_ci:
         return _CI
-    if is_document(one.path):
+    if is_document(command.path):
         return _GUIDE
-    return _USUAL if one.command.is_usual else _WRITTEN
+    return _USUAL if command.command.is_usual else _WRITTEN
 
 
 def _meaning(text: str) -> str:
@@ -148,9 +154,11 @@ def _single(
     world: PageSources,
 ) -> dict[str, str]:  # fmt: skip
     """How one test is run: as a guide says it, else as its runner usually has it."""
-    said = [one for one in single if not one.is_of_ci]
-    if said:
-        best = min(said, key=lambda one: (_kind(one), len(one.command.text), one.rank))
+    commands = [command for command in single if not command.is_of_ci]
+    if commands:
+        best = min(
+            commands, key=lambda command: (_kind(command), len(command.command.text), command.rank)
+        )
         text = code(printable(best.command.text), cell=True)
         return {"text": text, "where": _link(best, world)}
     texts = _runners(every)
@@ -159,7 +167,14 @@ def _single(
         if usual:
             link = world.register.file(test.path, cell=True)
             return {"text": f"{code(printable(usual), cell=True)} (usual)", "where": link}
-    cargo = next((one for one in every if one.command.text.startswith("cargo test")), None)
+    cargo = next(
+        (
+            placed_command
+            for placed_command in every
+            if placed_command.command.text.startswith("cargo test")
+        ),
+        None,
+    )
     if cargo is not None:  # its tests stand beside the code
         return {"text": "`cargo test NAME` (usual)", "where": _link(cargo, world)}
     return {"text": "not found", "where": ""}
@@ -167,8 +182,12 @@ def _single(
 
 def _runners(every: Sequence[PlacedCommand]) -> list[str]:
     """What the commands of tests run, without what only starts that."""
-    texts = [bare(one.command.text.split()) for one in every if one.command.purpose == TEST]
-    return texts + [bare(one.command.runs.split()) for one in every if one.command.purpose == TEST]
+    texts = [
+        bare(command.command.text.split()) for command in every if command.command.purpose == TEST
+    ]
+    return texts + [
+        bare(command.command.runs.split()) for command in every if command.command.purpose == TEST
+    ]
 
 
 def _of_file(test: FileFacts, texts: Sequence[str]) -> str:
@@ -185,7 +204,7 @@ def _of_file(test: FileFacts, texts: Sequence[str]) -> str:
         only = f" -run {name}" if name else ""
         return f"go test {go_folder(path)}{only}"
     folder, _, file = path.rpartition("/")
-    if language == "Rust" and folder == "tests" and any(one.startswith("cargo") for one in texts):
+    if language == "Rust" and folder == "tests" and any(text.startswith("cargo") for text in texts):
         return f"cargo test --test {file.removesuffix('.rs')}"
     for runner, words in _OF_NODE.items():
         if language in _SCRIPTS and any(re.search(rf"\b{runner}\b", text) for text in texts):

@@ -36,9 +36,9 @@ _COMMON = frozenset((
 def brief(world: PageSources) -> list[str]:
     """Ten lines of what configures the program, its own variables first."""
     named: dict[str, list[Reading]] = {}
-    for one, note in _noted(world, "environment"):
+    for facts, note in _noted(world, "environment"):
         if note.detail:
-            named.setdefault(note.detail, []).append((one, note))
+            named.setdefault(note.detail, []).append((facts, note))
     prefixes = Counter(name.lstrip("_").partition("_")[0] for name in named if "_" in name)
 
     def rank(name: str) -> tuple[bool, int, str]:
@@ -54,9 +54,9 @@ def brief(world: PageSources) -> list[str]:
     rows += [f"file {_brief(name, files[name], world)}" for name in first[:_FILES]]
     options = _noted(world, OPTION)
     if options:
-        places = Counter(one.path for one, _ in options)
+        places = Counter(file_facts.path for file_facts, _ in options)
         path, number = min(places.items(), key=lambda pair: (-pair[1], pair[0]))
-        note = next(note for one, note in options if one.path == path)
+        note = next(note for file_facts, note in options if file_facts.path == path)
         where = world.register.link(path, note.line_start, note.line_end)
         what = count(len(options), "option")
         rows.append(f"[{what} of the command line]({_FACTS}#options-of-the-command-line), "
@@ -65,9 +65,9 @@ def brief(world: PageSources) -> list[str]:
 
 
 def _brief(name: str, found: list[Reading], world: PageSources) -> str:
-    one, note = found[0]
+    facts, note = found[0]
     within = f" in {code(printable(note.within))}" if note.within else ""
-    link = world.register.link(one.path, note.line_start, note.line_end)
+    link = world.register.link(facts.path, note.line_start, note.line_end)
     return f"{code(printable(name))}{within} {link}"
 
 
@@ -80,12 +80,12 @@ def environment(world: PageSources) -> dict[str, Any]:
     named: dict[str, list[Reading]] = {}
     computed: list[Reading] = []
     for module in world.layout.modules:
-        for one in module.files:
-            for note in one.notes:
+        for file in module.files:
+            for note in file.notes:
                 if note.kind == "environment" and note.detail:
-                    named.setdefault(note.detail, []).append((one, note))
+                    named.setdefault(note.detail, []).append((file, note))
                 elif note.kind == "environment":
-                    computed.append((one, note))
+                    computed.append((file, note))
     names = sorted(named)
     return {
         "variables": [_row(name, named[name], world) for name in names[:_MOST]],
@@ -98,69 +98,69 @@ def environment(world: PageSources) -> dict[str, Any]:
 def settings(world: PageSources) -> dict[str, Any]:
     """Tables of defaults, names of configuration files, and options of the command line."""
     tables = [
-        _setting(one, note, world, what)
+        _setting(facts, note, world, what)
         for kind, what in ((SETTINGS, "defaults of"), (CONFIG_KEYS, "keys"))
-        for one, note in _noted(world, kind)
+        for facts, note in _noted(world, kind)
     ]
     files: dict[str, list[Reading]] = {}
-    for one, note in _noted(world, CONFIG_FILE):
-        files.setdefault(note.text, []).append((one, note))
+    for facts, note in _noted(world, CONFIG_FILE):
+        files.setdefault(note.text, []).append((facts, note))
     rows = [*tables, *(_config_file(files[name], world) for name in sorted(files))]
     options = _noted(world, OPTION)
     return {
         "settings": rows[:_SETTINGS],
         "settings_more": max(0, len(rows) - _SETTINGS),
-        "options": [_option(one, note, world) for one, note in options[:_OPTIONS]],
+        "options": [_option(file_facts, note, world) for file_facts, note in options[:_OPTIONS]],
         "options_more": max(0, len(options) - _OPTIONS),
     }
 
 
 def _noted(world: PageSources, kind: str) -> list[Reading]:
     return [
-        (one, note)
+        (file, note)
         for module in world.layout.modules
-        for one in module.files
-        for note in one.notes
+        for file in module.files
+        for note in file.notes
         if note.kind == kind
     ]
 
 
-def _place(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
+def _place(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
     return {
         "name": code(printable(note.text), cell=True),
         "within": code(printable(note.within), cell=True) if note.within else "",
-        "link": world.register.link(one.path, note.line_start, note.line_end, cell=True),
+        "link": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
         "more": 0,
     }
 
 
-def _setting(one: FileFacts, note: CodeNote, world: PageSources, what: str) -> dict[str, Any]:
+def _setting(facts: FileFacts, note: CodeNote, world: PageSources, what: str) -> dict[str, Any]:
     keys = ", ".join(code(printable(key), cell=True) for key in note.detail.split(", "))
-    return {**_place(one, note, world), "what": f"{what} {keys}"}
+    return {**_place(facts, note, world), "what": f"{what} {keys}"}
 
 
 def _config_file(found: list[Reading], world: PageSources) -> dict[str, Any]:
     return {**_place(*found[0], world), "what": "a file", "more": len(found) - 1}
 
 
-def _option(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
-    return {**_place(one, note, world), "what": prose(note.detail, cell=True)}
+def _option(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
+    return {**_place(facts, note, world), "what": prose(note.detail, cell=True)}
 
 
 def _row(name: str, found: list[Reading], world: PageSources) -> dict[str, Any]:
-    one, note = found[0]
+    facts, note = found[0]
     return {
         "name": code(printable(name), cell=True),
         "read": code(printable(clip(note.text, _LONGEST)), cell=True),
         "within": code(printable(note.within), cell=True) if note.within else "",
-        "link": world.register.link(one.path, note.line_start, note.line_end, cell=True),
+        "link": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
         "more": len(found) - 1,
     }
 
 
 def _link(reading: Reading, world: PageSources) -> dict[str, str]:
-    one, note = reading
+    facts, note = reading
     return {
         "text": code(printable(clip(note.text, _LONGEST))),
-        "link": world.register.link(one.path, note.line_start, note.line_end),
+        "link": world.register.link(facts.path, note.line_start, note.line_end),
     }

@@ -35,8 +35,8 @@ def main_flow(world: PageSources) -> dict[str, Any]:
     lines = _lines(flow, 1 if commands else _LINES, world)
     shown, every = len(lines), len(flow.steps)
     if commands:
-        in_order = sorted(commands, key=lambda one: one.starts[0].line_start)
-        links = [_command(one, world) for one in in_order[:_NAMED]]
+        in_order = sorted(commands, key=lambda call_flow: call_flow.starts[0].line_start)
+        links = [_command(call_flow, world) for call_flow in in_order[:_NAMED]]
         lines.append(f"chooses a command: {listed(links, len(links), len(commands))}")
         longest = commands[0]
         name = code(printable(longest.starts[0].name))
@@ -55,10 +55,10 @@ def _commands(flow: CallFlow, world: PageSources) -> list[CallFlow]:
     """The flows of commands between which a step of this one chooses, the longest first."""
     places = {(step.at.path, call.line) for step in flow.steps for call in step.calls}
     return [
-        one
-        for one in world.flows
-        if one.starts[0].kind == "command"
-        and (one.starts[0].path, one.starts[0].line_start) in places
+        call_flow
+        for call_flow in world.flows
+        if call_flow.starts[0].kind == "command"
+        and (call_flow.starts[0].path, call_flow.starts[0].line_start) in places
     ]
 
 
@@ -95,10 +95,10 @@ def _lines(flow: CallFlow, most: int, world: PageSources) -> list[str]:
 
 def _main(world: PageSources) -> CallFlow | None:
     """Of the flows of commands that with the most steps, else the first of a public name."""
-    entries = [one for one in world.flows if one.starts[0].kind in ("script", "main")]
-    entries = [one for one in entries if len(one.steps) >= _ENOUGH]
-    names = {one.project.lower() for one in world.files.values() if one.project}
-    entries.sort(key=lambda one: (one.starts[0].name.lower() not in names, -len(one.steps)))
+    entries = [flow for flow in world.flows if flow.starts[0].kind in ("script", "main")]
+    entries = [entry for entry in entries if len(entry.steps) >= _ENOUGH]
+    names = {file.project.lower() for file in world.files.values() if file.project}
+    entries.sort(key=lambda flow: (flow.starts[0].name.lower() not in names, -len(flow.steps)))
     return next(iter((*entries, *world.flows)), None)
 
 
@@ -110,8 +110,8 @@ def _name(at: Definition, world: PageSources) -> str:
 
 def _link(at: Definition, world: PageSources) -> str:
     """The head of a definition: what the step says is said there."""
-    one = world.files[at.path]
-    for known, lines in zip(one.outline.symbols, one.heads, strict=True):
-        if (known.name, known.line_start) == (at.symbol.name, at.symbol.line_start):
+    facts = world.files[at.path]
+    for symbol, lines in zip(facts.outline.symbols, facts.heads, strict=True):
+        if (symbol.name, symbol.line_start) == (at.symbol.name, at.symbol.line_start):
             return world.register.link(at.path, *lines)
     return world.register.link(at.path, at.symbol.line_start, at.symbol.line_start)

@@ -51,9 +51,9 @@ def overview(world: PageSources) -> dict[str, Any]:
 
 def _about(files: Mapping[str, FileFacts], world: PageSources) -> dict[str, str] | None:
     found = [
-        (not path.lower().endswith(".md"), path, one.about)
-        for path, one in files.items()
-        if one.about is not None and "/" not in path
+        (not path.lower().endswith(".md"), path, file.about)
+        for path, file in files.items()
+        if file.about is not None and "/" not in path
     ]
     if not found:
         return None
@@ -68,8 +68,8 @@ def _beginning(text: str) -> str:
     """As many of the first sentences as a reader takes in at once."""
     sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text)
     shown = sentences[0]
-    for one in sentences[1:]:
-        if len(shown) + len(one) >= _INTRODUCTION:
+    for sentence in sentences[1:]:
+        if len(shown) + len(sentence) >= _INTRODUCTION:
             break
-        shown = f"{shown} {one}"
+        shown = f"{shown} {sentence}"
     return prose(shown)

@@ -45,10 +45,10 @@ def own_docs(world: PageSources) -> list[str]:
 def _linked(path: str, world: PageSources) -> str:
     """A document, and the chapters of a guide that say how something is added or run."""
     link = world.register.file(path)
-    chapters = [one for one in world.files[path].chapters if _TEACHES.search(one.text)]
-    chapters.sort(key=lambda one: not _ADDS.search(one.text))
+    chapters = [chapter for chapter in world.files[path].chapters if _TEACHES.search(chapter.text)]
+    chapters.sort(key=lambda statement: not _ADDS.search(statement.text))
     shown = [
-        world.register.named(prose(one.text), path, one.line_start, one.line_end)
-        for one in chapters[:_CHAPTERS]
+        world.register.named(prose(chapter.text), path, chapter.line_start, chapter.line_end)
+        for chapter in chapters[:_CHAPTERS]
     ]
     return f"{link}: {', '.join(shown)}" if shown else link

@@ -53,8 +53,8 @@ def parts_of(modules: Sequence[Module]) -> list[ProgramPart]:
                 break
         else:
             break
-    found = [ProgramPart(key, inner) for key, inner in groups.items()]
-    return sorted(found, key=lambda part: (-part.lines, part.key))
+    parts = [ProgramPart(key, inner) for key, inner in groups.items()]
+    return sorted(parts, key=lambda part: (-part.lines, part.key))
 
 
 def _children(key: str, modules: tuple[Module, ...]) -> dict[str, tuple[Module, ...]]:
@@ -69,7 +69,7 @@ def _children(key: str, modules: tuple[Module, ...]) -> dict[str, tuple[Module, 
 
 
 def _lines(module: Module) -> int:
-    return sum(one.outline.lines for one in module.files)
+    return sum(file.outline.lines for file in module.files)
 
 
 def drawn_parts(modules: Sequence[Module]) -> tuple[Mapping[str, str], tuple[str, ...]]:
@@ -102,8 +102,8 @@ def _page(part: ProgramPart, world: PageSources) -> str:
 
 
 def _doc(part: ProgramPart, world: PageSources) -> str:
-    files = [one for module in part.modules if module.folder == part.key for one in module.files]
-    files = files or [one for module in part.modules for one in module.files]
+    files = [file for module in part.modules if module.folder == part.key for file in module.files]
+    files = files or [file for module in part.modules for file in module.files]
     return purpose_of_files(files, part.key, world)
 
 
@@ -112,13 +112,13 @@ def purpose_of_files(files: Sequence[FileFacts], folder: str, world: PageSources
 
     "" where nothing of that is found.
     """
-    one = documenting(files, folder)
-    if one is not None:
-        return summary(one, world)
+    facts = documenting(files, folder)
+    if facts is not None:
+        return summary(facts, world)
     readmes = (
         path
-        for path, known in world.files.items()
-        if folder and known.about is not None and folder_of(path) == folder
+        for path, file in world.files.items()
+        if folder and file.about is not None and folder_of(path) == folder
     )
     readme = min(readmes, default="")
     about = world.files[readme].about if readme else None
@@ -131,42 +131,46 @@ def purpose_of_files(files: Sequence[FileFacts], folder: str, world: PageSources
 def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
     """What most of the files define alike, or each by its own name; "" where they do not."""
     tops = {
-        one.path: [
+        file.path: [
             symbol.name
-            for symbol in one.outline.symbols
+            for symbol in file.outline.symbols
             if "." not in symbol.name and symbol.kind in ("function", "class", "struct")
         ]
-        for one in files
+        for file in files
     }
-    full = [one for one in files if tops[one.path]]
+    full = [file for file in files if tops[file.path]]
     enough = max(_FILES, len(full) // 2 + 1)
-    counts = Counter(name for one in full for name in set(tops[one.path]) - {"main"})
+    counts = Counter(name for facts in full for name in set(tops[facts.path]) - {"main"})
     shared = [name for name, number in counts.most_common() if number >= enough]
-    own = [one for one in full if _stem(one) in tops[one.path] and not _is_rule(one)]
+    facts = [
+        file_facts
+        for file_facts in full
+        if _stem(file_facts) in tops[file_facts.path] and not _is_rule(file_facts)
+    ]
     if shared:
         names = sorted(shared, key=lambda name: (-counts[name], name))
-        first = next(one for one in full if names[0] in tops[one.path])
+        first = next(file_facts for file_facts in full if names[0] in tops[file_facts.path])
         others = [code(printable(name), cell=True) for name in names[1:_SHOWN]]
         shown = [_defined(first, names[0], world), *others]
         said = f"{counts[names[0]]} of {len(full)} files define"
         return f"{said} {listed(shown, len(shown), len(names))}"
-    if len(own) >= enough:
-        shown = [_defined(one, _stem(one), world) for one in own[:_SHOWN]]
-        said = f"{len(own)} of {len(full)} files define what they are named after:"
-        return f"{said} {listed(shown, len(shown), len(own))}"
+    if len(facts) >= enough:
+        shown = [_defined(file_facts, _stem(file_facts), world) for file_facts in facts[:_SHOWN]]
+        said = f"{len(facts)} of {len(full)} files define what they are named after:"
+        return f"{said} {listed(shown, len(shown), len(facts))}"
     return ""
 
 
-def _defined(one: FileFacts, name: str, world: PageSources) -> str:
-    number = next(at for at, known in enumerate(one.outline.symbols) if known.name == name)
+def _defined(facts: FileFacts, name: str, world: PageSources) -> str:
+    number = next(at for at, symbol in enumerate(facts.outline.symbols) if symbol.name == name)
     text = code(printable(name), cell=True)
-    return world.register.named(text, one.path, *one.heads[number])
+    return world.register.named(text, facts.path, *facts.heads[number])
 
 
-def _is_rule(one: FileFacts) -> bool:
+def _is_rule(facts: FileFacts) -> bool:
     """Whether its language wants a file to be called like what it defines."""
-    return one.outline.language in ("Java", "C#", "PHP")
+    return facts.outline.language in ("Java", "C#", "PHP")
 
 
-def _stem(one: FileFacts) -> str:
-    return one.path.rpartition("/")[2].partition(".")[0]
+def _stem(facts: FileFacts) -> str:
+    return facts.path.rpartition("/")[2].partition(".")[0]

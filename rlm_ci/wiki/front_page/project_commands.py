@@ -55,8 +55,8 @@ class PlacedCommand(Value):
 def project_commands(world: PageSources) -> list[PlacedCommand]:
     """The commands of the project as a whole, the best of each purpose first, each text once."""
     found: dict[str, PlacedCommand] = {}
-    for one in sorted(every_command(world), key=lambda one: one.rank):
-        found.setdefault(one.command.text, one)
+    for command in sorted(every_command(world), key=lambda one: one.rank):
+        found.setdefault(command.command.text, command)
     return list(found.values())
 
 
@@ -65,11 +65,11 @@ def command_table(world: PageSources) -> tuple[list[dict[str, str]], list[dict[s
     every = project_commands(world)
     rows, left = [], 0
     for purpose, heading in _HEADINGS.items():
-        found = [one for one in every if one.command.purpose == purpose]
-        shown = _chosen(found)
-        left += len(found) - len(shown)
-        rows += [{"to": heading, **_row(one, world)} for one in shown]
-    others = [one for one in every if one.command.purpose == OTHER]
+        commands = [command for command in every if command.command.purpose == purpose]
+        shown = _chosen(commands)
+        left += len(commands) - len(shown)
+        rows += [{"to": heading, **_row(command, world)} for command in shown]
+    others = [command for command in every if command.command.purpose == OTHER]
     left += max(0, len(others) - _OTHERS)
     return rows, [_other(one, world) for one in others[:_OTHERS]], left
 
@@ -78,19 +78,21 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
     """How each package below the top is built, run and tested, and how many are not shown."""
     top, locks = _top(world)
     found: dict[str, list[PlacedCommand]] = {}
-    for path, one in world.files.items():
+    for path, file in world.files.items():
         folder = folder_of(path)
         is_other = is_workflow(path) or is_document(path) or is_beside(path) or is_test(path)
         if folder != top and not is_other and not is_aside(path):
             found.setdefault(folder, []).extend(
-                PlacedCommand(path, _for_manager(command, path, locks)) for command in one.commands
+                PlacedCommand(path, _for_manager(command, path, locks)) for command in file.commands
             )
     rows = {folder: _of_each_kind(every) for folder, every in sorted(found.items())}
     told = [(folder, every) for folder, every in rows.items() if every]
     return [
         {
             "folder": code(printable(folder)),
-            "commands": ", ".join(" ".join(_other(one, world).values()) for one in every),
+            "commands": ", ".join(
+                " ".join(_other(placed_command, world).values()) for placed_command in every
+            ),
         }
         for folder, every in told[:_FOLDERS]
     ], max(0, len(told) - _FOLDERS)
@@ -98,50 +100,62 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
 
 def _of_each_kind(every: list[PlacedCommand]) -> list[PlacedCommand]:
     """The best command of each kind that a folder shows."""
-    every.sort(key=lambda one: one.rank)
-    found = (
-        next((one for one in every if one.command.purpose == purpose), None)
+    every.sort(key=lambda command: command.rank)
+    commands = (
+        next(
+            (
+                placed_command
+                for placed_command in every
+                if placed_command.command.purpose == purpose
+            ),
+            None,
+        )
         for purpose in _OF_FOLDER
     )
-    return [one for one in found if one is not None]
+    return [placed_command for placed_command in commands if placed_command is not None]
 
 
-def _chosen(found: Sequence[PlacedCommand]) -> list[PlacedCommand]:
-    own = [one for one in found if not one.is_of_ci][:_ROWS]
-    most = _FROM_CI if own else _ROWS
-    return [*own, *[one for one in found if one.is_of_ci][: min(most, _ROWS - len(own))]]
+def _chosen(commands: Sequence[PlacedCommand]) -> list[PlacedCommand]:
+    placed_commands = [command for command in commands if not command.is_of_ci][:_ROWS]
+    most = _FROM_CI if placed_commands else _ROWS
+    return [
+        *placed_commands,
+        *[command for command in commands if command.is_of_ci][
+            : min(most, _ROWS - len(placed_commands))
+        ],
+    ]
 
 
-def _row(one: PlacedCommand, world: PageSources) -> dict[str, str]:
-    command = one.command
+def _row(placed_command: PlacedCommand, world: PageSources) -> dict[str, str]:
+    command = placed_command.command
     runs = code(printable(clip(command.runs, _RUNS)), cell=True) if command.runs.strip() else ""
     if command.is_usual:
         runs = f"“usual”, with {runs}" if runs else "“usual”"
     return {
         "text": code(printable(command.text), cell=True),
         "runs": runs,
-        "link": world.register.link(one.path, command.line, command.line, cell=True),
+        "link": world.register.link(placed_command.path, command.line, command.line, cell=True),
     }
 
 
-def _other(one: PlacedCommand, world: PageSources) -> dict[str, str]:
-    line = one.command.line
+def _other(command: PlacedCommand, world: PageSources) -> dict[str, str]:
+    line = command.command.line
     return {
-        "text": code(printable(one.command.text)),
-        "link": world.register.link(one.path, line, line),
+        "text": code(printable(command.command.text)),
+        "link": world.register.link(command.path, line, line),
     }
 
 
 def every_command(world: PageSources) -> Iterator[PlacedCommand]:
     """Each command of the project as a whole, in each place that says it."""
     top, locks = _top(world)
-    for path, one in world.files.items():
+    for path, file in world.files.items():
         if folder_of(path) == top or is_workflow(path) or (is_document(path) and not top):
-            for command in one.commands:
+            for command in file.commands:
                 yield PlacedCommand(path, _for_manager(command, path, locks))
     for module in world.layout.modules:
-        for one in module.files:
-            yield from _started(one)
+        for file in module.files:
+            yield from _started(file)
 
 
 def _top(world: PageSources) -> tuple[str, set[str]]:
@@ -161,21 +175,21 @@ def _for_manager(command: ProjectCommand, path: str, locks: Collection[str]) -> 
     return command
 
 
-def _started(one: FileFacts) -> Iterator[PlacedCommand]:
+def _started(facts: FileFacts) -> Iterator[PlacedCommand]:
     """How a program of a repository is started by its file."""
-    folder, _, name = one.path.rpartition("/")
-    entry = next((entry for entry in one.outline.entries if entry.kind == "main"), None)
+    folder, _, name = facts.path.rpartition("/")
+    entry = next((entry for entry in facts.outline.entries if entry.kind == "main"), None)
     text = ""
-    if name == "__main__.py" and one.outline.lines:
+    if name == "__main__.py" and facts.outline.lines:
         parts = folder.removeprefix("src/").removeprefix("lib/").split("/")
         text = f"python -m {'.'.join(parts)}" if all(map(str.isidentifier, parts)) else ""
-    elif entry is not None and one.outline.language == "Go" and _is_plain(folder):
-        text = f"go run {go_folder(one.path)}"
-    elif entry is not None and one.path == "src/main.rs":
+    elif entry is not None and facts.outline.language == "Go" and _is_plain(folder):
+        text = f"go run {go_folder(facts.path)}"
+    elif entry is not None and facts.path == "src/main.rs":
         text = "cargo run"
     if text:
         line = entry.line_start if entry is not None else 1
-        yield PlacedCommand(one.path, ProjectCommand(RUN, text, line, is_usual=True))
+        yield PlacedCommand(facts.path, ProjectCommand(RUN, text, line, is_usual=True))
 
 
 def go_folder(path: str) -> str:

@@ -42,9 +42,11 @@ class _Member(Value):
         if self.asked:
             return set(self.asked)
         if self.symbol is None:
-            return {one.name for one in every if "." not in one.name and one.is_public}
+            return {symbol.name for symbol in every if "." not in symbol.name and symbol.is_public}
         outer = f"{self.symbol.name}."
-        inner = (one.name.removeprefix(outer) for one in every if one.name.startswith(outer))
+        inner = (
+            symbol.name.removeprefix(outer) for symbol in every if symbol.name.startswith(outer)
+        )
         return {name for name in inner if not name.startswith("_") and "." not in name}
 
 
@@ -52,11 +54,11 @@ def registries(world: PageSources) -> list[dict[str, str]]:
     """A row for each list whose members all are of the program, those with the most first."""
     classes = _classes(world)
     rows = [
-        (one, note, members)
+        (file, note, members)
         for module in world.layout.modules
-        for one in module.files
-        for note in one.notes
-        if note.kind == REGISTRY and (members := _members(one, note, world, classes))
+        for file in module.files
+        for note in file.notes
+        if note.kind == REGISTRY and (members := _members(file, note, world, classes))
     ]
     rows.sort(key=lambda row: (-len(row[2]), row[0].path, row[1].line_start))
     tests = TestFiles(world)
@@ -66,31 +68,33 @@ def registries(world: PageSources) -> list[dict[str, str]]:
 def _classes(world: PageSources) -> Mapping[str, list[_Member]]:
     found: dict[str, list[_Member]] = {}
     for module in world.layout.modules:
-        for one in module.files:
-            for symbol in one.outline.symbols:
+        for file in module.files:
+            for symbol in file.outline.symbols:
                 if symbol.kind in ("class", "struct"):
                     last = symbol.name.rpartition(".")[2]
-                    found.setdefault(last, []).append(_Member(one, symbol))
+                    found.setdefault(last, []).append(_Member(file, symbol))
     return found
 
 
 def _members(
-    one: FileFacts, note: CodeNote, world: PageSources, classes: Mapping[str, list[_Member]]
+    facts: FileFacts, note: CodeNote, world: PageSources, classes: Mapping[str, list[_Member]]
 ) -> list[_Member]:
     """The members of a list, all classes or all modules; none if one of them is not certain."""
     names = [re.split(r"::|\.", name) for name in note.detail.split(", ")]
-    near = {edge.target for edge in world.graph.internal.get(one.path, ())} | {one.path}
-    found = []
+    near = {edge.target for edge in world.graph.internal.get(facts.path, ())} | {facts.path}
+    members = []
     for parts in names:
-        same = classes.get(parts[-1], []) or _made(parts[-1], one, world, classes)
+        same = classes.get(parts[-1], []) or _made(parts[-1], facts, world, classes)
         stem = parts[-2] if len(parts) > 1 else ""
         same = [member for member in same if _stem(member.one.path) == stem] or same
-        is_near = bool(stem) or one.outline.language == "Go"
+        is_near = bool(stem) or facts.outline.language == "Go"
         if len(same) == 1 and (is_near or same[0].one.path in near):
-            found.append(same[0])
-    if len(found) == len(names):
-        return found
-    files = [world.files[path] for path in sorted(near - {one.path}) if path in world.layout.owner]
+            members.append(same[0])
+    if len(members) == len(names):
+        return members
+    files = [
+        world.files[path] for path in sorted(near - {facts.path}) if path in world.layout.owner
+    ]
     by_stem: dict[str, list[FileFacts]] = {}
     for file in files:
         by_stem.setdefault(_stem(file.path), []).append(file)
@@ -101,14 +105,16 @@ def _members(
 
 
 def _made(
-    name: str, one: FileFacts, world: PageSources, classes: Mapping[str, list[_Member]]
+    name: str, facts: FileFacts, world: PageSources, classes: Mapping[str, list[_Member]]
 ) -> list[_Member]:
     """The type that a function of the same package of Go returns, or the function itself."""
-    folder = folder_of(one.path)
-    if one.outline.language != "Go":
+    folder = folder_of(facts.path)
+    if facts.outline.language != "Go":
         return []
-    near = [world.files[path] for path in sorted(world.layout.owner) if folder_of(path) == folder]
-    pairs = [(file, symbol) for file in near for symbol in file.outline.symbols]
+    file_facts = [
+        world.files[path] for path in sorted(world.layout.owner) if folder_of(path) == folder
+    ]
+    pairs = [(file, symbol) for file in file_facts for symbol in file.outline.symbols]
     made = [(file, symbol) for file, symbol in pairs if symbol.name == name]
     text = returned(made[0][1].signature, name, "Go").lstrip("*") if len(made) == 1 else ""
     asked = [
@@ -116,7 +122,7 @@ def _made(
         for _, symbol in pairs
         if text and symbol.name.startswith(f"{text}.")
     ]
-    is_interface = any(one.name == text and one.kind == "interface" for _, one in pairs)
+    is_interface = any(symbol.name == text and symbol.kind == "interface" for _, symbol in pairs)
     if is_interface and asked:
         return [_Member(*made[0], frozenset(asked))]
     return [member for member in classes.get(text, []) if folder_of(member.one.path) == folder]
@@ -127,7 +133,7 @@ def _stem(path: str) -> str:
 
 
 def _row(
-    one: FileFacts,
+    facts: FileFacts,
     note: CodeNote,
     members: list[_Member],
     world: PageSources,
@@ -146,7 +152,7 @@ def _row(
     guide = next(_guides(note, world), "")
     return {
         "what": f"{guide}{code(printable(note.text), cell=True)}: {listed(names, _SHOWN)}",
-        "where": world.register.link(one.path, note.line_start, note.line_end, cell=True),
+        "where": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
         "have": listed(alike, _SHOWN) if alike else "no name that all have",
         "example": world.register.link(example.one.path, first, last, cell=True),
         "tests": listed(links, len(links), len(beside)) if links else "none found",

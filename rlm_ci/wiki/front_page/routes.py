@@ -51,8 +51,12 @@ def routes(world: PageSources) -> list[dict[str, str]]:
     tasks += _of_notes(world, "environment", "an environment variable ({} are read there)")
     tasks += _of_notes(world, EXIT, "with which code it ends ({} codes are named there)")
     known = {task.one.path for task in tasks}
-    order = sorted(_program(world), key=lambda one: (-_weight(one, world), one.path))
-    others = (one for one in order if one.path not in known and not is_door(one.path))
+    order = sorted(_program(world), key=lambda facts: (-_weight(facts, world), facts.path))
+    others = (
+        file_facts
+        for file_facts in order
+        if file_facts.path not in known and not is_door(file_facts.path)
+    )
     every = [task for one in others if (task := _of_file(one, world)) is not None]
     tasks += [task for task in every if task.is_told][: max(0, _ROWS - len(tasks))]
     tasks += [task for task in every if not task.is_told][: max(0, _FEW - len(tasks))]
@@ -62,8 +66,10 @@ def routes(world: PageSources) -> list[dict[str, str]]:
 def example_tests(world: PageSources) -> list[FileFacts]:
     """Files of tests, those of what most others import first."""
     tests = TestFiles(world)
-    order = sorted(_program(world), key=lambda one: (-_weight(one, world), one.path))
-    return list(dict.fromkeys(test for one in order for test in tests.of(one)[:_TESTS]))
+    order = sorted(_program(world), key=lambda facts: (-_weight(facts, world), facts.path))
+    return list(
+        dict.fromkeys(test for file_facts in order for test in tests.of(file_facts)[:_TESTS])
+    )
 
 
 def _program(world: PageSources) -> Iterator[FileFacts]:
@@ -74,9 +80,9 @@ def _program(world: PageSources) -> Iterator[FileFacts]:
 def _of_commands(world: PageSources) -> Iterator[_Task]:
     """The commands whose function is known, those with the longest first."""
     places = [
-        (entry.name, definition_around(one, entry))
-        for one in _program(world)
-        for entry in one.outline.entries
+        (entry.name, definition_around(facts, entry))
+        for facts in _program(world)
+        for entry in facts.outline.entries
         if entry.kind == "command"
     ]
     starts = [flow.starts[0] for flow in world.flows]
@@ -84,13 +90,13 @@ def _of_commands(world: PageSources) -> Iterator[_Task]:
     found = {at: name for name, at in reversed(places) if at is not None}
     order = sorted(found, key=lambda at: (at.symbol.line_start - at.symbol.line_end, at.path))
     for at in order[:_COMMANDS]:
-        one = world.files[at.path]
+        facts = world.files[at.path]
         words = f"the command {code(printable(found[at]), cell=True)}"
-        yield _Task(words, one, *_head(one, at))
+        yield _Task(words, facts, *_head(facts, at))
 
 
-def _head(one: FileFacts, at: Definition) -> tuple[int, int]:
-    heads = zip(one.outline.symbols, one.heads, strict=True)
+def _head(facts: FileFacts, at: Definition) -> tuple[int, int]:
+    heads = zip(facts.outline.symbols, facts.heads, strict=True)
     first = at.symbol.line_start
     return next((lines for symbol, lines in heads if symbol == at.symbol), (first, first))
 
@@ -98,16 +104,16 @@ def _head(one: FileFacts, at: Definition) -> tuple[int, int]:
 def _of_notes(world: PageSources, kind: str, words: str) -> Iterator[_Task]:
     """The file of the program with the most notes of a kind, if these are several."""
     best: tuple[int, FileFacts] | None = None
-    for one in _program(world):
-        if one.outline.language == "Shell" and kind == EXIT:
+    for facts in _program(world):
+        if facts.outline.language == "Shell" and kind == EXIT:
             continue  # it helps to build or install, as a rule
-        names = {_named(note) for note in one.notes if note.kind == kind} - {""}
+        names = {_named(note) for note in facts.notes if note.kind == kind} - {""}
         if len(names) >= _SEVERAL and (best is None or len(names) > best[0]):
-            best = len(names), one
+            best = len(names), facts
     if best is not None:
-        number, one = best
-        note = next(note for note in one.notes if note.kind == kind and _named(note))
-        yield _Task(words.format(number), one, note.line_start, note.line_end)
+        number, facts = best
+        note = next(note for note in facts.notes if note.kind == kind and _named(note))
+        yield _Task(words.format(number), facts, note.line_start, note.line_end)
 
 
 def _named(note: CodeNote) -> str:
@@ -115,22 +121,22 @@ def _named(note: CodeNote) -> str:
     return note.text if note.kind == OPTION else note.detail
 
 
-def _of_file(one: FileFacts, world: PageSources) -> _Task | None:
+def _of_file(facts: FileFacts, world: PageSources) -> _Task | None:
     """What a file says that it is, else its largest definition does; None where neither does."""
-    if one.outline.doc:
-        outline = one.outline
-        return _Task(sentence(outline.doc, cell=True), one, outline.doc_start, outline.doc_end)
-    module = world.layout.owner[one.path]
-    found = api(one, module.folder, world.layout.given) or []
+    if facts.outline.doc:
+        outline = facts.outline
+        return _Task(sentence(outline.doc, cell=True), facts, outline.doc_start, outline.doc_end)
+    module = world.layout.owner[facts.path]
+    found = api(facts, module.folder, world.layout.given) or []
     tops = [pair for pair in found if "." not in pair[1].name] or found
     tops = [pair for pair in tops if pair[1].kind not in ("constant", "variable")]
     if not tops:
         return None
     number, symbol = min(tops, key=_rank)
-    name = code(printable(told(one, symbol.name)), cell=True)
+    name = code(printable(told(facts, symbol.name)), cell=True)
     doc = sentence(symbol.doc, cell=True) if symbol.doc else ""
     words = f"{name}: {doc}" if doc else f"what {name} does"
-    return _Task(words, one, *one.heads[number], is_told=bool(doc))
+    return _Task(words, facts, *facts.heads[number], is_told=bool(doc))
 
 
 def _rank(pair: tuple[int, Symbol]) -> tuple[bool, int, int]:
@@ -139,24 +145,24 @@ def _rank(pair: tuple[int, Symbol]) -> tuple[bool, int, int]:
     return not is_class, symbol.line_start - symbol.line_end, symbol.line_start
 
 
-def _weight(one: FileFacts, world: PageSources) -> int:
+def _weight(facts: FileFacts, world: PageSources) -> int:
     """How many files of the program import this one; then its lines."""
     users = {
         edge.target
-        for edge in world.graph.importers(one.path)
-        if edge.target in world.layout.owner and edge.target != one.path
+        for edge in world.graph.importers(facts.path)
+        if edge.target in world.layout.owner and edge.target != facts.path
     }
-    return 10_000 * len(users) + min(9_999, one.outline.lines)
+    return 10_000 * len(users) + min(9_999, facts.outline.lines)
 
 
 def _row(task: _Task, world: PageSources, tests: TestFiles) -> dict[str, str]:
-    found = tests.of(task.one)
-    shown = [one for one in found if one.outline.lines][:_TESTS]
-    links = [world.register.file(one.path, cell=True) for one in shown]
+    facts = tests.of(task.one)
+    shown = [file_facts for file_facts in facts if file_facts.outline.lines][:_TESTS]
+    links = [world.register.file(file_facts.path, cell=True) for file_facts in shown]
     return {
         "task": task.words,
         "file": world.register.link(task.one.path, task.line_start, task.line_end, cell=True),
-        "tests": listed(links, len(links), len(found)) if links else "none found",
+        "tests": listed(links, len(links), len(facts)) if links else "none found",
     }
 
 
@@ -166,13 +172,13 @@ class TestFiles:
     __test__ = False  # no class of tests
 
     def __init__(self, world: PageSources) -> None:
-        every = (one for inner in world.layout.tests.values() for one in inner)
-        self._files = [one for one in every if not _helps(one.path)]
+        every = (facts for inner in world.layout.tests.values() for facts in inner)
+        self._files = [facts for facts in every if not _helps(facts.path)]
         self._targets = {
-            one.path: {edge.target for edge in world.graph.internal.get(one.path, ())}
-            for one in self._files
+            file.path: {edge.target for edge in world.graph.internal.get(file.path, ())}
+            for file in self._files
         }
-        self._subjects = {one.path: subject_of(one.path) or "" for one in self._files}
+        self._subjects = {file.path: subject_of(file.path) or "" for file in self._files}
         stems = Counter(map(_stem, world.layout.owner))
         self._unique = {stem for stem, number in stems.items() if number == 1}
 
@@ -180,15 +186,15 @@ class TestFiles:
         """The tests of a file: first those that are named after it."""
         stem, folder = _stem(file.path), folder_of(file.path)
         ranked = []
-        for one in self._files:
-            subject = self._subjects[one.path]
-            imports = file.path in self._targets[one.path]
-            is_beside = one.outline.language == "Go" and folder_of(one.path) == folder
+        for facts in self._files:
+            subject = self._subjects[facts.path]
+            imports = file.path in self._targets[facts.path]
+            is_beside = facts.outline.language == "Go" and folder_of(facts.path) == folder
             is_alike = subject == stem and (imports or is_beside or subject in self._unique)
             if is_alike or imports or is_beside:
-                near = folder_of(one.path).rpartition("/")[2] != folder.rpartition("/")[2]
-                few = len(self._targets[one.path])
-                ranked.append((not is_alike, near, few, one.path, one))
+                near = folder_of(facts.path).rpartition("/")[2] != folder.rpartition("/")[2]
+                few = len(self._targets[facts.path])
+                ranked.append((not is_alike, near, few, facts.path, facts))
         return [row[-1] for row in sorted(ranked, key=lambda row: row[:4])]
 
 

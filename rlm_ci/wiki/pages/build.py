@@ -192,8 +192,8 @@ def settled(
     commit of its links. Raises DamagedError if a place is not in the contents.
     """
     known = {file.path: file for file in corpus.files}
-    places = {place for draft in drafts for place in draft.places}
-    blobs = {path: known[path].oid for path in sorted({place.path for place in places})}
+    places = {cited_place for draft in drafts for cited_place in draft.places}
+    blobs = {path: known[path].oid for path in sorted({cited_place.path for cited_place in places})}
     locations = opened(corpus, places, known)
     pages, kept = [], {}
     drafts.reverse()
@@ -285,7 +285,7 @@ def _settled(
     folder: str | None,
 ) -> tuple[WikiPage, PageState]:
     """The page as it was, if it says and cites the same; else at this commit."""
-    evidence = tuple(locations[place] for place in draft.places)
+    evidence = tuple(locations[cited_place] for cited_place in draft.places)
     cited: list[Any] = [[*claim.place, claim.quote] for claim in map(claim_of, evidence)]
     digest = _hash(json.dumps([draft.body, cited]))
     text, at, is_new = draft.body.replace(COMMIT, commit or ""), commit, True

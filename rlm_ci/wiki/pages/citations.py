@@ -73,12 +73,12 @@ class LinkDestination(Value):
         """The same for what is not committed: no server has that."""
         return self if commit else LinkDestination(base=self.base)
 
-    def url(self, place: CitedPlace, *, deep: bool) -> str:
+    def url(self, cited_place: CitedPlace, *, deep: bool) -> str:
         """Where the place can be read; "" for nowhere."""
         if not self.base and not (self.server and self.repository):
             return ""
-        lines = lines_of(place)
-        path = quote(place.path, errors="surrogateescape")
+        lines = lines_of(cited_place)
+        path = quote(cited_place.path, errors="surrogateescape")
         if self.server and self.repository:
             within = "/-/blob" if self.is_gitlab else "/blob"
             start = f"{self.server.rstrip('/')}/{quote(self.repository)}{within}/{COMMIT}/"
@@ -92,10 +92,10 @@ class LinkDestination(Value):
         return f"{start}{path}#{lines}"
 
 
-def lines_of(place: CitedPlace) -> str:
+def lines_of(cited_place: CitedPlace) -> str:
     """``L3-L9``, or ``L3`` for one line, as GitHub's links have it."""
-    last = f"-L{place.line_end}" if place.line_end > place.line_start else ""
-    return f"L{place.line_start}{last}"
+    last = f"-L{cited_place.line_end}" if cited_place.line_end > cited_place.line_start else ""
+    return f"L{cited_place.line_start}{last}"
 
 
 def gitlab_project(remote: str) -> tuple[str, str] | None:
@@ -134,10 +134,10 @@ class CitationRegister:
     def _cite(
         self, path: str, line_start: int, line_end: int, *, cell: bool = False
     ) -> tuple[str, str]:
-        place = CitedPlace(path, line_start, max(line_start, line_end))
-        self._places[place] = None
-        text = code(printable(f"{path}#{lines_of(place)}"), cell=cell)
-        return text, self._target.url(place, deep=self._deep)
+        cited_place = CitedPlace(path, line_start, max(line_start, line_end))
+        self._places[cited_place] = None
+        text = code(printable(f"{path}#{lines_of(cited_place)}"), cell=cell)
+        return text, self._target.url(cited_place, deep=self._deep)
 
     def cited(self) -> tuple[CitedPlace, ...]:
         """The places of all links, in order."""
@@ -149,13 +149,13 @@ def opened(
 ) -> dict[CitedPlace, Location]:
     """The current content of each place. Raises DamagedError for a missing one."""
     by_path: dict[str, list[CitedPlace]] = {}
-    for place in places:
-        by_path.setdefault(place.path, []).append(place)
+    for cited_place in places:
+        by_path.setdefault(cited_place.path, []).append(cited_place)
     found: dict[CitedPlace, Location] = {}
     for file, content in contents(corpus, (files[one] for one in sorted(by_path) if one in files)):
         lines = lines_in(content)
-        for place in by_path.pop(file.path):
-            found[place] = _location(place, file.oid, lines)
+        for cited_place in by_path.pop(file.path):
+            found[cited_place] = _location(cited_place, file.oid, lines)
     if by_path:
         raise _damaged(min(by_path))
     return found
@@ -168,13 +168,15 @@ def lines_in(content: bytes) -> list[str]:
     return [line.rstrip("\r") for line in lines]
 
 
-def _location(place: CitedPlace, oid: str, lines: list[str]) -> Location:
-    if not 1 <= place.line_start <= place.line_end <= len(lines):
-        raise _damaged(place.path)
+def _location(cited_place: CitedPlace, oid: str, lines: list[str]) -> Location:
+    if not 1 <= cited_place.line_start <= cited_place.line_end <= len(lines):
+        raise _damaged(cited_place.path)
     quote = None
-    if place.line_end - place.line_start < QUOTED:
-        quote = "\n".join(lines[place.line_start - 1 : place.line_end])
-    return Location(place.path, place.line_start, place.line_end, "new", oid, quote)
+    if cited_place.line_end - cited_place.line_start < QUOTED:
+        quote = "\n".join(lines[cited_place.line_start - 1 : cited_place.line_end])
+    return Location(
+        cited_place.path, cited_place.line_start, cited_place.line_end, "new", oid, quote
+    )
 
 
 def _damaged(path: str) -> DamagedError:
@@ -193,9 +195,9 @@ def contents(corpus: Corpus, files: Iterable[CorpusFile]) -> Iterator[tuple[Corp
 
 def claim_of(location: Location) -> HashedPlace:
     """The claim as the state keeps it; a place without a quote is known by its blob."""
-    place = CitedPlace(location.path, location.line_start or 1, location.line_end or 1)
+    cited_place = CitedPlace(location.path, location.line_start or 1, location.line_end or 1)
     text = location.quote if location.quote is not None else f"\0{location.blob}"
-    return HashedPlace(place, quote_hash(text))
+    return HashedPlace(cited_place, quote_hash(text))
 
 
 def quote_hash(text: str) -> str:

@@ -62,9 +62,9 @@ def surroundings(layout: PageLayout, graph: ImportGraph) -> ModuleDependencies:
             other = found.folder if found.is_shared and found.folder in keys else found.key
             if other == own:
                 continue
-            place = CitedPlace(path, edge.line, edge.line)
-            out.setdefault(own, {}).setdefault(other, place)
-            into.setdefault(other, {}).setdefault(own, place)
+            cited_place = CitedPlace(path, edge.line, edge.line)
+            out.setdefault(own, {}).setdefault(other, cited_place)
+            into.setdefault(other, {}).setdefault(own, cited_place)
             weights[own, other] = weights.get((own, other), 0) + 1
     return ModuleDependencies(out, into, weights, _packages(layout, graph))
 

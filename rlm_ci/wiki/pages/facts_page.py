@@ -43,11 +43,13 @@ def inventory(world: PageSources) -> dict[str, Any]:
     owner, shown = drawn_parts(layout.modules)
     drawn = architecture(layout, world.around, owner, shown)
     begins = [
-        (one, entry)
-        for one, entry in starts(_begins_of(files, layout))
-        if entry.kind != "task" or "/" in one.path or not one.commands  # else among the commands
+        (facts, entry)
+        for facts, entry in starts(_begins_of(files, layout))
+        if entry.kind != "task"
+        or "/" in facts.path
+        or not facts.commands  # else among the commands
     ]
-    program = [one for module in layout.modules for one in module.files]
+    program = [file for module in layout.modules for file in module.files]
     commands, others, left = command_table(world)
     folders, folders_more = folder_commands(world)
     return {
@@ -84,7 +86,7 @@ def inventory(world: PageSources) -> dict[str, Any]:
 
 
 def _module(module: Module, world: PageSources) -> dict[str, str]:
-    size = sum(api_size(one, module.folder, world.layout.given) for one in module.files)
+    size = sum(api_size(file, module.folder, world.layout.given) for file in module.files)
     return {
         "title": prose(title_of(module.key), cell=True),
         "page": f"modules/{module.name}.md",
@@ -99,22 +101,22 @@ def _module(module: Module, world: PageSources) -> dict[str, str]:
 def _begins_of(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileFacts]:
     """The files by which a user starts something, what is most the program's own first."""
     order = ("package", "script", "action", "command", "route", "main", "task")
-    aside = {one.path for inner in layout.beside.values() for one in inner}
+    aside = {facts.path for inner in layout.beside.values() for facts in inner}
 
-    def key(one: FileFacts) -> tuple[int, str]:
-        found = [order.index(e.kind) for e in one.outline.entries if e.kind in order]
-        return min(found, default=len(order)), one.path
+    def key(facts: FileFacts) -> tuple[int, str]:
+        found = [order.index(e.kind) for e in facts.outline.entries if e.kind in order]
+        return min(found, default=len(order)), facts.path
 
-    return sorted((one for one in files.values() if _begins(one, layout, aside)), key=key)
+    return sorted((file for file in files.values() if _begins(file, layout, aside)), key=key)
 
 
-def _begins(one: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
-    if one.path in layout.generated:
+def _begins(facts: FileFacts, layout: PageLayout, aside: Collection[str]) -> bool:
+    if facts.path in layout.generated:
         return False
-    if one.path in layout.owner or not (one.path in aside or is_beside(one.path)):
-        return not is_test(one.path) and not is_aside(one.path)
-    installs = any(entry.kind == "script" for entry in one.outline.entries)
-    return one.path.startswith(".github/") or ("/" not in one.path and installs)
+    if facts.path in layout.owner or not (facts.path in aside or is_beside(facts.path)):
+        return not is_test(facts.path) and not is_aside(facts.path)
+    installs = any(entry.kind == "script" for entry in facts.outline.entries)
+    return facts.path.startswith(".github/") or ("/" not in facts.path and installs)
 
 
 # ── packages ──
@@ -127,13 +129,13 @@ def _packages(world: PageSources) -> list[dict[str, str]]:
     named = {_key(name) for name in (*every, *around)}
     return [
         {
-            "name": code(printable(one.package), cell=True),
-            "count": f"{one.count:,}",
-            "declared": "yes" if _key(one.package) in named else "",
-            "link": world.register.link(*one.place, cell=True),
+            "name": code(printable(package.package), cell=True),
+            "count": f"{package.count:,}",
+            "declared": "yes" if _key(package.package) in named else "",
+            "link": world.register.link(*package.place, cell=True),
         }
-        for one in world.around.packages.get(ALL, ())
-        if not one.is_standard
+        for package in world.around.packages.get(ALL, ())
+        if not package.is_standard
     ]
 
 
@@ -150,16 +152,18 @@ def _declared(world: PageSources) -> list[dict[str, str]]:
     """What manifests name and no import shows: tools, plugins, what is loaded by its name."""
     if world.outside is not None:  # whose imports are not looked at
         return []
-    used = {_key(one.package) for one in world.around.packages.get(ALL, ())}
+    used = {_key(package.package) for package in world.around.packages.get(ALL, ())}
     files = world.files
     found: dict[str, dict[str, str]] = {}
     for path in sorted(files, key=lambda path: (path.count("/"), path)):
         if path.count("/") > 1 or not _speaks(path):
             continue
-        for name, place in files[path].declared:
+        for name, statement in files[path].declared:
             if _key(name) not in used and name.lower() != files[path].project.lower():
-                link = world.register.link(path, place.line_start, place.line_end)
-                found.setdefault(_key(name), {"text": code(printable(place.text)), "link": link})
+                link = world.register.link(path, statement.line_start, statement.line_end)
+                found.setdefault(
+                    _key(name), {"text": code(printable(statement.text)), "link": link}
+                )
     return [found[key] for key in sorted(found)][:60]
 
 
@@ -185,8 +189,8 @@ def _key(name: str) -> str:
 
 def _languages(files: Mapping[str, FileFacts]) -> list[dict[str, str]]:
     groups: dict[str, list[FileFacts]] = {}
-    for one in files.values():
-        groups.setdefault(one.outline.language, []).append(one)
+    for file in files.values():
+        groups.setdefault(file.outline.language, []).append(file)
     rows = [(name, len(inner), _lines(inner)) for name, inner in groups.items()]
     return [
         {"name": prose(name, cell=True), "files": f"{number:,}", "lines": f"{lines:,}"}
@@ -195,7 +199,7 @@ def _languages(files: Mapping[str, FileFacts]) -> list[dict[str, str]]:
 
 
 def _lines(files: Iterable[FileFacts]) -> int:
-    return sum(one.outline.lines for one in files)
+    return sum(file.outline.lines for file in files)
 
 
 def _hot(world: PageSources) -> list[dict[str, str]]:
@@ -204,8 +208,8 @@ def _hot(world: PageSources) -> list[dict[str, str]]:
         return []
     rows = []
     for path, commits, last, changed in chronicle.hot:
-        one = world.files.get(path)
-        if path not in world.layout.owner or one is None or not one.outline.lines:
+        facts = world.files.get(path)
+        if path not in world.layout.owner or facts is None or not facts.outline.lines:
             continue
         if commits < _OFTEN:  # the import of a whole tree says nothing
             continue
@@ -213,7 +217,7 @@ def _hot(world: PageSources) -> list[dict[str, str]]:
             f"{prose(name, cell=True)} ({share:.0%})" for name, share in chronicle.owners(path)[:3]
         )
         rows.append({
-            "file": world.register.link(path, 1, one.outline.lines, cell=True),
+            "file": world.register.link(path, 1, facts.outline.lines, cell=True),
             "page": f"modules/{world.names[world.layout.owner[path].key]}.md",
             "commits": f"{commits:,}",
             "changed": f"{changed:,}",
@@ -231,7 +235,7 @@ def _where(world: PageSources, headings: Mapping[str, str]) -> list[dict[str, An
         counts = {
             module.key: found
             for module in world.layout.modules
-            if (found := sum(note.kind == kind for one in module.files for note in one.notes))
+            if (found := sum(note.kind == kind for file in module.files for note in file.notes))
         }
         if counts:
             keys = sorted(counts, key=lambda key: (-counts[key], key))
@@ -264,9 +268,9 @@ def _folders(groups: Mapping[str, Sequence[FileFacts]], world: PageSources) -> l
             merged.setdefault(folder.partition("/")[0], []).extend(files)
         groups = merged
     told = {
-        folder_of(path): (path, one.about)
-        for path, one in world.files.items()
-        if one.about is not None and folder_of(path) in groups and folder_of(path)
+        folder_of(path): (path, file.about)
+        for path, file in world.files.items()
+        if file.about is not None and folder_of(path) in groups and folder_of(path)
     }
     return [
         {
@@ -287,8 +291,8 @@ def _folder_doc(
         path, about = told
         link = world.register.link(path, about.line_start, about.line_end, cell=True)
         return f"{sentence(about.text, cell=True)} {link}"
-    one = None if is_test(files[0].path) else documenting(files, folder)
-    return summary(one, world) if one is not None else ""
+    facts = None if is_test(files[0].path) else documenting(files, folder)
+    return summary(facts, world) if facts is not None else ""
 
 
 def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -317,9 +321,9 @@ def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
 def _unparsed(program: Sequence[FileFacts]) -> list[str]:
     """Languages of the program that nothing here can read, and files that did not parse."""
     counts: dict[str, int] = {}
-    for one in program:
-        if one.outline.state == "unparsed" and one.outline.lines:
-            counts[one.outline.language] = counts.get(one.outline.language, 0) + 1
+    for facts in program:
+        if facts.outline.state == "unparsed" and facts.outline.lines:
+            counts[facts.outline.language] = counts.get(facts.outline.language, 0) + 1
     missing = lacking(counts)
     return [
         f"{prose(name)} ({count(counts[name], 'file')}"

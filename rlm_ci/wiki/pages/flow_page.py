@@ -59,30 +59,30 @@ def call_flows(
     program = {path: files[path] for path in sorted(layout.owner)}
 
     def read(paths: Sequence[str]) -> dict[str, bytes]:
-        wanted = [known[path] for path in paths if path in known]
-        return {file.path: content for file, content in contents(corpus, wanted)}
+        files = [known[path] for path in paths if path in known]
+        return {file.path: content for file, content in contents(corpus, files)}
 
-    outlines = {path: one.outline for path, one in program.items()}
-    outlines |= {path: one.outline for path, one in files.items() if _is_crate(path)}
+    outlines = {path: facts.outline for path, facts in program.items()}
+    outlines |= {path: facts.outline for path, facts in files.items() if _is_crate(path)}
     walks = CallFlows(files, outlines, graph, read)
     starts = entry_starts(files, program, walks.resolver, read)[: 2 * _ENTRIES]
     commands = walks.dispatched(starts)[:_COMMANDS]
-    found = [*walks.of(starts)[:_ENTRIES], *walks.of(commands)]
+    flows = [*walks.of(starts)[:_ENTRIES], *walks.of(commands)]
     public = public_functions(
-        (one.path, symbol)
+        (facts.path, symbol)
         for module in layout.modules
-        for one in module.files
-        for _, symbol in api(one, module.folder, layout.given) or ()
+        for facts in module.files
+        for _, symbol in api(facts, module.folder, layout.given) or ()
     )
     paths = _users(layout, corpus)
     starts = used_starts(public, paths, read(paths), files)[: 4 * _FUNCTIONS]
-    shown = {_place(step.at) for flow in found for step in flow.steps}
+    shown = {_place(step.at) for flow in flows for step in flow.steps}
     used: list[CallFlow] = []
     for flow in walks.of(starts):
         if _place(flow.steps[0].at) not in shown and len(used) < _FUNCTIONS:
             shown |= {_place(step.at) for step in flow.steps}
             used.append(flow)
-    return (*found, *used)
+    return (*flows, *used)
 
 
 def _is_crate(path: str) -> bool:
@@ -96,7 +96,7 @@ def _place(at: Definition) -> tuple[str, str]:
 def _users(layout: PageLayout, corpus: Corpus) -> list[str]:
     """The files in which calls are counted: examples and tests, then the program, within limits."""
     groups = (layout.beside, layout.tests)
-    users = [one.path for group in groups for inner in group.values() for one in inner]
+    users = [facts.path for group in groups for inner in group.values() for facts in inner]
     sizes = {file.path: file.size for file in corpus.files}
     found: list[str] = []
     room = _BYTES
@@ -150,7 +150,7 @@ def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "link": _link(step.at, world),
         "rows": [
-            *(_call(one, path, world) for one in step.calls),
+            *(_call(call, path, world) for call in step.calls),
             *(_raise(one, path, world) for one in step.raises),
         ],
         "more": count(step.more, "more call") if step.more else "",
@@ -171,7 +171,7 @@ def _call(call: FlowCall, path: str, world: PageSources) -> str:
         return f"{text} {link}{of or ''}"
     if len(call.found) == 1 and call.interface is None:
         return f"{text} {link}: {_defined(call.found[0], world)}"
-    every = ", ".join(_defined(one, world) for one in call.found)
+    every = ", ".join(_defined(definition, world) for definition in call.found)
     if call.interface is None:
         return f"{text} {link}, one of {len(call.found)} forms: {every}"
     declared = _defined(call.interface, world)
@@ -185,9 +185,9 @@ def _defined(at: Definition, world: PageSources) -> str:
 def when(branches: Sequence[Branch], path: str, world: PageSources) -> str:
     """The conditions and loops around a call, each as a link to its line."""
     shown = []
-    for one in branches[-_AROUND:]:
-        is_word = one.kind == LOOP or one.text.startswith(("else", "on "))
-        text = world.register.named(code(printable(one.text)), path, one.line, one.line)
+    for branch in branches[-_AROUND:]:
+        is_word = branch.kind == LOOP or branch.text.startswith(("else", "on "))
+        text = world.register.named(code(printable(branch.text)), path, branch.line, branch.line)
         shown.append(text if is_word else f"if {text}")
     return f"{', '.join(shown)}: " if shown else ""
 
@@ -202,8 +202,8 @@ def _link(at: Definition, world: PageSources) -> str:
 
 
 def _heads(at: Definition, symbol: Symbol, world: PageSources) -> tuple[int, int]:
-    one = world.files[at.path]
-    for known, lines in zip(one.outline.symbols, one.heads, strict=True):
+    facts = world.files[at.path]
+    for known, lines in zip(facts.outline.symbols, facts.heads, strict=True):
         if (known.name, known.line_start) == (symbol.name, symbol.line_start):
             return lines
     return symbol.line_start, symbol.line_start
@@ -229,9 +229,9 @@ def _diagram(flow: CallFlow, world: PageSources) -> tuple[str, int]:
         names = {*drawn.values(), name}
         if step.caller not in drawn or len(names) > _PARTICIPANTS or len(messages) == _STEPS:
             continue
-        own = calls[step.number].branches if step.caller and step.number in calls else ()
+        branches = calls[step.number].branches if step.caller and step.number in calls else ()
         around = frames.get(step.caller, ())
-        frames[step.number] = around + tuple(_frame(one, step.caller) for one in own)
+        frames[step.number] = around + tuple(_frame(branch, step.caller) for branch in branches)
         errors = ", ".join(one.name for one in step.raises[:_DRAWN])
         messages.append(
             Message(
@@ -246,8 +246,8 @@ def _diagram(flow: CallFlow, world: PageSources) -> tuple[str, int]:
     return sequence(messages), len(flow.steps) - len(messages)
 
 
-def _frame(one: Branch, caller: int) -> DiagramFrame:
-    return DiagramFrame(one.kind, f"{caller}:{one.group}", one.text)
+def _frame(branch: Branch, caller: int) -> DiagramFrame:
+    return DiagramFrame(branch.kind, f"{caller}:{branch.group}", branch.text)
 
 
 def _message(step: FlowStep, world: PageSources) -> str:

@@ -87,15 +87,15 @@ def is_inner(path: str) -> bool:
     return any(part.startswith("_") and not part.startswith("__") for part in parts)
 
 
-def public(one: FileFacts) -> list[tuple[int, Symbol]]:
+def public(facts: FileFacts) -> list[tuple[int, Symbol]]:
     """The public symbols of a file, with their numbers; each once, none of a generated file."""
-    if one.is_generated:
+    if facts.is_generated:
         return []
-    spaces = _spaces(one)
+    spaces = _spaces(facts)
     seen: set[str] = set()
     found = []
     hidden: set[str] = set()
-    for number, symbol in enumerate(one.outline.symbols):
+    for number, symbol in enumerate(facts.outline.symbols):
         outer = symbol.name.rpartition(".")[0]
         inner = symbol.name.rpartition(".")[2]
         special = inner.startswith("__") and inner.endswith("__")
@@ -110,9 +110,9 @@ def public(one: FileFacts) -> list[tuple[int, Symbol]]:
     return found
 
 
-def _spaces(one: FileFacts) -> set[str]:
+def _spaces(facts: FileFacts) -> set[str]:
     """Packages and namespaces; of Ruby the modules that hold nothing but what holds more."""
-    outline = one.outline
+    outline = facts.outline
     found = {symbol.name for symbol in outline.symbols if symbol.kind == "module"}
     if outline.language in _SPACED or not found:
         return found
@@ -127,24 +127,24 @@ def _spaces(one: FileFacts) -> set[str]:
     return (found & holding) - full
 
 
-def told(one: FileFacts, name: str) -> str:
-    return name.replace(".", "::") if one.outline.language in _COLONS else name
+def told(facts: FileFacts, name: str) -> str:
+    return name.replace(".", "::") if facts.outline.language in _COLONS else name
 
 
-def api(one: FileFacts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
+def api(facts: FileFacts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
     """What the page of ``folder`` lists of a file; None for stubs, ``__main__.py`` and inner files.
 
     Of an inner file, the names that its package exports are listed.
     """
-    shown = one.path.removeprefix(f"{folder}/") if folder else one.path
-    if _STUB in given.get(one.path, ()) or one.path.rpartition("/")[2] == "__main__.py":
+    shown = facts.path.removeprefix(f"{folder}/") if folder else facts.path
+    if _STUB in given.get(facts.path, ()) or facts.path.rpartition("/")[2] == "__main__.py":
         return None
     if not is_inner(shown):
-        return public(one)
-    names = given.get(one.path, frozenset())
+        return public(facts)
+    names = given.get(facts.path, frozenset())
     found = [
         (number, symbol)
-        for number, symbol in public(one)
+        for number, symbol in public(facts)
         if "*" in names or symbol.name.partition(".")[0] in names
     ]
     return found or None
@@ -155,21 +155,21 @@ def given_of(files: Iterable[FileFacts]) -> Given:
 
     A stub beside its module has ``_STUB``.
     """
-    by_path = {one.path: one for one in files}
+    by_path = {file.path: file for file in files}
     found: dict[str, set[str]] = {}
-    for path, one in by_path.items():
+    for path, facts in by_path.items():
         if path.endswith(".pyi") and path.removesuffix("i") in by_path:
             found[path] = {_STUB}
         if not path.endswith("__init__.py"):
             continue
         folder = folder_of(path)
-        for line in one.outline.imports:
+        for line in facts.outline.imports:
             base = base_of(folder, line)
             if base is None:
                 continue
             for target in (f"{base}.py", f"{base}/__init__.py"):
                 if target in by_path and is_inner(target.removeprefix(f"{folder}/")):
-                    found.setdefault(target, set()).update(given_names(one, line).values())
+                    found.setdefault(target, set()).update(given_names(facts, line).values())
     return {path: frozenset(names) for path, names in found.items()}
 
 
@@ -196,34 +196,44 @@ def base_of(folder: str, line: Import) -> str | None:
     return None
 
 
-def api_size(one: FileFacts, folder: str, given: Given) -> int:
-    return len(api(one, folder, given) or ())
+def api_size(facts: FileFacts, folder: str, given: Given) -> int:
+    return len(api(facts, folder, given) or ())
 
 
 def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
     """The pages that these files make; the same files always make the same."""
-    every = sorted(files, key=lambda one: one.path)
-    code = [one for one in every if one.outline.language not in DATA]
-    tests = [one for one in code if is_test(one.path) and not _is_shipped(one)]
+    every = sorted(files, key=lambda facts: facts.path)
+    code = [file_facts for file_facts in every if file_facts.outline.language not in DATA]
+    tests = [
+        file_facts
+        for file_facts in code
+        if is_test(file_facts.path) and not _is_shipped(file_facts)
+    ]
     apart = _apart(code, tests, graph)
-    tests += [one for one in code if one.path in apart and helps_tests(one.path)]
-    tests.sort(key=lambda one: one.path)
-    aside = {one.path for one in tests}
-    rest = [one for one in code if one.path not in aside]
-    scripts = {folder_of(one.path) for one in rest if _is_script(one)}
-    unbuilt = _unbuilt(rest, [one.path for one in every])
+    tests += [
+        file_facts
+        for file_facts in code
+        if file_facts.path in apart and helps_tests(file_facts.path)
+    ]
+    tests.sort(key=lambda file_facts: file_facts.path)
+    aside = {test.path for test in tests}
+    rest = [facts for facts in code if facts.path not in aside]
+    scripts = {folder_of(facts.path) for facts in rest if _is_script(facts)}
+    unbuilt = _unbuilt(rest, [facts.path for facts in every])
     beside = [
-        one
-        for one in rest
-        if is_beside(one.path) or folder_of(one.path) in scripts or one.path in apart | unbuilt
+        facts
+        for facts in rest
+        if is_beside(facts.path)
+        or folder_of(facts.path) in scripts
+        or facts.path in apart | unbuilt
     ]
     if len(beside) == len(rest):  # a repository of examples is about them
         beside = []
-    aside = {one.path for one in beside}
-    written = [one for one in rest if one.path not in aside]
+    aside = {facts.path for facts in beside}
+    written = [facts for facts in rest if facts.path not in aside]
     # Where all is generated, that is what the pages are about.
-    program = [one for one in written if not one.is_generated] or written
-    generated = tuple(sorted({one.path for one in written} - {one.path for one in program}))
+    program = [facts for facts in written if not facts.is_generated] or written
+    generated = tuple(sorted({one.path for one in written} - {facts.path for facts in program}))
     given = given_of(program)
     groups: dict[str, list[FileFacts]] = {}
     for one in program:
@@ -231,7 +241,7 @@ def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
     groups = _folded(groups)
     own: list[FileFacts] = []
     for key, inner in groups.items():
-        sizes = {one.path: api_size(one, key, given) for one in inner}
+        sizes = {facts.path: api_size(facts, key, given) for facts in inner}
         if sum(sizes.values()) > _MANY:
             # A package's door stays on the package's own page.
             large = {
@@ -239,14 +249,14 @@ def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
                 for path, size in sizes.items()
                 if size >= _OWN and not path.endswith("__init__.py")
             }
-            own += [one for one in inner if one.path in large]
-            groups[key] = [one for one in inner if one.path not in large]
-    single = {one.path for one in own}
+            own += [facts for facts in inner if facts.path in large]
+            groups[key] = [facts for facts in inner if facts.path not in large]
+    single = {facts.path for facts in own}
     names = page_names([*(key for key, inner in groups.items() if inner), *single])
     modules = [Module(key, names[key], tuple(inner)) for key, inner in groups.items() if inner]
-    modules += [Module(one.path, names[one.path], (one,), is_file=True) for one in own]
+    modules += [Module(facts.path, names[facts.path], (facts,), is_file=True) for facts in own]
     modules.sort(key=lambda module: module.key)
-    owner = {one.path: module for module in modules for one in module.files}
+    owner = {file.path: module for module in modules for file in module.files}
     return PageLayout(
         tuple(modules), owner, _by_folder(tests), _by_folder(beside), given, generated
     )
@@ -257,8 +267,8 @@ def _apart(code: Iterable[FileFacts], tests: Iterable[FileFacts], graph: ImportG
 
     What one of their folders at the top gives to the program makes all of it a part.
     """
-    every = {one.path for one in code}
-    others = {one.path for one in tests} | {path for path in every if is_beside(path)}
+    every = {facts.path for facts in code}
+    others = {test.path for test in tests} | {path for path in every if is_beside(path)}
     found = {path for path in every - others if is_aside(path)}
     used = {
         path.partition("/")[0]
@@ -275,16 +285,19 @@ _BUILT_BY = {"Go": "go.mod", "Rust": "Cargo.toml"}
 def _unbuilt(code: Sequence[FileFacts], paths: Iterable[str]) -> set[str]:
     """Files that no manifest builds, such as templates, in a program of another language."""
     lines = Counter[str]()
-    for one in code:
-        lines[one.outline.language] += one.outline.lines
+    for facts in code:
+        lines[facts.outline.language] += facts.outline.lines
     built = {path for path in paths if path.rpartition("/")[2] in _BUILT_BY.values()}
     most = max(lines, key=lambda name: (lines[name], name), default="")
     return {
-        one.path
-        for one in code
-        if one.outline.language in _BUILT_BY
-        and one.outline.language != most
-        and not any(_is_above(path, one.path, _BUILT_BY[one.outline.language]) for path in built)
+        file_facts.path
+        for file_facts in code
+        if file_facts.outline.language in _BUILT_BY
+        and file_facts.outline.language != most
+        and not any(
+            _is_above(path, file_facts.path, _BUILT_BY[file_facts.outline.language])
+            for path in built
+        )
     }
 
 
@@ -293,20 +306,20 @@ def _is_above(manifest: str, path: str, name: str) -> bool:
     return found == name and (not folder or path.startswith(f"{folder}/"))
 
 
-def _is_shipped(one: FileFacts) -> bool:
+def _is_shipped(facts: FileFacts) -> bool:
     """Whether a file of Python is called as a test is, and has none: a part of the program."""
-    folder, _, name = one.path.rpartition("/")
-    if one.outline.language != "Python" or name == "conftest.py" or is_test(f"{folder}/"):
+    folder, _, name = facts.path.rpartition("/")
+    if facts.outline.language != "Python" or name == "conftest.py" or is_test(f"{folder}/"):
         return False
-    names = [symbol.name.rpartition(".")[2] for symbol in one.outline.symbols]
+    names = [symbol.name.rpartition(".")[2] for symbol in facts.outline.symbols]
     return bool(names) and not any(map(_TRIAL.match, names))
 
 
-def _is_script(one: FileFacts) -> bool:
+def _is_script(facts: FileFacts) -> bool:
     return (
-        is_told(one.path)
-        and one.outline.language == "Go"
-        and any(entry.kind == "main" for entry in one.outline.entries)
+        is_told(facts.path)
+        and facts.outline.language == "Go"
+        and any(entry.kind == "main" for entry in facts.outline.entries)
     )
 
 
@@ -320,16 +333,16 @@ def _folded(groups: dict[str, list[FileFacts]]) -> dict[str, list[FileFacts]]:
             above = folder_of(above)
         if above in groups:
             groups[above].extend(groups.pop(key))
-    return {key: sorted(groups[key], key=lambda one: one.path) for key in sorted(groups)}
+    return {key: sorted(groups[key], key=lambda facts: facts.path) for key in sorted(groups)}
 
 
 def _speaks(files: Iterable[FileFacts]) -> bool:
     """Whether there is something to say: names, notes, entries, or more than a stub of a doc."""
     said = 0
-    for one in files:
-        outline = one.outline
-        notes = sum(note.kind not in UNCOUNTED for note in one.notes)
-        said += len(public(one)) + notes + 2 * len(outline.entries)
+    for file in files:
+        outline = file.outline
+        notes = sum(note.kind not in UNCOUNTED for note in file.notes)
+        said += len(public(file)) + notes + 2 * len(outline.entries)
         said += 2 * bool(outline.doc) + outline.lines // 50
     return said >= 4
 
@@ -337,7 +350,7 @@ def _speaks(files: Iterable[FileFacts]) -> bool:
 def _by_folder(files: Iterable[FileFacts]) -> dict[str, tuple[FileFacts, ...]]:
     """By the topmost folder that holds nothing else of the kind: two levels say enough."""
     groups: dict[str, list[FileFacts]] = {}
-    for one in files:
-        parts = folder_of(one.path).split("/")
-        groups.setdefault("/".join(parts[:2]), []).append(one)
+    for file in files:
+        parts = folder_of(file.path).split("/")
+        groups.setdefault("/".join(parts[:2]), []).append(file)
     return {key: tuple(groups[key]) for key in sorted(groups)}

@@ -81,14 +81,14 @@ class PageSources(Value):
 
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
     files, key, weights = module.files, module.key, world.around.weights
-    lines = sum(one.outline.lines for one in files)
+    lines = sum(file.outline.lines for file in files)
     told_messages, left = messages(files, world.register, _refused(files))
     return {
         "title": prose(title_of(module.key)),
         "head": f"{count(len(files), 'file')}, {count(lines, 'line')} of {_languages(files)}",
         "doc": _documentation(module, world),
         "said": said(world.prose.get(module.key, ()), world),
-        "files": [] if module.is_file else [_file(one, module, world) for one in files],
+        "files": [] if module.is_file else [_file(file, module, world) for file in files],
         "diagram": neighbourhood(module, world.around),
         "uses": _others(world.around.out.get(key, {}), lambda other: weights[key, other], world),
         "used_by": _others(
@@ -97,16 +97,16 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "is_part": world.outside is not None,
         "elsewhere": _elsewhere(module, world),
         "packages": ", ".join(
-            world.register.named(code(printable(one.package)), *one.place)
-            for one in world.around.packages.get(module.key, ())
-            if not one.is_standard
+            world.register.named(code(printable(package.package)), *package.place)
+            for package in world.around.packages.get(module.key, ())
+            if not package.is_standard
         ),
         "entries": entries(starts(files), world),
         "exports": _exports(module, world),
         "api": [
             group
-            for one in files
-            if (group := listing(one, module, world.layout.given, world.register)) is not None
+            for file in files
+            if (group := listing(file, module, world.layout.given, world.register)) is not None
         ],
         "messages": told_messages,
         "messages_more": left,
@@ -117,8 +117,8 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
 
 def _languages(files: Sequence[FileFacts]) -> str:
     counts: Counter[str] = Counter()
-    for one in files:
-        counts[one.outline.language] += one.outline.lines
+    for file in files:
+        counts[file.outline.language] += file.outline.lines
     return prose(listed(sorted(counts, key=lambda name: (-counts[name], name)), 3))
 
 
@@ -130,21 +130,25 @@ def said(
     ``held`` is what the model said of them when it was asked again.
     """
     groups: dict[str, list[dict[str, str]]] = {}
-    for one in sorted(claims, key=lambda one: not one.is_supported):
+    for claim in sorted(claims, key=lambda one: not one.is_supported):
         links = [
             world.register.link(quoted.path, quoted.line_start, quoted.line_end)
-            for quoted in dict.fromkeys(one.quotes)
+            for quoted in dict.fromkeys(claim.quotes)
         ]
-        row = {"text": prose(one.text), "link": " ".join(links)}
-        groups.setdefault(_origin(one, held), []).append(row)
+        row = {"text": prose(claim.text), "link": " ".join(links)}
+        groups.setdefault(_origin(claim, held), []).append(row)
     return [{"origin": origin, "sentences": rows} for origin, rows in groups.items()]
 
 
-def _origin(one: ProseSentence, held: str) -> str:
-    model = f"the model {code(printable(clip(one.model, _MODEL)))}" if one.model else "a model"
-    commit = f" at commit {code(one.commit[:_COMMIT])}" if one.commit else ""
+def _origin(prose_sentence: ProseSentence, held: str) -> str:
+    model = (
+        f"the model {code(printable(clip(prose_sentence.model, _MODEL)))}"
+        if prose_sentence.model
+        else "a model"
+    )
+    commit = f" at commit {code(prose_sentence.commit[:_COMMIT])}" if prose_sentence.commit else ""
     found = "The linked lines were found; nobody has asked whether they support them"
-    told = f"Asked again, it said that {held}" if one.is_supported else found
+    told = f"Asked again, it said that {held}" if prose_sentence.is_supported else found
     return f"Sentences by {model}{commit}. {told}:"
 
 
@@ -156,49 +160,49 @@ def is_door(path: str) -> bool:
 def documenting(files: Sequence[FileFacts], folder: str) -> FileFacts | None:
     """The file whose documentation is the module's: its door, or the only one."""
     inside = {
-        one.path.rpartition("/")[2]: one
-        for one in files
-        if folder_of(one.path) == folder and one.outline.doc
+        file.path.rpartition("/")[2]: file
+        for file in files
+        if folder_of(file.path) == folder and file.outline.doc
     }
     for door in (*_DOORS, "doc.go", "main.go", "package-info.java"):
         if door in inside:
             return inside[door]
-    is_single = sum(one.outline.lines > 0 for one in files) == 1
-    if is_single or all(one.outline.language == "Go" for one in inside.values()):
+    is_single = sum(file.outline.lines > 0 for file in files) == 1
+    if is_single or all(facts.outline.language == "Go" for facts in inside.values()):
         return next(iter(inside.values()), None)
     return None
 
 
 def _documentation(module: Module, world: PageSources) -> dict[str, str] | None:
-    one = documenting(module.files, module.folder)
-    if one is None:
+    facts = documenting(module.files, module.folder)
+    if facts is None:
         return None
-    return {"text": paragraph(one.outline.doc), "link": _doc_link(one, world)}
+    return {"text": paragraph(facts.outline.doc), "link": _doc_link(facts, world)}
 
 
-def _doc_link(one: FileFacts, world: PageSources, *, cell: bool = False) -> str:
-    outline = one.outline
-    return world.register.link(one.path, outline.doc_start, outline.doc_end, cell=cell)
+def _doc_link(facts: FileFacts, world: PageSources, *, cell: bool = False) -> str:
+    outline = facts.outline
+    return world.register.link(facts.path, outline.doc_start, outline.doc_end, cell=cell)
 
 
-def summary(one: FileFacts, world: PageSources) -> str:
+def summary(facts: FileFacts, world: PageSources) -> str:
     """The first sentence of a file's documentation and its place, for a cell of a table."""
-    return f"{sentence(one.outline.doc, cell=True)} {_doc_link(one, world, cell=True)}"
+    return f"{sentence(facts.outline.doc, cell=True)} {_doc_link(facts, world, cell=True)}"
 
 
-def _file(one: FileFacts, module: Module, world: PageSources) -> dict[str, str]:
-    names = api(one, module.folder, world.layout.given)
-    shown = one.path.removeprefix(f"{module.folder}/") if module.folder else one.path
-    unlisted = "stub" if one.path.endswith(".pyi") else "inner"
-    name, outline = code(printable(shown), cell=True), one.outline
-    described = sentence(outline.doc, cell=True) if outline.doc else main_definition([one], world)
+def _file(facts: FileFacts, module: Module, world: PageSources) -> dict[str, str]:
+    names = api(facts, module.folder, world.layout.given)
+    shown = facts.path.removeprefix(f"{module.folder}/") if module.folder else facts.path
+    unlisted = "stub" if facts.path.endswith(".pyi") else "inner"
+    name, outline = code(printable(shown), cell=True), facts.outline
+    described = sentence(outline.doc, cell=True) if outline.doc else main_definition([facts], world)
     if outline.doc:
-        name = world.register.named(name, one.path, outline.doc_start, outline.doc_end)
+        name = world.register.named(name, facts.path, outline.doc_start, outline.doc_end)
     return {
         "name": name,
-        "lines": f"{one.outline.lines:,}",
+        "lines": f"{facts.outline.lines:,}",
         "names": str(len(names)) if names is not None else unlisted,
-        "doc": described or _without_names(one),
+        "doc": described or _without_names(facts),
     }
 
 
@@ -207,7 +211,7 @@ def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
 
     "" where the files define nothing that is public.
     """
-    every = [(one, *pair) for one in files for pair in _tops(one)]
+    every = [(file, *pair) for file in files for pair in _tops(file)]
     tops = [one for one in every if one[2].kind not in _VALUES] or every
     if not tops:
         return ""
@@ -216,12 +220,12 @@ def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
     derived = Counter(word for head in heads for word in set(_WORD.findall(head)))
 
     def rank(found: tuple[FileFacts, int, Symbol]) -> tuple[int, int]:
-        one, _, symbol = found
-        return -_extended(symbol, derived), -_size(one, symbol)
+        facts, _, symbol = found
+        return -_extended(symbol, derived), -_size(facts, symbol)
 
-    one, number, symbol = min(tops, key=rank)
-    name = code(printable(told(one, symbol.name)), cell=True)
-    link = world.register.named(name, one.path, *one.heads[number])
+    facts, number, symbol = min(tops, key=rank)
+    name = code(printable(told(facts, symbol.name)), cell=True)
+    link = world.register.named(name, facts.path, *facts.heads[number])
     doc = sentence(_MARKED.sub("", symbol.doc or ""), cell=True)
     if doc:
         return f"{link}: {doc}"
@@ -235,29 +239,29 @@ def _extended(symbol: Symbol, derived: Mapping[str, int]) -> int:
     return number if number > 1 else 0
 
 
-def _size(one: FileFacts, symbol: Symbol) -> int:
+def _size(facts: FileFacts, symbol: Symbol) -> int:
     """The lines of a definition and of its members, which may stand elsewhere in the file."""
     first, last = symbol.line_start, symbol.line_end
     members = (
         other.line_end - other.line_start
-        for other in one.outline.symbols
+        for other in facts.outline.symbols
         if other.name.startswith(f"{symbol.name}.") and not first <= other.line_start <= last
     )
     return last - first + sum(members)
 
 
-def _tops(one: FileFacts) -> list[tuple[int, Symbol]]:
-    symbols = public(one)
+def _tops(facts: FileFacts) -> list[tuple[int, Symbol]]:
+    symbols = public(facts)
     names = {symbol.name for _, symbol in symbols}
     return [pair for pair in symbols if pair[1].name.rpartition(".")[0] not in names]
 
 
-def _without_names(one: FileFacts) -> str:
-    if not one.outline.lines:
+def _without_names(facts: FileFacts) -> str:
+    if not facts.outline.lines:
         return "empty"
-    if one.outline.exported or (is_door(one.path) and one.outline.imports):
+    if facts.outline.exported or (is_door(facts.path) and facts.outline.imports):
         return "passes on names of other files"
-    return "not parsed" if one.outline.state == UNPARSED else "no public names"
+    return "not parsed" if facts.outline.state == UNPARSED else "no public names"
 
 
 def _others(
@@ -277,10 +281,10 @@ def _elsewhere(module: Module, world: PageSources) -> str:
     if world.outside is None:
         return ""
     found: dict[str, tuple[str, int]] = {}
-    for one in module.files:
-        for edge in world.graph.internal.get(one.path, ()):
+    for file in module.files:
+        for edge in world.graph.internal.get(file.path, ()):
             if not edge.target.startswith(f"{world.outside.under}/"):
-                found.setdefault(edge.target, (one.path, edge.line))
+                found.setdefault(edge.target, (file.path, edge.line))
     shown = [
         f"{code(printable(target))} {world.register.link(path, line, line)}"
         for target, (path, line) in sorted(found.items())[:_NOTES]
@@ -290,7 +294,9 @@ def _elsewhere(module: Module, world: PageSources) -> str:
 
 def starts(files: Sequence[FileFacts]) -> list[tuple[FileFacts, EntryPoint]]:
     """Where something begins to run, tests apart."""
-    return [(one, entry) for one in files for entry in one.outline.entries if entry.kind != "test"]
+    return [
+        (file, entry) for file in files for entry in file.outline.entries if entry.kind != "test"
+    ]
 
 
 def entries(
@@ -301,10 +307,10 @@ def entries(
             "kind": prose(entry.kind),
             "name": code(printable(entry.name)),
             "link": world.register.link(
-                one.path, entry.line_start, min(entry.line_end, entry.line_start + 11)
+                facts.path, entry.line_start, min(entry.line_end, entry.line_start + 11)
             ),
         }
-        for one, entry in found
+        for facts, entry in found
     ]
 
 
@@ -320,8 +326,8 @@ def exports(module: Module, world: PageSources) -> Names:
     """Names that a package's door takes from files within, and so gives out."""
     first = f"{module.key}/" if module.key else ""
     doors = {f"{first}{name}" for name in _DOORS}
-    one = next((one for one in module.files if one.path in doors), None)
-    return {} if one is None else _given(one, world, _PASSED_ON)
+    facts = next((one for one in module.files if one.path in doors), None)
+    return {} if facts is None else _given(facts, world, _PASSED_ON)
 
 
 def _given(door: FileFacts, world: PageSources, further: int) -> Names:
@@ -360,12 +366,12 @@ def _called_so(module: str, door: FileFacts, world: PageSources) -> list[str]:
     return found
 
 
-def _own(one: FileFacts, *, is_all: bool) -> Names:
+def _own(facts: FileFacts, *, is_all: bool) -> Names:
     """What a file defines, by name; what ``import *`` takes of it where that takes all."""
     found: dict[str, tuple[FileFacts, int]] = {}
-    for number, symbol in enumerate(one.outline.symbols):
+    for number, symbol in enumerate(facts.outline.symbols):
         if "." not in symbol.name and (symbol.is_public or not is_all):
-            found.setdefault(symbol.name, (one, number))
+            found.setdefault(symbol.name, (facts, number))
     return found
 
 
@@ -394,21 +400,21 @@ def notes(
     """The notes of these kinds, in the order of the headings; the files come in turn."""
     groups = []
     for kind, heading in headings.items():
-        found = [(one, note) for one in files for note in one.notes if note.kind == kind]
+        found = [(file, note) for file in files for note in file.notes if note.kind == kind]
         if found:
-            items = [_note(one, note, world) for one, note in found[:_NOTES]]
+            items = [_note(facts, note, world) for facts, note in found[:_NOTES]]
             groups.append({"heading": heading, "items": items, "more": len(found) - len(items)})
     return groups
 
 
 def _refused(files: Sequence[FileFacts]) -> set[tuple[str, int]]:
     """Where the refusals end that the page lists as invariants."""
-    noted = ((one, note) for one in files for note in one.notes if note.kind == "raises")
-    return {(one.path, note.line_end) for one, note in islice(noted, _NOTES)}
+    noted = ((file, note) for file in files for note in file.notes if note.kind == "raises")
+    return {(facts.path, note.line_end) for facts, note in islice(noted, _NOTES)}
 
 
-def _note(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str]:
-    link = world.register.link(one.path, note.line_start, note.line_end)
+def _note(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str]:
+    link = world.register.link(facts.path, note.line_start, note.line_end)
     within = code(printable(note.within)) if note.within else ""
     if note.kind == "raises":
         name, _, condition = note.text.partition(": ")
@@ -429,12 +435,12 @@ def _note(one: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str]:
 def _untested(files: Sequence[FileFacts], world: PageSources) -> list[dict[str, Any]]:
     items = [
         {
-            "text": f"{code(printable(one.path.rpartition('/')[2]))} has "
-            f"{count(one.outline.lines, 'line')}",
-            "link": world.register.link(one.path, 1, one.outline.lines),
+            "text": f"{code(printable(file.path.rpartition('/')[2]))} has "
+            f"{count(file.outline.lines, 'line')}",
+            "link": world.register.link(file.path, 1, file.outline.lines),
         }
-        for one in files
-        if one.path in world.untested
+        for file in files
+        if file.path in world.untested
     ]
     heading = "Large, and imported by no test"
     return [{"heading": heading, "items": items, "more": 0}] if items else []

@@ -157,8 +157,14 @@ class _Teller:
             else:
                 first += shown(new, in_full=False)
         again = shown(changed, in_full=True)
-        if sum(one.size for one in again) > self.room:  # so much is new that it is as at first
-            again = [one for text, new in _by_text(changed) for one in shown(new, in_full=False)]
+        if (
+            sum(shown_piece.size for shown_piece in again) > self.room
+        ):  # so much is new that it is as at first
+            again = [
+                shown_piece
+                for text, new in _by_text(changed)
+                for shown_piece in shown(new, in_full=False)
+            ]
         return list(_windows((*again, *first), self.room))
 
     def is_small(self, window: Sequence[ShownPiece]) -> bool:
@@ -307,9 +313,9 @@ class _Teller:
 
     def _shared(self, left: Sequence[PromptShare]) -> list[PromptShare]:
         """What is left to ask about, in prompts of the bytes that have room now."""
-        own = (piece for share in left for piece in share.pieces if piece.piece.digest)
+        shown_pieces = (piece for share in left for piece in share.pieces if piece.piece.digest)
         flows = (flow for share in left for flow in share.flows)
-        return flow_prose.shares(_windows(own, self.room), flows, self.wide)
+        return flow_prose.shares(_windows(shown_pieces, self.room), flows, self.wide)
 
 
 def _flow_of(sentence: Any) -> object:
@@ -328,18 +334,18 @@ def _by_text(source_pieces: Iterable[SourcePiece]) -> Iterator[tuple[LeafText, l
         yield text, list(inner)
 
 
-def _windows(found: Iterable[ShownPiece], room: int) -> Iterator[list[ShownPiece]]:
+def _windows(shown_pieces: Iterable[ShownPiece], room: int) -> Iterator[list[ShownPiece]]:
     """Pieces that fit a prompt together; one that does not fit any is cut off."""
     some: list[ShownPiece] = []
     used = 0
-    for piece in found:
+    for piece in shown_pieces:
         head_size = len(head(piece.piece.text.path).encode("utf-8", "replace")) + 1
-        whole = piece if piece.size + head_size <= room else piece.cut(room - head_size)
-        if some and used + head_size + whole.size > room:
+        shown_piece = piece if piece.size + head_size <= room else piece.cut(room - head_size)
+        if some and used + head_size + shown_piece.size > room:
             yield some
             some, used = [], 0
-        some.append(whole)
-        used += head_size + whole.size
+        some.append(shown_piece)
+        used += head_size + shown_piece.size
     if some:
         yield some
 

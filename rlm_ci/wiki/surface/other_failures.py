@@ -59,19 +59,19 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
     text = source.decode("utf-8", "surrogateescape")
     aside = lines_of_tests(text) if language == "Rust" else frozenset()
     places = CodePlaces(language, source)
-    found = []
+    notes = []
     for match, line in places.matches(_MESSAGES.get(language, "")):
         message = folded(re.sub(r"\\\s*\n\s*|\\[nt]", " ", match["text"]), _MESSAGE)
         if line not in aside and " " in message:
             last = min(line + match[0].count("\n"), line + LONGEST - 1)
-            found.append(CodeNote(MESSAGE, line, last, "", match["name"], message))
+            notes.append(CodeNote(MESSAGE, line, last, "", match["name"], message))
     for match, line in places.matches(_CALLS.get(language, "")):
         if line not in aside:
             written = folded(match[0].strip(";&|{ \n"), _CODE)
             ends = match["code"] or _WORDS[match.groupdict().get("word") or "SUCCESS"]
-            found.append(CodeNote(EXIT, line, line, "", written, ends))
+            notes.append(CodeNote(EXIT, line, line, "", written, ends))
     for match, line in places.matches(_NAMED):
         if line not in aside:
             name, code = match["name"] or match["constant"], match["code"] or match["value"]
-            found.append(CodeNote(EXIT, line, line, "", name, code))
-    return found
+            notes.append(CodeNote(EXIT, line, line, "", name, code))
+    return notes

@@ -62,7 +62,10 @@ class _PythonFailures:
             names = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
             if node.name == name and self._computed[name] in names:
                 place = names.index(self._computed[name])
-                given = next((one.value for one in call.keywords if one.arg == names[place]), None)
+                given = next(
+                    (keyword.value for keyword in call.keywords if keyword.arg == names[place]),
+                    None,
+                )
                 given = call.args[place] if place < len(call.args) else given
                 code = _number(given) if given is not None else None
                 if code is not None:

@@ -38,34 +38,34 @@ _WORDS = frozenset(("false", "null", "true", "undefined"))
 def python_registries(module: ast.Module) -> list[CodeNote]:
     """The lists and tables of a file of Python whose members are modules, classes or functions."""
     taken: set[str] | None = None
-    found = []
+    notes = []
     for node in module.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         value = node.value
         parts: list[ast.expr] = []
-        if isinstance(value, ast.Dict) and all(isinstance(one, ast.Constant) for one in value.keys):
+        if isinstance(value, ast.Dict) and all(isinstance(key, ast.Constant) for key in value.keys):
             parts = value.values
         elif isinstance(value, ast.List | ast.Tuple | ast.Set):
             parts = value.elts
-        names = [dotted(one) for one in parts]
+        names = [dotted(part) for part in parts]
         if not isinstance(target, ast.Name) or len(names) < _FEW or not all(names):
             continue
         if taken is None:  # few files have such a list
             taken = _imported(module)
-        if all(one.partition(".")[0] in taken or is_class(one) for one in names):
-            found += _note(target.id, names, node.lineno, node.end_lineno or node.lineno)
-    return found
+        if all(name.partition(".")[0] in taken or is_class(name) for name in names):
+            notes += _note(target.id, names, node.lineno, node.end_lineno or node.lineno)
+    return notes
 
 
 def _imported(module: ast.Module) -> set[str]:
     """The names that the imports of a file bind, at any depth."""
     return {
-        one.asname or one.name.partition(".")[0]
+        name.asname or name.name.partition(".")[0]
         for node in every(module)
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for one in node.names
+        for name in node.names
     }
 
 
@@ -77,14 +77,14 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
         return _chosen(source)
     if language not in ("JavaScript", "TypeScript", "TSX"):
         return []
-    found = []
+    notes = []
     for match, line in CodePlaces(language, source).matches(_LIST):
         parts = [one.strip() for one in (match["object"] or match["array"]).split(",")]
-        entries = [_ENTRY.fullmatch(one) for one in parts if one]
-        names = [one[1] for one in entries if one and one[1] not in _WORDS]
+        entries = [_ENTRY.fullmatch(part) for part in parts if part]
+        names = [entry[1] for entry in entries if entry and entry[1] not in _WORDS]
         if len(names) == len(entries):
-            found += _note(match["name"], names, line, line + match[0].count("\n"))
-    return found
+            notes += _note(match["name"], names, line, line + match[0].count("\n"))
+    return notes
 
 
 def _registered(source: bytes) -> list[CodeNote]:
@@ -103,15 +103,15 @@ def _registered(source: bytes) -> list[CodeNote]:
 def _chosen(source: bytes) -> list[CodeNote]:
     """What the cases of one ``switch`` over texts make, each by a function of its own."""
     rows = [(match["member"], line) for match, line in CodePlaces("Go", source).matches(_CASE)]
-    found: list[CodeNote] = []
+    notes: list[CodeNote] = []
     group: list[tuple[str, int]] = []
     for member, line in [*rows, ("", 0)]:
         if group and (not member or line - group[-1][1] > _APART):
             names = [row[0] for row in group]
-            found += _note("switch", names, group[0][1], group[-1][1] + 1)
+            notes += _note("switch", names, group[0][1], group[-1][1] + 1)
             group = []
         group.append((member, line))
-    return found
+    return notes
 
 
 def _note(name: str, members: Iterable[str], first: int, last: int) -> list[CodeNote]:

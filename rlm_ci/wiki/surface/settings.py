@@ -110,7 +110,7 @@ class _PythonSettings:
         if not flags and name:
             flags = [f"--{name.strip('_').replace('_', '-')}"]
         if flags:
-            words = {one.arg: one.value for one in node.keywords}
+            words = {keyword.arg: keyword.value for keyword in node.keywords}
             told = _with_default(text_of(words.get("help")), words.get("default", default))
             text = folded(", ".join(flags), _NAME)
             self.notes.append(_note(OPTION, node.lineno, within, text, told))
@@ -121,21 +121,21 @@ class _PythonSettings:
     def _parameters(self, arguments: ast.arguments, within: str) -> None:
         """The options of typer: ``x: int = Option(3)``, ``x: Annotated[int, Option()] = 3``."""
         every = [*arguments.posonlyargs, *arguments.args]
-        given = [None] * (len(every) - len(arguments.defaults)) + list(arguments.defaults)
-        pairs = [*zip(every, given, strict=True)]
+        nodes = [None] * (len(every) - len(arguments.defaults)) + list(arguments.defaults)
+        pairs = [*zip(every, nodes, strict=True)]
         pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        for one, value in pairs:
+        for node, value in pairs:
             if isinstance(value, ast.Call) and callee(value) == "Option":
                 first = next(iter(value.args), None)
-                self._option(value, within, name=one.arg, default=first)
-            noted = one.annotation.slice if isinstance(one.annotation, ast.Subscript) else None
+                self._option(value, within, name=node.arg, default=first)
+            noted = node.annotation.slice if isinstance(node.annotation, ast.Subscript) else None
             for part in noted.elts if isinstance(noted, ast.Tuple) else ():
                 if callee(part) == "Option":
-                    self._option(part, within, name=one.arg, default=value)
+                    self._option(part, within, name=node.arg, default=value)
 
     def _model(self, node: ast.ClassDef, within: str) -> None:
         """The keys of a configuration that is read into a class."""
-        bases = {name_of(one) for one in node.bases}
+        bases = {name_of(base) for base in node.bases}
         bases |= {last_name(one) for one in node.decorator_list}
         if not bases & _MODELS or not (_DEFAULTS.fullmatch(node.name) or "BaseSettings" in bases):
             return
@@ -231,7 +231,7 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
     places = CodePlaces(language, source)
     text = source.decode("utf-8", "surrogateescape")
     aside = lines_of_tests(text) if language == "Rust" else frozenset()
-    found = [
+    notes = [
         note
         for match, line in places.matches(_DECLARED[language])
         for note in _declared(match, line, text)
@@ -240,14 +240,14 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
     for match, line in places.matches(_STRUCTS.get(language, ("", ""))[0]):
         keys = re.findall(_STRUCTS[language][1], match["body"])[:_KEYS]
         if keys and line not in aside and "rename" not in match[0]:
-            found.append(_note(CONFIG_KEYS, line, "", match["name"], ", ".join(keys)))
+            notes.append(_note(CONFIG_KEYS, line, "", match["name"], ", ".join(keys)))
     for number, row in enumerate(text.split("\n"), 1):
-        found += (
+        notes += (
             _note(CONFIG_FILE, number, "", match["text"])
             for match in _QUOTED[language].finditer(row[:1000])
             if number not in aside and places.is_text(number, row, match.start())
         )
-    return found
+    return notes
 
 
 def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:

@@ -269,7 +269,7 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
             quotes=tuple(dict.fromkeys(found[quote] for quote in sentence.quotes)),
             named=tuple(dict.fromkeys(found[definition] for definition in sentence.named)),
         )
-        moved += [tuple(one)[:2] for one in now.quotes] != [
+        moved += [tuple(lines)[:2] for lines in now.quotes] != [
             tuple(quote)[:2] for quote in sentence.quotes
         ]
         place = key if is_apart(key) else now.path

@@ -128,7 +128,7 @@ def _cuts(text: LeafText, lines: Sequence[bytes]) -> Iterator[int]:
 
 def shown(source_pieces: Iterable[SourcePiece], *, in_full: bool) -> list[ShownPiece]:
     """What a prompt shows of pieces of one text; else heads, and the bodies that decide."""
-    told = []
+    shown_pieces = []
     symbols: Sequence[Symbol] | None = None
     for piece in source_pieces:
         by = piece.text.line_start - 1
@@ -140,8 +140,8 @@ def shown(source_pieces: Iterable[SourcePiece], *, in_full: bool) -> list[ShownP
                 symbols = outline(piece.text.path, piece.text.content).symbols
             wanted = _Excerpt(lines, wanted, symbols, int(size * _SHARE)).chosen()
         rows = tuple(_rows(lines, sorted(wanted), by, piece))
-        told.append(ShownPiece(piece, rows, sum(map(_size, rows))))
-    return told
+        shown_pieces.append(ShownPiece(piece, rows, sum(map(_size, rows))))
+    return shown_pieces
 
 
 def excerpt(text: LeafText, wanted: Iterable[int]) -> ShownPiece:

@@ -47,7 +47,7 @@ def stale(state: WikiState, change: ChangeSet, folder: str = "") -> tuple[StaleP
 
     ``folder`` is that of the wiki, which is no source of itself.
     """
-    files = [one for one in change.files() if not f"/{one.path}".startswith(f"/{folder}/")]
+    files = [file for file in change.files() if not f"/{file.path}".startswith(f"/{folder}/")]
     places = _cited_and_gone(state, change, files)
     paths = _shown_otherwise(state, change, files)
     return tuple(
@@ -60,7 +60,7 @@ def _shown_otherwise(
     state: WikiState, change: ChangeSet, files: Sequence[FileChange]
 ) -> dict[str, list[str]]:
     """The changed files of which a page shows something else, or could show more, by page."""
-    changed = {one.path: one for one in files}
+    changed = {file.path: file for file in files}
     lines_of = _lines_of(change)
     citing: dict[str, dict[str, bool]] = {}
     beside: dict[str, set[str]] = {}
@@ -73,16 +73,16 @@ def _shown_otherwise(
                 is_same = known.get(name, True) and _stands(claim, changed, (), lines_of)
                 known[name] = is_same
     found: dict[str, list[str]] = {}
-    for number, one in enumerate(files):
-        pages = set(beside.get(one.path.rpartition("/")[0], ()))
-        if one.status == "M":
-            known = citing.get(one.path, {})
-            has_more = bool(known) and (number >= _MOST or _has_more(change, one.path))
+    for number, file in enumerate(files):
+        pages = set(beside.get(file.path.rpartition("/")[0], ()))
+        if file.status == "M":
+            known = citing.get(file.path, {})
+            has_more = bool(known) and (number >= _MOST or _has_more(change, file.path))
             pages = {name for name, is_same in known.items() if has_more or not is_same}
-        if FACTS in state.pages and (one.status != "M" or one.added != one.deleted):
+        if FACTS in state.pages and (file.status != "M" or file.added != file.deleted):
             pages.add(FACTS)  # it has the numbers of files and lines
         for name in pages:
-            found.setdefault(name, []).append(one.path)
+            found.setdefault(name, []).append(file.path)
     return found
 
 
@@ -116,7 +116,7 @@ def _cited_and_gone(
     state: WikiState, change: ChangeSet, files: Sequence[FileChange]
 ) -> dict[str, list[Location]]:
     """The places on the old side that pages cite, and which ``change`` edits or removes."""
-    changed = {one.old_path or one.path: one for one in files if one.status != "A"}
+    changed = {file.old_path or file.path: file for file in files if file.status != "A"}
     wanted: dict[str, dict[HashedPlace, list[str]]] = {}
     for name, page in state.pages.items():
         for claim in page.claims:
@@ -125,15 +125,15 @@ def _cited_and_gone(
                 pages.append(name)
     found: dict[str, list[Location]] = {}
     for path in sorted(wanted):
-        one = changed[path]
+        file_change = changed[path]
         old = change.read(path, _LIMIT, old=True)
-        is_gone = one.status == "D" or one.path != path  # links name the path, too
-        new = None if is_gone else change.read(one.path, _LIMIT)
+        is_gone = file_change.status == "D" or file_change.path != path  # links name the path, too
+        new = None if is_gone else change.read(file_change.path, _LIMIT)
         if old is None or (new is None and not is_gone):
             continue  # too large to be cited by lines
-        for claim, place in _gone(wanted[path], path, one.old_oid, (old, new)):
+        for claim, location in _gone(wanted[path], path, file_change.old_oid, (old, new)):
             for name in wanted[path][claim]:
-                found.setdefault(name, []).append(place)
+                found.setdefault(name, []).append(location)
     return found
 
 
@@ -147,9 +147,13 @@ def renewed(
     """
     if brought is None:
         return frozenset()
-    changed = {one.path: one for one in change.files()}
-    there = {path for path, one in changed.items() if one.status != "D"}
-    gone = {one.old_path or one.path for one in changed.values() if one.status in "DR"} - there
+    changed = {file.path: file for file in change.files()}
+    there = {path for path, file_change in changed.items() if file_change.status != "D"}
+    gone = {
+        file_change.old_path or file_change.path
+        for file_change in changed.values()
+        if file_change.status in "DR"
+    } - there
     found = set()
 
     lines_of = _lines_of(change)

@@ -88,7 +88,7 @@ def test_a_file_that_moves_out_of_what_is_collected_is_found(case: str) -> None:
     files, old, new, runner = MOVED[case]
     text = TEXTS[old.rpartition(".")[2]]
     moved = [TextChange(old, text, None), TextChange(new, None, text)]
-    found = weaker.compared(moved, code_changed=False, rest=Tree(files)).weakenings
+    found = weaker.compared(moved, code_changed=False, tree=Tree(files)).weakenings
     said = f"{runner} does not collect {new}: 1 test of {old} no longer run"
     assert [one.message for one in found] == ([said] if runner else [])
 
@@ -148,7 +148,7 @@ def test_settings_that_leave_out_files_of_tests_are_found(case: str) -> None:
     changed = [TextChange(path, before[path], after[path]) for path in before]
     tree = Tree({"test/cart.test.js": SCRIPT, "test/tax.test.js": SCRIPT, "src/cart.js": ""})
     tree.files.update({"tests/due.rs": RUST, "src/lib.rs": RUST})
-    found = weaker.compared(changed, code_changed=False, rest=tree).weakenings
+    found = weaker.compared(changed, code_changed=False, tree=tree).weakenings
     assert len(found) == (lost > 0)
     if lost:
         assert f"no longer collects {lost} file" in found[0].message
@@ -168,5 +168,5 @@ def test_a_feature_that_is_on_by_default_leaves_no_test_out(
     gated = RUST.replace("#[test]", '#[cfg(feature = "alloc")]\n#[test]')
     change = TextChange("tests/due.rs", RUST, gated)
     tree = Tree({"Cargo.toml": manifest})
-    found = weaker.compared([change], code_changed=True, rest=tree).weakenings
+    found = weaker.compared([change], code_changed=True, tree=tree).weakenings
     assert (found != ()) is is_found

@@ -75,7 +75,7 @@ MOVED: dict[str, tuple[str, str, dict[str, str], bool]] = {
 def test_a_file_may_move_out_of_what_pytest_collects(case: str) -> None:
     text, path, files, still_runs = MOVED[case]
     moved = [TextChange(PATH, text, None), TextChange(path, None, text)]
-    found = weaker.compared(moved, code_changed=False, rest=Tree(files)).weakenings
+    found = weaker.compared(moved, code_changed=False, tree=Tree(files)).weakenings
     said = f"pytest does not collect {path}: 1 test of {PATH} no longer run"
     assert [one.message for one in found] == ([] if still_runs else [said])
 
@@ -116,7 +116,7 @@ NAMED: dict[str, tuple[str, str, dict[str, str], str]] = {
 def test_a_name_may_be_one_that_pytest_does_not_collect(case: str) -> None:
     before, after, files, name = NAMED[case]
     change = [TextChange(PATH, before, after)]
-    found = weaker.compared(change, code_changed=False, rest=Tree(files)).weakenings
+    found = weaker.compared(change, code_changed=False, tree=Tree(files)).weakenings
     said = f"pytest does not collect {name}: 1 test no longer run"
     assert [one.message for one in found] == ([said] if name else [])
 
@@ -124,7 +124,7 @@ def test_a_name_may_be_one_that_pytest_does_not_collect(case: str) -> None:
 def test_a_function_has_a_name_by_the_settings() -> None:
     change = [TextChange(PATH, TEST.replace("test_", "check_"), TEST.replace("test_", "total_"))]
     tree = Tree(pytest_ini("python_functions = check_*"))
-    (found,) = weaker.compared(change, code_changed=False, rest=tree).weakenings
+    (found,) = weaker.compared(change, code_changed=False, tree=tree).weakenings
     assert (found.rule, found.message) == ("test-removed", "check_total is gone")
 
 
@@ -152,7 +152,7 @@ def test_settings_may_leave_out_files(case: str) -> None:
     change = [TextChange("pytest.ini", before, after)]
     found = [
         one.message
-        for one in weaker.compared(change, code_changed=False, rest=tree).weakenings
+        for one in weaker.compared(change, code_changed=False, tree=tree).weakenings
         if one.rule == "test-removed"
     ]
     assert len(found) == (lost > 0)

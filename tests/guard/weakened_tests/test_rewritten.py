@@ -461,7 +461,7 @@ class OtherCrate(RestOfTree):
 )  # fmt: skip
 def test_code_may_go_with_its_tests_that_another_crate_has(there: str, *, is_told: bool) -> None:
     gone = [TextChange("src/posix.rs", PARSES, None), TextChange("src/lib.rs", "mod posix;\n", "")]
-    found = weaker.compared(gone, code_changed=True, rest=OtherCrate(there)).weakenings
+    found = weaker.compared(gone, code_changed=True, tree=OtherCrate(there)).weakenings
     assert bool(found) is is_told
 
 

@@ -95,7 +95,7 @@ def named(files: Sequence[SourceFile], query: str, most: int) -> tuple[FileMapRo
 def _shared(files: Sequence[SourceFile]) -> int:
     if not files:
         return 0
-    paths = (min(file.path for file in files), max(one.path for one in files))
+    paths = (min(file.path for file in files), max(source_file.path for source_file in files))
     first, last = (path.split("/")[:-1] for path in paths)
     return sum(
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
