@@ -74,12 +74,12 @@ class BenchOptions(Value):
             value = getattr(self, field)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ConfigError(f"{field} is {value!r}", where=field, hint="give at least 1")
-        for field, known in (("mode", MODES), ("harness_strategy", STRATEGIES)):
-            if getattr(self, field) not in known:
+        for field, choices in (("mode", MODES), ("harness_strategy", STRATEGIES)):
+            if getattr(self, field) not in choices:
                 raise ConfigError(
                     f"there is no {field} {str(getattr(self, field))[:80]!r}",
                     where=field,
-                    hint=nearest(str(getattr(self, field)), known),
+                    hint=nearest(str(getattr(self, field)), choices),
                 )
 
 
@@ -228,19 +228,19 @@ class _Benchmark:
 
         def make(mode: str, repeat: int) -> Entry:
             if self._services.step is not None:
-                told = f"{prepared().case.case_id} ({number} of {len(self._cases)}"
-                told += f", repeat {repeat})" if self._options.repeats > 1 else ")"
+                title = f"{prepared().case.case_id} ({number} of {len(self._cases)}"
+                title += f", repeat {repeat})" if self._options.repeats > 1 else ")"
                 is_baseline = mode == DIRECT != self._options.mode
-                self._services.step(f"{told}, one prompt" if is_baseline else told)
+                self._services.step(f"{title}, one prompt" if is_baseline else title)
             with files.scratch("rlm-ci-bench-work-") as work:
                 attempt = prepared().attempt(os.path.join(work, "files"))
                 return self._attempt(attempt, mode, repeat)
 
         for repeat in range(1, self._options.repeats + 1):
             for mode, results in self._modes():
-                made, record = partial(make, mode, repeat), self._services.recorded
+                attempt, record = partial(make, mode, repeat), self._services.recorded
                 place = f"case-{number}/{mode}-{repeat}"
-                results.append(made() if record is None else record(place, made))
+                results.append(attempt() if record is None else record(place, attempt))
         if os.path.isdir(folder):  # it may be large
             files.clear(folder)
 
@@ -299,8 +299,8 @@ class _Benchmark:
     def _direct(self, prepared: PreparedCase, entry: dict[str, Any]) -> bool:
         services = self._services
         window = self._options.context_tokens or context_length.DEFAULT
-        most = context_length.answer_tokens(window, services.answer_tokens)
-        answered = direct.answer(prepared, services.ask, window, most)
+        max_tokens = context_length.answer_tokens(window, services.answer_tokens)
+        answered = direct.answer(prepared, services.ask, window, max_tokens)
         reply = answered.reply
         entry |= {
             "steps": 1,

@@ -56,14 +56,16 @@ class CaseEpisodes:
             self._number += 1
             self._last[begun["attempt"]] = begun["run_id"]
             self._charge(begun["run_id"], self._folder(begun["run_id"]))
-        self._last = {name: one for name, one in self._last.items() if self._is_of_use(one)}
+        self._last = {
+            name: run_id for name, run_id in self._last.items() if self._is_of_use(run_id)
+        }
 
     def rest(self, attempt: str) -> dict[str, int | Decimal]:
         """The budgets of the episode of an attempt: the rest, and what it used before."""
         used = self._used.get(self._last.get(attempt, ""), BudgetUse())
         before = (used.calls, used.tokens, used.usd)
-        own: dict[str, Any] = dict(zip(SHARED, before, strict=True))
-        return {name: rest + own[name] for name, rest in self._ledger.rest().items()}
+        spent: dict[str, Any] = dict(zip(SHARED, before, strict=True))
+        return {name: left + spent[name] for name, left in self._ledger.rest().items()}
 
     def conduct(
         self, attempt: str, run_request: RunRequest, make: Callable[[], EpisodeJob], task: str
@@ -80,8 +82,8 @@ class CaseEpisodes:
             budget = run.manifest.status_detail
         if budget not in SHARED:
             return CaseRun(result, cost)
-        told = f"the rest of the budget is not enough for another case ({budget})"
-        return CaseRun(result, cost, told, str(budget))
+        reason = f"the rest of the budget is not enough for another case ({budget})"
+        return CaseRun(result, cost, reason, str(budget))
 
     def _carry_out(self, run: Run, job: EpisodeJob) -> None:
         run_request = RunRequest.read(run.path, definition.EPISODE)
@@ -120,16 +122,16 @@ class CaseEpisodes:
 
     def _is_of_use(self, run_id: str) -> bool:
         folder = self._folder(run_id)
-        known = manifest.read(folder)
-        return (known.is_resumable and request.is_kept(folder)) or os.path.isfile(
+        record = manifest.read(folder)
+        return (record.is_resumable and request.is_kept(folder)) or os.path.isfile(
             os.path.join(folder, definition.EPISODE_RESULT)
         )
 
     def _folder(self, run_id: str) -> str:
-        found = sibling(self._held.path, run_id)
-        if found is None:
+        folder = sibling(self._held.path, run_id)
+        if folder is None:
             raise ConfigError("an episode of the benchmark is gone", where=run_id, hint=_HINT)
-        return found
+        return folder
 
     def _next_place(self) -> str:
         """The place of the next episode's fact."""
@@ -152,27 +154,27 @@ def _use(folder: str) -> tuple[BudgetUse, float | None]:
 def _result(run: Run, task: str) -> RLMRunResult:
     """The result of an episode that has ended, as it is stored. Raises DamagedError."""
     path = os.path.join(run.path, definition.EPISODE_RESULT)
-    told = None
+    record = None
     with suppress(ValueError, RecursionError, files.UnreadableError):
-        told = json.loads(files.read(path, _LIMIT))
+        record = json.loads(files.read(path, _LIMIT))
     kinds = {"completed": bool, "steps": int, "final_response": str, "environment": str}
     kinds["usage"] = dict
     if not (
-        isinstance(told, dict)
-        and all(type(told.get(name)) is kind for name, kind in kinds.items())
-        and type(told.get("final_reward")) in (int, float)
+        isinstance(record, dict)
+        and all(type(record.get(name)) is kind for name, kind in kinds.items())
+        and type(record.get("final_reward")) in (int, float)
     ):
         raise DamagedError("it is no result of an episode", where=path, hint=_HINT)
     return RLMRunResult(
         run_id=run.id,
         run_path=Path(run.path, "rlm", "trajectory.jsonl"),
-        completed=told["completed"],
-        steps=told["steps"],
-        total_reward=told["final_reward"],
-        final_response=told["final_response"],
+        completed=record["completed"],
+        steps=record["steps"],
+        total_reward=record["final_reward"],
+        final_response=record["final_response"],
         started_at=run.manifest.started_at,
         finished_at=str(run.manifest.completed_at),
-        environment=told["environment"],
+        environment=record["environment"],
         task=task,
-        usage_summary=told["usage"],
+        usage_summary=record["usage"],
     )

@@ -55,8 +55,8 @@ class CaseChange(Value):
     @property
     def missing_repeats(self) -> int:
         """How many repeats one side has less than the other, if both have the case."""
-        ours, theirs = self.attempts
-        return 0 if self.is_missing else abs(ours - theirs)
+        candidate, baseline = self.attempts
+        return 0 if self.is_missing else abs(candidate - baseline)
 
     @property
     def is_completion_regression(self) -> bool:
@@ -103,7 +103,7 @@ def compare(
     stored = summary.choose(benchmarks, baseline, of=benchmark)
     _require_like(benchmark, stored)
     cases = tuple(_changes(benchmark, stored))
-    held = gates or Gates()
+    limits = gates or Gates()
     # Means over other cases would not be comparable.
     common = {case.case_id for case in cases if not case.is_missing}
     if not common:
@@ -120,7 +120,7 @@ def compare(
     deltas = {name: figures[name] - before[name] for name in figures if name in before}
     deltas["avg_steps_increase"] = deltas["avg_steps"]
     regressions = sum(case.is_completion_regression for case in cases)
-    results, tolerances = _judged(held, figures, before, regressions)
+    results, tolerances = _judged(limits, figures, before, regressions)
     result = RLMBenchmarkComparison(
         candidate_id=benchmark.id,
         baseline_id=stored.id,
@@ -161,33 +161,36 @@ _FIELDS = {
 
 
 def _figures(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    found = {
+    figures = {
         name: confidence.mean_of_cases(metrics.values(entries, field))
         for name, field in _FIELDS.items()
     }
     if metrics.cost(entries) is None:
-        return found
-    return {**found, "avg_cost_usd": confidence.mean_of_cases(metrics.values(entries, "cost_usd"))}
+        return figures
+    return {
+        **figures,
+        "avg_cost_usd": confidence.mean_of_cases(metrics.values(entries, "cost_usd")),
+    }
 
 
 def _judged(
-    gates: Gates, ours: Mapping[str, float], theirs: Mapping[str, float], regressions: int
+    gates: Gates, candidate: Mapping[str, float], baseline: Mapping[str, float], regressions: int
 ) -> tuple[dict[str, bool], dict[str, float]]:
     """Each gate that is on with its result, and its tolerance."""
-    found: dict[str, bool] = {}
+    results: dict[str, bool] = {}
     tolerances: dict[str, float] = {}
-    least = (
+    minimums = (
         ("score", "avg_score", gates.min_score_delta),
         ("completion", "completion_rate", gates.min_completion_delta),
         ("reward", "avg_reward", gates.min_reward_delta),
     )
-    for gate, figure, limit in least:
+    for gate, figure, limit in minimums:
         if limit is not None:
-            found[gate] = ours[figure] - theirs[figure] >= limit - _EPSILON
+            results[gate] = candidate[figure] - baseline[figure] >= limit - _EPSILON
             tolerances[gate] = limit
     if gates.max_steps_increase is not None:
-        increase = ours["avg_steps"] - theirs["avg_steps"]
-        found["steps"] = increase <= gates.max_steps_increase + _EPSILON
+        increase = candidate["avg_steps"] - baseline["avg_steps"]
+        results["steps"] = increase <= gates.max_steps_increase + _EPSILON
         tolerances["steps"] = gates.max_steps_increase
     shares = (
         ("cost", "avg_cost_usd", gates.max_cost_increase),
@@ -196,13 +199,15 @@ def _judged(
     for gate, figure, limit in shares:
         if limit is not None:
             # A cost that is not known cannot be held to anything: the gate fails, and says so.
-            known = figure in ours and figure in theirs
-            found[gate] = known and ours[figure] <= theirs[figure] * (1 + limit) + _EPSILON
+            is_known = figure in candidate and figure in baseline
+            results[gate] = (
+                is_known and candidate[figure] <= baseline[figure] * (1 + limit) + _EPSILON
+            )
             tolerances[gate] = limit
     if gates.fail_on_completion_regression:
-        found["completion_regressions"] = regressions == 0
+        results["completion_regressions"] = regressions == 0
         tolerances["completion_regressions"] = 0
-    return found, tolerances
+    return results, tolerances
 
 
 def _changes(benchmark: StoredBenchmark, stored: StoredBenchmark) -> list[CaseChange]:

@@ -43,10 +43,12 @@ def build(comparison: Comparison) -> Report:
     result = comparison.result
     failed = [name for name, passed in result.gates.items() if not passed]
     gates = count(len(result.gates), "gate")
-    told = f"{len(failed)} of {gates} failed: {', '.join(failed)}" if failed else f"{gates} passed"
+    outcome = (
+        f"{len(failed)} of {gates} failed: {', '.join(failed)}" if failed else f"{gates} passed"
+    )
     part = Part(
         PART,
-        f"{result.candidate_id} against {result.baseline_id}: {told}",
+        f"{result.candidate_id} against {result.baseline_id}: {outcome}",
         {
             "candidate": result.candidate_id,
             "baseline": result.baseline_id,
@@ -68,7 +70,7 @@ def _findings(comparison: Comparison) -> Iterator[Finding]:
     result = comparison.result
     for gate, figure in _GATES.items():
         if not result.gates.get(gate, True):
-            message = _told(comparison, gate, figure)
+            message = _sentence(comparison, gate, figure)
             yield Finding(f"{PART}/{gate}", RULES[gate], message, hint=_ACCEPT, subject=gate)
     if not result.gates.get("completion_regressions", True):
         for case in comparison.cases:
@@ -77,7 +79,7 @@ def _findings(comparison: Comparison) -> Iterator[Finding]:
                 yield Finding(f"{PART}/{rule}", RULES[rule], _lost(case), subject=case.case_id)
 
 
-def _told(comparison: Comparison, gate: str, figure: str) -> str:
+def _sentence(comparison: Comparison, gate: str, figure: str) -> str:
     result, title = comparison.result, _TITLES[figure]
     before, now = result.baseline_metrics.get(figure), result.candidate_metrics.get(figure)
     allowed = comparison.tolerances[gate]
@@ -108,8 +110,8 @@ def _lost(case: CaseChange) -> str:
 
 def _table(comparison: Comparison) -> Iterator[str]:
     result = comparison.result
-    ours, theirs = comparison.candidate.record, comparison.baseline.record
-    for side, stored in (("Candidate", ours), ("Baseline", theirs)):
+    candidate, baseline = comparison.candidate.record, comparison.baseline.record
+    for side, stored in (("Candidate", candidate), ("Baseline", baseline)):
         attempts = count(len(stored["case_results"]), "attempt")
         ended = ", cancelled" if stored.get("cancelled") else ""
         yield printable(
@@ -160,12 +162,12 @@ def _table(comparison: Comparison) -> Iterator[str]:
 
 
 def _row(case: CaseChange) -> tuple[str, ...]:
-    ours, theirs = case.attempts
+    candidate, baseline = case.attempts
     scores = (
         "lacks it"
         if side is None
         else f"{side['score']:.2f}{f' ({number})' if case.missing_repeats else ''}"
-        for side, number in ((case.baseline, theirs), (case.candidate, ours))
+        for side, number in ((case.baseline, baseline), (case.candidate, candidate))
     )
     word = (
         "regression" if case.is_completion_regression else "better" if _is_better(case) else "worse"
@@ -183,8 +185,8 @@ def _number(value: float | None) -> str:
     return "not known" if value is None else f"{value:.4g}"
 
 
-def _interval(found: tuple[float, float] | None) -> str:
-    return "–" if found is None else f"{found[0]:+.3g} to {found[1]:+.3g}"
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "–" if interval is None else f"{interval[0]:+.3g} to {interval[1]:+.3g}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

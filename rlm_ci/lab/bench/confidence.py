@@ -49,10 +49,10 @@ def bootstrap(groups: Sequence[Sequence[float]]) -> Interval | None:
 
 
 def bootstrap_difference(
-    ours: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]
+    candidate: Sequence[Sequence[float]], baseline: Sequence[Sequence[float]]
 ) -> Interval | None:
-    """The same for ``ours`` less ``theirs``, each case counted once. None without repeats."""
-    return _interval(ours, theirs, mean_of_cases)
+    """The same for ``candidate`` less ``baseline``, each case once. None without repeats."""
+    return _interval(candidate, baseline, mean_of_cases)
 
 
 def mean_of_cases(groups: Sequence[Sequence[float]]) -> float:
@@ -65,18 +65,18 @@ def _mean_of_all(groups: Sequence[Sequence[float]]) -> float:
 
 
 def _interval(
-    ours: Sequence[Sequence[float]],
-    theirs: Sequence[Sequence[float]],
+    candidate: Sequence[Sequence[float]],
+    baseline: Sequence[Sequence[float]],
     figure: Callable[[Sequence[Sequence[float]]], float] = _mean_of_all,
 ) -> Interval | None:
-    if not any(len(group) > 1 for group in (*ours, *theirs)):
+    if not any(len(group) > 1 for group in (*candidate, *baseline)):
         return None
     # Only a chance that is the same each time makes the same figures each time.
     chance = random.Random(_SEED)  # noqa: S311 - no secret depends on it
-    found = sorted(
-        figure(_drawn(ours, chance)) - figure(_drawn(theirs, chance)) for _ in range(_ROUNDS)
+    differences = sorted(
+        figure(_drawn(candidate, chance)) - figure(_drawn(baseline, chance)) for _ in range(_ROUNDS)
     )
-    return percentile(found, 0.025), percentile(found, 0.975)
+    return percentile(differences, 0.025), percentile(differences, 0.975)
 
 
 def _drawn(groups: Sequence[Sequence[float]], chance: random.Random) -> list[list[float]]:

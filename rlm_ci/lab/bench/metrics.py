@@ -17,21 +17,21 @@ _TOKENS = ("total_calls", "prompt_tokens", "completion_tokens")
 
 def by_case(entries: Entries) -> dict[str, list[Entry]]:
     """The attempts at each case, in order."""
-    found: dict[str, list[Entry]] = {}
+    groups: dict[str, list[Entry]] = {}
     for entry in entries:
-        found.setdefault(entry["case_id"], []).append(entry)
-    return found
+        groups.setdefault(entry["case_id"], []).append(entry)
+    return groups
 
 
 def values(entries: Entries, name: str) -> list[list[float]]:
     """A figure of each attempt, grouped by case."""
-    return [[float(one[name]) for one in group] for group in by_case(entries).values()]
+    return [[float(entry[name]) for entry in group] for group in by_case(entries).values()]
 
 
 def cost(entries: Entries) -> float | None:
     """USD of all attempts; None where the price of one is not known."""
-    known = [entry["cost_usd"] for entry in entries]
-    return None if not known or None in known else sum(known)
+    costs = [entry["cost_usd"] for entry in entries]
+    return None if not costs or None in costs else sum(costs)
 
 
 def summed(entries: Entries) -> dict[str, Any]:

@@ -46,11 +46,13 @@ class PreparedCase(Value):
 
 def with_options(preset: Preset, *, seed: int | None, tokens: int | None) -> Preset:
     """The preset with another seed or length for all that is generated: another suite."""
-    given = {key: value for key, value in (("seed", seed), ("tokens", tokens)) if value is not None}
-    if not given:
+    changes = {
+        key: value for key, value in (("seed", seed), ("tokens", tokens)) if value is not None
+    }
+    if not changes:
         return preset
     cases = tuple(
-        replace(case, context={**case.context, **given})
+        replace(case, context={**case.context, **changes})
         if isinstance(case.context, dict) and "generator" in case.context
         else case
         for case in preset.cases
@@ -63,33 +65,35 @@ def with_options(preset: Preset, *, seed: int | None, tokens: int | None) -> Pre
 
 def prepare(case: BenchmarkCase, pack_folder: str, folder: str) -> PreparedCase:
     """Write what a case needs into the new ``folder``. Raises ConfigError, StorageError."""
-    given = case.context
-    if isinstance(given, dict) and "generator" in given:
-        options = generators.arguments(given)
+    context = case.context
+    if isinstance(context, dict) and "generator" in context:
+        options = generators.arguments(context)
         module = generators.load(options.pop("generator"))
         files.make_folder(folder, 0o700)
-        made = module.make(folder, **options)
+        generated = module.make(folder, **options)
         resolved = replace(
             case,
-            task=case.task or made.task,
-            description=case.description or made.task[:70],
-            scorer=case.scorer or made.scorer,
-            expected_answer=made.expected if case.expected_answer is None else case.expected_answer,
+            task=case.task or generated.task,
+            description=case.description or generated.task[:70],
+            scorer=case.scorer or generated.scorer,
+            expected_answer=generated.expected
+            if case.expected_answer is None
+            else case.expected_answer,
         )
         return PreparedCase(
             resolved,
-            os.path.join(folder, CONTEXT) if made.context else None,
-            None if made.context else os.path.join(folder, FILES),
-            made.module,
-            made.calls,
+            os.path.join(folder, CONTEXT) if generated.context else None,
+            None if generated.context else os.path.join(folder, FILES),
+            generated.module,
+            generated.calls,
         )
-    if isinstance(given, dict):
-        return PreparedCase(case, _inside(pack_folder, given["path"], case.case_id))
-    if given is None:
+    if isinstance(context, dict):
+        return PreparedCase(case, _inside(pack_folder, context["path"], case.case_id))
+    if context is None:
         return PreparedCase(case)
     files.make_folder(folder, 0o700)
     path = os.path.join(folder, CONTEXT)
-    files.write(path, given.encode("utf-8", "surrogatepass"))
+    files.write(path, context.encode("utf-8", "surrogatepass"))
     return PreparedCase(case, path)
 
 
@@ -106,12 +110,12 @@ def suite_hash(cases: dict[str, str]) -> str:
 
 
 def _case_hash(case: BenchmarkCase, pack_folder: str) -> str:
-    given: Any = case.context
-    if isinstance(given, dict) and "generator" in given:
-        given = generators.identity(given)
-    elif isinstance(given, dict):
-        given = {"sha256": _file_hash(_inside(pack_folder, given["path"], case.case_id))}
-    fields = (case.task, given, case.expected_answer, case.scorer, case.rubric, case.pass_score)
+    context: Any = case.context
+    if isinstance(context, dict) and "generator" in context:
+        context = generators.identity(context)
+    elif isinstance(context, dict):
+        context = {"sha256": _file_hash(_inside(pack_folder, context["path"], case.case_id))}
+    fields = (case.task, context, case.expected_answer, case.scorer, case.rubric, case.pass_score)
     return _digest(fields)
 
 
@@ -134,14 +138,14 @@ def _inside(folder: str, path: str, case_id: str) -> str:
     """A file of the pack's folder: a pack of a repository must not name other files."""
     if "\0" in path:
         raise _no_context(path, f"no file has such a name (case {case_id})")
-    place = os.path.realpath(os.path.join(folder, path))
-    if os.path.isabs(path) or not place.startswith(
+    real_path = os.path.realpath(os.path.join(folder, path))
+    if os.path.isabs(path) or not real_path.startswith(
         os.path.realpath(folder).rstrip(os.sep) + os.sep
     ):
         raise _no_context(path, f"it is outside of the pack's folder (case {case_id})")
-    if not os.path.isfile(place):
+    if not os.path.isfile(real_path):
         raise _no_context(path, f"there is no such file (case {case_id})")
-    return place
+    return real_path
 
 
 def _no_context(path: str, why: str) -> ConfigError:

@@ -90,8 +90,8 @@ class BenchTerms(Value):
         def missing() -> Mapping[str, Any]:
             raise DamagedError("it has no beginning", where=record.path, hint="start a new run")
 
-        def shaped(told: Mapping[str, Any]) -> BenchTerms:
-            return cls(**{**told, "options": BenchOptions(**told["options"])})
+        def shaped(record: Mapping[str, Any]) -> BenchTerms:
+            return cls(**{**record, "options": BenchOptions(**record["options"])})
 
         return record.shaped(_TERMS, "start", {}, missing, shaped)
 
@@ -99,7 +99,7 @@ class BenchTerms(Value):
         """The preset. Raises ConfigError where the pack has another suite now."""
         self.options.require()
         packs = pack.read(self.pack) if self.pack else catalogue.load().values()
-        preset = next((one for one in packs if one.name == self.preset), None)
+        preset = next((entry for entry in packs if entry.name == self.preset), None)
         if preset is None or _suite_hash(preset, self.options) != self.suite_hash:
             raise ConfigError(
                 f"the cases of {printable(self.preset)[:80]} have changed since the run began",
@@ -136,11 +136,11 @@ def carry_out(
     for name in {options.environment, *(case.environment for case in preset.cases)} - {None}:
         environment_of(str(name))
     terms = job.terms(preset, options)
-    kept = {row.key for row in PROGRAM if row.flag} - OF_A_COMMAND
+    keys = {row.key for row in PROGRAM if row.flag} - OF_A_COMMAND
     request = RunRequest(
         definition.BENCH,
         None,
-        {key: value for key, value in (flags or {}).items() if key in kept},
+        {key: value for key, value in (flags or {}).items() if key in keys},
         definition.digest(definition.BENCHMARKS, definition.BENCH),
     )
     with runs.create(runs.task_or_own(), definition.BENCH) as run:
@@ -181,7 +181,7 @@ def _failure(record: Mapping[str, Any], path: str) -> RlmCiError | None:
         return LimitError(
             str(record["cancelled_reason"]), budget=budget, where="rlm-ci bench", hint=hint
         )
-    failed = sum(bool(one["error"]) for one in record["case_results"])
+    failed = sum(bool(entry["error"]) for entry in record["case_results"])
     if failed:
         what = f"the model did not answer {failed} of {record['total_cases']} cases"
         return RemoteError(what, where="rlm-ci bench", hint=f"see the error of each in {path}")
@@ -229,8 +229,8 @@ class BenchJob(PipelineJob):
             self._gateway = self._opened(record, terms)
             budget_increase.keep(record, self.more)
             with suppress(ConfigError):  # not every benchmark needs one
-                place = sandbox.choose(self.settings.sandbox, self.settings.environ)
-                run.set_sandbox(place.name)
+                chosen = sandbox.choose(self.settings.sandbox, self.settings.environ)
+                run.set_sandbox(chosen.name)
             self._servers = self._named_servers(options)
             self._held, self._record = run, record
             self.progress.written = record.active.shown
@@ -293,8 +293,8 @@ class BenchJob(PipelineJob):
 
     def _services(self, options: BenchOptions) -> BenchServices:
         settings, window = self.settings, options.context_tokens or context_length.DEFAULT
-        wanted = settings.models.max_completion_tokens
-        self._answer_tokens = context_length.answer_tokens(window, wanted)
+        limit = settings.models.max_completion_tokens
+        self._answer_tokens = context_length.answer_tokens(window, limit)
         return BenchServices(
             self._gateway.model,
             self._ask,
@@ -307,13 +307,13 @@ class BenchJob(PipelineJob):
             answer_tokens=self._answer_tokens,
         )
 
-    def _recorded(self, place: str, made: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def _recorded(self, place: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The result of an attempt. One that the model did not answer is made again."""
-        found = self._record.find(_ATTEMPT, place, {})
-        if found is not None:
-            return found
+        stored = self._record.find(_ATTEMPT, place, {})
+        if stored is not None:
+            return stored
         self._attempt, self._numbers = place, itertools.count(1)
-        entry = made()
+        entry = make()
         return entry if entry["error"] else self._record.fact(_ATTEMPT, place, {}, lambda: entry)
 
     def _ask(self, prompt: str, model: str | None = None) -> Reply:
@@ -356,15 +356,15 @@ class BenchJob(PipelineJob):
     ) -> CaseRun:
         settings = self._of_case(prepared, options, environment)
         task = prepared.case.task if task is None else task
-        own = {key: settings.values[key] for key in settings.rows if key.startswith("episode.")}
+        values = {key: settings.values[key] for key in settings.rows if key.startswith("episode.")}
         request = RunRequest(
             definition.EPISODE,
             self._held.redactor.text(task),
-            {key: str(value) for key, value in own.items() if value is not None},
+            {key: str(value) for key, value in values.items() if value is not None},
             definition.digest(definition.BUILT_IN, definition.EPISODE),
         )
 
-        def made() -> EpisodeJob:
+        def make() -> EpisodeJob:
             # The change and its config file have been looked at: generated files have none.
             skipped = without_runs(self._runs.root, settings.runs_dir, settings.out_dir)
             repository = open_repository(settings)
@@ -372,7 +372,7 @@ class BenchJob(PipelineJob):
                 settings, repository, self.progress, skipped=skipped, caller=self._caller
             )
 
-        ended = self._episodes.conduct(self._attempt, request, made, task)
+        ended = self._episodes.conduct(self._attempt, request, make, task)
         has_patch = prepared.module and environment_of(environment) == _CODING
         if has_patch and prepared.workdir and ended.result.completed:
             folder = ended.result.run_path.parent
@@ -382,7 +382,7 @@ class BenchJob(PipelineJob):
     def _of_case(self, prepared: PreparedCase, options: BenchOptions, environment: str) -> Settings:
         """The settings of the benchmark, with those of one case, and the rest of its budgets."""
         case = prepared.case
-        own: dict[str, Any] = {
+        values: dict[str, Any] = {
             "model": self._gateway.model,
             "episode.environment": environment,
             "episode.max_steps": case.max_steps,
@@ -400,15 +400,15 @@ class BenchJob(PipelineJob):
             **self._episodes.rest(self._attempt),
         }
         if prepared.workdir is not None:
-            own["repo"] = prepared.workdir
-            own["loop.validator"] = _TESTS if prepared.module else "none"
+            values["repo"] = prepared.workdir
+            values["loop.validator"] = _TESTS if prepared.module else "none"
         settings = Settings(PROGRAM, {}, self.settings.environ)
         for key, row in settings.rows.items():
             if key in self.settings.rows:
                 settings.values[key] = self.settings.values[key]
                 settings.sources[key] = self.settings.sources[key]
-            if key in own:
-                settings.values[row.key] = own[key]
+            if key in values:
+                settings.values[row.key] = values[key]
                 settings.sources[row.key] = f"case {case.case_id}"
         return settings
 
@@ -416,7 +416,7 @@ class BenchJob(PipelineJob):
 def _counters(ended: CaseRun, options: BenchOptions, *, has_servers: bool) -> dict[str, Any]:
     """The fields that the mode harness adds."""
     taken = [line.get("action") for line in trajectory.read(str(ended.result.run_path))]
-    actions = [one.get("action") for one in taken if isinstance(one, dict)]
+    actions = [action.get("action") for action in taken if isinstance(action, dict)]
     programs = sum(name == "run_python" for name in actions)
     is_codemode = options.harness_strategy == "codemode"
     return {

@@ -43,8 +43,8 @@ class StoredBenchmark(Value):
         beside = self.record.get("direct")
         if isinstance(beside, dict):
             beside = {key: value for key, value in beside.items() if key != "case_results"}
-        kept = {key: value for key, value in self.record.items() if key != "case_results"}
-        return {**kept, "direct": beside, "summary_path": self.path}
+        fields = {key: value for key, value in self.record.items() if key != "case_results"}
+        return {**fields, "direct": beside, "summary_path": self.path}
 
     @property
     def planned(self) -> list[str]:
@@ -98,33 +98,35 @@ def write(path: str, summary: Mapping[str, Any]) -> None:
 def read(path: str) -> StoredBenchmark:
     """The summary at ``path``. Raises DamagedError."""
     try:
-        found = json.loads(files.read(path, _LIMIT))
+        record = json.loads(files.read(path, _LIMIT))
     except files.UnreadableError as error:
         raise _damaged(path, str(error)) from None
     except (ValueError, RecursionError):
         raise _damaged(path, "it is not JSON") from None
-    if not isinstance(found, dict) or found.get("kind") != KIND:
+    if not isinstance(record, dict) or record.get("kind") != KIND:
         raise _damaged(path, "it is no summary of a benchmark")
-    if found.get("version") != VERSION:
+    if record.get("version") != VERSION:
         raise _damaged(path, "another version of rlm-ci has written it")
-    wrong = _misfit(found)
+    wrong = _misfit(record)
     if wrong:
         raise _damaged(path, wrong)
-    return StoredBenchmark(path, found)
+    return StoredBenchmark(path, record)
 
 
 _TEXTS = ("benchmark_id", "preset", "mode", "model", "started_at", "suite_hash")
 _FIGURES = ("score", "total_reward", "steps", "seconds")
 
 
-def _misfit(found: Mapping[str, Any]) -> str:
+def _misfit(record: Mapping[str, Any]) -> str:
     """What a comparison needs and does not find; "" if nothing is missing."""
     for name in _TEXTS:
-        if not isinstance(found.get(name), str):
+        if not isinstance(record.get(name), str):
             return f"it has no {name}"
-    if not isinstance(found.get("suite"), dict) or not isinstance(found.get("case_results"), list):
+    if not isinstance(record.get("suite"), dict) or not isinstance(
+        record.get("case_results"), list
+    ):
         return "it has no suite, or no results"
-    for entry in found["case_results"]:
+    for entry in record["case_results"]:
         if not isinstance(entry, dict) or not isinstance(entry.get("case_id"), str):
             return "a result has no case"
         if not all(type(entry.get(name)) in (int, float) for name in _FIGURES):
@@ -158,7 +160,7 @@ def readable(paths: Iterable[str]) -> list[StoredBenchmark]:
 def of_store(store: RunStore) -> list[StoredBenchmark]:
     """The benchmarks among the runs of a repository, the one that was started last first."""
     places = (os.path.join(entry.path, *INSIDE) for entry in find.entries(store))
-    return readable(place for place in places if os.path.isfile(place))
+    return readable(path for path in places if os.path.isfile(path))
 
 
 def of_folder(folder: str) -> list[StoredBenchmark]:
@@ -173,17 +175,17 @@ def of_rlm_code(folder: str) -> list[dict[str, Any]]:
 
     They have no suite, so they are listed only.
     """
-    found = []
+    outlines = []
     for name in sorted(_names(folder), reverse=True):
         data = files.read_or_none(os.path.join(folder, name), _LIMIT) or b""
         try:
-            known = json.loads(data) if name.endswith(".json") else None
+            record = json.loads(data) if name.endswith(".json") else None
         except (ValueError, RecursionError):
             continue
-        if isinstance(known, dict) and "benchmark_id" in known and "kind" not in known:
-            kept = {key: value for key, value in known.items() if key != "case_results"}
-            found.append({**kept, "summary_path": os.path.join(folder, name)})
-    return found
+        if isinstance(record, dict) and "benchmark_id" in record and "kind" not in record:
+            fields = {key: value for key, value in record.items() if key != "case_results"}
+            outlines.append({**fields, "summary_path": os.path.join(folder, name)})
+    return outlines
 
 
 def _names(folder: str) -> list[str]:

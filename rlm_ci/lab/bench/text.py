@@ -27,17 +27,17 @@ def columns(rows: Sequence[Sequence[str]], right: str = "") -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def presets(known: Sequence[Mapping[str, Any]], benchmarks: Sequence[StoredBenchmark]) -> str:
+def presets(outlines: Sequence[Mapping[str, Any]], benchmarks: Sequence[StoredBenchmark]) -> str:
     """The presets there are, and the benchmarks that were run."""
     rows = [("preset", "cases", "scored by", "what it is")]
     rows += [
         (
-            _short(one["preset"]),
-            str(one["total_cases"]),
-            ", ".join(one["scorers"]),
-            printable(one["description"]),
+            _short(outline["preset"]),
+            str(outline["total_cases"]),
+            ", ".join(outline["scorers"]),
+            printable(outline["description"]),
         )
-        for one in known
+        for outline in outlines
     ]
     lines = list(columns(rows, " r"))
     if benchmarks:
@@ -50,7 +50,7 @@ _HEADS = ("benchmark", "suite", "preset", "mode", "completed", "score", "cost", 
 
 def _benchmark(benchmark: StoredBenchmark) -> tuple[str, ...]:
     record = benchmark.record
-    ended = f"{_whole(record, 'completed_cases')}/{_whole(record, 'total_cases')}"
+    ended = f"{_integer(record, 'completed_cases')}/{_integer(record, 'total_cases')}"
     return (
         printable(benchmark.id)[:_NAME],
         printable(record["suite_hash"])[:8],
@@ -128,12 +128,12 @@ def _sums(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _note(entry: Mapping[str, Any], baseline: Mapping[str, Any] | None) -> str:
     notes = [entry["error"] or entry["score_note"]]
-    for one, whose in ((entry, ""), (baseline, "direct: ")):
-        left_out = one.get("context_bytes_left_out", 0) if one else 0
+    for side, whose in ((entry, ""), (baseline, "direct: ")):
+        left_out = side.get("context_bytes_left_out", 0) if side else 0
         if left_out:
             notes.append(f"{whose}{count(left_out, 'byte')} of the context did not fit")
-        if one and whose and one["error"]:
-            notes.append(f"{whose}{one['error']}")
+        if side and whose and side["error"]:
+            notes.append(f"{whose}{side['error']}")
     return "; ".join(printable(note)[:_NOTE] for note in notes if note)
 
 
@@ -164,5 +164,5 @@ def _figure(record: Mapping[str, Any], name: str) -> float:
     return float(value) if isinstance(value, (int, float)) else 0.0
 
 
-def _whole(record: Mapping[str, Any], name: str) -> int:
+def _integer(record: Mapping[str, Any], name: str) -> int:
     return int(_figure(record, name))

@@ -31,8 +31,8 @@ _OTHERS = {"seeded", "programs", "sentences"}
 
 def names() -> tuple[str, ...]:
     """The names of all generators, sorted."""
-    found = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
-    stems = {entry[:-3] for entry in found if entry[0] not in "._"} - _OTHERS
+    modules = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
+    stems = {entry[:-3] for entry in modules if entry[0] not in "._"} - _OTHERS
     return tuple(sorted(stem.replace("_", "-") for stem in stems))
 
 
@@ -42,44 +42,44 @@ def load(name: str) -> ModuleType:
         raise ConfigError(
             f"there is no generator {name[:80]!r}", where="generator", hint=nearest(name, names())
         )
-    place = f"{__name__}.{name.replace('-', '_')}"
-    __import__(place)
-    return sys.modules[place]
+    module = f"{__name__}.{name.replace('-', '_')}"
+    __import__(module)
+    return sys.modules[module]
 
 
 def arguments(spec: Mapping[str, Any]) -> dict[str, Any]:
     """``spec`` with the defaults of its generator. Raises ConfigError for what it does not know."""
     module = load(str(spec["generator"]))
-    known = {*_COMMON, *module.OPTIONS}
+    options = {*_COMMON, *module.OPTIONS}
     for name in spec:
-        if name not in known:
+        if name not in options:
             raise ConfigError(
                 f"the generator {spec['generator']} has no option {str(name)[:80]!r}",
                 where="context",
-                hint=nearest(str(name), sorted(known)),
+                hint=nearest(str(name), sorted(options)),
             )
-    found = {**_DEFAULTS, **module.OPTIONS, **spec}
-    for name, least, most in (("seed", 0, 1 << 63), ("tokens", SHORTEST, LONGEST)):
-        value = found[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    values = {**_DEFAULTS, **module.OPTIONS, **spec}
+    for name, minimum, maximum in (("seed", 0, 1 << 63), ("tokens", SHORTEST, LONGEST)):
+        value = values[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             raise ConfigError(
-                f"{name} must be a whole number from {least:,} to {most:,}",
+                f"{name} must be a whole number from {minimum:,} to {maximum:,}",
                 where="context",
                 hint="2 ** 13 is 8192 tokens, and 2 ** 24 is 16777216",
             )
     for name, default in module.OPTIONS.items():
-        if default is not None and type(found[name]) is not type(default):
+        if default is not None and type(values[name]) is not type(default):
             raise ConfigError(
                 f"{name} must be of the kind of its default, {default!r}",
                 where="context",
                 hint="fix that value",
             )
-    return found
+    return values
 
 
 def identity(spec: Mapping[str, Any]) -> dict[str, Any]:
     """All that the text and the answer depend on, as JSON."""
-    found = arguments(spec)
-    module = load(found["generator"])
-    more = module.depends_on(found) if hasattr(module, "depends_on") else {}
-    return {**found, **more, "version": module.VERSION}
+    values = arguments(spec)
+    module = load(values["generator"])
+    more = module.depends_on(values) if hasattr(module, "depends_on") else {}
+    return {**values, **more, "version": module.VERSION}

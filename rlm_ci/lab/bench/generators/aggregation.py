@@ -20,14 +20,14 @@ _MOST_USERS = 200
 
 def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
     chance = Chance("aggregation", seed)
-    names = users_of_records(chance, users, kind, kinds=KINDS, least=1, most=_MOST_USERS)
+    names = users_of_records(chance, users, kind, kinds=KINDS, minimum=1, maximum=_MOST_USERS)
     counts: Counter[tuple[str, int, int]] = Counter()
     with ContextFile(folder, tokens) as file:
         for label, user, month, line in _records(chance, names):
             if not file.add(line):
                 break
             counts[label, user, month] += 1
-    return _asked(chance, kind, names, counts)
+    return _question(chance, kind, names, counts)
 
 
 def _records(chance: Chance, names: list[int]) -> Iterator[tuple[str, int, int, str]]:
@@ -38,32 +38,32 @@ def _records(chance: Chance, names: list[int]) -> Iterator[tuple[str, int, int, 
         yield label, user, *record(chance, user, label)
 
 
-def _asked(
+def _question(
     chance: Chance, kind: str, names: list[int], counts: Counter[tuple[str, int, int]]
 ) -> Made:
     by_label = Counter(dict.fromkeys(LABELS, 0))
-    for (one, _, _), count in counts.items():
-        by_label[one] += count
+    for (type_name, _, _), count in counts.items():
+        by_label[type_name] += count
     label, other = chance.shuffled(LABELS)[:2]
     user, month = chance.pick(names), 1 + chance.below(12)
     if kind in ("most", "least"):
-        most = (max if kind == "most" else min)(by_label.values())
-        right = [one for one in LABELS if by_label[one] == most]
+        extreme = (max if kind == "most" else min)(by_label.values())
+        right = [type_name for type_name in LABELS if by_label[type_name] == extreme]
         what = f"Which type is the {kind} frequent one? Answer with the type alone."
         return Made(f"{TYPES} {what}", right)
     if kind == "compare":
         difference = by_label[label] - by_label[other]
         forms = ("as common as", "more common than", "less common than")
         what = f"Is the type {label} {forms[1]}, {forms[2]}, or {forms[0]} the type {other}?"
-        said = f"Answer with one of: {', '.join(forms)}."
-        return Made(f"{TYPES} {what} {said}", forms[(difference > 0) - (difference < 0)])
+        form = f"Answer with one of: {', '.join(forms)}."
+        return Made(f"{TYPES} {what} {form}", forms[(difference > 0) - (difference < 0)])
     of_user, of_month = kind in ("user", "filter"), kind in ("month", "filter")
     limits = f" by the user {user}" if of_user else ""
     limits += f" on or after 2025-{month:02}-01" if of_month else ""
     right_count = sum(
         count
-        for (one, who, when), count in counts.items()
-        if one == label and (not of_user or who == user) and (not of_month or when >= month)
+        for (type_name, who, when), count in counts.items()
+        if type_name == label and (not of_user or who == user) and (not of_month or when >= month)
     )
     what = f"How many records{limits} end in a question of the type {label}?"
     return Made(f"{TYPES} {what} Answer with the number alone.", right_count, "numeric")

@@ -57,24 +57,24 @@ def make(folder: str, seed: int, tokens: int, *, kind: str, package: str) -> Mad
             if not file.add(f"# ---- file: {path} ----\n{text}\n"):
                 break
             trees[path] = tree
-    candidates = sorted(KINDS[kind](trees), key=lambda one: one[0])
+    candidates = sorted(KINDS[kind](trees), key=lambda pair: pair[0])
     if not candidates:
         raise ConfigError(
             f"{package} has nothing in {tokens:,} tokens to ask about ({kind})",
             where="context",
             hint="raise tokens, or name another package or kind",
         )
-    asked, right = Chance("code-questions", seed).pick(candidates)
+    question, right = Chance("code-questions", seed).pick(candidates)
     scorer = {list: "f1", int: "numeric", str: "exact"}[type(right)]
-    return Made(asked, right, scorer)
+    return Made(question, right, scorer)
 
 
 def _sources(package: str) -> Iterator[tuple[str, bytes]]:
     """Path and content of the package's modules, in order. Raises ConfigError."""
     top, name = _folder(package)
     for folder, inner, names in os.walk(top):
-        inner[:] = sorted(one for one in inner if one not in _SKIPPED)
-        for file in sorted(one for one in names if one.endswith(".py")):
+        inner[:] = sorted(name for name in inner if name not in _SKIPPED)
+        for file in sorted(file for file in names if file.endswith(".py")):
             path = os.path.join(folder, file)
             shown = "/".join((name, *os.path.relpath(path, top).split(os.sep)))
             data = files.read_or_none(path, _FILE_BYTES)
@@ -107,8 +107,8 @@ def _functions(trees: Trees) -> Iterator[tuple[str, int]]:
     for path, tree in trees.items():
         number = sum(isinstance(node, _FUNCTIONS) for node in ast.walk(tree))
         if number > 1:
-            asked = "How many functions and methods (def and async def, inner ones too) does the"
-            yield f"{asked} file {path} define? {_NUMBER}", number
+            question = "How many functions and methods (def and async def, inner ones too) does the"
+            yield f"{question} file {path} define? {_NUMBER}", number
 
 
 def _classes(trees: Trees) -> Iterator[tuple[str, str]]:
@@ -130,10 +130,10 @@ def _subclasses(trees: Trees) -> Iterator[tuple[str, int]]:
             bases[name] = bases.get(name, 0) + 1
     for name, number in bases.items():
         if name:
-            asked = (
+            question = (
                 f"How many class statements name {name} (also as an attribute, such as x.{name})"
             )
-            yield f"{asked} directly among their bases? {_NUMBER}", number
+            yield f"{question} directly among their bases? {_NUMBER}", number
 
 
 def _parameters(trees: Trees) -> Iterator[tuple[str, list[str]]]:
@@ -141,36 +141,38 @@ def _parameters(trees: Trees) -> Iterator[tuple[str, list[str]]]:
         defined = [node for node in tree.body if isinstance(node, _FUNCTIONS)]
         for node in defined:
             listed = node.args
-            names = [one.arg for one in (*listed.posonlyargs, *listed.args, *listed.kwonlyargs)]
+            names = [
+                argument.arg for argument in (*listed.posonlyargs, *listed.args, *listed.kwonlyargs)
+            ]
             is_plain = listed.vararg is None and listed.kwarg is None
-            once = sum(one.name == node.name for one in defined) == 1
+            once = sum(function.name == node.name for function in defined) == 1
             if len(names) > 1 and is_plain and once:
                 yield f"Which parameters has the function {node.name} in {path}? {_NAMES}", names
 
 
 def _raisers(trees: Trees) -> Iterator[tuple[str, list[str]]]:
     for path, tree in trees.items():
-        found: dict[str, set[str]] = {}
+        raisers: dict[str, set[str]] = {}
         for function in (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)):
             for node in ast.walk(function):
                 raised = node.exc if isinstance(node, ast.Raise) else None
                 raised = raised.func if isinstance(raised, ast.Call) else raised
                 if isinstance(raised, ast.Name):
-                    found.setdefault(raised.id, set()).add(function.name)
-        for name, functions in found.items():
-            asked = f"Which functions and methods of {path} contain a statement raise {name}?"
-            yield f"{asked} {_NAMES}", sorted(functions)
+                    raisers.setdefault(raised.id, set()).add(function.name)
+        for name, functions in raisers.items():
+            question = f"Which functions and methods of {path} contain a statement raise {name}?"
+            yield f"{question} {_NAMES}", sorted(functions)
 
 
 def _importers(trees: Trees) -> Iterator[tuple[str, list[str]]]:
-    found: dict[str, set[str]] = {}
+    importers: dict[str, set[str]] = {}
     for path, tree in trees.items():
         for node in ast.walk(tree):
             for alias in node.names if isinstance(node, ast.Import) else ():
-                found.setdefault(alias.name, set()).add(path)
-    for name, paths in found.items():
-        asked = f"Which files contain a statement import {name} (not from {name} import ...)?"
-        yield f"{asked} Answer with the paths alone, one a line.", sorted(paths)
+                importers.setdefault(alias.name, set()).add(path)
+    for name, paths in importers.items():
+        question = f"Which files contain a statement import {name} (not from {name} import ...)?"
+        yield f"{question} Answer with the paths alone, one a line.", sorted(paths)
 
 
 KINDS: Mapping[str, Callable[[Trees], Iterator[tuple[str, Any]]]] = {

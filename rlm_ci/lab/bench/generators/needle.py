@@ -21,15 +21,15 @@ def make(folder: str, seed: int, tokens: int, *, depth: float, distractors: int)
             hint="fix that value",
         )
     chance = Chance("needle", seed)
-    wanted, *others = chance.shuffled(range(400))[: distractors + 1]
+    needle, *others = chance.shuffled(range(400))[: distractors + 1]
     numbers: list[int] = []
     while len(numbers) <= distractors:
         number = 1_000_000 + chance.below(9_000_000)
         if number not in numbers:
             numbers.append(number)
-    place = chance.random() if depth == -1.0 else depth
-    facts = [(place, wanted, numbers[0])]
-    facts += [(chance.random(), *one) for one in zip(others, numbers[1:], strict=True)]
+    position = chance.random() if depth == -1.0 else depth
+    facts = [(position, needle, numbers[0])]
+    facts += [(chance.random(), *pair) for pair in zip(others, numbers[1:], strict=True)]
     # From behind, so that the next one can be taken off the end.
     lines = [
         (where, _FACT.format(name=sentences.name(name), number=number))
@@ -47,7 +47,7 @@ def make(folder: str, seed: int, tokens: int, *, depth: float, distractors: int)
         for _, line in reversed(lines):
             file.add(line)
     return Made(
-        f"What is the special magic number of the {sentences.name(wanted)} in the context? "
+        f"What is the special magic number of the {sentences.name(needle)} in the context? "
         "Answer with the number alone.",
         numbers[0],
     )

@@ -17,7 +17,7 @@ _FORM = "List each pair once, one a line, as (user, user). Write none if there i
 
 def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
     chance = Chance("pairs", seed)
-    names = users_of_records(chance, users, kind, kinds=KINDS, least=2, most=_MOST_USERS)
+    names = users_of_records(chance, users, kind, kinds=KINDS, minimum=2, maximum=_MOST_USERS)
     # Each asks some types only, so that what is asked for is rare at any length.
     asks = {user: chance.shuffled(LABELS)[:3] for user in names}
     seen: dict[int, set[str]] = {user: set() for user in names}
@@ -28,21 +28,25 @@ def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
             if not file.add(record(chance, user, label)[1]):
                 break
             seen[user].add(label)
-    one, other = chance.shuffled(LABELS)[:2]
+    first, other = chance.shuffled(LABELS)[:2]
     if kind == "one-each":
-        told = (
-            f"one user asked at least one question of the type {one} and the other user at least "
+        condition = (
+            f"one user asked at least one question of the type {first} and the other user at least "
             f"one of the type {other}"
         )
-        firsts = {user for user in names if one in seen[user]}
+        firsts = {user for user in names if first in seen[user]}
         seconds = {user for user in names if other in seen[user]}
     else:
-        types = {one} if kind == "both" else {one, other}
-        told = f"both users asked at least one question of the type {' or '.join(sorted(types))}"
+        types = {first} if kind == "both" else {first, other}
+        condition = (
+            f"both users asked at least one question of the type {' or '.join(sorted(types))}"
+        )
         firsts = seconds = {user for user in names if types & seen[user]}
     right = [
         [str(left), str(right)]
         for left, right in combinations(sorted(names), 2)
         if (left in firsts and right in seconds) or (right in firsts and left in seconds)
     ]
-    return Made(f"{TYPES} List all pairs of different users where {told}. {_FORM}", right, "f1")
+    return Made(
+        f"{TYPES} List all pairs of different users where {condition}. {_FORM}", right, "f1"
+    )

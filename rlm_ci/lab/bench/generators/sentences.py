@@ -88,23 +88,23 @@ TYPES = f"Each record ends in a question of one of these types: {', '.join(LABEL
 
 
 def users_of_records(
-    chance: Chance, number: int, kind: str, *, kinds: Sequence[str], least: int, most: int
+    chance: Chance, number: int, kind: str, *, kinds: Sequence[str], minimum: int, maximum: int
 ) -> list[int]:
     """The users who ask. Raises ConfigError for a kind that is not known, or another number."""
-    if kind not in kinds or not least <= number <= most:
+    if kind not in kinds or not minimum <= number <= maximum:
         raise ConfigError(
-            f"kind must be one of {', '.join(kinds)}, and users from {least} to {most}",
+            f"kind must be one of {', '.join(kinds)}, and users from {minimum} to {maximum}",
             where="context",
             hint="fix that value",
         )
-    return [10_000 + one * 37 for one in chance.shuffled(range(2000))[:number]]
+    return [10_000 + number * 37 for number in chance.shuffled(range(2000))[:number]]
 
 
 def record(chance: Chance, user: int, label: str) -> tuple[int, str]:
     """A line with a question of a user on some day of 2025, and its month."""
     month, day = 1 + chance.below(12), 1 + chance.below(28)
-    asked = question(chance, label)
-    return month, f"Date: 2025-{month:02}-{day:02} || User: {user} || {asked}\n"
+    text = question(chance, label)
+    return month, f"Date: 2025-{month:02}-{day:02} || User: {user} || {text}\n"
 
 
 def question(chance: Chance, label: str) -> str:

@@ -50,8 +50,8 @@ def case_of(
         raise document.wrong(place, "a case must be a mapping", "write it with `id` and `task`")
     strange = sorted(str(name) for name in record if name not in _KNOWN)
     if is_strict and strange:
-        known = sorted(_KNOWN)
-        raise document.wrong((*place, strange[0]), "unknown key", nearest(strange[0], known))
+        keys = sorted(_KNOWN)
+        raise document.wrong((*place, strange[0]), "unknown key", nearest(strange[0], keys))
     reader = _CaseReader(document, record, place)
     case = reader.case(number)
     wrong = scorers.misfit(case.scorer, case.expected_answer, case.rubric)
@@ -79,13 +79,15 @@ class _CaseReader:
 
     def _unwrap_inputs(self) -> None:
         """The inputs of pydantic-evals may be a mapping with a question, and its context."""
-        given = self._found.get("task")
-        if self._keys.get("task") in ("inputs", "input") and isinstance(given, dict):
+        inputs = self._found.get("task")
+        if self._keys.get("task") in ("inputs", "input") and isinstance(inputs, dict):
             names = (*_NAMES["task"][:4], "text")
-            asked = next((given[name] for name in names if isinstance(given.get(name), str)), None)
-            self._found["task"] = asked or json.dumps(given, ensure_ascii=False)
-            if asked and isinstance(given.get("context"), str):
-                self._found.setdefault("context", given["context"])
+            question = next(
+                (inputs[name] for name in names if isinstance(inputs.get(name), str)), None
+            )
+            self._found["task"] = question or json.dumps(inputs, ensure_ascii=False)
+            if question and isinstance(inputs.get("context"), str):
+                self._found.setdefault("context", inputs["context"])
 
     def wrong(self, field: str, what: str, hint: str = "fix that value") -> ConfigError:
         return self._document.wrong((*self._place, self._keys.get(field, field)), what, hint)
@@ -99,8 +101,8 @@ class _CaseReader:
             description=self._text("description", default=task.partition("\n")[0][:_TITLE]),
             task=task,
             environment=self._text("environment", default=self._environment()),
-            max_steps=self._whole("max_steps", 4),
-            exec_timeout=self._whole("exec_timeout", 30),
+            max_steps=self._number("max_steps", 4),
+            exec_timeout=self._number("exec_timeout", 30),
             context=context,
             expected_answer=self._found.get("expected_answer"),
             scorer=self._scorer(),
@@ -115,23 +117,25 @@ class _CaseReader:
         return "generic" if context is None else "pure_rlm"
 
     def _context(self) -> str | dict[str, Any] | None:
-        given = self._found.get("context")
-        if given is None or isinstance(given, str):
-            return given
-        if isinstance(given, list):  # passages
-            return "\n\n".join(one if isinstance(one, str) else json.dumps(one) for one in given)
-        if not isinstance(given, dict):
+        context = self._found.get("context")
+        if context is None or isinstance(context, str):
+            return context
+        if isinstance(context, list):  # passages
+            return "\n\n".join(
+                passage if isinstance(passage, str) else json.dumps(passage) for passage in context
+            )
+        if not isinstance(context, dict):
             raise self.wrong(
                 "context", "must be a text, or a mapping", f"see {SITE}benchmarks.html"
             )
         if self.is_generated:
             try:
-                generators.arguments(given)
+                generators.arguments(context)
             except ConfigError as error:
                 raise self.wrong("context", error.what, error.hint) from None
-        elif given.keys() != {"path"} or not isinstance(given["path"], str):
+        elif context.keys() != {"path"} or not isinstance(context["path"], str):
             raise self.wrong("context", "needs `path` or `generator`", f"see {SITE}benchmarks.html")
-        return given
+        return context
 
     def _scorer(self) -> str:
         name = self._text("scorer", default="")
@@ -152,7 +156,7 @@ class _CaseReader:
             raise self.wrong(field, "must be a text")
         return value
 
-    def _whole(self, field: str, default: int) -> int:
+    def _number(self, field: str, default: int) -> int:
         value = self._found.get(field, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000:
             raise self.wrong(field, "must be a whole number of at least 1")
@@ -166,14 +170,14 @@ class _CaseReader:
 
 
 def _is_pairs(expected: Any) -> bool:
-    return isinstance(expected, list) and any(isinstance(one, list) for one in expected)
+    return isinstance(expected, list) and any(isinstance(item, list) for item in expected)
 
 
 def _judge_of(evaluators: Any) -> str:
     """The rubric of a judge among the evaluators of pydantic-evals."""
     for evaluator in evaluators if isinstance(evaluators, list) else ():
-        given = evaluator.get("LLMJudge") if isinstance(evaluator, dict) else None
-        rubric = given.get("rubric") if isinstance(given, dict) else given
+        judge = evaluator.get("LLMJudge") if isinstance(evaluator, dict) else None
+        rubric = judge.get("rubric") if isinstance(judge, dict) else judge
         if isinstance(rubric, str):
             return rubric
     return ""

@@ -32,25 +32,25 @@ def load(paths: Iterable[str | os.PathLike[str]] = ()) -> dict[str, Preset]:
     and for a name that is there twice.
     """
     bundled = aliases()
-    found: dict[str, Preset] = {}
+    presets: dict[str, Preset] = {}
     for path in dict.fromkeys(
-        (*bundled.values(), *(bundled.get(str(one), str(one)) for one in paths))
+        (*bundled.values(), *(bundled.get(str(path), str(path)) for path in paths))
     ):
         for preset in pack.read(path):
-            other = found.get(preset.name)
+            other = presets.get(preset.name)
             if other is not None:
                 raise ConfigError(
                     f"the preset {preset.name[:80]!r} is in {printable(other.source)} too",
                     where=printable(path),
                     hint="rename one of the two",
                 )
-            found[preset.name] = preset
-    return found
+            presets[preset.name] = preset
+    return presets
 
 
 def choose(name: str, paths: Iterable[str | os.PathLike[str]] = ()) -> Preset:
     """The preset ``name``: a name, or the path of a pack with one preset. Raises ConfigError."""
-    given = [str(path) for path in paths]
+    packs = [str(path) for path in paths]
     is_path = name.lower().endswith(documents.ENDINGS) and name not in aliases()
     if is_path:
         of_pack = pack.read(name)
@@ -62,10 +62,10 @@ def choose(name: str, paths: Iterable[str | os.PathLike[str]] = ()) -> Preset:
             where=printable(name),
             hint=f"name one, and the pack: rlm-ci bench run NAME --pack {printable(name)}",
         )
-    known = load(given)
-    if name in known:
-        return known[name]
-    close, all_names = nearest(name, sorted(known)), f"known are: {', '.join(sorted(known))}"
+    presets = load(packs)
+    if name in presets:
+        return presets[name]
+    close, all_names = nearest(name, sorted(presets)), f"known are: {', '.join(sorted(presets))}"
     raise ConfigError(
         f"there is no preset {printable(name)[:80]!r}",
         where="PACK",

@@ -36,7 +36,7 @@ class PackDocument(Value):
 
     def wrong(self, place: Place, what: str, hint: str) -> ConfigError:
         """An error about a part, with the file and the nearest line that is known."""
-        known = next(
+        line = next(
             (
                 self.lines[place[:end]]
                 for end in range(len(place), -1, -1)
@@ -44,14 +44,14 @@ class PackDocument(Value):
             ),
             None,
         )
-        where = printable(self.path) + (f", line {known}" if known else "")
-        at = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place).lstrip(".")
+        where = printable(self.path) + (f", line {line}" if line else "")
+        at = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).lstrip(".")
         return ConfigError(f"{printable(at)[:120]}: {what}" if at else what, where=where, hint=hint)
 
 
 def read(path: str) -> PackDocument:
     """The value of a file. Raises ConfigError, UnavailableError."""
-    ending = next((one for one in ENDINGS if path.lower().endswith(one)), None)
+    ending = next((suffix for suffix in ENDINGS if path.lower().endswith(suffix)), None)
     if ending is None:
         raise ConfigError(
             "a file of cases ends in .yaml, .yml, .json or .jsonl",
@@ -99,12 +99,12 @@ class _Reader:
             self.refuse(f"not valid JSON: {error}", line or None)
 
     def json_lines(self, text: str) -> list[Any]:
-        found: list[Any] = []
+        values: list[Any] = []
         for number, line in enumerate(text.split("\n"), 1):
             if line.strip():
-                self.lines[len(found),] = number
-                found.append(self.json(line, number))
-        return found
+                self.lines[len(values),] = number
+                values.append(self.json(line, number))
+        return values
 
     @staticmethod
     def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -148,35 +148,35 @@ class _Reader:
         kind = node.id
         if kind == "sequence":
             listed = enumerate(node.value)
-            return [self._value(loader, one, (*place, at)) for at, one in listed]
+            return [self._value(loader, item, (*place, at)) for at, item in listed]
         if kind == "mapping":
             members: dict[str, Any] = {}
-            for key_node, one in node.value:
+            for key_node, member in node.value:
                 key = key_node.value if key_node.id == "scalar" else None
                 if key is None or key == "<<" or key in members:
                     what = "is there twice" if key in members else "cannot be a key here"
                     shown = printable(str(key))[:80]
                     self.refuse(f"{shown!r} {what}", key_node.start_mark.line + 1)
-                members[key] = self._value(loader, one, (*place, key))
+                members[key] = self._value(loader, member, (*place, key))
             return members
-        found = loader.construct_object(node)
-        plain = found is None or isinstance(found, (str, int, float, bool))
-        return found if plain else node.value  # a date stays as it is written
+        value = loader.construct_object(node)
+        plain = value is None or isinstance(value, (str, int, float, bool))
+        return value if plain else node.value  # a date stays as it is written
 
     def require_plain(self, value: Any) -> None:
         """Refuse what is nested too deeply, numbers that are none, and texts that are none."""
         waiting: list[tuple[Any, Place]] = [(value, ())]
         while waiting:
-            one, place = waiting.pop()
+            part, place = waiting.pop()
             if len(place) > _DEPTH:
                 self.refuse("it is nested too deeply", self.lines.get(place[:1]))
-            if wrong := _flaw(one) or _flaw(place[-1:] and place[-1]):
+            if wrong := _flaw(part) or _flaw(place[-1:] and place[-1]):
                 self.refuse(wrong, self.lines.get(place) or self.lines.get(place[:1]))
             listed = (
-                one.items()
-                if isinstance(one, dict)
-                else enumerate(one)
-                if isinstance(one, list)
+                part.items()
+                if isinstance(part, dict)
+                else enumerate(part)
+                if isinstance(part, list)
                 else ()
             )
             waiting += [(inner, (*place, key)) for key, inner in listed]

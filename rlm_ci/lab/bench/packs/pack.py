@@ -63,36 +63,38 @@ def _presets(document: PackDocument) -> Iterator[Preset]:
     if "presets" in value:
         if not isinstance(value["presets"], dict):
             raise document.wrong(("presets",), "must map names to presets", _SHAPES)
-        yield from _named(document, value["presets"], ("presets",))
+        yield from _presets_by_name(document, value["presets"], ("presets",))
         return
     for key in ("cases", "eval_cases", *_LISTS):
         if isinstance(value.get(key), list):
-            given = [value.get(name) for name in ("eval_set_id", "name")]
-            name = next((one for one in given if isinstance(one, str) and one), None)
+            names = [value.get(name) for name in ("eval_set_id", "name")]
+            name = next((text for text in names if isinstance(text, str) and text), None)
             listed = value[key]
             if key == "eval_cases":
-                listed = [_of_adk(document, one, (key, at)) for at, one in enumerate(listed)]
-            told = value.get("description")
-            description = told if isinstance(told, str) else ""
-            known = name or alias(document.path)
-            yield _preset(document, known, description, listed, (key,), is_strict=False)
+                listed = [_of_adk(document, record, (key, at)) for at, record in enumerate(listed)]
+            text = value.get("description")
+            description = text if isinstance(text, str) else ""
+            title = name or alias(document.path)
+            yield _preset(document, title, description, listed, (key,), is_strict=False)
             return
-    yield from _named(document, value, ())
+    yield from _presets_by_name(document, value, ())
 
 
-def _named(document: PackDocument, presets: dict[str, Any], place: Place) -> Iterator[Preset]:
+def _presets_by_name(
+    document: PackDocument, presets: dict[str, Any], place: Place
+) -> Iterator[Preset]:
     for name, value in presets.items():
         at = (*place, name)
         if isinstance(value, list):
             yield _preset(document, name, "", value, at, is_strict=True)
         elif isinstance(value, dict) and isinstance(value.get("cases"), list):
             if strange := sorted(value.keys() - _PRESET_KEYS):
-                known = ", ".join(sorted(_PRESET_KEYS))
-                raise document.wrong((*at, strange[0]), "unknown key", f"known: {known}")
-            told = value.get("description", "")
-            if not isinstance(told, str):
+                keys = ", ".join(sorted(_PRESET_KEYS))
+                raise document.wrong((*at, strange[0]), "unknown key", f"known: {keys}")
+            text = value.get("description", "")
+            if not isinstance(text, str):
                 raise document.wrong((*at, "description"), "must be a text", "fix that value")
-            yield _preset(document, name, told, value["cases"], (*at, "cases"), is_strict=True)
+            yield _preset(document, name, text, value["cases"], (*at, "cases"), is_strict=True)
         else:
             raise document.wrong(at, "is neither a list of cases nor has one as `cases`", _SHAPES)
 
@@ -130,14 +132,16 @@ def _of_adk(document: PackDocument, record: Any, place: Place) -> dict[str, Any]
         or not all(isinstance(turn, dict) for turn in turns)
     ):
         raise document.wrong(place, "it has no conversation", "add `conversation`, a list of turns")
-    said = [(_text(turn.get("user_content")), _text(turn.get("final_response"))) for turn in turns]
-    *before, (asked, expected) = said
-    told = "".join(f"User: {user}\nAssistant: {reply}\n" for user, reply in before)
+    exchanges = [
+        (_text(turn.get("user_content")), _text(turn.get("final_response"))) for turn in turns
+    ]
+    *before, (question, expected) = exchanges
+    dialogue = "".join(f"User: {user}\nAssistant: {reply}\n" for user, reply in before)
     return {
         "id": record.get("eval_id"),
-        "task": asked,
+        "task": question,
         "expected_answer": expected or None,
-        "context": told or None,
+        "context": dialogue or None,
         "scorer": "f1",  # a reply in words is seldom the same twice
     }
 

@@ -40,8 +40,10 @@ def final(text: str) -> str:
     match = None
     for match in _MARKED.finditer(text):  # noqa: B007 - the last one counts
         pass
-    said = text[match.start(1) :] if match else text
-    return _BRACKETS.sub(lambda one: "" if _PLACE.search(one[0]) else one[0], said).strip()
+    answer = text[match.start(1) :] if match else text
+    return _BRACKETS.sub(
+        lambda bracket: "" if _PLACE.search(bracket[0]) else bracket[0], answer
+    ).strip()
 
 
 def normalised(text: str) -> str:
@@ -51,45 +53,45 @@ def normalised(text: str) -> str:
 
 def numbers(text: str) -> list[Decimal]:
     """The different numbers in a text, in order; units and signs of currencies are ignored."""
-    found: list[Decimal] = []
+    values: list[Decimal] = []
     for match in _NUMBER.finditer(text):
-        whole, fraction, exponent = match.groups()
-        digits = whole.replace(",", "") + (fraction or "")
+        integer, fraction, exponent = match.groups()
+        digits = integer.replace(",", "") + (fraction or "")
         if len(digits) > _DIGITS:
             continue
         sign = "-" if match[0][0] in "-−" else ""
         number = Decimal(f"{sign}{digits}e{exponent or 0}")
-        if number not in found:
-            found.append(number)
-        if len(found) > 1:  # it is ambiguous, whatever follows
+        if number not in values:
+            values.append(number)
+        if len(values) > 1:  # it is ambiguous, whatever follows
             break
-    return found
+    return values
 
 
 def number(text: str) -> Decimal | None:
     """The one number of an answer; None without one, and where there are several."""
-    found = numbers(final(text))
-    return found[0] if len(found) == 1 else None
+    values = numbers(final(text))
+    return values[0] if len(values) == 1 else None
 
 
 def items(text: str, *, commas: bool) -> set[str]:
     """The items of a list: a line each, or parted by semicolons and, where asked, commas."""
     parted = re.split(r"[;\n,]" if commas else r"[;\n]", final(text))
-    found = {normalised(_BULLET.sub("", one)) for one in parted}
-    return found - _NOTHING
+    names = {normalised(_BULLET.sub("", part)) for part in parted}
+    return names - _NOTHING
 
 
-def pair(one: str, other: str) -> tuple[str, str]:
+def pair(name: str, other: str) -> tuple[str, str]:
     """Two names as a pair in which their order does not matter."""
-    first, second = sorted((normalised(one), normalised(other)))
+    first, second = sorted((normalised(name), normalised(other)))
     return first, second
 
 
 def pairs(text: str) -> set[tuple[str, str]]:
     """The pairs of an answer: in brackets, or two names parted by a comma on each line."""
-    said = final(text)
-    found: Iterable[tuple[str, str]] = _PAIR.findall(said)
-    if not found:
-        lines = (_BULLET.sub("", line).split(",") for line in said.splitlines())
-        found = [(line[0], line[1]) for line in lines if len(line) == 2]
-    return {pair(one, other) for one, other in found}
+    answer = final(text)
+    matches: Iterable[tuple[str, str]] = _PAIR.findall(answer)
+    if not matches:
+        lines = (_BULLET.sub("", line).split(",") for line in answer.splitlines())
+        matches = [(line[0], line[1]) for line in lines if len(line) == 2]
+    return {pair(name, other) for name, other in matches}

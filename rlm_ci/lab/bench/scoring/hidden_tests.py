@@ -47,24 +47,24 @@ def verify(
     Raises as ``Sandbox.run``.
     """
     program, mounts = interpreter()
-    asked = [module, [[call.function, call.arguments] for call in calls]]
+    request = [module, [[call.function, call.arguments] for call in calls]]
     job = SandboxJob(
         (program, "-I", "-S", "-c", _CALLER, _PLACE if sandbox.isolated else folder),
-        stdin=json.dumps(asked).encode(),
+        stdin=json.dumps(request).encode(),
         limits=JobLimits(wall=seconds, cpu=int(seconds) + 1, memory=512 << 20, processes=32),
         keep=_KEPT,
     )
     ended = ShownTree(folder, _PLACE, mounts).run(sandbox, job)
-    found: dict[int, object] = {}
+    results: dict[int, object] = {}
     for line in ended.output.text().splitlines():
         try:
-            said = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(said, list) and len(said) == 2 and type(said[0]) is int:
-            found.setdefault(said[0], said[1])
+        if isinstance(value, list) and len(value) == 2 and type(value[0]) is int:
+            results.setdefault(value[0], value[1])
     missing = object()
-    return [_same(found.get(at, missing), call.expected) for at, call in enumerate(calls)]
+    return [_same(results.get(at, missing), call.expected) for at, call in enumerate(calls)]
 
 
 def _same(value: object, expected: object) -> bool:

@@ -35,8 +35,8 @@ def judged(answer: CaseAnswer) -> Score:
             f"{prompt}\n\nYour last reply was of no use: {wrong}" if wrong else prompt
         )
         try:
-            found = read_object(reply.text)
-            return Score(_score(found.get("score")), clip(str(found.get("reason", "")), 300))
+            verdict = read_object(reply.text)
+            return Score(_score(verdict.get("score")), clip(str(verdict.get("reason", "")), 300))
         except ValueError as error:
             wrong = printable(str(error))[:300]
     raise RemoteError(

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 def exact(answer: CaseAnswer) -> Score:
     """1 for the expected text, or one of several; a number must be the only one of the answer."""
-    wanted = answer.case.expected_answer
-    accepted = wanted if isinstance(wanted, list) else [wanted]
-    return Score(float(any(_equal(answer.text, one) for one in accepted)))
+    expected = answer.case.expected_answer
+    accepted = expected if isinstance(expected, list) else [expected]
+    return Score(float(any(_equal(answer.text, text) for text in accepted)))
 
 
-def _equal(said: str, wanted: Any) -> bool:
-    if isinstance(wanted, bool):
-        words = ("yes", "true") if wanted else ("no", "false")
-        return answers.normalised(answers.final(said)) in words
-    if isinstance(wanted, (int, float)):
-        found = answers.number(said)
-        return found is not None and found == Decimal(repr(wanted))
-    whole = answers.final(said)
-    return answers.normalised(str(wanted)) in (
-        answers.normalised(whole),
-        answers.normalised(whole.partition("\n")[0]),  # what follows may explain it
+def _equal(text: str, expected: Any) -> bool:
+    if isinstance(expected, bool):
+        words = ("yes", "true") if expected else ("no", "false")
+        return answers.normalised(answers.final(text)) in words
+    if isinstance(expected, (int, float)):
+        number = answers.number(text)
+        return number is not None and number == Decimal(repr(expected))
+    answer = answers.final(text)
+    return answers.normalised(str(expected)) in (
+        answers.normalised(answer),
+        answers.normalised(answer.partition("\n")[0]),  # what follows may explain it
     )
 
 
 def numeric(answer: CaseAnswer) -> Score:
     """``0.75 ** abs(error)``; 0 without a number, and where there are several."""
-    found = answers.number(answer.text)
-    if found is None:
+    number = answers.number(answer.text)
+    if number is None:
         return Score(0.0, "the answer has no number, or several")
-    error = abs(float(found) - float(answer.case.expected_answer))
+    error = abs(float(number) - float(answer.case.expected_answer))
     return Score(0.75**error if math.isfinite(error) else 0.0)
 
 
@@ -54,26 +54,26 @@ def f1(answer: CaseAnswer) -> Score:
 
     Of pairs or items where a list is expected, in any order and counted once; else of words.
     """
-    wanted = answer.case.expected_answer
-    if not isinstance(wanted, list):
-        return Score(_overlap(_words(answer.text), _words(str(wanted))))
-    if wanted and all(isinstance(one, list) for one in wanted):
-        right = {answers.pair(str(one), str(other)) for one, other in wanted}
+    expected = answer.case.expected_answer
+    if not isinstance(expected, list):
+        return Score(_overlap(_words(answer.text), _words(str(expected))))
+    if expected and all(isinstance(item, list) for item in expected):
+        right = {answers.pair(str(name), str(other)) for name, other in expected}
         return Score(_overlap(Counter(answers.pairs(answer.text)), Counter(right)))
-    names = {answers.normalised(str(one)) for one in wanted}
+    names = {answers.normalised(str(item)) for item in expected}
     commas = not any("," in name for name in names)
     return Score(_overlap(Counter(answers.items(answer.text, commas=commas)), Counter(names)))
 
 
 def _words(text: str) -> Counter[str]:
-    said = answers.normalised(answers.final(text))
-    return Counter(word for part in said.split() if (word := answers.normalised(part)))
+    answer = answers.normalised(answers.final(text))
+    return Counter(word for part in answer.split() if (word := answers.normalised(part)))
 
 
-def _overlap(counts: Counter[Any], wanted: Counter[Any]) -> float:
-    if not counts and not wanted:
+def _overlap(counts: Counter[Any], expected: Counter[Any]) -> float:
+    if not counts and not expected:
         return 1.0
-    return 2 * (counts & wanted).total() / (counts.total() + wanted.total())
+    return 2 * (counts & expected).total() / (counts.total() + expected.total())
 
 
 def rubric(answer: CaseAnswer) -> Score:
@@ -115,7 +115,7 @@ def misfit(name: str, expected: Any, rubric_text: str | None) -> str:
         return "the expected answer must be a text, a number, yes or no, or a list"
     if name == "numeric" and not _is_number(expected):
         return "the expected answer must be a number"
-    pairs = isinstance(expected, list) and [one for one in expected if isinstance(one, list)]
+    pairs = isinstance(expected, list) and [item for item in expected if isinstance(item, list)]
     if pairs and (
         name != "f1" or len(pairs) < len(expected) or {len(pair) for pair in pairs} != {2}
     ):
@@ -126,7 +126,7 @@ def misfit(name: str, expected: Any, rubric_text: str | None) -> str:
 def _is_empty(expected: Any) -> bool:
     """Whether an empty answer would be right, or none would."""
     listed = expected if isinstance(expected, list) else [expected]
-    return not listed or not all(answers.normalised(str(one)) for one in listed)
+    return not listed or not all(answers.normalised(str(item)) for item in listed)
 
 
 def _is_number(value: Any) -> bool:
