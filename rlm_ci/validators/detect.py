@@ -101,16 +101,16 @@ def detect(root: str) -> Detection:
 
 def _has(root: str, name: str) -> bool:
     """Whether there is something of that name that is not a folder."""
-    place = os.path.join(root, name)
-    return os.path.lexists(place) and not os.path.isdir(place)
+    path = os.path.join(root, name)
+    return os.path.lexists(path) and not os.path.isdir(path)
 
 
 def _python(root: str) -> list[ValidatorCandidate]:
-    found = [(name, command) for name, command in _PYTHON if _has(root, name)]
-    if not found:
+    matches = [(name, command) for name, command in _PYTHON if _has(root, name)]
+    if not matches:
         return []
-    name, first = found[0]
-    others = dict.fromkeys((*(command for _, command in found[1:]), *_PYTEST))
+    name, first = matches[0]
+    others = dict.fromkeys((*(command for _, command in matches[1:]), *_PYTEST))
     others.pop(first, None)
     return [ValidatorCandidate(first, name, tuple(others))]
 
@@ -175,7 +175,7 @@ def _package(root: str) -> tuple[dict[str, object], str]:
 
 
 def _make(root: str, notes: list[str]) -> list[ValidatorCandidate]:
-    name = next((one for one in _MAKEFILES if _has(root, one)), None)
+    name = next((file for file in _MAKEFILES if _has(root, file)), None)
     try:
         text = read_inside(root, name, LIMIT).decode("utf-8", "replace") if name else ""
     except UnreadableError as error:
@@ -190,22 +190,22 @@ def _makes_test(line: str) -> bool:
     """Whether a line of a Makefile is a rule for ``test``, not a variable of that name."""
     if line[:1] in ("\t", "#"):
         return False
-    targets, colon, rest = line.partition(":")
-    return bool(colon) and not rest.lstrip(":").startswith("=") and "test" in targets.split()
+    targets, colon, recipe = line.partition(":")
+    return bool(colon) and not recipe.lstrip(":").startswith("=") and "test" in targets.split()
 
 
-def select(wanted: str, detection: Detection, ask: Callable[[str], str] | None = None) -> Selection:
-    """The validator: ``wanted`` is ``auto``, ``none`` or a command.
+def select(choice: str, detection: Detection, ask: Callable[[str], str] | None = None) -> Selection:
+    """The validator: ``choice`` is ``auto``, ``none`` or a command.
 
     If ``auto`` finds none, or more than one, ``ask`` shows a question and returns what the user
     types: a number of the list, a command, or ``none``. Raises NoValidatorError without an answer,
     UsageError for a command that cannot be parsed.
     """
-    wanted = wanted.strip()
-    if wanted == NONE:
+    choice = choice.strip()
+    if choice == NONE:
         return Selection(None, "none was asked for")
-    if wanted and wanted != AUTO:
-        return Selection(Command.parse(wanted), "it was asked for")
+    if choice and choice != AUTO:
+        return Selection(Command.parse(choice), "it was asked for")
     candidates = detection.candidates
     if len(candidates) == 1:
         [only] = candidates
@@ -236,10 +236,10 @@ def choose(detection: Detection, ask: Callable[[str], str], problem: str) -> Sel
 def _answered(answer: str, candidates: tuple[ValidatorCandidate, ...]) -> Selection | str:
     """What was picked, or what is wrong with the answer."""
     if answer.isdecimal() and len(answer) < 4:
-        number, most = int(answer), len(candidates)
-        if 1 <= number <= most:
+        number, last = int(answer), len(candidates)
+        if 1 <= number <= last:
             return Selection(Command.of(*candidates[number - 1].command), "it was picked")
-        bounds = f"which go from 1 to {most}" if most else "as there are none"
+        bounds = f"which go from 1 to {last}" if last else "as there are none"
         return f"{answer} is not one of the numbers, {bounds}"
     if not answer:
         return "nothing was answered"

@@ -45,9 +45,9 @@ def compose(
     )
     end = f"validator-output {mark}>>>"
     room = limit - sum(map(_size, (*head, end)))
-    told = _listed(findings, room // _FOR_FINDINGS)
-    lines = _ends(transcript, room - sum(map(_size, told)))
-    body = visible("\n".join((*told, *lines))).replace(mark, "[mark]")
+    listed = _listed(findings, room // _FOR_FINDINGS)
+    lines = _ends(transcript, room - sum(map(_size, listed)))
+    body = visible("\n".join((*listed, *lines))).replace(mark, "[mark]")
     return "\n".join((*head, *([body] if body else []), end))
 
 

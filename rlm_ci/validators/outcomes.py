@@ -46,17 +46,17 @@ _RANKS = {SKIPPED: 0, PASSED: 1, FAILED: 2}
 
 def merged(outcomes: Iterable[TestOutcome]) -> tuple[TestOutcome, ...]:
     """The worst outcome of each case, of all its phases and runs, with the first message."""
-    found: dict[tuple[str, str, str], TestOutcome] = {}
+    worst: dict[tuple[str, str, str], TestOutcome] = {}
     for outcome in outcomes:
         key = outcome.place, outcome.name, outcome.case
-        test_outcome = found.get(key)
+        test_outcome = worst.get(key)
         if test_outcome is None or _RANKS[outcome.state] > _RANKS[test_outcome.state]:
-            found[key] = outcome.replace(
+            worst[key] = outcome.replace(
                 message=outcome.message or (test_outcome.message if test_outcome else "")
             )
         elif outcome.message and not test_outcome.message:
-            found[key] = test_outcome.replace(message=outcome.message)
-    return tuple(found.values())
+            worst[key] = test_outcome.replace(message=outcome.message)
+    return tuple(worst.values())
 
 
 _MODULE = re.compile(r"(?:/__init__)?\.\w+$")
@@ -86,37 +86,37 @@ class OutcomeIndex:
         """The outcomes of all cases of the test; ``*`` in ``name`` stands for anything."""
         name = _joined(name)
         last, flat = name.rpartition("::")[2], name.replace("::", " ")
-        found: list[tuple[str, TestOutcome]] = []
+        pairs: list[tuple[str, TestOutcome]] = []
         for place in self.places(path):
             names = self._by_place[place]
             if "*" in name:
-                found += (one for several in names.values() for one in several)
+                pairs += (pair for several in names.values() for pair in several)
             else:
-                found += names.get(last, ())
-                found += names.get(flat, ()) if flat != last else ()
+                pairs += names.get(last, ())
+                pairs += names.get(flat, ()) if flat != last else ()
         module = _module(path)
-        fits, whole = _fitting(name), f"{module}::{name}"
-        if module and any(known == whole for known, _ in found):
-            fits = _fitting(whole)
-        ranks = [fits(known) for known, _ in found]
+        fits, full_name = _fitting(name), f"{module}::{name}"
+        if module and any(test_name == full_name for test_name, _ in pairs):
+            fits = _fitting(full_name)
+        ranks = [fits(test_name) for test_name, _ in pairs]
         best = max(ranks, default=0)
         return tuple(
             outcome
-            for (_, outcome), rank in zip(found, ranks, strict=True)
+            for (_, outcome), rank in zip(pairs, ranks, strict=True)
             if rank and rank == best
         )
 
     def of_each(self, path: str, names: Iterable[str]) -> dict[str, tuple[TestOutcome, ...]]:
         """The same for all tests in a file; what fits several belongs to the longest name."""
-        told: dict[str, tuple[TestOutcome, ...]] = {}
+        outcomes_by_name: dict[str, tuple[TestOutcome, ...]] = {}
         taken: set[TestOutcome] = set()
         for name in sorted(set(names), key=lambda name: ("*" in name, -len(name))):
             outcomes = self.of(path, name)
-            told[name] = tuple(
+            outcomes_by_name[name] = tuple(
                 outcome for outcome in outcomes if "*" not in name or outcome not in taken
             )
-            taken.update(told[name])
-        return told
+            taken.update(outcomes_by_name[name])
+        return outcomes_by_name
 
     def places(self, path: str) -> tuple[str, ...]:
         """The places that fit a path: of several packages that do so only the shortest."""
@@ -166,21 +166,21 @@ def _module(path: str) -> str:
     return "::".join(parts)
 
 
-def _fitting(wanted: str) -> Callable[[str], int]:
+def _fitting(test_name: str) -> Callable[[str], int]:
     """How well a name fits: 0, without its marks (1), by its end, as a whole."""
-    flat = wanted.replace("::", " ")
-    whole = len(wanted) + 3
-    if "*" in wanted:
-        forms = (wanted.split("*"), f"*::{wanted}".split("*"), flat.split("*"))
+    flat = test_name.replace("::", " ")
+    exact = len(test_name) + 3
+    if "*" in test_name:
+        forms = (test_name.split("*"), f"*::{test_name}".split("*"), flat.split("*"))
         return lambda name: next(
             (3 - at for at, form in enumerate(forms) if _is_like(name, form)), 0
         )
 
     def fits(name: str) -> int:
-        if name == wanted:
-            return whole
-        if name.endswith(f"::{wanted}") or wanted.endswith(f"::{name}"):
-            return 1 + min(len(name), len(wanted))
+        if name == test_name:
+            return exact
+        if name.endswith(f"::{test_name}") or test_name.endswith(f"::{name}"):
+            return 1 + min(len(name), len(test_name))
         return int(name == flat)
 
     return fits
@@ -213,7 +213,7 @@ def lost(first: TestOutcomes, last: TestOutcomes) -> tuple[str, ...]:
         if outcome.name and outcome.state != SKIPPED
     )
     index = OutcomeIndex(last.tests)
-    found = []
+    losses = []
     for (place, test), cases in before.items():
         name = printable("::".join(filter(None, (place, test))))[:_NAME]
         # Of a test that passes, a runner may not tell the file, though it does where it fails.
@@ -223,9 +223,9 @@ def lost(first: TestOutcomes, last: TestOutcomes) -> tuple[str, ...]:
         ]
         now = sum(outcome.state != SKIPPED for outcome in same)
         if not same:
-            found.append(f"{name} did not run")
+            losses.append(f"{name} did not run")
         elif not now:
-            found.append(f"{name} is skipped, and ran before")
+            losses.append(f"{name} is skipped, and ran before")
         elif now < cases:
-            found.append(f"{name} ran {now:,} of {cases:,} cases")
-    return tuple(found)
+            losses.append(f"{name} ran {now:,} of {cases:,} cases")
+    return tuple(losses)

@@ -128,10 +128,10 @@ def _scripts(
         is_own = program == "bun" and words[1:2] == ("test",)  # its own runner
         is_of_all = any(map(_IN_ALL.fullmatch, words))
         extra = words[words.index("--") + 1 :] if "--" in words else ()
-        for place in () if is_own else dict.fromkeys((folder, *(packages if is_of_all else ()))):
-            scripts = _package_scripts(text(join(place, "package.json")))
+        for root in () if is_own else dict.fromkeys((folder, *(packages if is_of_all else ()))):
+            scripts = _package_scripts(text(join(root, "package.json")))
             for name, line in _of_package(scripts, arguments, " ".join(extra)):
-                yield ScriptCommand((line,), f"script {name} of package.json", folder=place)
+                yield ScriptCommand((line,), f"script {name} of package.json", folder=root)
     elif files := _RECIPES.get(program):
         for file in files:
             content = text(join(folder, file))
@@ -184,7 +184,7 @@ def _recipe(text: str, target: str, program: str) -> Iterator[str]:
         if depth >= 0 and (indent > depth or not line.strip()):
             body = _LEAD.sub("", line, count=1).rstrip("\"'")
             if body.startswith(("deps:", "task:")):
-                yield from _wanted(body[5:], program)
+                yield from _prerequisites(body[5:], program)
             else:
                 yield body
             continue
@@ -195,10 +195,10 @@ def _recipe(text: str, target: str, program: str) -> Iterator[str]:
         if is_head and program == "task":
             yield needed
         elif is_head:
-            yield from _wanted(needed, program)
+            yield from _prerequisites(needed, program)
 
 
-def _wanted(names: str, program: str) -> Iterator[str]:
+def _prerequisites(names: str, program: str) -> Iterator[str]:
     names, _, recipe = names.partition("#")[0].partition(";")
     yield from (f"{program} {name}" for name in re.findall(r"[\w.-]+", names))
     yield recipe

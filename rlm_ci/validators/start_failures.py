@@ -164,8 +164,8 @@ class RepositoryRoot(Value):
 
     def installs(self, *tables: tuple[tuple[str, str], ...]) -> str:
         """What installs the packages that the first manifest names."""
-        named = (how for table in tables for file, how in table if self.exists(file))
-        return f"install it: {how}" if (how := next(named, "")) else _INSTALL
+        commands = (how for table in tables for file, how in table if self.exists(file))
+        return f"install it: {how}" if (how := next(commands, "")) else _INSTALL
 
     def has(self, name: str) -> bool:
         """Whether a program or a module of that name is the repository's own."""
@@ -174,8 +174,8 @@ class RepositoryRoot(Value):
         return any(map(self.exists, places))
 
     def mentions(self, word: str, *files: str) -> bool:
-        named = re.escape(word).replace("_", "[-_]")
-        pattern = re.compile(rf"(?<![\w.-]){named}(?![\w-])", re.IGNORECASE)
+        form = re.escape(word).replace("_", "[-_]")
+        pattern = re.compile(rf"(?<![\w.-]){form}(?![\w-])", re.IGNORECASE)
         return any(pattern.search(self.text(file)) for file in files)
 
     def package(self, *groups: str) -> dict[str, object]:
@@ -184,9 +184,9 @@ class RepositoryRoot(Value):
             record = json.loads(self.text("package.json"))
         except (ValueError, RecursionError):
             return {}
-        found = (record.get(group) for group in groups) if isinstance(record, dict) else ()
-        groups_of = (group for group in found if isinstance(group, dict))
-        return {name: one for group in groups_of for name, one in group.items()}
+        values = (record.get(group) for group in groups) if isinstance(record, dict) else ()
+        groups_of = (group for group in values if isinstance(group, dict))
+        return {name: entry for group in groups_of for name, entry in group.items()}
 
     def has_package(self, name: str) -> bool:
         """Whether a package of npm is installed."""
@@ -195,7 +195,7 @@ class RepositoryRoot(Value):
     def runs(self, script: str) -> bool:
         """Whether a file that says what the validator runs names a script."""
         scripts = map(str, self.package("scripts").values())
-        return any(script in one for one in scripts) or self.mentions(script, *_CALLERS)
+        return any(script in line for line in scripts) or self.mentions(script, *_CALLERS)
 
     def is_named(self, lines: Sequence[str]) -> bool:
         """Whether the lines name a file of the repository."""
@@ -289,7 +289,7 @@ def _imports(
     lines: Sequence[str], reading: ParsedOutput, root: RepositoryRoot
 ) -> StartFailure | None:
     """Packages that a manifest asks for, and that are not installed: all that failed."""
-    wanted = root.package(*_GROUPS)
+    packages = root.package(*_GROUPS)
     missing = []
     for line in lines:
         if (match := _IMPORT.match(line)) and not root.has(match[1]):
@@ -297,7 +297,7 @@ def _imports(
                 missing.append((match[1], _PYTHON))
         elif (
             (match := _PACKAGE.match(line))
-            and match[1] in wanted
+            and match[1] in packages
             and not root.has_package(match[1])
         ):
             missing.append((match[1], _NODE))
@@ -319,8 +319,8 @@ def _no_test(
     if not tools or any(finding.rule not in _OWN_RULES for finding in reading.findings):
         return None
     counts = test_counts.parse("\n".join(lines))
-    known = sum(count.total for name, count in counts.items() if name != "go")
-    if known and not ("pytest" in tools and ended.returncode == 5):  # all are skipped
+    total = sum(count.total for name, count in counts.items() if name != "go")
+    if total and not ("pytest" in tools and ended.returncode == 5):  # all are skipped
         return None
     return StartFailure(
         f"{', '.join(tools)} found no test to run",

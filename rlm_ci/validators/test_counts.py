@@ -151,7 +151,7 @@ def _phpunit(text: str) -> CollectedTests | None:
     runs = list(_PHPUNIT.finditer(text))
     if not runs:
         return None
-    skips = (int(one) for run in runs for one in _PHPUNIT_SKIPS.findall(run["rest"] or ""))
+    skips = (int(number) for run in runs for number in _PHPUNIT_SKIPS.findall(run["rest"] or ""))
     return CollectedTests(
         "phpunit", sum(int(run["all"] or run["total"]) for run in runs), sum(skips)
     )

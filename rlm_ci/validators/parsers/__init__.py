@@ -41,8 +41,8 @@ class ParsedOutput(Value):
 
 def names() -> tuple[str, ...]:
     """The families, sorted."""
-    found = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
-    return tuple(sorted([*_TABLE, *(entry[:-3] for entry in found if entry[0] not in "._")]))
+    files = (entry for entry in os.listdir(os.path.dirname(__file__)) if entry.endswith(".py"))
+    return tuple(sorted([*_TABLE, *(entry[:-3] for entry in files if entry[0] not in "._")]))
 
 
 def load(name: str) -> Any:
@@ -59,8 +59,8 @@ def read(lines: Iterable[str], root: str, exists: Callable[[str], bool]) -> Pars
     tallies = []
     for name in names():
         family = load(name)
-        for number, one in enumerate(family.parse(printout), 1):
-            findings[one] = None
+        for number, finding in enumerate(family.parse(printout), 1):
+            findings[finding] = None
             if number == MOST_FINDINGS:
                 break
         tally = family.tally(printout) if hasattr(family, "tally") else None
@@ -78,20 +78,20 @@ def outcomes(lines: Iterable[str], root: str, without: Collection[str] = ()) -> 
     from rlm_ci.validators.parsers import pytest
 
     lines = tuple(lines)
-    whole = Printout(lines, root, lambda _path: True)
+    full = Printout(lines, root, lambda _path: True)
     others = Printout(pytest.without_failures(lines), root, lambda _path: True)
     test_outcomes: list[TestOutcome] = []
     complete = []
     for name in names():
         family = load(name)
-        printout = whole if name == "pytest" else others
+        printout = full if name == "pytest" else others
         tally = family.tally(printout) if hasattr(family, "outcomes") else None
         if name in without or tally is None:
             continue
         passed = 0
-        for one in islice(family.outcomes(printout), _MOST_OUTCOMES):
-            test_outcomes.append(one)
-            passed += one.state in getattr(family, "COUNTED", (PASSED,))
+        for outcome in islice(family.outcomes(printout), _MOST_OUTCOMES):
+            test_outcomes.append(outcome)
+            passed += outcome.state in getattr(family, "COUNTED", (PASSED,))
         names_all = getattr(family, "names_all", lambda _printout: True)
         complete.append(passed >= tally.passed and names_all(printout))
     return TestOutcomes(merged(test_outcomes), complete=bool(complete or without) and all(complete))

@@ -100,7 +100,7 @@ def _of_suites(printout: Printout, label: re.Pattern[str], none: str) -> TestTal
     if not tallies:
         return None
     return TestTally(
-        sum(one.passed for one in tallies), max(test_tally.failed for test_tally in tallies)
+        sum(tally.passed for tally in tallies), max(test_tally.failed for test_tally in tallies)
     )
 
 
@@ -138,18 +138,18 @@ def _bun_tests(printout: Printout) -> Iterator[tuple[str, str, str, list[str]]]:
 def _bun_failures(printout: Printout) -> Iterator[Failure]:
     for path, state, name, above in _bun_tests(printout):
         if state == FAILED:
-            said = next(
+            text = next(
                 (match[1] for line in above if (match := _BUN_ERROR.match(line))), "it failed"
             )
             title, rule = name.replace("::", " > ") or path, "bun-failure" if name else "bun-error"
-            yield Failure(title, path, said, above, rule)
+            yield Failure(title, path, text, above, rule)
 
 
 def _bun_outcomes(printout: Printout) -> Iterator[TestOutcome]:
     for path, state, name, above in _bun_tests(printout):
-        said = list(dropwhile(lambda line: not _BUN_ERROR.match(line), above))
+        lines = list(dropwhile(lambda line: not _BUN_ERROR.match(line), above))
         yield TestOutcome(
-            path, name, state, message=message(said if state == FAILED else (), _FRAME)
+            path, name, state, message=message(lines if state == FAILED else (), _FRAME)
         )
 
 
@@ -172,9 +172,9 @@ def _jest_failures(printout: Printout) -> Iterator[Failure]:
             path = head[1] if head[0].startswith("FAIL") else ""
         elif path and head[2] != "Console":  # its logs have a bullet as well
             words = _words(below)
-            told = [line.strip() for line in (*words[:1], *filter(_JEST_TOLD.match, words[1:]))]
+            texts = [line.strip() for line in (*words[:1], *filter(_JEST_TOLD.match, words[1:]))]
             rule = "jest-error" if head[2] == _JEST_NOT_RUN else "jest-failure"
-            yield Failure(head[2], path, "; ".join(told[:4]), below, rule)
+            yield Failure(head[2], path, "; ".join(texts[:4]), below, rule)
 
 
 def _jest_outcomes(printout: Printout) -> Iterator[TestOutcome]:
@@ -216,7 +216,7 @@ def _mocha_failed(printout: Printout) -> Iterator[tuple[list[str], list[str]]]:
             break
     for head, below in blocks(lines, _MOCHA_TITLE):
         more = list(takewhile(str, below))  # the path of the test, deeper line by line
-        yield [one.strip().rstrip(":") for one in (head[1], *more)], below[len(more) :]
+        yield [title.strip().rstrip(":") for title in (head[1], *more)], below[len(more) :]
 
 
 def _mocha_failures(printout: Printout) -> Iterator[Failure]:
@@ -256,8 +256,8 @@ def _node_failures(printout: Printout) -> Iterator[Failure]:
     for at, below in blocks(printout.lines, _NODE_PLACE):
         match = _NODE_NAME.match("".join(below[:1]))
         if match and not match[2]:
-            said = sentence(_words(below[1:]))
-            yield Failure(match[1], at[1], said, below[1:], "node-test-failure", match[1])
+            text = sentence(_words(below[1:]))
+            yield Failure(match[1], at[1], text, below[1:], "node-test-failure", match[1])
 
 
 def _node_outcomes(printout: Printout) -> Iterator[TestOutcome]:
@@ -278,10 +278,10 @@ def _node_outcomes(printout: Printout) -> Iterator[TestOutcome]:
             continue
         name = outline.name(depth, title)
         state = SKIPPED if match[5] else _STATES.get(match[2], SKIPPED)
-        place, said = failures.get(line.strip(), ("", "")) if state == FAILED else ("", "")
+        place, text = failures.get(line.strip(), ("", "")) if state == FAILED else ("", "")
         if _SCRIPT.fullmatch(title) and not match[1]:  # a file that could not be run
             place, name = title, ""
-        yield TestOutcome(place, name, state, message=said)
+        yield TestOutcome(place, name, state, message=text)
 
 
 # -- vitest: blocks below `` FAIL  file > test`` --------------------------------------------------
@@ -305,11 +305,11 @@ def _vitest_failures(printout: Printout) -> Iterator[Failure]:
         titles = [*titles[-20:], head[1]]
         if not any(below):
             continue
-        said = "".join(_words(below)[:1]).strip()
+        text = "".join(_words(below)[:1]).strip()
         for title in titles:
             name = _VITEST_SUITE.sub(r"\1", title)
             rule = "vitest-failure" if name == title else "vitest-error"
-            yield Failure(name, name.partition(" > ")[0], said, below, rule, title)
+            yield Failure(name, name.partition(" > ")[0], text, below, rule, title)
         titles = []
 
 
@@ -319,8 +319,8 @@ def _vitest_outcomes(printout: Printout) -> Iterator[TestOutcome]:
     for vitest_failure in _vitest_failures(printout):
         path, _, test = vitest_failure.title.partition(" > ")
         failed.add((path, test.rpartition(" > ")[2]))
-        said = message(vitest_failure.lines, _FRAME)
-        yield TestOutcome(path, test.replace(" > ", "::"), FAILED, message=said)
+        text = message(vitest_failure.lines, _FRAME)
+        yield TestOutcome(path, test.replace(" > ", "::"), FAILED, message=text)
     path, outline = "", TitleOutline()
     for line in printout.lines:
         if (match := _VITEST_LINE.match(line)) is None:

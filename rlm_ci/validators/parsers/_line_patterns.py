@@ -66,27 +66,29 @@ class LinePatterns(Value):
             for form, pattern in forms:
                 if (form.closes and not opened) or not (match := pattern.match(line)):
                     continue
-                told = {name: text for name, text in match.groupdict().items() if text}
+                groups = {name: text for name, text in match.groupdict().items() if text}
                 if form.opens:
-                    opened = told
+                    opened = groups
                     break
                 if "path" not in pattern.groupindex:
-                    told = opened | told
+                    groups = opened | groups
                 opened = {} if form.closes else opened
-                yield self._found(printout, form, told, "" if is_own else form.tool)
+                yield self._finding(printout, form, groups, "" if is_own else form.tool)
                 break
 
-    def _found(self, printout: Printout, form: Form, told: dict[str, str], other: str) -> Finding:
-        said, code = told.get("said", ""), told.get("code")
-        path = form.path or told.get("path")
-        location = printout.place(path, told.get("line")) if path else None
+    def _finding(
+        self, printout: Printout, form: Form, groups: dict[str, str], other: str
+    ) -> Finding:
+        text, code = groups.get("said", ""), groups.get("code")
+        path = form.path or groups.get("path")
+        location = printout.place(path, groups.get("line")) if path else None
         return finding(
             other or self.TOOL,
             other or self.rule,
-            self.message.format(said=said, code=code) if code else said,
-            location or printout.spot(told.get("spot", "")),
+            self.message.format(said=text, code=code) if code else text,
+            location or printout.spot(groups.get("spot", "")),
             subject=form.subject or code,
-            severity=_LEVELS.get(told.get("level", "")),
+            severity=_LEVELS.get(groups.get("level", "")),
         )
 
     def tally(self, printout: Printout) -> TestTally | None:
@@ -101,12 +103,12 @@ def _unfolded(lines: tuple[str, ...]) -> Iterator[str]:
     begin, end = re.compile(_MYPY), re.compile(f"{_MYPY_CODE}$")
     is_pretty = any(line.strip(" ^~") == "" and "^" in line for line in lines)
     for index, line in enumerate(lines):
-        told = line
+        joined = line
         for more in lines[index + 1 : index + _FOLDS] if is_pretty and begin.match(line) else ():
-            if end.search(told) or more.startswith("    ") or begin.match(more):
+            if end.search(joined) or more.startswith("    ") or begin.match(more):
                 break
-            told = f"{told} {more}"
-        yield told
+            joined = f"{joined} {more}"
+        yield joined
 
 
 TABLE = {row.TOOL: row for row in (

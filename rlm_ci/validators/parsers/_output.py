@@ -69,7 +69,7 @@ class TitleOutline:
     def name(self, depth: int, title: str) -> str:
         """The name of a test, with the titles that enclose it."""
         self._leave(depth)
-        return "::".join([*(one for _, one in self._open[-_DEEPEST:]), title])
+        return "::".join([*(above for _, above in self._open[-_DEEPEST:]), title])
 
 
 class Printout:
@@ -108,8 +108,8 @@ class Printout:
 
     def spot(self, text: str) -> Location | None:
         """The place of ``path:line`` or ``path:line:column``; None if it is none of ours."""
-        found = cut(text)
-        return self.place(*found) if found else None
+        parts = cut(text)
+        return self.place(*parts) if parts else None
 
     def broken(self, lines: Iterable[str]) -> Location | None:
         """The first place of ours in the frames of a JavaScript stack."""
@@ -135,20 +135,20 @@ def cut(text: str) -> tuple[str, str] | None:
 
 def frame(line: str) -> str:
     """The place in a frame of a JavaScript stack: ``at f (path:1:2)``, ``at path:1:2``."""
-    said = line.strip()
-    if said.endswith(")"):
-        return said[said.rfind("(") + 1 : -1]
-    return said.rpartition(" ")[2]
+    text = line.strip()
+    if text.endswith(")"):
+        return text[text.rfind("(") + 1 : -1]
+    return text.rpartition(" ")[2]
 
 
 def sentence(lines: Iterable[str]) -> str:
     """The first line of a message, and the next one where the first ends in a colon."""
-    said = ""
+    text = ""
     for line in lines:
-        if said and not said.endswith(":"):
+        if text and not text.endswith(":"):
             break
-        said = f"{said} {line.strip()}".strip()
-    return said
+        text = f"{text} {line.strip()}".strip()
+    return text
 
 
 def blocks(
@@ -172,15 +172,15 @@ def blocks(
 
 def message(below: Iterable[str], stop: re.Pattern[str] = NEVER) -> str:
     """What a failure says, up to a line that ``stop`` matches, without the source it quotes."""
-    said: list[str] = []
+    texts: list[str] = []
     size = 0
     for line in below:
         if stop.match(line) or size >= LONGEST_SAID:
             break
         if not _SOURCE.match(line):
-            said.append(line)
+            texts.append(line)
             size += len(line)
-    return "\n".join(said).strip()
+    return "\n".join(texts).strip()
 
 
 def finding(
@@ -192,13 +192,13 @@ def finding(
     severity: Severity | None = None,
 ) -> Finding:
     """A finding of the validator, with the known places as evidence."""
-    said = printable(" ".join(message.split()))
-    if len(said) > LONGEST_MESSAGE:
-        said = f"{said[: LONGEST_MESSAGE - 1]}…"
+    text = printable(" ".join(message.split()))
+    if len(text) > LONGEST_MESSAGE:
+        text = f"{text[: LONGEST_MESSAGE - 1]}…"
     return Finding(
         rule=f"validator/{condition}",
         severity=RULES[condition] if severity is None else severity,
-        message=said or condition,
+        message=text or condition,
         evidence=tuple(dict.fromkeys(location for location in places if location is not None)),
         subject=printable(subject[:LONGEST_MESSAGE]) if subject else None,
         source=f"analyzer:{tool}",
@@ -217,8 +217,8 @@ def summed(
     counts: Iterable[tuple[int, str]], passed: Collection[str], failed: Collection[str]
 ) -> TestTally:
     """The tally of counts, by the words for a good and a bad end."""
-    found = list(counts)
+    pairs = list(counts)
     return TestTally(
-        sum(number for number, word in found if word in passed),
-        sum(number for number, word in found if word in failed),
+        sum(number for number, word in pairs if word in passed),
+        sum(number for number, word in pairs if word in failed),
     )

@@ -54,29 +54,29 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     place = ""
     for line in printout.lines:
         if target := _TARGET.match(line):
-            place = _place(target[1])
+            place = _target_path(target[1])
         elif test := _TEST.match(line):
             yield _outcome(place, test[1], _ENDED[test[2]])
     place = ""
     for block, below in blocks(printout.lines, _SAID, _LISTED):
         if block[1] is None:
-            place = _place(block[2])
+            place = _target_path(block[2])
         else:
             yield _outcome(place, block[1], FAILED, message(below))
 
 
-def _place(target: str | None) -> str:
+def _target_path(target: str | None) -> str:
     """The first file of a target, or the folder of all its modules."""
     folder, _, name = (target or "").rpartition("/")
     return folder if name in ("lib.rs", "main.rs") else target or ""
 
 
-def _outcome(place: str, name: str, state: str, said: str = "") -> TestOutcome:
-    path, parting, rest = name.partition(" - ")
+def _outcome(place: str, name: str, state: str, text: str = "") -> TestOutcome:
+    path, parting, tail = name.partition(" - ")
     if not parting:
-        return TestOutcome(place, name, state, message=said)
-    item, _, line = rest.rpartition("(line ")  # an example in documentation
-    return TestOutcome(path, item.strip(), state, f"line {line.rstrip(')')}", said)
+        return TestOutcome(place, name, state, message=text)
+    item, _, line = tail.rpartition("(line ")  # an example in documentation
+    return TestOutcome(path, item.strip(), state, f"line {line.rstrip(')')}", text)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -99,26 +99,26 @@ def parse(printout: Printout) -> Iterator[Finding]:
 
 def _failed(printout: Printout, test: str, lines: list[str]) -> Finding:
     """Where a test panicked, and the first lines of why."""
-    said: list[str] = []
+    reasons: list[str] = []
     location: Location | None = None
     for line in lines:
         if " panicked at " in line and line.startswith("thread '"):
-            told = line.partition(" panicked at ")[2]
-            why, comma, after = told.rpartition(", ")  # until Rust 1.72: 'message', place
+            panic = line.partition(" panicked at ")[2]
+            why, comma, after = panic.rpartition(", ")  # until Rust 1.72: 'message', place
             is_old = comma and cut(after.rstrip(":"))
-            said = [why] if is_old else []
-            location = printout.spot((after if is_old else told).rstrip(":"))
-        elif line.strip() and len(said) < 3 and not line.startswith(_NOISE):
-            said.append(line.strip())
+            reasons = [why] if is_old else []
+            location = printout.spot((after if is_old else panic).rstrip(":"))
+        elif line.strip() and len(reasons) < 3 and not line.startswith(_NOISE):
+            reasons.append(line.strip())
     if doc := _DOC.match(test):  # it panics in a file that only its line number tells apart
         location = printout.place(doc[1], doc[2])
     return finding(
-        "cargo", "cargo-test-failure", f"{test}: {'; '.join(said)}", location, subject=test
+        "cargo", "cargo-test-failure", f"{test}: {'; '.join(reasons)}", location, subject=test
     )
 
 
 def tally(printout: Printout) -> TestTally | None:
     """The sum over all targets; None when there is no result."""
-    found = [result[1] for line in printout.lines if (result := _RESULT.match(line))]
-    pairs = [pair for told in found for pair in numbers(told)]
-    return summed(pairs, {"passed"}, {"failed"}) if found else None
+    results = [result[1] for line in printout.lines if (result := _RESULT.match(line))]
+    pairs = [pair for counts in results for pair in numbers(counts)]
+    return summed(pairs, {"passed"}, {"failed"}) if results else None

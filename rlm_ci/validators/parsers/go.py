@@ -29,22 +29,22 @@ _FAILED_PACKAGE = re.compile(r"FAIL\t(\S+) \[.* failed\]$")
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """The failing tests of each package, and with -v all; a package that cannot be built."""
     states: dict[str, str] = {}
-    said: dict[str, list[str]] = {}
+    messages: dict[str, list[str]] = {}
     current = ""
     for line in printout.lines:
         if package := _PACKAGE.match(line):
             if _FAILED_PACKAGE.match(line):
                 yield TestOutcome(package[2], "", FAILED)
             for name, state in states.items():
-                told = "\n".join(said.get(name, ()))[:LONGEST_SAID] if state == FAILED else ""
-                yield TestOutcome(package[2], name.replace("/", "::"), state, message=told)
-            states, said, current = {}, {}, ""
+                text = "\n".join(messages.get(name, ()))[:LONGEST_SAID] if state == FAILED else ""
+                yield TestOutcome(package[2], name.replace("/", "::"), state, message=text)
+            states, messages, current = {}, {}, ""
         elif test := _TEST.match(line):
             current = test[2]
             if test[1]:
                 states[current] = _ENDED[test[1]]
         elif current and line.strip():
-            said.setdefault(current, []).append(line.strip())
+            messages.setdefault(current, []).append(line.strip())
 
 
 class _Tests:
@@ -62,15 +62,15 @@ class _Tests:
         parents = {name.rpartition("/")[0] for name in self.failed}
         for test in self.failed:
             logs = self.logs.get(test, [])
-            for file, line, said in logs:
+            for file, line, text in logs:
                 location = _in_package(printout, package, file, line)
-                yield finding(TOOL, "go-test-failure", f"{test}: {said}", location, subject=test)
+                yield finding(TOOL, "go-test-failure", f"{test}: {text}", location, subject=test)
             if not logs and test not in parents and not (self.panic and test == self.current):
                 yield finding(TOOL, "go-test-failure", f"{test} of {package}", subject=test)
         if self.panic:
             test = self.current
-            said = f"{test}: {self.panic}" if test else self.panic
-            yield finding(TOOL, "go-test-failure", said, self.place, subject=test)
+            text = f"{test}: {self.panic}" if test else self.panic
+            yield finding(TOOL, "go-test-failure", text, self.place, subject=test)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
@@ -105,8 +105,8 @@ def _in_package(printout: Printout, package: str, file: str, line: str) -> Locat
 
 def names_all(printout: Printout) -> bool:
     """Whether tests that pass are named: with -v each one is when it begins."""
-    told = any(_PACKAGE.match(line) and "[" not in line for line in printout.lines)
-    return not told or any(line.startswith("=== RUN ") for line in printout.lines)
+    has_results = any(_PACKAGE.match(line) and "[" not in line for line in printout.lines)
+    return not has_results or any(line.startswith("=== RUN ") for line in printout.lines)
 
 
 def tally(printout: Printout) -> TestTally | None:

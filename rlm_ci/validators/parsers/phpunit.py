@@ -41,8 +41,8 @@ def parse(printout: Printout) -> Iterator[Finding]:
         places = (printout.spot(line) for line in below if _PLACE.match(line))
         location = next(filter(None, places), None)
         name = _CASE.sub("", test)
-        said = sentence(filter(None, below))
-        yield finding(TOOL, "phpunit-failure", f"{name}: {said}", location, subject=name)
+        text = sentence(filter(None, below))
+        yield finding(TOOL, "phpunit-failure", f"{name}: {text}", location, subject=name)
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
@@ -65,14 +65,14 @@ def tally(printout: Printout) -> TestTally | None:
         if green := _GREEN.match(line):
             tallies.append(TestTally(int(green[1])))
         elif counts := _COUNTS.match(line):
-            named = {word: int(number) for word, number in _COUNT.findall(line)}
-            failed = named.get("Errors", 0) + named.get("Failures", 0)
-            done = int(counts[1]) - sum(named.values())
+            count_by_word = {word: int(number) for word, number in _COUNT.findall(line)}
+            failed = count_by_word.get("Errors", 0) + count_by_word.get("Failures", 0)
+            done = int(counts[1]) - sum(count_by_word.values())
             tallies.append(TestTally(max(0, done), failed))
         elif line == _NONE:
             tallies.append(TestTally(0))
     if not tallies:
         return None
     return TestTally(
-        sum(test_tally.passed for test_tally in tallies), sum(one.failed for one in tallies)
+        sum(test_tally.passed for test_tally in tallies), sum(tally.failed for tally in tallies)
     )

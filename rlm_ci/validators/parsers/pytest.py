@@ -64,8 +64,8 @@ class _Block:
         if not test:
             return self.title == f"ERROR collecting {path}"
         name = test.replace("::", ".")
-        told = self.title.partition(" of ")[2] if self.is_error else self.title
-        return not self.used and told == name
+        title = self.title.partition(" of ")[2] if self.is_error else self.title
+        return not self.used and title == name
 
     @property
     def ends(self) -> tuple[Location, ...]:
@@ -116,34 +116,34 @@ class _Session:
         by_name: dict[str, list[_Block]] = {}
         for block in self.blocks:
             by_name.setdefault(block.title.rpartition(" ")[2], []).append(block)
-        for condition, node, said in self.rows:
+        for condition, node, text in self.rows:
             path, _, test = node.partition("::")
             name = (test.replace("::", ".") or path).rpartition(" ")[2]
-            fit = [one for one in by_name.get(name, ())[:_SAME] if one.answers(node)]
-            own = next((one for one in fit if one.passes(path)), fit[0] if fit else None)
-            if own:
-                own.used = True
-            yield condition, node, said, own
+            fit = [block for block in by_name.get(name, ())[:_SAME] if block.answers(node)]
+            trace = next((block for block in fit if block.passes(path)), fit[0] if fit else None)
+            if trace:
+                trace.used = True
+            yield condition, node, text, trace
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """Tests of its short summary, and of its lines with -v."""
     session = _Session(printout)
     spots = session.spots()
-    for _, node, said, block in session.joined():
-        told = "\n".join(block.said) if block else ""
-        yield _outcome(node, FAILED, told or (spots[node][1] if node in spots else "") or said)
+    for _, node, text, block in session.joined():
+        error = "\n".join(block.said) if block else ""
+        yield _outcome(node, FAILED, error or (spots[node][1] if node in spots else "") or text)
     for block in session.blocks:
         if not block.used and block.said:
             *_, name = block.title.split(" ")
             path = next((location.path for location in block.places), "")
             parts = [] if block.title.startswith("ERROR collecting ") else name.split(".")
             yield _outcome("::".join([path, *parts]), FAILED, "\n".join(block.said))
-    named: dict[tuple[str, str], None] = {}  # with -v and -rA twice
+    node_states: dict[tuple[str, str], None] = {}  # with -v and -rA twice
     for line in printout.lines:
         if (row := _NAMED.match(line)) or (row := _VERBOSE.match(line)):
-            named[_node(row["node"])[0], _STATES[row["state"]]] = None
-    for node, state in named:
+            node_states[_node(row["node"])[0], _STATES[row["state"]]] = None
+    for node, state in node_states:
         yield _outcome(node, state)
 
 
@@ -165,22 +165,22 @@ def parse(printout: Printout) -> Iterator[Finding]:
     """The failures of the summary; without one, those of the tracebacks."""
     session = _Session(printout)
     spots = session.spots()
-    for condition, node, said, own in session.joined():
+    for condition, node, text, trace in session.joined():
         path = node.partition("::")[0]
-        if own:
-            yield _found(condition, node, own.error or said, *own.ends, printout.place(path))
+        if trace:
+            yield _finding(condition, node, trace.error or text, *trace.ends, printout.place(path))
         elif node in spots:
-            yield _found(condition, node, spots[node][1], spots[node][0])
+            yield _finding(condition, node, spots[node][1], spots[node][0])
         else:
-            yield _found(condition, node, said, printout.place(path))
+            yield _finding(condition, node, text, printout.place(path))
     for block in session.blocks:
         if not block.used and (block.error or block.places):
             condition = "pytest-error" if block.is_error else "pytest-failure"
-            yield _found(condition, block.title, block.error, *block.ends)
+            yield _finding(condition, block.title, block.error, *block.ends)
 
 
-def _found(condition: str, node: str, said: str, *places: Location | None) -> Finding:
-    message = f"{node}: {said}" if said else node
+def _finding(condition: str, node: str, text: str, *places: Location | None) -> Finding:
+    message = f"{node}: {text}" if text else node
     locations = [location for location in places if location][:2]
     if (
         len(locations) > 1 and locations[1].line_start is None
@@ -202,25 +202,25 @@ def _not_started(line: str) -> _Block | None:
 
 def _node(row: str) -> tuple[str, str]:
     """The test of a row, and its message; parameters may contain a dash too."""
-    node, _, said = row.partition(" - ")
+    node, _, text = row.partition(" - ")
     if "[" in node and not node.endswith("]") and "] - " in row:
-        node, _, said = row.partition("] - ")
-        return f"{node}]", said
-    return node, said
+        node, _, text = row.partition("] - ")
+        return f"{node}]", text
+    return node, text
 
 
 def _take(printout: Printout, block: _Block, line: str) -> None:
     if line.startswith("E "):
-        said = line[1:].strip()
+        text = line[1:].strip()
         if len(block.said) < _SAID:
-            block.said.append(said)
+            block.said.append(text)
         syntax = _SYNTAX.match(line)
         location = printout.place(syntax[1], syntax[2]) if syntax else None
         if location is not None:
             block.places.append(location)
-        elif "Error: " in said and block.error.startswith("File "):
-            block.error = said
-        block.error = block.error or said
+        elif "Error: " in text and block.error.startswith("File "):
+            block.error = text
+        block.error = block.error or text
     elif match := _FRAME.match(line):
         location = printout.place(match[1], match[2])
         if location is not None:
@@ -229,6 +229,6 @@ def _take(printout: Printout, block: _Block, line: str) -> None:
 
 def tally(printout: Printout) -> TestTally | None:
     """The sum of its last lines; None when there is none."""
-    found = [end[1] for line in printout.lines if (end := _END.match(line))]
-    pairs = [pair for told in found for pair in numbers(told)]
-    return summed(pairs, _DONE, _BAD) if found else None
+    results = [end[1] for line in printout.lines if (end := _END.match(line))]
+    pairs = [pair for counts in results for pair in numbers(counts)]
+    return summed(pairs, _DONE, _BAD) if results else None

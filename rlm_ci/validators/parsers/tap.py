@@ -53,9 +53,9 @@ class _Point:
 
     def take(self, printout: Printout, line: str) -> None:
         """What a line below adds."""
-        told = line.strip()
-        if told in ("---", "..."):
-            self._is_yaml = told == "---"
+        text = line.strip()
+        if text in ("---", "..."):
+            self._is_yaml = text == "---"
         elif self._is_yaml and (key := _KEY.match(line)):
             self._reads_error = key[1] == "error" and key[2] in _BLOCKS
             if key[1] == "failureType":
@@ -65,12 +65,12 @@ class _Point:
                 self.text.append(self.said)
             elif key[1] in ("location", "at"):
                 self.defined = self.defined or printout.spot(key[2].strip("'\""))
-        elif any(sign in told for sign in _FRAMES):
-            self.place = self.place or printout.spot(frame(told))
+        elif any(sign in text for sign in _FRAMES):
+            self.place = self.place or printout.spot(frame(text))
         elif self._reads_error or not self._is_yaml:
-            self.said = sentence((self.said, told))
+            self.said = sentence((self.said, text))
             if len(self.text) < _LINES:
-                self.text.append(told)
+                self.text.append(text)
 
 
 def _points(printout: Printout) -> Iterator[_Point]:
@@ -109,8 +109,8 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     """All tests."""
     for point in _points(printout):
         location = point.defined or point.place
-        said = "\n".join(point.text)[:LONGEST_SAID] if point.state == FAILED else ""
-        yield TestOutcome(location.path if location else "", point.path, point.state, message=said)
+        text = "\n".join(point.text)[:LONGEST_SAID] if point.state == FAILED else ""
+        yield TestOutcome(location.path if location else "", point.path, point.state, message=text)
 
 
 def tally(printout: Printout) -> TestTally | None:

@@ -41,9 +41,9 @@ def _failures(
     for _, below in blocks(printout.lines, _RULE, _STOP):
         if title := _TITLE.match("".join(below[:1])):
             frames = [(at, match) for at, line in enumerate(below) if (match := _FRAME.match(line))]
-            said = below[frames[-1][0] + 1 if frames else 1 :]
-            begin = (at for at, line in enumerate(said) if _ERROR.match(line))
-            yield title, [match for _, match in frames], said[next(begin, len(said)) :]
+            error = below[frames[-1][0] + 1 if frames else 1 :]
+            begin = (at for at, line in enumerate(error) if _ERROR.match(line))
+            yield title, [match for _, match in frames], error[next(begin, len(error)) :]
 
 
 def outcomes(printout: Printout) -> Iterator[TestOutcome]:
@@ -54,36 +54,36 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
     before = ""
     waiting: re.Match[str] | None = None  # a test that prints before its result
     for line in printout.lines:
-        if told := _VERBOSE.match(line):
-            waiting = _NAMED.match(before) or _NAMED.search(told[1])
-        state = _STATE.match(told[2] if told else line)
-        if waiting and state and (told or line == state[1]):
+        if verbose := _VERBOSE.match(line):
+            waiting = _NAMED.match(before) or _NAMED.search(verbose[1])
+        state = _STATE.match(verbose[2] if verbose else line)
+        if waiting and state and (verbose or line == state[1]):
             yield _outcome(waiting[1], waiting[2], _STATES.get(state[1], SKIPPED))
             waiting = None
         before = line
 
 
-def _outcome(test: str, place: str, state: str, said: str = "") -> TestOutcome:
+def _outcome(test: str, place: str, state: str, text: str = "") -> TestOutcome:
     """A test by its printed name: ``place`` is its class until Python 3.10, then with the name."""
     parts = place.split(".")
     if parts[-2:] == ["_FailedTest", test] or parts[-1] == "_FailedTest":
-        return TestOutcome(test, "", state, message=said)  # a module that could not be imported
+        return TestOutcome(test, "", state, message=text)  # a module that could not be imported
     if parts[-1] == test:
         parts.pop()
     first = (at for at, part in enumerate(parts) if at and part[:1].isupper())
     start = next(first, max(0, len(parts) - 1))
     name = parts[start:] if test in ("setUpClass", "tearDownClass") else [*parts[start:], test]
     module = ".".join(parts[:start])
-    return TestOutcome("" if module == "__main__" else module, "::".join(name), state, message=said)
+    return TestOutcome("" if module == "__main__" else module, "::".join(name), state, message=text)
 
 
 def parse(printout: Printout) -> Iterator[Finding]:
     """One finding a failed test."""
     for title, frames, error in _failures(printout):
-        places = [location for one in frames if (location := printout.place(one[1], one[2]))]
+        places = [location for frame in frames if (location := printout.place(frame[1], frame[2]))]
         rule = "unittest-failure" if title[1] == "FAIL" else "unittest-error"
-        said = ": ".join((title[2], *error[:1]))
-        yield finding(TOOL, rule, said, *places[-1:], *places[:1], subject=title[2])
+        text = ": ".join((title[2], *error[:1]))
+        yield finding(TOOL, rule, text, *places[-1:], *places[:1], subject=title[2])
 
 
 def _ran(printout: Printout) -> tuple[int, Counter[str]] | None:
@@ -102,15 +102,15 @@ def _ran(printout: Printout) -> tuple[int, Counter[str]] | None:
 def names_all(printout: Printout) -> bool:
     """Whether each test that ran is named; of one, many parts may fail."""
     ran, counts = _ran(printout) or (0, Counter())
-    named = {(outcome.place, outcome.name) for outcome in outcomes(printout)}
-    return len(named) >= ran - counts["skipped"]
+    tests = {(outcome.place, outcome.name) for outcome in outcomes(printout)}
+    return len(tests) >= ran - counts["skipped"]
 
 
 def tally(printout: Printout) -> TestTally | None:
     """The sum of its summaries; None when there is none."""
-    found = _ran(printout)
-    if found is None:
+    summary = _ran(printout)
+    if summary is None:
         return None
-    ran, counts = found
+    ran, counts = summary
     failed = counts.total() - counts["skipped"]
     return TestTally(max(0, ran - counts.total()), failed)
