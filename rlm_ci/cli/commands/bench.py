@@ -294,7 +294,7 @@ def _measured(
         told = benchmark.carry_out(cases, folder, reviewer, progress.step)
         if own.record:
             recording.write(own.record, folder, str(model), asked, environ)
-    note = played.told() if played else ""
+    note = played.notice() if played else ""
     return {**told, "answers": {"recorded": bool(played), "model": model, "note": note}}
 
 

@@ -56,9 +56,11 @@ class BestOf:
             self._spent(_usage([completion]))
             return completion
         request = request.replace(temperature=TEMPERATURE)
-        told = self._fact(KIND, place, {"width": self._width}, lambda: self._tried(request, place))
-        self._spent(told["usage"])
-        return self._complete(request, _branch(place, int(told["chosen"])))
+        choice = self._fact(
+            KIND, place, {"width": self._width}, lambda: self._tried(request, place)
+        )
+        self._spent(choice["usage"])
+        return self._complete(request, _branch(place, int(choice["chosen"])))
 
     def _tried(self, request: ModelRequest, place: str) -> dict[str, Any]:
         """The scores of all branches and the best, the first of equals."""
@@ -78,16 +80,18 @@ class BestOf:
         pool = ThreadPoolExecutor(self._width, thread_name_prefix="branch")
         try:
             contexts = [copy_context() for _ in range(self._width)]
-            found = list(
+            outcomes = list(
                 pool.map(lambda context, number: context.run(score, number), contexts, count(1))
             )
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C waits for no model
-        scores = [None if isinstance(one, RlmCiError) else one for one in found]
-        standing = [one for one in scores if one is not None]
+        scores = [None if isinstance(outcome, RlmCiError) else outcome for outcome in outcomes]
+        standing = [figure for figure in scores if figure is not None]
         if not standing:
-            raise next(one for one in found if isinstance(one, RlmCiError))
-        errors = [printable(str(one)[:300]) for one in found if isinstance(one, RlmCiError)]
+            raise next(outcome for outcome in outcomes if isinstance(outcome, RlmCiError))
+        errors = [
+            printable(str(outcome)[:300]) for outcome in outcomes if isinstance(outcome, RlmCiError)
+        ]
         chosen = scores.index(max(standing)) + 1
         return {"chosen": chosen, "scores": scores, "errors": errors, "usage": _usage(answers)}
 

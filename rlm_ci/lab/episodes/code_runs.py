@@ -40,12 +40,12 @@ class SandboxedPython:
     def __init__(self, sandbox: Sandbox, environ: Mapping[str, str]) -> None:
         self._sandbox = sandbox
         prefix = os.path.dirname(os.path.dirname(sys.executable))
-        own = os.path.join(prefix, "bin")
-        known = {**environ, "PATH": own}
+        programs = os.path.join(prefix, "bin")
+        variables = {**environ, "PATH": programs}
         if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
-            known["VIRTUAL_ENV"] = prefix
-        self._mounts = toolchain_mounts(known, "/dev")
-        self._env = {**toolchain_variables(known), "PYTHONDONTWRITEBYTECODE": "1"}
+            variables["VIRTUAL_ENV"] = prefix
+        self._mounts = toolchain_mounts(variables, "/dev")
+        self._env = {**toolchain_variables(variables), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run(self, code: str, seconds: float) -> CodeResult:
         """See ``Interpreter``. Raises UnavailableError, ConfigError for the sandbox."""

@@ -113,10 +113,10 @@ class EpisodeServices(Value):
                 place,
             )
         )
-        told = (end.answer, end.completed, end.steps, end.reward, end.reason)
+        outcome = (end.answer, end.completed, end.steps, end.reward, end.reason)
         if isinstance(task, ReplTask):
-            return ReplResult(*told, limit=end.limit)
-        return ChildResult(*told)
+            return ReplResult(*outcome, limit=end.limit)
+        return ChildResult(*outcome)
 
     def _run(self, node: EpisodeNode) -> EpisodeEnd:
         self.ids[node.delegation.path] = node.run_id
@@ -153,7 +153,7 @@ class Episode(LoopWatcher):
         ):
             self._tell(event_bus.RUN_START, max_steps=node.max_steps)
             end = self._ended()
-            told = {
+            outcome = {
                 "timestamp": self._at,
                 "completed": end.completed,
                 "steps": end.steps,
@@ -164,8 +164,8 @@ class Episode(LoopWatcher):
                 "usage": self.usage,
                 "cancelled": False,
             }
-            self._trajectory.add("final", **told)
-            self._tell(event_bus.RUN_END, **told)
+            self._trajectory.add("final", **outcome)
+            self._tell(event_bus.RUN_END, **outcome)
             step.outcome = spans.DONE if end.completed else spans.FAILED
             step.details |= {
                 "task": node.task.task,
@@ -265,12 +265,12 @@ class Episode(LoopWatcher):
     def _framework(
         self, name: str, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits
     ) -> LoopEnd:
-        said = dict(setup.prompts)
+        prompts = dict(setup.prompts)
         episode = FrameworkEpisode(
             complete,
             setup.environment,
-            goal=said["user"],
-            system=said["system"],
+            goal=prompts["user"],
+            system=prompts["system"],
             model=self._node.model,
             bounds=bounds,
             place=self._node.place,
@@ -329,23 +329,23 @@ class Episode(LoopWatcher):
         self._last = (
             f"The last action was {action.name}: {clip(observation.text, _LAST_OBSERVATION)}"
         )
-        asked = action.arguments or {}
-        tasks = asked.get("tasks") or [asked.get("task", "")]
+        arguments = action.arguments or {}
+        tasks = arguments.get("tasks") or [arguments.get("task", "")]
         for task, child in zip(tasks, observation.details.get("children", ()), strict=False):
             if child["skipped"] and child["reward"] == CYCLE:
                 self._tell(event_bus.CYCLE_GUARD, step=action.turn, task=task)
         spans.current().details |= {"step": action.turn, "reward": round(reward, 6)}
-        told = {"step": action.turn, "action": self._action(action), "reward": round(reward, 6)}
+        fields = {"step": action.turn, "action": self._action(action), "reward": round(reward, 6)}
         if action.origin:
-            told["origin"] = action.origin
+            fields["origin"] = action.origin
         if self._trajectory is not None:
             raw = self._services.redact(action.completion.text[:_SHOWN])
             self._trajectory.add(
-                "step", **told, timestamp=self._at, planner_raw=raw, observation=seen,
+                "step", **fields, timestamp=self._at, planner_raw=raw, observation=seen,
                 usage=self.usage,
             )  # fmt: skip
         self._tell(
-            event_bus.STEP_END, **told, observation=seen, total_reward=round(self._reward, 6)
+            event_bus.STEP_END, **fields, observation=seen, total_reward=round(self._reward, 6)
         )
 
     def answered(self, turn: int, completion: Completion) -> None:  # noqa: ARG002

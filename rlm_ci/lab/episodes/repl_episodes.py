@@ -56,25 +56,25 @@ class ReplSetups:
         folder = FOLDER if node.parent is None else f"{FOLDER}/{node.place.replace('/', '-')}"
         if isinstance(task, ReplTask) and task.files is not None:
             folder, services = task.folder, services.replace(files=task.files)
-        own = None
+        built = None
         context = self._context if node.parent is None else None
         if context is None:
             text = io.BytesIO(encodable(task.context or task.task).encode())
             place = os.path.join(services.scratch, *folder.split("/"))
-            own = context = build(text, place, encoding=BYTES)
+            built = context = build(text, place, encoding=BYTES)
         environment = self._episodes.environment(context, node.delegation, folder, services)
         opening = self._episodes.opening(task.task, context, node.delegation).messages()
-        prompts = [(str(one["role"]), str(one["content"])) for one in opening]
+        prompts = [(str(message["role"]), str(message["content"])) for message in opening]
         session = self._options.session if node.parent is None else None
-        if session and (told := chat.told_so_far(session)):
-            prompts.insert(1, ("user", told))
+        if session and (dialogue := chat.told_so_far(session)):
+            prompts.insert(1, ("user", dialogue))
 
         def close(*, completed: bool) -> None:
             if completed:  # else the run may be given more, and needs its variables
                 environment.forget()
             environment.close()
-            if own is not None:
-                own.close()
+            if built is not None:
+                built.close()
 
         return EpisodeSetup(
             environment, environment.answers, tuple(prompts), _no_scratch, None, close,

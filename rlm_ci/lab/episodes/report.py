@@ -57,11 +57,11 @@ def _changed(metrics: Mapping[str, Any]) -> str:
         return ""
     why = metrics["not_applied"]
     if metrics["applied"]:
-        told = "applied"
+        outcome = "applied"
     else:
-        told = f"not applied: {why}" if why else f"not applied, in {metrics['patch']}"
+        outcome = f"not applied: {why}" if why else f"not applied, in {metrics['patch']}"
     untested = "" if metrics["validator"] else "; nothing tested it (no validator)"
-    return f"; {count(metrics['files'], 'file')} changed, {told}{untested}"
+    return f"; {count(metrics['files'], 'file')} changed, {outcome}{untested}"
 
 
 def _summary(end: EpisodeEnd, done: str) -> str:

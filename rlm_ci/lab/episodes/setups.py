@@ -123,8 +123,8 @@ class Setups:
 
         @contextmanager
         def scratch(place: str) -> Iterator[Environment]:
-            own = self._executing(place) if self._options.engine else None
-            tried = services.replace(execute=own, query=None, delegation=None)
+            run_code = self._executing(place) if self._options.engine else None
+            tried = services.replace(execute=run_code, query=None, delegation=None)
             with tree.scratch(tried, node.environment, place) as copy:
                 yield copy
 
@@ -157,8 +157,8 @@ class Setups:
                 return ended
 
             key = {"server": server, "tool": tool, "arguments": dict(arguments)}
-            told = self._fact("mcp", f"{place}/mcp-{next(numbers)}", key, produce)
-            return told["text"], told["failed"]
+            result = self._fact("mcp", f"{place}/mcp-{next(numbers)}", key, produce)
+            return result["text"], result["failed"]
 
         return call
 
@@ -191,8 +191,8 @@ class Setups:
                 return ended
 
             at = f"{place}/{CODE}-{number}"
-            told = self._fact(CODE, at, {"code": code}, produce)
-            return Execution(told["stdout"], told["stderr"], succeeded=not told["failed"])
+            result = self._fact(CODE, at, {"code": code}, produce)
+            return Execution(result["stdout"], result["stderr"], succeeded=not result["failed"])
 
         return execute
 
@@ -208,12 +208,12 @@ class Setups:
             )
         role = f"You are {task.role}." if task.role else ""
         session = self._options.session if node.parent is None else None
-        said = chat.told_so_far(session) if session else ""
+        dialogue = chat.told_so_far(session) if session else ""
         fit = ContextFit.of(self._options.context_tokens)
         if fit is not None and fit.is_small:  # the task is to be whole
-            said, context = fit.clip(said), fit.clip(context)
+            dialogue, context = fit.clip(dialogue), fit.clip(context)
         data = quoted("Context", context) if context else ""
-        return "\n\n".join(filter(None, (role, said, task.task, data)))
+        return "\n\n".join(filter(None, (role, dialogue, task.task, data)))
 
     def _rules(self, environment: Environment, node: EpisodeNode) -> str:
         tools = [
@@ -241,9 +241,9 @@ class Setups:
             max_tokens=self._options.max_completion_tokens,
         )
         fit = ContextFit.of(self._options.context_tokens)
-        said = ask_shortened(self._complete, request, f"{node.place}/{place}", fit).text
+        reply = ask_shortened(self._complete, request, f"{node.place}/{place}", fit).text
         is_whole = fit is None or size_of(request.messages) <= fit.room(request.max_tokens)
-        return said if is_whole else f"{_SHORTENED}\n{said}"
+        return reply if is_whole else f"{_SHORTENED}\n{reply}"
 
 
 def out_of_time() -> LimitError:

@@ -53,8 +53,8 @@ def read(path: str) -> Iterator[dict[str, Any]]:
     """The lines of a trajectory, of this program or of another; what is no object is left out."""
     for line in (files.read_or_none(path, _LIMIT) or b"").splitlines():
         try:
-            found = json.loads(line)
+            record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(record, dict):
+            yield record

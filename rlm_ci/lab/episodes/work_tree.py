@@ -139,12 +139,12 @@ class WorkTree:
             return {"done": landed.done, "reason": context.redactor.text(landed.reason)}
 
         # Whether it is wanted differs in CI, where a run may be replayed.
-        told = context.fact(APPLIED, "end", {"tree": tree}, produce)
+        applied = context.fact(APPLIED, "end", {"tree": tree}, produce)
         return {
             "files": len(changed),
             "patch": f"rlm/{PATCH}" if changed else None,
-            "applied": told["done"],
-            "not_applied": told["reason"],
+            "applied": applied["done"],
+            "not_applied": applied["reason"],
         }
 
     def close(self) -> None:

@@ -51,29 +51,29 @@ def statuses() -> tuple[FrameworkStatus, ...]:
 
 def require(name: str, where: str = "framework") -> str:
     """The name of a framework that is installed. Raises ConfigError, UnavailableError."""
-    known = name.replace("-", "_")
-    if known not in _FRAMEWORKS:
+    framework = name.replace("-", "_")
+    if framework not in _FRAMEWORKS:
         raise ConfigError(
             f"there is no framework '{printable(name[:100])}'",
             where=where,
             hint=f"known: {', '.join(_FRAMEWORKS)}",
         )
-    module, extra = _FRAMEWORKS[known]
+    module, extra = _FRAMEWORKS[framework]
     if not _is_installed(module):
-        raise _missing(known, extra, "is not installed", where)
-    return known
+        raise _missing(framework, extra, "is not installed", where)
+    return framework
 
 
 def run(name: str, episode: FrameworkEpisode, where: str = "framework") -> LoopEnd:
     """One episode by a framework. Raises what the model raises, and as ``require``."""
     from importlib import import_module
 
-    known = require(name, where)
+    package = require(name, where)
     try:
-        framework: Framework = import_module(f"{__name__}.{known}")
+        framework: Framework = import_module(f"{__name__}.{package}")
     except (ImportError, AttributeError) as error:  # another version than the extra's
-        told = f"cannot be used: {printable(str(error)[:300])}"
-        raise _missing(known, _FRAMEWORKS[known][1], told, where) from None
+        problem = f"cannot be used: {printable(str(error)[:300])}"
+        raise _missing(package, _FRAMEWORKS[package][1], problem, where) from None
     try:
         episode.answer(framework.run(episode))
     except BaseException as error:
@@ -84,8 +84,8 @@ def run(name: str, episode: FrameworkEpisode, where: str = "framework") -> LoopE
             return episode.end
         if not isinstance(error, Exception):
             raise
-        told = f"{known} gave up: {type(error).__name__}: {error}"
-        return LoopEnd("", printable(told[:500]), episode.turns)
+        problem = f"{package} gave up: {type(error).__name__}: {error}"
+        return LoopEnd("", printable(problem[:500]), episode.turns)
 
 
 def _is_installed(module: str) -> bool:
@@ -97,9 +97,9 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _missing(name: str, extra: str, told: str, where: str) -> UnavailableError:
+def _missing(name: str, extra: str, problem: str, where: str) -> UnavailableError:
     hint = f"install it: {installation.command(extra)}"
-    return UnavailableError(f"the framework {name} {told}", where=where, hint=hint)
+    return UnavailableError(f"the framework {name} {problem}", where=where, hint=hint)
 
 
 __all__ = (

@@ -65,12 +65,12 @@ def run(episode: FrameworkEpisode) -> str:
     signature = dspy.Signature("task -> answer", episode.system)
     with dspy.context(lm=model, adapter=dspy.ChatAdapter()):
         program = dspy.ReAct(signature, tools=tools, max_iters=episode.bounds.turns)
-        told = program(task=episode.goal)
-    steps = [name for name in told.trajectory if name.startswith("tool_name_")]
-    if not steps or told.trajectory[steps[-1]] != _FINISH:
+        prediction = program(task=episode.goal)
+    steps = [name for name in prediction.trajectory if name.startswith("tool_name_")]
+    if not steps or prediction.trajectory[steps[-1]] != _FINISH:
         # DSPy makes up an answer from what there is.
         episode.give_up("the model selected no tool that is there, and did not finish")
-    return str(told.answer)
+    return str(prediction.answer)
 
 
 def _function(episode: FrameworkEpisode, name: str) -> Callable[..., str]:

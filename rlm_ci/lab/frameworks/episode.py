@@ -87,24 +87,24 @@ class FrameworkEpisode:
     def ask(self, messages: Sequence[dict[str, Any]], *, tools: bool) -> Completion:
         """Ask the model; with ``tools``, it may call them. Raises EpisodeEnded."""
         if not tools:
-            return self._asked(messages, ())
+            return self._completion(messages, ())
         if self._textual is None:
-            completion = self._asked(messages, self.tools)
+            completion = self._completion(messages, self.tools)
             calls = self._loop.calls(completion, self.turns)
             self._origin = calls[0].origin if calls else ""
             text = completion.text if completion.tool_calls or not calls else ""
             return completion.replace(text=text, tool_calls=tuple(map(_native, calls)))
-        told = _in_words(messages, self._textual.prompt(self.tools))
+        dialogue = _in_words(messages, self._textual.prompt(self.tools))
         while True:
-            completion = self._asked(told, ())
+            completion = self._completion(dialogue, ())
             calls = self._loop.calls(completion, self.turns)
             if calls:
                 return completion.replace(text="", tool_calls=tuple(map(_native, calls)))
             _, wrong = self._textual.result(completion, self._loop.actions.names)
             self._count(wrong, is_sound=False)
-            told = [*told, _said("assistant", completion.text), _said("user", wrong)]
+            dialogue = [*dialogue, _message("assistant", completion.text), _message("user", wrong)]
 
-    def _asked(
+    def _completion(
         self, messages: Sequence[dict[str, Any]], tools: tuple[dict[str, Any], ...]
     ) -> Completion:
         self._require_open()
@@ -126,8 +126,10 @@ class FrameworkEpisode:
         extras = [self._extras.get(call["id"], ({}, {})) for call in calls]
         if not any(map(any, extras)):
             return message
-        whole = [with_members(call, extra) for call, (_, extra) in zip(calls, extras, strict=True)]
-        return {**message, **extras[0][0], "tool_calls": whole}
+        full_calls = [
+            with_members(call, extra) for call, (_, extra) in zip(calls, extras, strict=True)
+        ]
+        return {**message, **extras[0][0], "tool_calls": full_calls}
 
     def call(self, name: str, arguments: Mapping[str, Any], ident: str = "") -> str:
         """Call a tool, and say what came of it. Raises EpisodeEnded."""
@@ -148,8 +150,8 @@ class FrameworkEpisode:
     def answer(self, text: str) -> NoReturn:
         """End with an answer, as the framework does it."""
         if "final" in self._loop.actions.names:
-            told = self.call("final", {"final_response": text})
-            self.give_up(f"the answer was not taken: {told}")
+            refusal = self.call("final", {"final_response": text})
+            self.give_up(f"the answer was not taken: {refusal}")
         self._leave(LoopEnd(text.strip(), "", self.turns))
 
     def give_up(self, reason: str) -> NoReturn:
@@ -196,23 +198,25 @@ class _Told(Memory):
 def _in_words(messages: Sequence[dict[str, Any]], tools: str) -> list[dict[str, Any]]:
     """Messages for a model without tools, which ``tools`` describes to it."""
     names: dict[str, str] = {}
-    told = [_said("system", tools)]
+    dialogue = [_message("system", tools)]
     for message in messages:
         text = message["content"] or ""
         if message["role"] == "tool":
-            told.append(_said("user", f"Result of {names[message['tool_call_id']]}:\n{text}"))
+            dialogue.append(
+                _message("user", f"Result of {names[message['tool_call_id']]}:\n{text}")
+            )
             continue
         for call in message.get("tool_calls", ()):
             function = call["function"]
             names[call["id"]] = function["name"]
             text += f'{{"tool": "{function["name"]}", "arguments": {function["arguments"]}}}'
-        told.append(_said(message["role"], text))
-    if len(told) > 1 and told[1]["role"] == "system":
-        told[:2] = [_said("system", f"{told[1]['content'].rstrip()}\n\n{tools}")]
-    return told
+        dialogue.append(_message(message["role"], text))
+    if len(dialogue) > 1 and dialogue[1]["role"] == "system":
+        dialogue[:2] = [_message("system", f"{dialogue[1]['content'].rstrip()}\n\n{tools}")]
+    return dialogue
 
 
-def _said(role: str, text: str) -> dict[str, Any]:
+def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": text}
 
 

@@ -41,7 +41,7 @@ class _Model(BaseLlm):
         system = llm_request.config.system_instruction
         messages = [{"role": "system", "content": str(system)}] if system else []
         for content in llm_request.contents:
-            messages += _told(content)
+            messages += _messages(content)
         has_tools = bool(llm_request.config.tools)
         completion = episode.ask(messages, tools=has_tools)
         parts = [types.Part(text=completion.text)] if completion.text else []
@@ -93,15 +93,15 @@ async def _run(episode: FrameworkEpisode) -> str:
     )
     runner = InMemoryRunner(agent=agent, app_name=_APP)
     await runner.session_service.create_session(app_name=_APP, user_id=_USER, session_id=_SESSION)
-    said = ""
+    answer = ""
     goal = types.Content(role="user", parts=[types.Part(text=episode.goal)])
     config = RunConfig(max_llm_calls=episode.bounds.turns + 1)
     async for event in runner.run_async(
         user_id=_USER, session_id=_SESSION, new_message=goal, run_config=config
     ):
         if event.is_final_response() and event.content:
-            said = "".join(part.text or "" for part in event.content.parts or ())
-    return said
+            answer = "".join(part.text or "" for part in event.content.parts or ())
+    return answer
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return value if isinstance(value, dict) else {_BROKEN: call.arguments[:200]}
 
 
-def _told(content: Any) -> list[dict[str, Any]]:
+def _messages(content: Any) -> list[dict[str, Any]]:
     """A message of the kit in OpenAI's format."""
     results = [part.function_response for part in content.parts or () if part.function_response]
     if results:
@@ -133,8 +133,8 @@ def _told(content: Any) -> list[dict[str, Any]]:
         for part in content.parts or ()
         if (call := part.function_call)
     ]
-    said: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
-    return [{**said, "tool_calls": calls} if calls else said]
+    reply: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+    return [{**reply, "tool_calls": calls} if calls else reply]
 
 
 def _result(response: Any) -> str:

@@ -31,10 +31,10 @@ def run(episode: FrameworkEpisode) -> str:
     """One episode of an agent."""
 
     async def ask(messages: list[Any], info: Any) -> Any:
-        told = [{"role": "system", "content": info.instructions}] if info.instructions else []
+        history = [{"role": "system", "content": info.instructions}] if info.instructions else []
         for message in messages:
-            told += _told(message)
-        completion = episode.ask(told, tools=bool(info.function_tools))
+            history += _messages(message)
+        completion = episode.ask(history, tools=bool(info.function_tools))
         calls = from_tools(completion.tool_calls, len(messages))
         parts = [TextPart(completion.text)] if completion.text else []
         parts += [ToolCallPart(call.name, call.arguments, tool_call_id=call.id) for call in calls]
@@ -65,7 +65,7 @@ async def _call(episode: FrameworkEpisode, name: str, /, **arguments: Any) -> st
     return episode.call(name, arguments)
 
 
-def _told(message: Any) -> list[dict[str, Any]]:
+def _messages(message: Any) -> list[dict[str, Any]]:
     """A message of Pydantic AI in OpenAI's format."""
     if isinstance(message, ModelResponse):
         text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
@@ -78,9 +78,9 @@ def _told(message: Any) -> list[dict[str, Any]]:
             for part in message.parts
             if isinstance(part, ToolCallPart)
         ]
-        said: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
-        return [{**said, "tool_calls": calls} if calls else said]
-    return [told for part in message.parts if (told := _part(part))]
+        reply: dict[str, Any] = {"role": "assistant", "content": text or (None if calls else "")}
+        return [{**reply, "tool_calls": calls} if calls else reply]
+    return [entry for part in message.parts if (entry := _part(part))]
 
 
 def _sound(part: Any) -> str:

@@ -63,33 +63,33 @@ class Reviewer(Value):
 
 def write(case: ReviewCase, folder: str, environ: Mapping[str, str]) -> str:
     """Make the repository of a change, if it is not there; its path. The tests stay outside."""
-    place = os.path.join(folder, case.id, "repository")
-    if os.path.lexists(os.path.join(place, ".git", "refs", "heads", _HEAD)):
-        return place
-    files.make_folder(place)
-    _git(place, environ, "init", "-q", "-b", _BASE)
+    repository = os.path.join(folder, case.id, "repository")
+    if os.path.lexists(os.path.join(repository, ".git", "refs", "heads", _HEAD)):
+        return repository
+    files.make_folder(repository)
+    _git(repository, environ, "init", "-q", "-b", _BASE)
     for branch, tree in ((_BASE, case.base), (_HEAD, case.head)):
         for path, content in tree.items():
-            full = os.path.join(place, path)
+            full = os.path.join(repository, path)
             files.make_folder(os.path.dirname(full))
             files.write(full, content)
-        _git(place, environ, "add", "-A")
-        _git(place, environ, "commit", "-q", "-m", f"The {branch}")
+        _git(repository, environ, "add", "-A")
+        _git(repository, environ, "commit", "-q", "-m", f"The {branch}")
         if branch == _BASE:
-            _git(place, environ, "checkout", "-q", "-b", "work")
-    environment.make(place, case.needs)
-    _git(place, environ, "branch", "-q", _HEAD)
+            _git(repository, environ, "checkout", "-q", "-b", "work")
+    environment.make(repository, case.needs)
+    _git(repository, environ, "branch", "-q", _HEAD)
     for number, bug in enumerate(case.bugs, 1):
         files.write(os.path.join(folder, case.id, f"test_bug_{number}.py"), bug.test.encode())
-    return place
+    return repository
 
 
-def _git(place: str, environ: Mapping[str, str], *words: str) -> bytes:
+def _git(folder: str, environ: Mapping[str, str], *words: str) -> bytes:
     env = {**_GIT, "PATH": environ.get("PATH", os.defpath)}
-    ended = process.run(("git", "-C", place, *words), env=env, timeout=300, limit=_LIMIT)
+    ended = process.run(("git", "-C", folder, *words), env=env, timeout=300, limit=_LIMIT)
     if ended.returncode != 0:
         why = printable(ended.stderr.decode("utf-8", "replace"))[-300:]
-        raise DamagedError(f"git {words[0]} failed: {why}", where=place, hint="use another folder")
+        raise DamagedError(f"git {words[0]} failed: {why}", where=folder, hint="use another folder")
     return ended.stdout
 
 
@@ -106,11 +106,11 @@ def carry_out(
     spent = 0.0
     for case in cases:
         say(f"reviewing {case.id}")
-        place = write(case, folder, reviewer.environ)
+        repository = write(case, folder, reviewer.environ)
         kinds.update(bug.kind for bug in case.bugs)
-        done = _reviewed(case, place, reviewer, spent)
+        done = _reviewed(case, repository, reviewer, spent)
         spent += done.cost_usd or 0.0
-        plain = _asked(case, place, reviewer, spent)
+        plain = _plain_score(case, repository, reviewer, spent)
         scores[REVIEW].append(done)
         scores[PLAIN].append(plain)
         if reviewer.played and (why := done.error or plain.error):
@@ -127,9 +127,9 @@ def carry_out(
     }
 
 
-def _reviewed(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) -> CaseScore:
+def _reviewed(case: ReviewCase, repository: str, reviewer: Reviewer, spent: float) -> CaseScore:
     """The review of a change, which its folder has already or gets."""
-    path = os.path.join(os.path.dirname(place), "report.json")
+    path = os.path.join(os.path.dirname(repository), "report.json")
     data = files.read_or_none(path, _LIMIT)
     why = ""
     if data is None:
@@ -137,11 +137,21 @@ def _reviewed(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) ->
         if left is not None and left <= 0:
             raise LimitError("the budget is spent", budget="budget_usd", hint="raise --budget-usd")
         budget = () if left is None else ("--budget-usd", f"{left:.4f}")
-        words = ("review", "--repo", place, "--base", _BASE, "--head", _HEAD, "--format", "json")
+        words = (
+            "review",
+            "--repo",
+            repository,
+            "--base",
+            _BASE,
+            "--head",
+            _HEAD,
+            "--format",
+            "json",
+        )
         argv = (sys.executable, "-I", "-m", "rlm_ci", *words, *reviewer.flags, *budget)
         # Words about the change are no findings.
         off = {"RLM_CI_REVIEW_DESCRIBE": "off"}
-        env = {**reviewer.environ, **off, _KEPT: _answers(place)}
+        env = {**reviewer.environ, **off, _KEPT: _answers(repository)}
         ended = process.run(argv, env=env, timeout=_SECONDS, limit=_LIMIT)
         data = ended.stdout
         why = printable(ended.stderr.decode("utf-8", "replace"))[-300:]
@@ -162,16 +172,18 @@ def _reviewed(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) ->
     )
 
 
-def _answers(place: str) -> str:
+def _answers(repository: str) -> str:
     """The file of what was answered about a change."""
-    return os.path.join(os.path.dirname(place), ANSWERS)
+    return os.path.join(os.path.dirname(repository), ANSWERS)
 
 
-def _asked(case: ReviewCase, place: str, reviewer: Reviewer, spent: float) -> CaseScore:
+def _plain_score(case: ReviewCase, repository: str, reviewer: Reviewer, spent: float) -> CaseScore:
     """The same change in one plain prompt."""
-    diff = _git(place, reviewer.environ, "diff", "-U10", _BASE, _HEAD).decode("utf-8", "replace")
+    diff = _git(repository, reviewer.environ, "diff", "-U10", _BASE, _HEAD).decode(
+        "utf-8", "replace"
+    )
     prompt = loader.load_template(_TEMPLATE)({"diff": diff})
-    gateway = reviewer.gateway(spent, _answers(place))
+    gateway = reviewer.gateway(spent, _answers(repository))
     request = ModelRequest(gateway.model, ({"role": "user", "content": prompt},), _ANSWER)
     empty = CaseScore(case.id, len(case.bugs))
     try:
@@ -206,9 +218,9 @@ def table(result: Mapping[str, Any]) -> str:
     """The figures of both, side by side."""
     arms: Mapping[str, Mapping[str, Any]] = result["arms"]
     first = arms[REVIEW]
-    told = result["answers"]
+    answers = result["answers"]
     bugs = f"{count(first['bugs'], 'bug')} of {count(len(result['kinds']), 'kind')}"
-    lines = [*([told["note"], ""] if told["recorded"] else [])]
+    lines = [*([answers["note"], ""] if answers["recorded"] else [])]
     lines += [f"{count(first['changes'], 'change')} with {bugs}", ""]
     lines.append(f"{'':<34}" + "".join(f"{arm:>16}" for arm in arms))
     for name, label in _ROWS:
@@ -238,13 +250,13 @@ def outline(cases: Iterable[ReviewCase]) -> dict[str, Any]:
     }
 
 
-def changes(told: Mapping[str, Any]) -> str:
+def changes(record: Mapping[str, Any]) -> str:
     """The changes, a line each."""
     rows = [
-        f"{one['id']:<28}{', '.join(one['bugs']) or 'no bug'}; "
-        f"{count(one['harmless'], 'harmless edit')}\n"
-        for one in told["changes"]
+        f"{change['id']:<28}{', '.join(change['bugs']) or 'no bug'}; "
+        f"{count(change['harmless'], 'harmless edit')}\n"
+        for change in record["changes"]
     ]
-    bugs = sum(told["kinds"].values())
-    kinds = count(len(told["kinds"]), "kind")
+    bugs = sum(record["kinds"].values())
+    kinds = count(len(record["kinds"]), "kind")
     return "".join(rows) + f"{count(len(rows), 'change')}, {count(bugs, 'bug')} of {kinds}\n"

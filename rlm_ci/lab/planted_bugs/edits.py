@@ -73,8 +73,8 @@ class _File:
     ) -> Iterator[SourceEdit]:
         """The operator between two operands; none where a bracket or comment is there too."""
         start, end = self.span(left)[1], self.span(right)[0]
-        said = self.source[start:end].decode()
-        if said.strip() and not set(said) & set("()#\n\\"):
+        source = self.source[start:end].decode()
+        if source.strip() and not set(source) & set("()#\n\\"):
             yield SourceEdit(kind, left.lineno, start, end, f" {text} ")
 
 
@@ -202,7 +202,7 @@ def _flip(file: _File, node: ast.AST) -> Iterator[SourceEdit]:
     """``a < b`` as ``b > a``, of operands that do nothing."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _FLIPPED:
         left, right = node.left, node.comparators[0]
-        if all(isinstance(one, (ast.Name, ast.Constant)) for one in (left, right)):
+        if all(isinstance(operand, (ast.Name, ast.Constant)) for operand in (left, right)):
             text = f"{file.text(right)} {_FLIPPED[type(node.ops[0])]} {file.text(left)}"
             yield file.edit(HARMLESS, node, text)
 
@@ -229,22 +229,22 @@ def _result(file: _File, node: ast.AST) -> Iterator[SourceEdit]:
     if isinstance(node, ast.Return) and isinstance(node.value, (ast.Call, ast.BinOp)):
         start = file.span(node)[0]
         before = file.source[:start].rpartition(b"\n")[2]
-        said = file.text(node.value)
-        if not before.strip() and "\n" not in said:  # the statement begins its line
+        text = file.text(node.value)
+        if not before.strip() and "\n" not in text:  # the statement begins its line
             indent = before.decode()
-            yield file.edit(HARMLESS, node, f"outcome = {said}\n{indent}return outcome")
+            yield file.edit(HARMLESS, node, f"outcome = {text}\n{indent}return outcome")
 
 
 def _quotes(file: _File, node: ast.AST) -> Iterator[SourceEdit]:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        said = file.text(node)
+        text = file.text(node)
         plain = (
             node.value.isascii()
             and node.value.isprintable()
             and not set(node.value) & set("'\"\\{}")
         )
-        if plain and said in (f'"{node.value}"', f"'{node.value}'"):
-            mark = "'" if said[0] == '"' else '"'
+        if plain and text in (f'"{node.value}"', f"'{node.value}'"):
+            mark = "'" if text[0] == '"' else '"'
             yield file.edit(HARMLESS, node, f"{mark}{node.value}{mark}")
 
 

@@ -27,25 +27,25 @@ def make(root: str, needs: Iterable[str]) -> None:
 
     Distributions that are not installed are left out. Raises StorageError.
     """
-    place = os.path.join(root, NAME)
+    folder = os.path.join(root, NAME)
     try:
-        venv.EnvBuilder(symlinks=os.name != "nt").create(place)
-        paths = {"base": place, "platbase": place}
+        venv.EnvBuilder(symlinks=os.name != "nt").create(folder)
+        paths = {"base": folder, "platbase": folder}
         target = sysconfig.get_path("purelib", "venv", vars=paths)
         for name in (*needs, *_FRAMEWORK):
             _copy(name, target)
         files.append(os.path.join(root, ".git", "info", "exclude"), f"{NAME}/\n".encode())
     except OSError as error:
-        raise files.storage_error(error, place) from None
+        raise files.storage_error(error, folder) from None
 
 
 def _copy(name: str, target: str) -> None:
     try:
-        found = importlib.metadata.distribution(name).files or ()
+        paths = importlib.metadata.distribution(name).files or ()
     except importlib.metadata.PackageNotFoundError:
         return
-    for path in found:
+    for path in paths:
         if ".." not in path.parts and path.suffix != ".pyc":
-            made = os.path.join(target, *path.parts)
-            os.makedirs(os.path.dirname(made), exist_ok=True)
-            shutil.copyfile(os.fspath(path.locate()), made)
+            copy = os.path.join(target, *path.parts)
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            shutil.copyfile(os.fspath(path.locate()), copy)

@@ -106,18 +106,18 @@ class _Source:
         rows = [
             {_module(path): data.decode() for path, data in variant.items()} for variant in variants
         ]
-        found: list[list[str] | None] = self._run(rows) if rows else []
-        return found
+        outcomes: list[list[str] | None] = self._run(rows) if rows else []
+        return outcomes
 
     def _run(self, variants: Sequence[Mapping[str, str]], hash_seed: str = "0") -> Any:
         project = self.project
-        asked = {
+        request = {
             "setup": project.setup,
             "probes": project.probes,
             "package": project.package,
             "seconds": self.seconds,
         }
-        stdin = json.dumps({**asked, "variants": variants}).encode()
+        stdin = json.dumps({**request, "variants": variants}).encode()
         argv = (sys.executable, "-s", "-P", "-m", _PROGRAM)
         env = {"PATH": os.defpath, "PYTHONHASHSEED": hash_seed}
         ended = process.run(argv, env=env, stdin=stdin, timeout=_SECONDS, limit=64 << 20)
@@ -138,16 +138,16 @@ class _Source:
     def test(self, probe: int) -> str:
         """A test that passes with the project as it is."""
         setup = "\n".join(f"    {line}" for line in self.project.setup.split("\n"))
-        expected, said = self.outcomes[probe], self.project.probes[probe]
+        expected, code = self.outcomes[probe], self.project.probes[probe]
         if expected.startswith("raises "):
             name = expected.removeprefix("raises ")
             check = (
-                f"    try:\n        {said}\n    except Exception as error:\n"
+                f"    try:\n        {code}\n    except Exception as error:\n"
                 f"        assert type(error).__name__ == {name!r}\n"
                 f"    else:\n        raise AssertionError('no {name}')\n"
             )
         else:
-            check = f"    assert repr({said}) == {expected!r}\n"
+            check = f"    assert repr({code}) == {expected!r}\n"
         return f"def test_shows_the_bug():\n{setup}\n{check}"
 
 
@@ -212,14 +212,14 @@ class _Candidate(Value):
 
 
 def _pool(source: _Source) -> list[_Candidate]:
-    known = [
+    pairs = [
         (path, bug)
         for name, path in source.modules.items()
         for bug in edits.bugs(source.files[path])
         if bug.line in source.lines.get(name, ())
     ]
     by_kind: dict[str, list[tuple[str, SourceEdit]]] = {}
-    for row in known:
+    for row in pairs:
         by_kind.setdefault(row[1].kind, []).append(row)
     tried = []
     for rows in by_kind.values():
@@ -238,7 +238,7 @@ def _pool(source: _Source) -> list[_Candidate]:
 def _rarest(pool: list[_Candidate], used: Mapping[str, int], number: int) -> list[_Candidate]:
     """Takes bugs of the kinds that were used least, each of another kind and place."""
     chosen: list[_Candidate] = []
-    for candidate in sorted(pool, key=lambda one: used.get(one.edit.kind, 0)):
+    for candidate in sorted(pool, key=lambda candidate: used.get(candidate.edit.kind, 0)):
         is_new = all(
             candidate.edit.kind != other.edit.kind
             and (candidate.path != other.path or abs(candidate.edit.line - other.edit.line) > 3)
@@ -272,16 +272,18 @@ def _case(name: str, source: _Source, chosen: Sequence[_Candidate]) -> ReviewCas
         if not any(path == bug.path and edits.overlap(rewrite, bug.edit) for bug in chosen)
     ]
     source.chance.shuffle(rows)
-    kept: list[tuple[str, SourceEdit]] = []
-    wanted = source.chance.randint(*_HARMLESS)
+    rewrites: list[tuple[str, SourceEdit]] = []
+    number = source.chance.randint(*_HARMLESS)
     for path, edit in rows:
-        free = all(path != at or not edits.overlap(edit, other) for at, other in kept)
-        if free and len(kept) < wanted:
-            kept.append((path, edit))
-    harmless = _applied(source, kept)
-    whole = _applied(source, [*kept, *((candidate.path, candidate.edit) for candidate in chosen)])
-    without, with_bugs = source.try_out([harmless, whole])
-    if not kept or without != source.outcomes or (chosen and with_bugs is None):
+        free = all(path != at or not edits.overlap(edit, other) for at, other in rewrites)
+        if free and len(rewrites) < number:
+            rewrites.append((path, edit))
+    harmless = _applied(source, rewrites)
+    head = _applied(
+        source, [*rewrites, *((candidate.path, candidate.edit) for candidate in chosen)]
+    )
+    without, with_bugs = source.try_out([harmless, head])
+    if not rewrites or without != source.outcomes or (chosen and with_bugs is None):
         return None
     if with_bugs is not None and any(
         with_bugs[candidate.probe] == source.outcomes[candidate.probe] for candidate in chosen
@@ -291,13 +293,13 @@ def _case(name: str, source: _Source, chosen: Sequence[_Candidate]) -> ReviewCas
         PlantedBug(
             candidate.edit.kind,
             candidate.path,
-            _line(candidate, kept),
+            _line(candidate, rewrites),
             source.test(candidate.probe),
         )
         for candidate in chosen
     )
     title = f"{name}-{source.project.name}-{source.version}"
-    return ReviewCase(title, source.files, whole, bugs, len(kept), source.project.needs)
+    return ReviewCase(title, source.files, head, bugs, len(rewrites), source.project.needs)
 
 
 def _applied(source: _Source, rows: Iterable[tuple[str, SourceEdit]]) -> dict[str, bytes]:

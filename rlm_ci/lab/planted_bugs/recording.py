@@ -56,11 +56,11 @@ class Recording(Value):
         path = _SHIPPED if path == SHIPPED else os.path.abspath(path)
         head = next(iter(recorded.rows(path)), {})
         try:
-            told = head["bench-review"]
-            model, by, at = (printable(str(told[name]))[:_LINE] for name in ("model", "by", "at"))
-            seed, bugs, honest = (int(told[name]) for name in ("seed", "bugs", "honest"))
+            record = head["bench-review"]
+            model, by, at = (printable(str(record[name]))[:_LINE] for name in ("model", "by", "at"))
+            seed, bugs, honest = (int(record[name]) for name in ("seed", "bugs", "honest"))
             projects, settings = (
-                {str(name): str(text) for name, text in told[key].items()}
+                {str(name): str(text) for name, text in record[key].items()}
                 for key in ("projects", "settings")
             )
             return cls(path, model, by, at, seed, bugs, honest, projects, settings)
@@ -75,20 +75,20 @@ class Recording(Value):
         """Raise UnavailableError if a library has another version here."""
         other = [name for name, project in self.projects.items() if _version(name) != project]
         if other:
-            wanted = " ".join(f"{name}=={self.projects[name]}" for name in other)
+            versions = " ".join(f"{name}=={self.projects[name]}" for name in other)
             raise UnavailableError(
                 f"the recorded answers are about other versions of {', '.join(other)}",
                 where=self.path,
-                hint=f"install these: pip install {printable(wanted)}",
+                hint=f"install these: pip install {printable(versions)}",
             )
 
-    def require(self, asked: Mapping[str, int]) -> None:
+    def require(self, options: Mapping[str, int]) -> None:
         """Raise ConfigError if other changes are asked for, by ``seed``, ``bugs`` or ``honest``."""
-        for name, number in asked.items():
-            own = getattr(self, name)
-            if number != own:
+        for name, number in options.items():
+            recorded_number = getattr(self, name)
+            if number != recorded_number:
                 raise ConfigError(
-                    f"the recorded answers are about --{name} {own}, not {number}",
+                    f"the recorded answers are about --{name} {recorded_number}, not {number}",
                     where=self.path,
                     hint="leave the option out, or name a model that answers",
                 )
@@ -96,11 +96,11 @@ class Recording(Value):
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The environment of reviews that are answered by this recording."""
         other = (*_ASKED, "RLM_CI_MODEL")
-        kept = {name: text for name, text in environ.items() if not name.startswith(other)}
-        own = {name: text for name, text in self.settings.items() if name.startswith(_ASKED)}
-        return {**kept, **own, "OPENAI_BASE_URL": f"{recorded.SCHEME}{self.path}"}
+        others = {name: text for name, text in environ.items() if not name.startswith(other)}
+        settings = {name: text for name, text in self.settings.items() if name.startswith(_ASKED)}
+        return {**others, **settings, "OPENAI_BASE_URL": f"{recorded.SCHEME}{self.path}"}
 
-    def told(self) -> str:
+    def notice(self) -> str:
         """What people must know before they read the figures."""
         return (
             f"Recorded answers of {self.by}, of {self.at}. "
@@ -109,7 +109,7 @@ class Recording(Value):
 
 
 def write(
-    path: str, folder: str, model: str, asked: Mapping[str, int], environ: Mapping[str, str]
+    path: str, folder: str, model: str, options: Mapping[str, int], environ: Mapping[str, str]
 ) -> None:
     """Join the answers below ``folder``, one folder a change, to a recording.
 
@@ -124,7 +124,7 @@ def write(
         "by": model,
         "at": time.strftime("%Y-%m-%d", time.gmtime()),
         "version": __version__,
-        **asked,
+        **options,
         "projects": {name: _version(name) for name in used},
         "settings": {name: text for name, text in environ.items() if name.startswith(_ASKED)},
     }

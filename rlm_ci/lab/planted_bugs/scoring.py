@@ -47,7 +47,7 @@ def scored(case: str, bugs: Sequence[PlantedBug], claims: Sequence[Claimed]) -> 
         found=len(set().union(*hits)),
         findings=len(claims),
         false_alarms=sum(not hit for hit in hits),
-        proven=sum(one.proven for one in claims),
+        proven=sum(claim.proven for claim in claims),
     )
 
 
@@ -61,9 +61,9 @@ def _is_at(bug: PlantedBug, claim: Claimed) -> bool:
 def of_report(report: Mapping[str, Any]) -> list[Claimed]:
     """The findings of a model in ``report.json`` that count."""
     return [
-        Claimed(_places(one["evidence"]), (one.get("proof") or {}).get("level") == "proven")
-        for one in report["findings"]
-        if one["source"].startswith("model:") and one["suppression"] is None
+        Claimed(_places(finding["evidence"]), (finding.get("proof") or {}).get("level") == "proven")
+        for finding in report["findings"]
+        if finding["source"].startswith("model:") and finding["suppression"] is None
     ]
 
 
@@ -74,12 +74,12 @@ def of_answer(answer: Mapping[str, Any]) -> list[Claimed]:
 
 
 def _places(rows: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, int, int], ...]:
-    found = []
+    places = []
     for row in rows:
         path, first, last = (row.get(name) for name in ("path", "line_start", "line_end"))
         if isinstance(path, str) and type(first) is int:
-            found.append((path, first, last if type(last) is int else first))
-    return tuple(found)
+            places.append((path, first, last if type(last) is int else first))
+    return tuple(places)
 
 
 class ArmTotals(Value):

@@ -35,7 +35,7 @@ def test_answers_are_joined_under_a_head(tmp_path: Path) -> None:
     found.require(CHANGES)
     found.require_projects()
     assert (found.model, list(found.projects)) == ("m", ["mdurl"])
-    assert "Recorded answers of m" in found.told()
+    assert "Recorded answers of m" in found.notice()
     # Settings of a review are those of the recording; no other variable comes from it.
     mine = {"RLM_CI_REVIEW_DOMAINS": "docs", "RLM_CI_MODEL": "x", "PATH": "/usr/bin"}
     assert found.environ(mine) == {
@@ -61,6 +61,6 @@ def test_a_file_without_its_head_is_none(head: object, tmp_path: Path) -> None:
 
 def test_the_shipped_one_says_whose_answers_it_has() -> None:
     found = Recording.load(SHIPPED)
-    assert "No model was asked now" in found.told()
+    assert "No model was asked now" in found.notice()
     assert found.by.startswith("an AI agent")
     assert (found.bugs, found.honest) == (8, 2)

@@ -58,18 +58,18 @@ class _Edited(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 def _outcomes(setup: str, probes: Sequence[str]) -> list[str]:
     names: dict[str, Any] = {}
-    told = []
+    outcomes = []
     exec(setup, names)  # noqa: S102 - the text is of projects.py
     for probe in probes:
         try:
-            said = repr(eval(probe, names))  # noqa: S307 - the text is of projects.py
+            outcome = repr(eval(probe, names))  # noqa: S307 - the text is of projects.py
         except Exception as error:  # noqa: BLE001 - it is the outcome
-            said = f"raises {type(error).__name__}"
-        told.append(said[:_LONGEST])
-    return told
+            outcome = f"raises {type(error).__name__}"
+        outcomes.append(outcome[:_LONGEST])
+    return outcomes
 
 
-def _in_child(asked: Mapping[str, Any], sources: Mapping[str, str]) -> list[str] | None:
+def _in_child(request: Mapping[str, Any], sources: Mapping[str, str]) -> list[str] | None:
     import resource
     import signal
 
@@ -78,11 +78,11 @@ def _in_child(asked: Mapping[str, Any], sources: Mapping[str, str]) -> list[str]
     if child == 0:
         try:
             os.close(reading)
-            signal.setitimer(signal.ITIMER_PROF, max(_SECONDS, asked["seconds"]))
+            signal.setitimer(signal.ITIMER_PROF, max(_SECONDS, request["seconds"]))
             resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
             sys.meta_path.insert(0, _Edited(sources))
             with open(writing, "w", encoding="utf-8") as stream:
-                json.dump(_outcomes(asked["setup"], asked["probes"]), stream)
+                json.dump(_outcomes(request["setup"], request["probes"]), stream)
         except BaseException:  # noqa: BLE001 - the parent sees that there is no outcome
             os._exit(1)
         os._exit(0)
@@ -108,22 +108,22 @@ def _traced(setup: str, probes: Sequence[str], package: str) -> dict[str, Any]:
 
     sys.settrace(enter)
     try:
-        told = _outcomes(setup, probes)
+        outcomes = _outcomes(setup, probes)
     finally:
         sys.settrace(None)
     return {
-        "outcomes": told,
+        "outcomes": outcomes,
         "seconds": time.process_time(),
         "lines": {name: sorted(some) for name, some in lines.items()},
     }
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
-    if asked["variants"]:
-        json.dump([_in_child(asked, one) for one in asked["variants"]], sys.stdout)
+    request = json.load(sys.stdin)
+    if request["variants"]:
+        json.dump([_in_child(request, variant) for variant in request["variants"]], sys.stdout)
     else:
-        json.dump(_traced(asked["setup"], asked["probes"], asked["package"]), sys.stdout)
+        json.dump(_traced(request["setup"], request["probes"], request["package"]), sys.stdout)
 
 
 if __name__ == "__main__":
