@@ -151,19 +151,19 @@ class Checkout:
 
         It opens files by name, so only such names and known paths are reported.
         """
-        known = frozenset(self._known)
+        known_paths = frozenset(self._known)
         top = os.open(self.path, _FOLDER)
         try:
             waiting = [""]
             while waiting:
                 folder = waiting.pop()
-                for entry, place in _entries(top, folder):
+                for entry, descriptor in _entries(top, folder):
                     path = f"{folder}/{entry.name}" if folder else entry.name
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(path)
                     elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                        os.unlink(entry.name, dir_fd=place)
-                        if path in known or entry.name.startswith(".git"):
+                        os.unlink(entry.name, dir_fd=descriptor)
+                        if path in known_paths or entry.name.startswith(".git"):
                             self._removed.append(RemovedFile(path, _NO_FILE))
         finally:
             os.close(top)
@@ -176,9 +176,9 @@ class Checkout:
         kinds = ("--cached", "--others", "--modified", "--deleted")
         for _ in range(_DEPTH):
             args = ("ls-files", "-z", "-t", *kinds, excludes, *guests)
-            found = os.fsdecode(self._git.write(self.path, self._index, *args)).split("\0")
-            every = {row[2:] for row in found if row}
-            suspects = {row[2:] for row in found if row and row[0] != "H"}
+            rows = os.fsdecode(self._git.write(self.path, self._index, *args)).split("\0")
+            every = {row[2:] for row in rows if row}
+            suspects = {row[2:] for row in rows if row and row[0] != "H"}
             places = PathInspector(self.path)
             # Ignored, but part of the snapshot.
             back = {path for path in self._known if path not in every and places.look(path)}
@@ -225,36 +225,36 @@ class Checkout:
             status = places.look(folder)
             if status is None or not stat.S_ISDIR(status.st_mode):
                 continue
-            place = os.path.join(self.path, folder)
+            path = os.path.join(self.path, folder)
             if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:  # closed, what it holds unseen
-                os.chmod(place, 0o700)
+                os.chmod(path, 0o700)
                 again = True
-            if os.path.lexists(os.path.join(place, ".git")):
+            if os.path.lexists(os.path.join(path, ".git")):
                 self._remove(f"{folder}/.git", "a repository inside hides its content")
                 again = True
         return again
 
     def _receive(self) -> None:
         """Put submodules and guests back to what they must be: empty folders, or our links."""
-        wanted = dict.fromkeys(self._submodules, None) | self._guests
-        for path, target in wanted.items():
-            place = os.path.join(self.path, path)
+        targets = dict.fromkeys(self._submodules, None) | self._guests
+        for path, target in targets.items():
+            full = os.path.join(self.path, path)
             for folder in reversed(list(parents(path))):
                 inner = os.path.join(self.path, folder)
                 if not os.path.isdir(inner) or os.path.islink(inner):
                     if os.path.lexists(inner):
                         self._remove(folder, "it is where rlm-ci needs a folder")
                     os.mkdir(inner)
-            if _is_right(place, target):
+            if _is_right(full, target):
                 continue
-            if os.path.lexists(place):
+            if os.path.lexists(full):
                 self._remove(path, "its content was not part of the repository")
             if target is None:
-                os.mkdir(place)
+                os.mkdir(full)
             elif path == ".git":
-                files.write(place, target.encode("utf-8", "surrogateescape"))
+                files.write(full, target.encode("utf-8", "surrogateescape"))
             else:
-                os.symlink(target, place)
+                os.symlink(target, full)
 
     def _remove(self, path: str, reason: str) -> None:
         self._removed.append(RemovedFile(path, reason))
@@ -288,8 +288,8 @@ def _entries(top: int, folder: str) -> Iterator[tuple[os.DirEntry[str], int]]:
     try:
         if os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
             os.fchmod(descriptor, stat.S_IRWXU)
-        with os.scandir(descriptor) as found:
-            entries = list(found)
+        with os.scandir(descriptor) as scan:
+            entries = list(scan)
         for entry in entries:
             yield entry, descriptor
     finally:
@@ -306,12 +306,12 @@ def _behind_links(names: set[str], places: PathInspector) -> set[str]:
     return {name for name in names if not gone.isdisjoint(parents(name))} if gone else set()
 
 
-def _is_right(place: str, target: str | None) -> bool:
+def _is_right(path: str, target: str | None) -> bool:
     try:
         if target is None:
-            return stat.S_ISDIR(os.lstat(place).st_mode) and not os.listdir(place)
-        if os.path.basename(place) == ".git":
-            return files.read(place, 1 << 16) == target.encode("utf-8", "surrogateescape")
-        return os.readlink(place) == target
+            return stat.S_ISDIR(os.lstat(path).st_mode) and not os.listdir(path)
+        if os.path.basename(path) == ".git":
+            return files.read(path, 1 << 16) == target.encode("utf-8", "surrogateescape")
+        return os.readlink(path) == target
     except (OSError, files.UnreadableError):
         return False

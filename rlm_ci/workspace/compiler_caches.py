@@ -30,11 +30,11 @@ class CompilerCaches:
 
     def mounts(self, *, last_verdict: bool) -> tuple[Mount, ...]:
         """The cache for a command; that of the last verdict is another one."""
-        place = self._place(_VERDICT if last_verdict else _WORK)
-        if os.path.islink(place) or not os.path.isdir(place):
-            _clear(place)
-            files.make_folder(place, 0o700)
-        return tuple(Mount(place, f"{HOME}/{name}", writable=True) for name in _PLACES)
+        folder = self._path(_VERDICT if last_verdict else _WORK)
+        if os.path.islink(folder) or not os.path.isdir(folder):
+            _clear(folder)
+            files.make_folder(folder, 0o700)
+        return tuple(Mount(folder, f"{HOME}/{name}", writable=True) for name in _PLACES)
 
     def begin(self) -> None:
         """Forget all: the validator is about to run for the first time."""
@@ -51,22 +51,22 @@ class CompilerCaches:
 
     def forget_results(self, *, last_verdict: bool = False) -> None:
         """Have tests run again that have passed before; what was compiled stays."""
-        folder = os.path.join(self._place(_VERDICT if last_verdict else _WORK), _GO)
+        folder = os.path.join(self._path(_VERDICT if last_verdict else _WORK), _GO)
         if os.path.isdir(folder) and not os.path.islink(folder):
             files.write(os.path.join(folder, _GO_EXPIRY), b"%d\n" % time.time_ns())
 
     def _copy(self, source: str, target: str) -> None:
-        _clear(self._place(target))
+        _clear(self._path(target))
         # A cache that cannot be read is none; of one that is torn, tools take what is whole.
         with suppress(OSError, RecursionError):
-            shutil.copytree(self._place(source), self._place(target), symlinks=True)
+            shutil.copytree(self._path(source), self._path(target), symlinks=True)
 
-    def _place(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
 
-def _clear(place: str) -> None:
+def _clear(folder: str) -> None:
     try:
-        files.clear(place)
+        files.clear(folder)
     except OSError as error:
-        raise files.storage_error(error, place) from None
+        raise files.storage_error(error, folder) from None

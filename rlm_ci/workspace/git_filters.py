@@ -24,24 +24,24 @@ def told(
     repository: Repository, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]
 ) -> str:
     """Which files that differ are converted, in a few words; "" where none is."""
-    found = converted(repository, differing(before, after))
-    return first_of(found, "file") if found else ""
+    paths = converted(repository, differing(before, after))
+    return first_of(paths, "file") if paths else ""
 
 
 def converted(repository: Repository, paths: Iterable[str]) -> tuple[str, ...]:
     """Those of ``paths`` that the repository, as it is set up here, converts on the way in."""
     if repository.git_dir is None:
         return ()
-    said = repository.said_attributes(_ATTRIBUTES, paths)
-    told = [(path, name, value) for path, name, value in said if value not in _NOT_SET]
-    known = _filters(repository) if any(name == "filter" for _, name, _ in told) else frozenset()
-    found = (path for path, name, value in told if name != "filter" or value in known)
-    return tuple(dict.fromkeys(found))
+    rows = repository.said_attributes(_ATTRIBUTES, paths)
+    values = [(path, name, value) for path, name, value in rows if value not in _NOT_SET]
+    used = _filters(repository) if any(name == "filter" for _, name, _ in values) else frozenset()
+    names = (path for path, name, value in values if name != "filter" or value in used)
+    return tuple(dict.fromkeys(names))
 
 
 def _filters(repository: Repository) -> frozenset[str]:
     """The filters that are more than a name: git passes the others over."""
-    wanted = r"^filter\..*\.(clean|smudge|process)$"
-    found = repository.run("config", "-z", "--name-only", "--get-regexp", wanted, ok=(0, 1))
-    keys = found.decode("utf-8", "surrogateescape").split("\0")
+    pattern = r"^filter\..*\.(clean|smudge|process)$"
+    listing = repository.run("config", "-z", "--name-only", "--get-regexp", pattern, ok=(0, 1))
+    keys = listing.decode("utf-8", "surrogateescape").split("\0")
     return frozenset(key.partition(".")[2].rpartition(".")[0] for key in keys)

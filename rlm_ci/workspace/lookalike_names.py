@@ -19,7 +19,7 @@ _GIT, _SHORT = ".git", "git~1"
 
 def plain(path: str) -> str:
     """``path`` as the file systems would read it together; letters keep their case."""
-    if path.isascii() and not any(one in path for one in ("\\", ":", "./", " /", "~")):
+    if path.isascii() and not any(sign in path for sign in ("\\", ":", "./", " /", "~")):
         return path.rstrip(". ") or path
     parts = path.translate(_UNSEEN).replace("\\", "/").split("/")
     return "/".join(_END.sub("", part) or part for part in parts)

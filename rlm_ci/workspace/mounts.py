@@ -54,10 +54,10 @@ def on_top(shown_git: str, repository: Repository, snapshot: Snapshot) -> tuple[
     """What is read-only on top of the copy at the repository's own place."""
     root, mounts = repository.root, []
     if repository.git_dir:
-        place = os.path.join(root, ".git")
-        mounts.append(Mount(shown_git, place))
+        git_dir = os.path.join(root, ".git")
+        mounts.append(Mount(shown_git, git_dir))
         for objects in object_folders(repository):
-            mounts += _object_mounts(objects, os.path.join(place, "objects"), _DEPTH)
+            mounts += _object_mounts(objects, os.path.join(git_dir, "objects"), _DEPTH)
     for name in shared(root, snapshot):
         mounts.append(Mount(os.path.join(root, name), os.path.join(root, name)))
     return tuple(mounts)
@@ -80,25 +80,25 @@ def shared(root: str, snapshot: Snapshot) -> Iterator[str]:
 
 def guests(root: str, snapshot: Snapshot, *, isolated: bool) -> dict[str, str | None]:
     """What a copy has for its dependencies: a folder to mount on (None), or a link to a target."""
-    found: dict[str, str | None] = {}
+    targets: dict[str, str | None] = {}
     for name in snapshot.dependencies:
-        place = os.path.join(root, name)
-        if os.path.islink(place) and isolated:
-            target = os.path.realpath(place)
+        path = os.path.join(root, name)
+        if os.path.islink(path) and isolated:
+            target = os.path.realpath(path)
             is_inside = files.below(os.path.realpath(root), target) is not None
-            found[name] = os.readlink(place) if is_inside else target
+            targets[name] = os.readlink(path) if is_inside else target
         elif not isolated:
-            found[name] = place
-        elif not os.path.isfile(place):  # the sandbox makes a file to mount on by itself
-            found[name] = None
+            targets[name] = path
+        elif not os.path.isfile(path):  # the sandbox makes a file to mount on by itself
+            targets[name] = None
     if isolated:
-        return found
+        return targets
     for name in shared(root, snapshot):
         packages = own_packages(root, name)
         if packages:
-            del found[name]
-        found |= packages or {name: os.path.join(root, name)}
-    return found
+            del targets[name]
+        targets |= packages or {name: os.path.join(root, name)}
+    return targets
 
 
 def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tuple[Mount, ...]:
@@ -106,14 +106,14 @@ def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tupl
 
     The copy is seen at ``root``. A link is followed as in the sandbox, but not out of the tree.
     """
-    found: dict[str, Mount] = {}
+    covers: dict[str, Mount] = {}
     for name in names:
-        place = os.path.realpath(os.path.join(copy, name))
+        path = os.path.realpath(os.path.join(copy, name))
         tops = map(os.path.realpath, (copy, root))
-        inside = next(filter(None, (files.below(top, place) for top in tops)), None)
-        if inside is None or not os.path.exists(place):
+        inside = next(filter(None, (files.below(top, path) for top in tops)), None)
+        if inside is None or not os.path.exists(path):
             continue
-        if os.path.isdir(place):
+        if os.path.isdir(path):
             empty = os.path.join(nothing, "folder")
             os.makedirs(empty, exist_ok=True)
         else:
@@ -121,8 +121,8 @@ def curtains(copy: str, root: str, names: tuple[str, ...], nothing: str) -> tupl
             content = b"{}\n" if name.endswith((".yml", ".json")) else b""
             empty = os.path.join(nothing, f"file{len(content)}")
             files.write(empty, content, 0o600)
-        found[inside] = Mount(empty, os.path.join(root, inside))
-    return tuple(found.values())
+        covers[inside] = Mount(empty, os.path.join(root, inside))
+    return tuple(covers.values())
 
 
 def _object_mounts(folder: str, target: str, depth: int) -> Iterator[Mount]:

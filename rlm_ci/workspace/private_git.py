@@ -73,7 +73,7 @@ class PrivateGit:
         _keep(self.folder, lambda entry: _is_folder(entry, "objects") or _is_file(entry, RULES))
         _keep(self._own, lambda dir_entry: _is_folder(dir_entry, "objects"))
         store = os.path.join(self._own, "objects")
-        _keep(store, lambda one: _is_folder(one, "pack") or _is_fan_out(one))
+        _keep(store, lambda entry: _is_folder(entry, "pack") or _is_fan_out(entry))
         for name in os.listdir(store) if os.path.isdir(store) else ():
             _keep(os.path.join(store, name), _is_file)
         lay_out(self._own, sha256=sha256)
@@ -129,8 +129,8 @@ def _keep(folder: str, is_kept: Callable[[os.DirEntry[str]], bool]) -> None:
     if os.path.islink(folder) or not os.path.isdir(folder):
         files.clear(folder)
         return
-    with os.scandir(folder) as found:
-        doomed = [entry.path for entry in found if not is_kept(entry)]
+    with os.scandir(folder) as entries:
+        doomed = [entry.path for entry in entries if not is_kept(entry)]
     for path in doomed:
         files.clear(path)
 
@@ -175,8 +175,8 @@ def object_folders(repository: Repository) -> tuple[str, ...]:
     """Where the objects of ``repository`` lie, its alternates at the end."""
     if repository.git_dir is None:
         return ()
-    own = os.path.join(os.path.abspath(repository.common_dir), "objects")
-    return (own, *repository.alternates)
+    objects = os.path.join(os.path.abspath(repository.common_dir), "objects")
+    return (objects, *repository.alternates)
 
 
 def is_sha256(commit_or_empty: str) -> bool:

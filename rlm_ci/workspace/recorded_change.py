@@ -35,17 +35,17 @@ def recorded(
         removed = [[file.path, file.reason] for file in copy.removed_at(tree)]
         return {**record, "tree": tree, "removed": removed}
 
-    told = fact(*place, {**key, "tree": copy.settled_tree()}, produced)
-    if not is_object_id(told.get("tree")):  # it is put on command lines
+    facts = fact(*place, {**key, "tree": copy.settled_tree()}, produced)
+    if not is_object_id(facts.get("tree")):  # it is put on command lines
         raise _damaged(f"the {place[0]} left something that is not a tree", place[1])
-    if copy.settled != told["tree"]:
-        copy.restore(told["tree"])
-        copy.settled = told["tree"]
-    removed = told.get("removed", [])
-    if any([type(one) for one in pair] != [str, str] for pair in removed):
+    if copy.settled != facts["tree"]:
+        copy.restore(facts["tree"])
+        copy.settled = facts["tree"]
+    removed = facts.get("removed", [])
+    if any([type(item) for item in pair] != [str, str] for pair in removed):
         raise _damaged("something was taken out of the copy which has no name", place[1])
-    copy.recall(told["tree"], removed)
-    return told
+    copy.recall(facts["tree"], removed)
+    return facts
 
 
 def record_of(ended: StreamResult) -> dict[str, Any]:

@@ -53,12 +53,12 @@ _SET = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 def search_path(environ: Mapping[str, str], repository: str) -> str:
     """Our PATH, behind the programs of the repository's own Python environment, if any."""
-    own = project_environment(environ, repository)
-    ours = [one for one in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
+    venv = project_environment(environ, repository)
+    paths = [path for path in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
     if environ.get("PRE_COMMIT"):  # the environment of our own hook comes first there
-        ours = [one for one in ours if one != os.path.dirname(sys.executable)]
+        paths = [path for path in paths if path != os.path.dirname(sys.executable)]
     system = ["/usr/local/bin", "/usr/bin", "/bin"]
-    return os.pathsep.join(dict.fromkeys([*([f"{own}/bin"] if own else []), *ours, *system]))
+    return os.pathsep.join(dict.fromkeys([*([f"{venv}/bin"] if venv else []), *paths, *system]))
 
 
 def withheld(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -73,22 +73,22 @@ def tool_environment(
 
     Nothing else of ``environ``, the caller's, is in them: what runs does not depend on it.
     """
-    ours = {**environ, "PATH": search_path(environ, repository)}
-    own = project_environment(environ, repository)
-    if own and files.below(os.path.realpath(repository), own) is None:
-        ours["VIRTUAL_ENV"] = own  # poetry and others take it, wherever the copy is
+    env = {**environ, "PATH": search_path(environ, repository)}
+    venv = project_environment(environ, repository)
+    if venv and files.below(os.path.realpath(repository), venv) is None:
+        env["VIRTUAL_ENV"] = venv  # poetry and others take it, wherever the copy is
     # uv run would install the copy, offline, or into an environment of yours.
-    more = {"UV_NO_SYNC": "1"} if own else {}
-    return {**_SET, **more, **toolchain_variables(ours)}, toolchain_mounts(ours, repository)
+    more = {"UV_NO_SYNC": "1"} if venv else {}
+    return {**_SET, **more, **toolchain_variables(env)}, toolchain_mounts(env, repository)
 
 
 def active_environment(env: Mapping[str, str], repository: str) -> str | None:
     """The environment of the ``python`` on the PATH of ``env``, where it lies elsewhere."""
     for folder in env["PATH"].split(os.pathsep):
         if os.path.isfile(os.path.join(folder, "python")):
-            found = os.path.dirname(folder)
-            is_elsewhere = files.below(repository, found) is None
-            return found if is_elsewhere and is_environment(found) else None
+            parent = os.path.dirname(folder)
+            is_elsewhere = files.below(repository, parent) is None
+            return parent if is_elsewhere and is_environment(parent) else None
     return None
 
 

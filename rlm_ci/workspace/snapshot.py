@@ -170,18 +170,18 @@ def store(private: PrivateGit, root: str, listing: WorktreeListing) -> str:
     lines = {path: f"{SUBMODULE} {oid}" for path, oid in listing.submodules.items()}
     # What the user's objects hold already is named, not written once more.
     plain = [p for p, mode in listing.modes.items() if mode != LINK and _is_plain(p)]
-    named = encode("".join(f"{path}\n" for path in plain))
+    paths = encode("".join(f"{path}\n" for path in plain))
     args = ("hash-object", "--no-filters", "--stdin-paths")
-    oids = private.write(root, index, *args, stdin=named).decode().split() if plain else []
+    oids = private.write(root, index, *args, stdin=paths).decode().split() if plain else []
     sizes = private.objects.sizes(oids) if oids else []
     for path, oid, size in zip(plain, oids, sizes, strict=True):
         if size >= 0:
             lines[path] = f"{listing.modes[path]} {oid}"
-    known = encode("".join(f"{head}\t{path}\0" for path, head in lines.items()))
-    private.write(root, index, "update-index", "-z", "--index-info", stdin=known)
-    rest = encode("".join(f"{path}\0" for path in listing.modes if path not in lines))
-    if rest:
-        private.write(root, index, "update-index", "--add", "-z", "--stdin", stdin=rest)
+    entries = encode("".join(f"{head}\t{path}\0" for path, head in lines.items()))
+    private.write(root, index, "update-index", "-z", "--index-info", stdin=entries)
+    others = encode("".join(f"{path}\0" for path in listing.modes if path not in lines))
+    if others:
+        private.write(root, index, "update-index", "--add", "-z", "--stdin", stdin=others)
     return private.write_tree(root, index)
 
 
@@ -192,10 +192,10 @@ def _rules(
     sources: list[tuple[str, bytes]] = []
     if repository.git_dir:
         option = ("config", "--get", "-z", "--path", "core.excludesFile")
-        named = os.fsdecode(repository.run(*option, ok=(0, 1)).rstrip(b"\0"))
-        named = named or private.default_excludes
-        own = os.path.join(repository.common_dir, "info", "exclude")
-        for path in (named, own):
+        excludes = os.fsdecode(repository.run(*option, ok=(0, 1)).rstrip(b"\0"))
+        excludes = excludes or private.default_excludes
+        exclude = os.path.join(repository.common_dir, "info", "exclude")
+        for path in (excludes, exclude):
             try:
                 sources.append(("", files.read(path, _RULES_LIMIT) if path else b""))
             except files.UnreadableError:

@@ -96,11 +96,11 @@ class _Apply:
         self, before: Mapping[str, TreeEntry], now: Mapping[str, TreeEntry]
     ) -> None:
         """Nothing may be touched where the work tree is no longer what it was."""
-        ours = {change.path: change.new for change in self._wanted}
+        new_by_path = {change.path: change.new for change in self._wanted}
         odd = [
             path
             for path, (_, new) in differing(before, now).items()
-            if path not in ours or new != ours[path]
+            if path not in new_by_path or new != new_by_path[path]
         ]
         if odd:
             raise ApplyRefusedError(_changed(*odd))
@@ -144,23 +144,23 @@ class _Apply:
                 self._write(change, content)
 
     def _write(self, change: PathChange, content: bytes) -> None:
-        place = self.staged.place("new", change.number)
+        path = self.staged.place("new", change.number)
         mode = change.new.mode if change.new else ""
         if mode == LINK:
-            os.symlink(content, os.fsencode(place))
+            os.symlink(content, os.fsencode(path))
             return
         is_script = mode == SCRIPT
         descriptor = os.open(
-            place,
+            path,
             os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
             0o777 if is_script else 0o666,
         )
         with os.fdopen(descriptor, "wb") as stream:
             before = PathInspector(self._root).look(change.path)
             if before is not None and stat.S_ISREG(before.st_mode):
-                kept = stat.S_IMODE(before.st_mode) & 0o777
-                readers = (kept & 0o444) >> 2
-                os.fchmod(descriptor, kept | readers if is_script else kept & ~0o111)
+                bits = stat.S_IMODE(before.st_mode) & 0o777
+                readers = (bits & 0o444) >> 2
+                os.fchmod(descriptor, bits | readers if is_script else bits & ~0o111)
             stream.write(content)
             stream.flush()
             os.fsync(descriptor)

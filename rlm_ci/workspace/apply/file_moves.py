@@ -35,8 +35,8 @@ def put_in(source: str, name: str, folder: int) -> bool:
 def is_one(source: str, name: str, folder: int) -> bool:
     """Whether ``name`` in ``folder`` is the very file that ``source`` is."""
     try:
-        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return os.path.samestat(os.lstat(source), there)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.path.samestat(os.lstat(source), status)
     except FileNotFoundError:
         return False
 
@@ -76,8 +76,8 @@ def remove_empty(name: str, folder: int) -> None:
     except OSError:  # there is none
         return
     try:
-        for one in os.listdir(inner):
-            remove_empty(one, inner)
+        for entry in os.listdir(inner):
+            remove_empty(entry, inner)
     finally:
         os.close(inner)
     with suppress(OSError):

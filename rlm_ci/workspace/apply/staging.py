@@ -71,17 +71,17 @@ def held(root: str) -> Iterator[Sequence[str]]:
     Raises LockedError while another process holds it, ApplyRefusedError where that cannot be
     undone or something is in the way, StorageError for a disk that fails.
     """
-    place = os.path.join(root, STAGING)
-    if os.path.realpath(place) != place or (os.path.lexists(place) and not os.path.isdir(place)):
-        raise ApplyRefusedError(f"something is in the way: {printable(place)}")
+    path = os.path.join(root, STAGING)
+    if os.path.realpath(path) != path or (os.path.lexists(path) and not os.path.isdir(path)):
+        raise ApplyRefusedError(f"something is in the way: {printable(path)}")
     with blaming(root), suppress(FileExistsError):
-        os.mkdir(place, 0o700)
+        os.mkdir(path, 0o700)
     try:
-        with exclusive(place, "is putting a result into the work tree"):
-            yield _undo_killed(root, place)
+        with exclusive(path, "is putting a result into the work tree"):
+            yield _undo_killed(root, path)
     finally:
         with suppress(OSError):
-            os.rmdir(place)  # not where somebody waits for it, or something is left
+            os.rmdir(path)  # not where somebody waits for it, or something is left
 
 
 def recover(root: str) -> Sequence[str]:
@@ -105,9 +105,9 @@ def undo_killed(root: str) -> Sequence[str]:
         ) from None
 
 
-def _undo_killed(root: str, place: str) -> Sequence[str]:
+def _undo_killed(root: str, folder: str) -> Sequence[str]:
     undone: list[str] = []
-    for name in sorted(filter(_FOLDER.fullmatch, os.listdir(place))):
+    for name in sorted(filter(_FOLDER.fullmatch, os.listdir(folder))):
         staged = StagedResult.left(root, name)
         undone += staged.touched()
         if stuck := staged.undo():
@@ -120,14 +120,14 @@ def _undo_killed(root: str, place: str) -> Sequence[str]:
 
 def blamed(error: OSError, root: str, left: str = "") -> str:
     """The reason for a refusal, where the tree is to blame. Raises StorageError else."""
-    told = error.strerror or type(error).__name__
+    reason = error.strerror or type(error).__name__
     is_path = isinstance(error.filename, str | bytes) and error.filename
-    place = printable(os.fsdecode(error.filename)) if is_path else ""
+    path = printable(os.fsdecode(error.filename)) if is_path else ""
     if error.errno in _IN_THE_WAY:
-        return f"{told}: {place}{left}"
+        return f"{reason}: {path}{left}"
     raise StorageError(
-        f"the result cannot be put into the work tree: {told}{left}",
-        where=place or root,
+        f"the result cannot be put into the work tree: {reason}{left}",
+        where=path or root,
         hint="fix that, and resume the run",
     ) from None
 
@@ -173,9 +173,9 @@ class StagedResult:
         A repository may bring a folder like it. Raises ApplyRefusedError for a link in it.
         """
         left = cls(root, name, ())
-        for place in map(left.place, ("", "new", "back", "old")):
-            if os.path.islink(place.rstrip("/")):
-                raise ApplyRefusedError(f"something is in the way: {printable(place)}")
+        for path in map(left.place, ("", "new", "back", "old")):
+            if os.path.islink(path.rstrip("/")):
+                raise ApplyRefusedError(f"something is in the way: {printable(path)}")
         try:
             plan = json.loads(files.read_inside(root, f"{STAGING}/{name}/{_PLAN}", _PLAN_LIMIT))
             rows = [(path, _entry(old), _entry(new)) for path, old, new in plan]

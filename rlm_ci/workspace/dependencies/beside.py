@@ -42,8 +42,8 @@ def of(repository: Repository, environ: Mapping[str, str], *, isolated: bool) ->
     root = repository.root
     env, _ = tool_environment(environ, root)
     environment = active_environment(env, root)
-    own = (environment,) if environment else ()
-    reach = outside(root, listing.dependencies, own, environ)
+    paths = (environment,) if environment else ()
+    reach = outside(root, listing.dependencies, paths, environ)
     errors = doubts(root, listing.dependencies, environment, reach, isolated=isolated)
     return BesideFiles(listing.dependencies, listing.ignored, environment, tuple(errors))
 
@@ -65,8 +65,8 @@ def doubts(
                 hint="install it in the work tree, or let loop.setup install it",
             )
         return
-    own = (environment,) if environment else ()
-    if paths := list(editable(root, (*dependencies, *own))):
+    environments = (environment,) if environment else ()
+    if paths := list(editable(root, (*dependencies, *environments))):
         yield ConfigError(
             "without a sandbox this leads to your work tree, not to the copy: the validator"
             " may not see the agent's work",

@@ -46,22 +46,22 @@ def own_packages(root: str, name: str) -> dict[str, str]:
     real, folder = os.path.realpath(root), os.path.join(root, name)
     if os.path.basename(name) != "node_modules" or os.path.islink(folder):
         return {}
-    found: dict[str, str] = {}
-    own = False
+    links: dict[str, str] = {}
+    has_own = False
     for entry in entries_of(folder):
         scope = entries_of(entry.path) if entry.name.startswith("@") else [entry]
         for dir_entry in scope:
             target = os.path.realpath(dir_entry.path) if dir_entry.is_symlink() else dir_entry.path
             inside = files.below(real, target) if dir_entry.is_symlink() else None
             is_own = inside is not None and "node_modules" not in inside.split("/")
-            near = os.path.relpath(target, os.path.realpath(os.path.dirname(dir_entry.path)))
-            found[os.path.relpath(dir_entry.path, root)] = near if is_own else dir_entry.path
-            own = own or is_own
-    return found if own else {}
+            relative = os.path.relpath(target, os.path.realpath(os.path.dirname(dir_entry.path)))
+            links[os.path.relpath(dir_entry.path, root)] = relative if is_own else dir_entry.path
+            has_own = has_own or is_own
+    return links if has_own else {}
 
 
 def _names(path: str, places: Iterable[str]) -> bool:
     with suppress(files.UnreadableError):
         text = files.read(path, _LIMIT)
-        return any(os.fsencode(place) in text for place in places)
+        return any(os.fsencode(needle) in text for needle in places)
     return False

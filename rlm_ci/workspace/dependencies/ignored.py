@@ -35,14 +35,14 @@ OURS = (".runs", "out")
 
 def is_environment(folder: str) -> bool:
     """Whether ``folder`` is a virtual environment of Python, or one of conda."""
-    return any(os.path.exists(os.path.join(folder, one)) for one in ("pyvenv.cfg", "conda-meta"))
+    return any(os.path.exists(os.path.join(folder, name)) for name in ("pyvenv.cfg", "conda-meta"))
 
 
 def is_dependency(path: str) -> bool:
     """Whether ``path`` is or lies in a folder of a name that a package manager uses."""
     parts = path.split("/")
-    known = not {*DEPENDENCIES, *_IGNORED, *ENVIRONMENTS}.isdisjoint(parts)
-    return known or parts[-1].endswith(".egg-info")
+    is_known = not {*DEPENDENCIES, *_IGNORED, *ENVIRONMENTS}.isdisjoint(parts)
+    return is_known or parts[-1].endswith(".egg-info")
 
 
 def dependency_folders(root: str) -> Iterator[str]:
@@ -59,7 +59,7 @@ def dependency_folders(root: str) -> Iterator[str]:
 
 def unignored(root: str) -> Iterator[str]:
     """Folders of the known names at the top or one level deep, which need not be ignored."""
-    for top in ("", *(one for one in folders_of(root, "") if one not in {".git", *DEPENDENCIES})):
+    for top in ("", *(top for top in folders_of(root, "") if top not in {".git", *DEPENDENCIES})):
         for entry in entries_of(os.path.join(root, top)):
             is_known = entry.name in DEPENDENCIES or entry.name.endswith(".egg-info")
             if is_known and entry.is_dir():
@@ -81,10 +81,10 @@ def sorted_out(
     for path in sorted(paths):
         if path.partition("/")[0] in OURS or not used.isdisjoint(_above(path)):
             continue
-        place, last = os.path.join(root, path), path.rpartition("/")[2]
-        is_folder = os.path.isdir(place) or os.path.islink(place)
+        full, last = os.path.join(root, path), path.rpartition("/")[2]
+        is_folder = os.path.isdir(full) or os.path.islink(full)
         is_litter = any(fnmatch(last, sign.rstrip("/")) for sign in (*LITTER, *_UNNEEDED))
-        is_known = is_dependency(path) and (last not in ENVIRONMENTS or is_environment(place))
+        is_known = is_dependency(path) and (last not in ENVIRONMENTS or is_environment(full))
         if is_known and (is_folder or not is_litter):
             used.add(path)
         elif not is_litter and path not in holders:
@@ -94,17 +94,17 @@ def sorted_out(
 
 def _above(path: str) -> list[str]:
     """The folders that hold ``path``, the nearest first."""
-    found = []
+    above = []
     while path := path.rpartition("/")[0]:
-        found.append(path)
-    return found
+        above.append(path)
+    return above
 
 
 def entries_of(folder: str) -> list[os.DirEntry[str]]:
     """What is in a folder; nothing where it cannot be read."""
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
 

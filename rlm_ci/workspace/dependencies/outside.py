@@ -64,11 +64,11 @@ class _OutsideSearch:
 
     def look(self, name: str) -> None:
         """The folder or link ``name`` of the repository."""
-        place = os.path.join(self._root, name)
-        if not os.path.islink(place):
-            self.look_into(name, place)
+        full = os.path.join(self._root, name)
+        if not os.path.islink(full):
+            self.look_into(name, full)
             return
-        target = os.path.realpath(place)
+        target = os.path.realpath(full)
         if not os.path.exists(target):
             self._omit(name, f"a link to {target}, which is not there")
         elif self._is_outside(target) and self.add(name, target):
@@ -99,7 +99,7 @@ class _OutsideSearch:
     def add(self, name: str, path: str) -> bool:
         """Show ``path``, which ``name`` leads to, if nothing in it may be private."""
         path = os.path.realpath(path)
-        if is_of_system(path) or any(files.below(one, path) is not None for one in self.found):
+        if is_of_system(path) or any(files.below(top, path) is not None for top in self.found):
             return True
         if not may_be_shown(path, self._home) or files.below(path, self._root) is not None:
             self._omit(name, f"it leads to {path}, which may hold what is private")
