@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlm_ci.console.failures import failure
 from rlm_ci.overview.areas import areas
-from rlm_ci.overview.callers import with_callers
 from rlm_ci.overview.dependents import dependents
 from rlm_ci.overview.names import NameComparison
 from rlm_ci.overview.packages.dependencies import dependencies
@@ -45,6 +44,8 @@ def attached(report: Report, change: ChangeSet, environ: Mapping[str, str]) -> R
 
 def overview(change: ChangeSet) -> Overview:
     """The overview of a change between two commits. Raises RlmCiError where git fails."""
+    from rlm_ci.overview.callers import with_callers  # a library may be missing: said in the report
+
     sides = ChangeSides(change)
     comparison = NameComparison(sides)
     names = sorted(with_callers(sides, comparison.changes()), key=_order)
