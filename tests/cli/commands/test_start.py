@@ -325,7 +325,7 @@ def test_a_terminal_that_hangs_up_interrupts_a_run(stage: Stage) -> None:
     assert runner.wait(30) == 143
     manifest = stage.manifest(run_id)
     assert (manifest["status"], manifest["status_detail"]) == ("cancelled", "interrupted")
-    assert not processes_of(run_id)
+    assert eventually(lambda: not processes_of(run_id))
 
 
 @pytest.mark.full

@@ -146,7 +146,7 @@ def test_a_language_whose_grammar_is_not_installed_is_told(stage: Stage, tmp_pat
         ended.stderr
     )
     assert "[wiki]'" in ended.stderr
-    page = (tmp_path / "out" / "index.md").read_text()
+    page = (tmp_path / "out" / "facts.md").read_text()
     assert "JavaScript (1 file; its grammar was not installed)" in page
 
 

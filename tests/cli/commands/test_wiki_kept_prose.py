@@ -104,7 +104,7 @@ def test_a_refresh_loses_nothing(stage: Stage, llm: ModelServer, way: str) -> No
     asked = len(llm.completions)
     ended = stage.cli("wiki", "--out", "docs/wiki", *flags, env=env)
     assert ended.code == code, ended
-    assert " ".join(ended.stdout.split()).endswith(f"{word}: 3 pages, {KEPT}")
+    assert " ".join(ended.stdout.split()).endswith(f"{word}: 4 pages, {KEPT}")
     pages = tree(stage.repo.path / "docs/wiki")
     require_prose(pages)
     assert len(llm.completions) - asked <= 2
