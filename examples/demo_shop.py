@@ -367,6 +367,7 @@ LABELS = ("enhancement", "diff-budget-override")
 #: What rlm-ci must find in this change.
 EXPECTED_RULES = (
     "delegation-guard/no-subagent-manifest",
+    "description/unsaid",
     "diff-budget/files",
     "diff-budget/lines",
     "diff-budget/override-incomplete",
