@@ -79,9 +79,9 @@ def tried(
         work.progress.say(f"{why}; using {_shown(commands, command)}")
         return {"validator": command.text, "reason": f"{options.reason}; {why}"}
 
-    told = record.fact("validator-found", "start", {"tried": list(texts)}, produce)
-    options = options.replace(validator=told["validator"], reason=told["reason"])
-    require_an_end(options, told["reason"])
+    choice = record.fact("validator-found", "start", {"tried": list(texts)}, produce)
+    options = options.replace(validator=choice["validator"], reason=choice["reason"])
+    require_an_end(options, choice["reason"])
     return options
 
 
@@ -132,20 +132,20 @@ def require_no_watch(validator: str, commands: SandboxedCommands, where: str) ->
     command = watch_mode.find(validator, commands.text, is_ci=is_ci)
     if command is None:
         return ""
-    place = command.place or where
+    origin = command.place or where
     if command.ends:
-        return f"{command.text} watches where there is a terminal; here it runs once ({place})"
+        return f"{command.text} watches where there is a terminal; here it runs once ({origin})"
     raise ConfigError(
         f"the validator watches for changes, and never ends: {command.text}",
-        where=place,
+        where=origin,
         hint=f'pass --validator "{command.once}"' if command.once else "pass one that ends",
     )
 
 
 def _shown(commands: SandboxedCommands, command: Command) -> str:
     """A command, with the path of a program of the repository's own."""
-    place = commands.find(command.argv[0])
-    inside = files.below(commands.place, place) if place else None
+    program = commands.find(command.argv[0])
+    inside = files.below(commands.place, program) if program else None
     return command.text.replace(command.argv[0], inside, 1) if inside else command.text
 
 
@@ -167,8 +167,8 @@ def _why_not(commands: SandboxedCommands, command: Command, redact: Callable[[st
         return ""
     if command.argv[1:2] == ("-m",):
         return f"{program} has no {command.argv[2]}"
-    told = start_failures.telling_line(transcribe(ended.output, redact).lines) or "no word"
-    return f"{command.text} cannot run here: {printable(told)[:_SAID]}"
+    line = start_failures.telling_line(transcribe(ended.output, redact).lines) or "no word"
+    return f"{command.text} cannot run here: {printable(line)[:_SAID]}"
 
 
 def _trial(argv: tuple[str, ...]) -> tuple[str, ...]:

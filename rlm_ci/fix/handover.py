@@ -57,9 +57,9 @@ class Handover:
     def write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
         """Write files of an iteration, side by side: the disk takes the time."""
         paths = [self._path_of("rlm", f"iteration-{iteration}", name) for name in contents]
-        found = [
+        texts = [
             content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
             for content in contents.values()
         ]
         with ThreadPoolExecutor(_WRITERS) as pool:
-            list(pool.map(files.write, paths, found, repeat(0o600)))
+            list(pool.map(files.write, paths, texts, repeat(0o600)))

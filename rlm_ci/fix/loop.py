@@ -249,11 +249,11 @@ def _final(
     if not limits.validated:
         return FinalState.of(status, reason)
     if findings := blocking(tampering):
-        found = printable.count(len(findings), "finding")
-        return FinalState.of(TAMPERED, f"{reason}; the guard refuses the result: {found}")
-    told = limits.green if judged.passed else f"the validator {judged.manner}"
+        number = printable.count(len(findings), "finding")
+        return FinalState.of(TAMPERED, f"{reason}; the guard refuses the result: {number}")
+    summary = limits.green if judged.passed else f"the validator {judged.manner}"
     if judged.gates:
-        told = (
+        summary = (
             f"the validator passes, but {judged.reason}" if limits.has_validator else judged.reason
         )
-    return FinalState.of(status, f"{reason}; {told}")
+    return FinalState.of(status, f"{reason}; {summary}")

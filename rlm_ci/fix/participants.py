@@ -120,9 +120,9 @@ class RecordedAgent:
 
     def act(self, task: Assignment) -> AgentOutcome:
         """As the agent does, or did. Raises what it raises."""
-        place = f"iteration-{task.iteration}/{task.role}"
-        self._acts[place] += 1
-        place = f"{place}-{self._acts[place]}"
+        step = f"iteration-{task.iteration}/{task.role}"
+        self._acts[step] += 1
+        step = f"{step}-{self._acts[step]}"
         key = {"agent": self.name, "prompt": task.prompt}
 
         def produce() -> Mapping[str, Any]:
@@ -135,11 +135,11 @@ class RecordedAgent:
                 **({"usage": dict(outcome.usage)} if outcome.usage else {}),
             }
 
-        told = recorded(self._fact, self._copy, ("agent", place), key, produce)
-        usage = told.get("usage", {})
+        fact = recorded(self._fact, self._copy, ("agent", step), key, produce)
+        usage = fact.get("usage", {})
         for name in ("prompt_tokens", "completion_tokens", "cost_usd") if self._is_unseen else ():
             before, more = self.used.get(name, 0), usage.get(name)
             self.used[name] = None if before is None or more is None else before + more
         return AgentOutcome(
-            told["exit_code"], told["summary"], told["output"], told["reason"], usage=usage
+            fact["exit_code"], fact["summary"], fact["output"], fact["reason"], usage=usage
         )

@@ -98,13 +98,16 @@ class FixDetails(Value):
 
     def offered(self) -> list[str]:
         """Which role was offered which analysis."""
-        return [f"{spoken(one['role'])} in iteration {n}: {one['analysis']}"
-                for n, one in self.turns if one["analysis"]]  # fmt: skip
+        return [f"{spoken(turn['role'])} in iteration {n}: {turn['analysis']}"
+                for n, turn in self.turns if turn["analysis"]]  # fmt: skip
 
     def taken_back(self) -> list[str]:
         """What was taken back from roles that may not edit."""
-        return [f"{one['role']} in iteration {n}: {first_of(one['takenBack'].splitlines(), 'file')}"
-                for n, one in self.turns if one["takenBack"]]  # fmt: skip
+        return [
+            f"{turn['role']} in iteration {n}: {first_of(turn['takenBack'].splitlines(), 'file')}"
+            for n, turn in self.turns
+            if turn["takenBack"]
+        ]
 
     def objector(self) -> str:
         """The role that had the last word and asks for a revision; "" if there is none."""
@@ -116,18 +119,18 @@ class FixDetails(Value):
 
         Where the validator fails and no place is known, its last lines.
         """
-        said = clip(self.said.strip(), _SUMMARY)
-        told = [f"The agent says: {marked(said)}"] if said and said not in reason else []
+        summary = clip(self.said.strip(), _SUMMARY)
+        lines = [f"The agent says: {marked(summary)}"] if summary and summary not in reason else []
         rows = self.status.splitlines()
-        told += rows[:_ROWS]
+        lines += rows[:_ROWS]
         if len(rows) > _ROWS:
-            told.append(f"and {count(len(rows) - _ROWS, 'more file')}")
-        told += _listed("analysis for the", self.offered())
-        told += _listed("failed analysis for the", list(self.failed))
-        told += _listed("changes taken back from the", self.taken_back())
+            lines.append(f"and {count(len(rows) - _ROWS, 'more file')}")
+        lines += _listed("analysis for the", self.offered())
+        lines += _listed("failed analysis for the", list(self.failed))
+        lines += _listed("changes taken back from the", self.taken_back())
         if self.printed and not has_place:
-            told += ["The last lines of the validator:", *self.printed]
-        return Document(SUMMARY, "\n".join(told), shown=True) if told else None
+            lines += ["The last lines of the validator:", *self.printed]
+        return Document(SUMMARY, "\n".join(lines), shown=True) if lines else None
 
 
 def build(
@@ -214,32 +217,32 @@ def anchored(ended: FixEnd, entries: Mapping[str, TreeEntry]) -> FixEnd:
 
 
 def _summary(ended: FixEnd, options: FixOptions, account: FixDetails) -> str:
-    told = [ended.final.reason]
+    clauses = [ended.final.reason]
     if account.files:
-        told.append(f"{count(account.files, 'file')} changed")
+        clauses.append(f"{count(account.files, 'file')} changed")
     elif ended.final.status not in (PASSED, NO_CHANGE, NO_PROGRESS):  # whose reason says it
-        told.append("no file changed")
+        clauses.append("no file changed")
     if account.home.applied:
-        told.append("applied to the work tree")
+        clauses.append("applied to the work tree")
     elif account.home.reason:
-        told.append(f"not applied: {account.home.reason}")
+        clauses.append(f"not applied: {account.home.reason}")
     if objector := account.objector():
-        told.append(f"the {objector} asks for a revision")
+        clauses.append(f"the {objector} asks for a revision")
     if passed := len(ended.judged.held_by(gate.PASSED)):
-        told.append(f"{count(passed, 'gate')} passed")
-    told += [one for one in (account.canary, account.plain_run, account.tests) if one]
+        clauses.append(f"{count(passed, 'gate')} passed")
+    clauses += [note for note in (account.canary, account.plain_run, account.tests) if note]
     if options.allowed:
-        told.append(f"allowed: {', '.join(options.allowed)}")
+        clauses.append(f"allowed: {', '.join(options.allowed)}")
     rules = {finding.rule for finding in ended.tampering}
     if DISCLOSED in rules:
-        told.append("a secret was removed from the patch, which may not apply without it")
+        clauses.append("a secret was removed from the patch, which may not apply without it")
     if TOO_LARGE in rules:
-        told.append("files that are too large to judge are not in the patch")
+        clauses.append("files that are too large to judge are not in the patch")
     if account.patch and (converted := account.home.converted):
-        told.append(f"patch -p1 puts the patch in, git apply does not: git converts {converted}")
+        clauses.append(f"patch -p1 puts the patch in, git apply does not: git converts {converted}")
     if not options.isolated:
-        told.append("its commands ran without a sandbox")
-    return "; ".join(told)
+        clauses.append("its commands ran without a sandbox")
+    return "; ".join(clauses)
 
 
 def _of_run(ended: FixEnd, account: FixDetails) -> tuple[Finding, ...]:
@@ -252,7 +255,7 @@ def _of_run(ended: FixEnd, account: FixDetails) -> tuple[Finding, ...]:
 
 def _listed(what: str, found: list[str]) -> list[str]:
     more = [f"and {len(found) - _ROWS:,} more"] if len(found) > _ROWS else []
-    return [f"{what} {one}" for one in found[:_ROWS]] + more
+    return [f"{what} {row}" for row in found[:_ROWS]] + more
 
 
 def _idle(why: str, account: FixDetails) -> Finding:
@@ -275,15 +278,15 @@ def _validator(judged: ValidationResult, log: str) -> Part:
         finding.replace(severity=min(finding.severity, Severity.MEDIUM))
         for finding in judged.findings
     )
-    told = [f"{count(len(left), 'failure')} left"] if left else []
+    clauses = [f"{count(len(left), 'failure')} left"] if left else []
     if not _BARE_CODE.fullmatch(judged.reason):  # a time limit, a signal, no test that ran
-        told.insert(0, judged.reason or "it fails")
+        clauses.insert(0, judged.reason or "it fails")
     elif not left:
-        told = [f"it fails with {judged.reason}, and names no place"]
+        clauses = [f"it fails with {judged.reason}, and names no place"]
     places = sum(len(finding.evidence) for finding in left)
     if log and not places:
-        told.append(f"see {log}")
-    return Part("validator", "; ".join(told), {"failures": len(left)}, left, state=INCOMPLETE,
+        clauses.append(f"see {log}")
+    return Part("validator", "; ".join(clauses), {"failures": len(left)}, left, state=INCOMPLETE,
                 evidence=Evidence(places, places))  # fmt: skip
 
 
@@ -314,22 +317,24 @@ def _remarks(judged: ValidationResult) -> list[Part]:
     if not results:
         return []
     findings = tuple(finding for result in results for finding in result.findings)
-    told = "; ".join(f"{result.name}: {result.reason}" for result in results)
+    summary = "; ".join(f"{result.name}: {result.reason}" for result in results)
     places = sum(len(finding.evidence) for finding in findings)
     evidence = Evidence(places, places)
-    return [Part("remarks", told, {"remarks": len(findings)}, findings, evidence=evidence)]
+    return [Part("remarks", summary, {"remarks": len(findings)}, findings, evidence=evidence)]
 
 
 def _tampering(findings: tuple[Finding, ...], *, fails: bool) -> Part:
     """Edits that weaken what decides; without a validator they do not fail the run."""
     severity = Severity.HIGH if fails else Severity.MEDIUM
-    held = tuple(finding.replace(severity=min(finding.severity, severity)) for finding in findings)
-    places = sum(len(finding.evidence) for finding in held)
+    capped = tuple(
+        finding.replace(severity=min(finding.severity, severity)) for finding in findings
+    )
+    places = sum(len(finding.evidence) for finding in capped)
     refused = sum(finding.fails(Severity.HIGH) for finding in findings)
-    told = f"{count(refused, 'finding')} against the result" if refused else "nothing refused"
+    summary = f"{count(refused, 'finding')} against the result" if refused else "nothing refused"
     allowed = sum(finding.suppression is not None for finding in findings)
     if others := len(findings) - refused - allowed:
-        told += f", {others:,} to look at"
+        summary += f", {others:,} to look at"
     if allowed:
-        told += f", {allowed:,} allowed by --allow"
-    return Part("tamper", told, {"refused": refused}, held, evidence=Evidence(places, places))
+        summary += f", {allowed:,} allowed by --allow"
+    return Part("tamper", summary, {"refused": refused}, capped, evidence=Evidence(places, places))

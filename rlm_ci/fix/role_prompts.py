@@ -54,8 +54,8 @@ class RoleBrief(Value):
             ),
             "changes": quoted("Files changed so far", clip(self.changes, NOTE_LIMIT)),
             "findings": quoted("What the guard found", clip(self.findings, NOTE_LIMIT)),
-            "protected": [f"`{printable(one)}`" for one in self.protected],
-            "allow_edit": [f"`{printable(one)}`" for one in self.allow_edit],
+            "protected": [f"`{printable(path)}`" for path in self.protected],
+            "allow_edit": [f"`{printable(path)}`" for path in self.allow_edit],
             "allow_test_edits": self.allow_test_edits,
             "passes": self.passes,
             "gates": self.gates,
@@ -101,9 +101,9 @@ class RoleNote(Value):
 
     @classmethod
     def of(cls, turn: RoleTurn, path: str) -> RoleNote:
-        said = turn.outcome.summary or turn.outcome.reason or "nothing"
-        is_whole = len(said) <= NOTE_LIMIT and turn.outcome.output.strip() in ("", said.strip())
-        return cls(turn.role, said, turn.undone, "" if is_whole else path)
+        words = turn.outcome.summary or turn.outcome.reason or "nothing"
+        is_whole = len(words) <= NOTE_LIMIT and turn.outcome.output.strip() in ("", words.strip())
+        return cls(turn.role, words, turn.undone, "" if is_whole else path)
 
     def to_dict(self) -> dict[str, str]:
         """The variables of the templates."""

@@ -192,7 +192,7 @@ class Roles:
             "heard": heard,
             "so_far": self._so_far() if heard and not self._turns else None,
             "summary_line": not self._agent.metered,  # the built-in agent ends by a tool
-            "editor": next(one.name for one in MODES[self._mode] if one.edits),
+            "editor": next(role.name for role in MODES[self._mode] if role.edits),
             **more,
         }
         prompt = loader.load_template(f"prompts/{role.name}.md.j2")(variables).strip() + "\n"
@@ -232,8 +232,8 @@ class Roles:
         if self._analyses is None:
             return None
         if role not in self._offered:
-            said = self._said.get(role, "")
-            self._offered[role] = self._analyses.before_turn(role, brief, said)
+            message = self._said.get(role, "")
+            self._offered[role] = self._analyses.before_turn(role, brief, message)
         return self._offered[role]
 
     def _act(self, task: Assignment) -> tuple[AgentOutcome, str]:

@@ -91,10 +91,10 @@ class FixRun(Attempt):
     def _solve(self) -> tuple[FinalState, Report]:
         settings, run = self._all.settings, self._run
         root = self._all.repository.root
-        place: Sandbox = ReplaySandbox()
+        chosen: Sandbox = ReplaySandbox()
         if not self._all.replay:
-            place = sandbox.choose(settings.sandbox, settings.environ)
-        options = self._raised(self._agree(place))
+            chosen = sandbox.choose(settings.sandbox, settings.environ)
+        options = self._raised(self._agree(chosen))
         run.set_sandbox(options.sandbox, options.allowed)
         if not self._all.replay:
             _tell_undone(staging.undo_killed(root))
@@ -102,13 +102,13 @@ class FixRun(Attempt):
             run.path_of("rlm"),
             self._all.repository,
             settings.environ,
-            isolated=place.isolated,
+            isolated=chosen.isolated,
             skipped=(*self._all.skipped, *options.gates.of_people(root)),
         )
         _tell_omitted(workspace.snapshot.omitted)
         _tell_withheld(settings)
         heard = self._all.progress.heard
-        commands = SandboxedCommands(place, workspace, root, settings.environ, heard)
+        commands = SandboxedCommands(chosen, workspace, root, settings.environ, heard)
         if not self._all.replay:
             _tell_dependencies(commands, self._all.progress.say)
         try:
@@ -166,7 +166,7 @@ class FixRun(Attempt):
                 if place.isolated or loop.run_without_sandbox
                 else 0,
                 allow=allow,
-                allow_edit=tuple(_inside(root, one) for one in loop.allow_edit),
+                allow_edit=tuple(_inside(root, path) for path in loop.allow_edit),
                 sandbox=place.name,
                 isolated=place.isolated,
                 mark=secrets.token_hex(8),
@@ -303,11 +303,11 @@ class FixRun(Attempt):
             return usage
         numbers = {name: int(used[name] or 0) for name in ("prompt_tokens", "completion_tokens")}
         cost, agents_cost = usage.cost_usd, used["cost_usd"]
-        whole = (cost or 0) + agents_cost if agents_cost is not None else None
+        total = (cost or 0) + agents_cost if agents_cost is not None else None
         more = usage.uncached_cost_usd
         return usage.replace(
             **{name: getattr(usage, name) + number for name, number in numbers.items()},
-            cost_usd=None if usage.calls and cost is None else whole,
+            cost_usd=None if usage.calls and cost is None else total,
             uncached_cost_usd=more and more + (agents_cost or 0),
             unknown=("calls", *(name for name in numbers if used[name] is None)),
         )
@@ -374,13 +374,13 @@ class FixRun(Attempt):
         )
         head = workspace.snapshot.head  # old lines are read at this commit
         subject = Subject(base=head, head=head, merge_base=head, worktree=True)
-        told = report.build(ended, options, account, subject, self._usage(), error=error)
+        run_report = report.build(ended, options, account, subject, self._usage(), error=error)
         judged = ended.judged
         is_shown = judged.passed or error or any(finding.evidence for finding in judged.findings)
         if steps.verdicts.label and not is_shown:
             self._all.places.append(f"Output of the validator: {self._run.shown(account.log)}")
         self.error = error
-        return ended.final, told
+        return ended.final, run_report
 
     def _land(self, workspace: Workspace, ended: FixEnd, tree: str) -> report.ApplyResult:
         """Apply a green result to the user's work tree, if that is wanted; once.
@@ -388,13 +388,13 @@ class FixRun(Attempt):
         Raises _NotAppliedError if the disk fails, and StorageError for the record.
         """
         settings = self._all.settings
-        wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
+        is_wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
 
         def left(reason: str, *, wanted: bool = True) -> Mapping[str, Any]:
             return {"wanted": wanted, "reason": reason, **self._by_hand(workspace, tree)}
 
         def produce() -> Mapping[str, Any]:
-            if not wanted or ended.final.exit_code:
+            if not is_wanted or ended.final.exit_code:
                 return left("", wanted=False)
             if findings := loop.blocking(ended.tampering):  # nothing validated it
                 return left(f"the guard refuses it: {count(len(findings), 'finding')}")
@@ -411,24 +411,24 @@ class FixRun(Attempt):
             return {"wanted": True, "reason": ""} if landed.done else left(landed.reason)
 
         # Once for each time that the run has ended.
-        place = f"end-{self._increases + 1}" if self._increases else "end"
+        step = f"end-{self._increases + 1}" if self._increases else "end"
         try:
-            told = self._record.fact("landed", place, {"tree": tree}, produce)
+            landing = self._record.fact("landed", step, {"tree": tree}, produce)
         except StorageError as error:
             if not self._all.replay:
                 raise
             # A replay writes no record: it is what the run itself has ended in.
             raise _NotAppliedError(error.what, where=error.where, hint=error.hint) from None
-        texts = {name: str(told.get(name, "")) for name in ("reason", "converted", "by_hand")}
-        return report.ApplyResult(wanted=bool(told["wanted"]), **texts)
+        texts = {name: str(landing.get(name, "")) for name in ("reason", "converted", "by_hand")}
+        return report.ApplyResult(wanted=bool(landing["wanted"]), **texts)
 
     def _by_hand(self, workspace: Workspace, tree: str) -> dict[str, str]:
         """The command that applies the patch, and the files for which git refuses it."""
         before, after = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
-        named = git_filters.told(self._all.repository, before, after)
-        program = "patch -p1 <" if named else "git apply"
+        filters = git_filters.told(self._all.repository, before, after)
+        program = "patch -p1 <" if filters else "git apply"
         return {
-            "converted": self._run.redactor.text(named),
+            "converted": self._run.redactor.text(filters),
             "by_hand": f"{program} {self._run.shown('rlm', PATCH)}",
         }
 
@@ -450,14 +450,14 @@ def _edits(steps: FixSteps, result: str, left: str) -> str:
 
 def _inside(root: str, path: str) -> str:
     """A file of the repository by its path from the top. Raises ConfigError where there is none."""
-    found = os.path.relpath(os.path.join(root, path), root)
-    if found.startswith("..") or not os.path.isfile(os.path.join(root, found)):
+    relative = os.path.relpath(os.path.join(root, path), root)
+    if relative.startswith("..") or not os.path.isfile(os.path.join(root, relative)):
         raise ConfigError(
             f"the repository has no file '{printable(path[:100])}'",
             where="--allow-edit",
             hint="name one file by its path from the top, once for each file",
         )
-    return found
+    return relative
 
 
 def _differing(workspace: Workspace, base: str, tree: str) -> Sides:
@@ -466,8 +466,8 @@ def _differing(workspace: Workspace, base: str, tree: str) -> Sides:
 
 def _last_words(turns: Sequence[Mapping[str, Any]]) -> str:
     """What the agent said in its last turn; "" where it said nothing, or failed."""
-    said = str(turns[-1]["summary"]) if turns and not turns[-1]["agentExitCode"] else ""
-    return "" if said == NOTHING_SAID else said
+    summary = str(turns[-1]["summary"]) if turns and not turns[-1]["agentExitCode"] else ""
+    return "" if summary == NOTHING_SAID else summary
 
 
 def _tell_undone(paths: Sequence[str]) -> None:
@@ -506,9 +506,9 @@ def _tell_dependencies(commands: SandboxedCommands, say: Callable[[str], None]) 
             f"not part of the copy, because git ignores it: {first_of(snapshot.ignored, 'path')};"
             " loop.setup can make what the validator needs of it"
         )
-    place, isolated = commands.place, commands.sandbox.isolated
+    root, isolated = commands.place, commands.sandbox.isolated
     for doubt in doubts(
-        place, snapshot.dependencies, commands.environment, commands.reach, isolated=isolated
+        root, snapshot.dependencies, commands.environment, commands.reach, isolated=isolated
     ):
         warn(doubt)
 

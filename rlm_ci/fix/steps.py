@@ -163,8 +163,8 @@ class FixSteps:
         """What the gates say of a result that has passed until here; ``judged`` without gates."""
         verdicts, turns = self.verdicts, self._roles.turns
         log = [f"rlm/validator-{verdicts.label}.log"] if verdicts.verdict else []
-        said = [answer_of(number, turn) for number, turn in enumerate(turns, 1)]
-        answers = [f"rlm/iteration-{iteration}/{name}" for name in said]
+        names = [answer_of(number, turn) for number, turn in enumerate(turns, 1)]
+        answers = [f"rlm/iteration-{iteration}/{name}" for name in names]
         view = GateView(
             iteration,
             self._base,
@@ -198,8 +198,8 @@ class FixSteps:
         return self.verdicts.result(self._space.settled_tree()) == self._base
 
     def _status(self, tree: str) -> str:
-        known, status = self._noted
-        return status if known == tree else self.context.commands.status(self._base, tree)
+        noted_tree, status = self._noted
+        return status if noted_tree == tree else self.context.commands.status(self._base, tree)
 
     # ── what is kept of it ──
 

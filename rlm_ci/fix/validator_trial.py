@@ -64,5 +64,5 @@ def try_out(
     end = failure(ended, command) or "it passes"
     if ended.reason == "timeout":
         end = f"it was still running after {_SECONDS:.0f} s"
-    told = "; ".join(filter(None, (selection.reason, why, note)))
-    return ValidatorTrial(command.text, told, f"it starts: {end}")
+    text = "; ".join(filter(None, (selection.reason, why, note)))
+    return ValidatorTrial(command.text, text, f"it starts: {end}")

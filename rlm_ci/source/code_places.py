@@ -41,12 +41,12 @@ class CodePlaces:
         self._left = _ASKED
 
     def does(self, number: int, line: str, column: int) -> bool:
-        found = self._kinds(number, line, column)
-        if not found:
+        kinds = self._kinds(number, line, column)
+        if not kinds:
             return self._left > 0
-        if len(found) > 1 and found[-2] in _DEFINITIONS:
+        if len(kinds) > 1 and kinds[-2] in _DEFINITIONS:
             return False
-        for kind in reversed(found):
+        for kind in reversed(kinds):
             if any(word in kind for word in _PUT_IN):
                 return True
             if "comment" in kind or kind == "text" or any(word in kind for word in _TEXTS):
@@ -55,8 +55,8 @@ class CodePlaces:
 
     def is_text(self, number: int, line: str, column: int) -> bool:
         """Whether what looks like a comment is none."""
-        found = self._kinds(number, line, column)
-        return bool(found) and not any("comment" in kind for kind in found)
+        kinds = self._kinds(number, line, column)
+        return bool(kinds) and not any("comment" in kind for kind in kinds)
 
     def matches(self, pattern: str) -> Iterator[tuple[re.Match[str], int]]:
         """What an expression finds where it is no comment and no text, with its line from 1.

@@ -22,13 +22,13 @@ def borders(path: str, content: bytes) -> tuple[int, ...]:
     file, or all of it is one piece.
     """
     name = language_of(path, content)
-    found = _of_python(content) if name == "Python" else None
-    if found is None:
+    starts = _of_python(content) if name == "Python" else None
+    if starts is None:
         from rlm_ci.source.grammar_walk import first_lines
 
-        found = first_lines(name, content, _LARGE)
+        starts = first_lines(name, content, _LARGE)
     lines = content.split(b"\n")
-    return tuple(sorted({_with_remarks(lines, line) for line in found if line <= len(lines)}))
+    return tuple(sorted({_with_remarks(lines, line) for line in starts if line <= len(lines)}))
 
 
 def _of_python(content: bytes) -> list[int] | None:

@@ -114,10 +114,10 @@ class Walk:
 
     def fields(self, node: Node) -> Mapping[str, Node]:
         """The children with a field, the first of each; of the others, the first of each kind."""
-        found: dict[str, Node] = {}
+        fields: dict[str, Node] = {}
         for field, child in grammars.parts(node):
-            found.setdefault(field or child.type, child)
-        return found
+            fields.setdefault(field or child.type, child)
+        return fields
 
     def head(self, since: Node | int, until: Node | int) -> str:
         """The text from one place to another, on one line."""
@@ -184,12 +184,12 @@ class Walk:
         words, since, notes = set(), node.start_byte, ""
         for _, child in grammars.parts(node):
             inner = grammars.parts(child) if child.type == "modifiers" else [("", child)]
-            for one in (one for _, one in inner if child.type in _MODIFIERS):
-                if one.type in _ANNOTATIONS:
-                    since = one.end_byte
-                    notes += self.text(one)
+            for mark in (part for _, part in inner if child.type in _MODIFIERS):
+                if mark.type in _ANNOTATIONS:
+                    since = mark.end_byte
+                    notes += self.text(mark)
                 else:
-                    words.add(self.text(one))
+                    words.add(self.text(mark))
         return words, since, notes
 
     def enter(self, kind: str, name: str, node: Node) -> None:
@@ -228,7 +228,7 @@ class Walk:
         comments: list[Node] = []
         leads: list[Node] = []
         code_row = -1  # the row in which the last node ended that is no comment
-        for child in (*first, *(one for _, one in grammars.parts(node))):
+        for child in (*first, *(part for _, part in grammars.parts(node))):
             kind = child.type
             if kind in dialect.comments:
                 if self._is_inner(child):
@@ -246,8 +246,10 @@ class Walk:
                 leads.append(child)
                 continue
             begins = (leads[0] if leads else child).start_point.row
-            near = bool(comments) and begins <= _last_row(comments[-1]) + 1
-            self.visit(scope, child, LeadingComment(tuple(comments) if near else (), tuple(leads)))
+            is_near = bool(comments) and begins <= _last_row(comments[-1]) + 1
+            self.visit(
+                scope, child, LeadingComment(tuple(comments) if is_near else (), tuple(leads))
+            )
             code_row = _last_row(child)
             comments, leads = [], []
         self.depth -= 1
@@ -255,14 +257,14 @@ class Walk:
     def finished(self, root: Node) -> Outline:
         """The outline of what was found."""
         public = {symbol.name for symbol in self.symbols if symbol.is_public} | self.exported
-        known = {symbol.name for symbol in self.symbols}
+        names = {symbol.name for symbol in self.symbols}
         doc, doc_start, doc_end = self._whole(root)
         if self._tests and is_trial(self.path):
             row = (min(self._tests), max(self._tests))
             self.entries.append(EntryPoint.of(("test", clipped(self.path, 300), *row)))
         symbols = [
             symbol.replace(is_public=shown)
-            if (shown := _is_shown(symbol.name, public, known)) != symbol.is_public
+            if (shown := _is_shown(symbol.name, public, names)) != symbol.is_public
             else symbol
             for symbol in self.symbols
         ]
@@ -270,7 +272,7 @@ class Walk:
         return Outline(
             self.path, self.language, state, line_count(self.content), doc, doc_start, doc_end,
             tuple(sorted(symbols, key=lambda symbol: (symbol.line_start, symbol.name))),
-            tuple(sorted(set(self.imports), key=lambda one: (one.line, one.module, one.names))),
+            tuple(sorted(set(self.imports), key=lambda item: (item.line, item.module, item.names))),
             tuple(sorted(self.entries, key=lambda use: (use.line_start, use.kind, use.name))),
             tuple(sorted(self.passed)),
         )  # fmt: skip
@@ -311,8 +313,8 @@ class Walk:
             if child.type not in self.dialect.comments:
                 follows = child
                 break
-            near = bool(groups) and child.start_point.row <= _last_row(groups[-1][-1]) + 1
-            if near and self._is_inner(child) == self._is_inner(groups[-1][-1]):
+            is_near = bool(groups) and child.start_point.row <= _last_row(groups[-1][-1]) + 1
+            if is_near and self._is_inner(child) == self._is_inner(groups[-1][-1]):
                 groups[-1].append(child)
             else:
                 groups.append([child])
@@ -321,9 +323,9 @@ class Walk:
             if not inner and follows.start_point.row <= _last_row(groups[-1][-1]) + 1:
                 groups.pop()
         for group in reversed(groups):
-            found = self._words(group)
-            if found[0]:
-                return found
+            remark = self._words(group)
+            if remark[0]:
+                return remark
         return "", 0, 0
 
 

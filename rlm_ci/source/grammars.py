@@ -81,16 +81,16 @@ def _is_too_deep(content: bytes) -> bool:
     In one step, a parser tries each open bracket as the error: memory grows with the square.
     """
     depth = angles = 0
-    for one in content.translate(None, _NO_BRACKETS):
-        if one in b"([{":
+    for byte in content.translate(None, _NO_BRACKETS):
+        if byte in b"([{":
             depth += 1
-        elif one == 0x3C:  # <, which may also compare two numbers
+        elif byte == 0x3C:  # <, which may also compare two numbers
             angles += 1
-        elif one == 0x3E:
+        elif byte == 0x3E:
             angles -= angles > 0
         else:  # the end of a statement, or of brackets
             angles = 0
-            depth -= depth > 0 and one != 0x3B
+            depth -= depth > 0 and byte != 0x3B
         if depth > _DEEPEST or angles > _DEEPEST:
             return True
     return False
@@ -103,8 +103,8 @@ def is_known(name: str) -> bool:
 
 def lacking(languages: Iterable[str]) -> tuple[str, ...]:
     """Those of ``languages`` whose grammar is not installed."""
-    known = {*LANGUAGES} - {"Python"}  # it has a parser of its own
-    return tuple(sorted(name for name in {*languages} & known if not is_known(name)))
+    parsed = {*LANGUAGES} - {"Python"}  # it has a parser of its own
+    return tuple(sorted(name for name in {*languages} & parsed if not is_known(name)))
 
 
 @lru_cache(maxsize=TREES)
@@ -142,13 +142,13 @@ def parse(name: str, content: bytes) -> Node | None:
 def kinds_at(root: Node, offset: int) -> list[str]:
     """The kinds of all nodes around the byte ``offset``, the root's first."""
     cursor = root.walk()
-    found = [root.type]
+    kinds = [root.type]
     while cursor.goto_first_child_for_byte(offset) is not None:
         node = cursor.node
         if node is None or node.start_byte > offset:
             break
-        found.append(node.type)
-    return found
+        kinds.append(node.type)
+    return kinds
 
 
 def paths(root: Node) -> Iterator[list[tuple[Node, str]]]:
@@ -175,18 +175,18 @@ def parts(node: Node) -> list[tuple[str, Node]]:
     cursor = node.walk()
     if not cursor.goto_first_child():
         return []
-    found = []
+    children = []
     while True:
         child = cursor.node
         if child is not None:
-            found.append((cursor.field_name or "", child))
+            children.append((cursor.field_name or "", child))
         if not cursor.goto_next_sibling():
-            return found
+            return children
 
 
 def field(node: Node, name: str) -> Node:
     """The child of that field; the node itself without one, which has another kind."""
-    return next((child for found, child in parts(node) if found == name), node)
+    return next((child for label, child in parts(node) if label == name), node)
 
 
 def named(node: Node) -> list[Node]:

@@ -70,7 +70,7 @@ class ImportGraph:
 
         ``declared`` are the packages that its manifests require.
         """
-        places = FileLookup([*paths, *(one.path for one in outlines)])
+        places = FileLookup([*paths, *(outline.path for outline in outlines)])
         resolvers, go = _resolvers(outlines, places, declared)
         internal: dict[str, tuple[ImportEdge, ...]] = {}
         external: dict[str, tuple[PackageUse, ...]] = {}
@@ -80,15 +80,15 @@ class ImportGraph:
                 continue
             targets: dict[str, int] = {}
             packages: dict[tuple[str, bool], int] = {}
-            for one in sorted(outline.imports, key=lambda one: one.line):
-                if len(one.module) > _LONGEST:
+            for imported in sorted(outline.imports, key=lambda imported: imported.line):
+                if len(imported.module) > _LONGEST:
                     continue
-                resolved_import = resolve(outline.path, one)
+                resolved_import = resolve(outline.path, imported)
                 for target in resolved_import.targets:
-                    targets.setdefault(target, one.line)
+                    targets.setdefault(target, imported.line)
                 if resolved_import.package:
                     packages.setdefault(
-                        (resolved_import.package, resolved_import.is_standard), one.line
+                        (resolved_import.package, resolved_import.is_standard), imported.line
                     )
             targets.pop(outline.path, None)
             if targets:
@@ -119,8 +119,8 @@ class ImportGraph:
         the importers of index files that export it; none of ``paths`` themselves.
         """
         changed = set(paths)
-        found = dict.fromkeys(self._touched(paths, [outline.path for outline in outlines]))
-        return [path for path in found if path not in changed][:limit]
+        touched = dict.fromkeys(self._touched(paths, [outline.path for outline in outlines]))
+        return [path for path in touched if path not in changed][:limit]
 
     def _touched(self, paths: Sequence[str], every: Sequence[str]) -> Iterator[str]:
         """The touched files, the nearest first; a path may come more than once."""
@@ -161,7 +161,7 @@ def _tests(paths: Sequence[str], every: Sequence[str]) -> Iterator[str]:
 def _resolvers(
     outlines: Sequence[Outline], places: FileLookup, declared: Iterable[str]
 ) -> tuple[Mapping[str, Resolve], GoResolver]:
-    named: dict[str, dict[str, list[str]]] = {}
+    by_group: dict[str, dict[str, list[str]]] = {}
     for outline in outlines:
         name = outline.path.rpartition("/")[2]
         group = outline.language if outline.language in ("C#", "Java") else name
@@ -169,14 +169,14 @@ def _resolvers(
             for symbol in outline.symbols:
                 if symbol.kind == "module":
                     where = outline.path if group == outline.language else folder_of(outline.path)
-                    named.setdefault(group, {}).setdefault(symbol.name, []).append(where)
+                    by_group.setdefault(group, {}).setdefault(symbol.name, []).append(where)
     mains, crates, modules = (
         _listed(outlines, manifest) for manifest in ("package.json", "Cargo.toml", "go.mod")
     )
     aliases: dict[str, list[Import]] = {}
     for outline in outlines:
         if outline.language == "JSON" and outline.imports:
-            renamed = [known for known in outline.imports if not known.level]
+            renamed = [imported for imported in outline.imports if not imported.level]
             known_here = aliases.setdefault(folder_of(outline.path), [])
             known_here.extend(renamed[: max(0, _ALIASES - len(known_here))])
     rust = {outline.path: outline for outline in outlines if outline.language == "Rust"}
@@ -185,28 +185,28 @@ def _resolvers(
     scripts = [
         path for path, outline in python.items() if any(e.kind == "main" for e in outline.entries)
     ]
-    go = GoResolver(places, named.get("go.mod", {}), modules)
-    script = JavaScriptResolver(places, named.get("package.json", {}), mains, aliases).resolve
+    go = GoResolver(places, by_group.get("go.mod", {}), modules)
+    script = JavaScriptResolver(places, by_group.get("package.json", {}), mains, aliases).resolve
     c = partial(compiled.c, places)
-    made: dict[str, Resolve] = {
+    resolvers: dict[str, Resolve] = {
         "C": c, "C++": c, "CUDA": c, "Objective-C": c,
-        "C#": partial(compiled.csharp, named.get("C#", {})),
+        "C#": partial(compiled.csharp, by_group.get("C#", {})),
         "Go": go.resolve,
-        "Java": JavaResolver(places, named.get("Java", {})).resolve,
+        "Java": JavaResolver(places, by_group.get("Java", {})).resolve,
         "JavaScript": script, "TypeScript": script, "TSX": script, "Vue": script,
         "PHP": partial(ruby_php.php, places),
         "Python": PythonResolver(places, imports, scripts, declared).resolve,
         "Ruby": partial(ruby_php.ruby, places),
-        "Rust": RustResolver(places, named.get("Cargo.toml", {}), crates, rust).resolve,
+        "Rust": RustResolver(places, by_group.get("Cargo.toml", {}), crates, rust).resolve,
     }  # fmt: skip
-    return made, go
+    return resolvers, go
 
 
 def _listed(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
     """The entry files or required packages of each folder with a manifest of that name."""
     level = int(manifest == "package.json")  # its aliases have another level
     return {
-        folder_of(outline.path): [known.module for known in outline.imports if known.level == level]
+        folder_of(outline.path): [item.module for item in outline.imports if item.level == level]
         for outline in outlines
         if outline.imports and outline.path.rpartition("/")[2] == manifest
     }
@@ -214,12 +214,12 @@ def _listed(outlines: Sequence[Outline], manifest: str) -> dict[str, list[str]]:
 
 def _packages_of_go(outlines: Sequence[Outline], go: GoResolver) -> dict[str, str]:
     """For each file of Go, the one that represents its package."""
-    found: dict[str, str | None] = {}
+    packages: dict[str, str | None] = {}
     stands_for = {}
     for outline in outlines:
         if outline.language == "Go":
             folder = folder_of(outline.path)
-            if folder not in found:
-                found[folder] = go.of_folder(folder)
-            stands_for[outline.path] = found[folder] or outline.path
+            if folder not in packages:
+                packages[folder] = go.of_folder(folder)
+            stands_for[outline.path] = packages[folder] or outline.path
     return stands_for

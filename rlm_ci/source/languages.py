@@ -149,17 +149,17 @@ def language(path: str, first_line: bytes | str = b"") -> str:
     """The language of the file at ``path``, by its name, else by its ``first_line``."""
     written = path.rpartition("/")[2]
     name = written.lower()
-    found = _IN_CAPITALS.get(written) or _NAMES.get(name)
-    if found is None:
+    guess = _IN_CAPITALS.get(written) or _NAMES.get(name)
+    if guess is None:
         stem, dot, suffix = name.rpartition(".")
         if dot and suffix in _SUFFIXES:
-            found = _SUFFIXES[suffix]
+            guess = _SUFFIXES[suffix]
         elif name.startswith(("dockerfile.", "containerfile.")):
-            found = "Dockerfile"
+            guess = "Dockerfile"
         elif dot and suffix in ("in", "tmpl", "template", "example", "dist", "sample") and stem:
-            found = language(written[: len(stem)])
-    if found is not None and found != OTHER:
-        return found
+            guess = language(written[: len(stem)])
+    if guess is not None and guess != OTHER:
+        return guess
     return _interpreted(first_line)
 
 

@@ -61,16 +61,16 @@ def outline(path: str, language: str, content: bytes) -> Outline | None:
     if read is None or len(content) > _MAX_BYTES or b"\0" in content:
         return None
     lines = content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
-    found = _Found()
-    read(found, lines)
+    manifest = _Found()
+    read(manifest, lines)
     return Outline(
         path,
         language,
         PARSED,
         line_count(content),
-        symbols=tuple(found.symbols),
-        imports=tuple(found.imports),
-        entries=tuple(found.entries),
+        symbols=tuple(manifest.symbols),
+        imports=tuple(manifest.imports),
+        entries=tuple(manifest.entries),
     )
 
 
@@ -78,7 +78,7 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
     folder, _, name = path.rpartition("/")
     if language == "YAML" and f"/{folder}".endswith("/.github/workflows"):
         return _workflow
-    named: dict[str, Callable[[_Found, list[str]], None]] = {
+    readers: dict[str, Callable[[_Found, list[str]], None]] = {
         "action.yml": _action,
         "action.yaml": _action,
         "package.json": _package,
@@ -88,8 +88,8 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
         "go.mod": _go,
         "Procfile": _processes,
     }
-    if name in named:
-        return named[name]
+    if name in readers:
+        return readers[name]
     if re.fullmatch(r"(?:ts|js)config(?:\.[\w.-]+)?\.json", name):
         return _typescript
     return {"Dockerfile": _docker, "Makefile": _make}.get(language)
@@ -238,7 +238,7 @@ def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str
     line = _line_of(lines, key, 0)
     for name in list(table)[:_MOST]:
         targets = (text for text in _texts(table[name], 0) if text[:1] != "/" and len(text) <= 300)
-        found.need(name, line, tuple(f"{folder}{one}" for one in islice(targets, _STANDS_FOR)))
+        found.need(name, line, tuple(f"{folder}{text}" for text in islice(targets, _STANDS_FOR)))
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:
@@ -246,8 +246,8 @@ def _texts(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list) and depth < 4:
-        for one in list(value.values() if isinstance(value, dict) else value)[:_MOST]:
-            yield from _texts(one, depth + 1)
+        for inner in list(value.values() if isinstance(value, dict) else value)[:_MOST]:
+            yield from _texts(inner, depth + 1)
 
 
 def _line_of(lines: list[str], key: str, start: int) -> int:

@@ -33,15 +33,15 @@ def outline(path: str, content: bytes) -> Outline:
     deeply nested for it.
     """
     name = language_of(path, content)
-    found = python_outline.outline(path, content) if name == "Python" else None
-    found = found or manifests.outline(path, name, content)
-    if found is None:
+    result = python_outline.outline(path, content) if name == "Python" else None
+    result = result or manifests.outline(path, name, content)
+    if result is None:
         from rlm_ci.source import grammar_walk
 
         with suppress(RecursionError):
-            found = grammar_walk.outline(path, name, content)
-    found = found or Outline(path, name, UNPARSED, line_count(content), *_remark(name, content))
-    return found if found.entries else found.replace(entries=_command(path, content))
+            result = grammar_walk.outline(path, name, content)
+    result = result or Outline(path, name, UNPARSED, line_count(content), *_remark(name, content))
+    return result if result.entries else result.replace(entries=_command(path, content))
 
 
 def _command(path: str, content: bytes) -> tuple[EntryPoint, ...]:

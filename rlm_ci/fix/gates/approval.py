@@ -50,26 +50,26 @@ class ApprovalGate(Gate):
             return GateResult(self.name, NOT_ASKED, "another gate does not pass")
         if view.result == view.base:
             return GateResult(self.name, PASSED, "there is no change to approve")
-        place, key = f"iteration-{view.iteration}/approval", {"result": view.result}
+        step, key = f"iteration-{view.iteration}/approval", {"result": view.result}
         if view.result in self._rejected:
             return self._rejected[view.result]
-        wanted = json.dumps({"status": APPROVED, "result": view.result}) + "\n"
-        files.write(self._path_of(*FILE.split("/")), wanted.encode(), 0o600)
-        asked = self._fact("approval-asked", place, key, lambda: {"file": self._identity()})
+        request = json.dumps({"status": APPROVED, "result": view.result}) + "\n"
+        files.write(self._path_of(*FILE.split("/")), request.encode(), 0o600)
+        request_fact = self._fact("approval-asked", step, key, lambda: {"file": self._identity()})
 
         def produce() -> Mapping[str, Any]:
-            return self._decided(str(asked["file"]), view.result)
+            return self._decided(str(request_fact["file"]), view.result)
 
         try:
-            told = self._fact("approval", place, key, produce)
+            decision = self._fact("approval", step, key, produce)
         except LimitError as error:
             if error.budget != PAUSED:
                 raise
             return GateResult(self.name, WAITING, error.what)
-        said = printable(str(told["said"]))
-        if told["approved"]:
-            return GateResult(self.name, PASSED, f"approved{said and f': {said}'}"[:_SAID])
-        reason = f"a person rejected the result{said and f': {said}'}"
+        comment = printable(str(decision["said"]))
+        if decision["approved"]:
+            return GateResult(self.name, PASSED, f"approved{comment and f': {comment}'}"[:_SAID])
+        reason = f"a person rejected the result{comment and f': {comment}'}"
         rejected = GateResult(self.name, FAILED, reason[:_SAID], feedback=reason)
         self._rejected[view.result] = rejected
         return rejected
@@ -92,23 +92,23 @@ class ApprovalGate(Gate):
             raise self._waiting("its status is neither approved nor rejected")
         if record.get("result", result) != result:
             raise self._waiting("it is for another result")
-        said = record.get("reason", "")
+        comment = record.get("reason", "")
         return {
             "approved": status == APPROVED,
-            "said": said[:_REASON] if isinstance(said, str) else "",
+            "said": comment[:_REASON] if isinstance(comment, str) else "",
         }
 
     def _waiting(self, why: str) -> LimitError:
-        told = (
+        message = (
             f"look at the patch; to approve it, copy {FILE} of the run to"
             f" {printable(self._path)}, and resume"
         )
-        return LimitError(f"{told}{why and f' ({printable(why)})'}", budget=PAUSED)
+        return LimitError(f"{message}{why and f' ({printable(why)})'}", budget=PAUSED)
 
     def _identity(self) -> str:
         """What tells one writing of the file from another; "" without a file."""
         try:
-            found = os.lstat(os.path.join(self._root, self._path))
+            status = os.lstat(os.path.join(self._root, self._path))
         except OSError:
             return ""
-        return f"{found.st_mtime_ns}-{found.st_ino}-{found.st_size}"
+        return f"{status.st_mtime_ns}-{status.st_ino}-{status.st_size}"

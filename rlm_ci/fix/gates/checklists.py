@@ -44,26 +44,26 @@ class ChecklistGate(Gate):
         )
 
     def check(self, view: GateView) -> GateResult:
-        told = [
+        problems = [
             f"{printable(path)}: {reason}"
-            for path, wanted in self._lists
-            if (reason := self._wrong(self._read(view.result, path), wanted))
+            for path, expected in self._lists
+            if (reason := self._wrong(self._read(view.result, path), expected))
         ]
-        if told:
-            return GateResult(self.name, FAILED, "; ".join(told))
-        number = count(sum(len(wanted) for _, wanted in self._lists), "item")
+        if problems:
+            return GateResult(self.name, FAILED, "; ".join(problems))
+        number = count(sum(len(expected) for _, expected in self._lists), "item")
         return GateResult(self.name, PASSED, f"{number} of the start ticked")
 
     def _wrong(self, data: bytes | None, wanted: Sequence[str]) -> str:
         if data is None:
             return "it is gone, or no regular file"
-        found = [(self._redact(text), ticked) for text, ticked in items(data)]
-        told = []
-        if gone := list((Counter(wanted) - Counter(text for text, _ in found)).elements()):
-            told.append(f"{count(len(gone), 'item')} removed or reworded: {_named(gone)}")
-        if left := [text for text, ticked in found if not ticked]:
-            told.append(f"{count(len(left), 'open item')}: {_named(left)}")
-        return ", ".join(told)
+        boxes = [(self._redact(text), ticked) for text, ticked in items(data)]
+        problems = []
+        if gone := list((Counter(wanted) - Counter(text for text, _ in boxes)).elements()):
+            problems.append(f"{count(len(gone), 'item')} removed or reworded: {_named(gone)}")
+        if left := [text for text, ticked in boxes if not ticked]:
+            problems.append(f"{count(len(left), 'open item')}: {_named(left)}")
+        return ", ".join(problems)
 
 
 def _named(texts: Sequence[str]) -> str:

@@ -116,8 +116,8 @@ class CommandGate(Gate):
         doubt = run.doubt(counted=self._counted) if verdict.passed else verdict.reason
         reason = f"{self._shown(command)}: {doubt}"
         decision = FAILED if doubt else PASSED
-        said = verdict.feedback.partition("\n")[2]  # without the line that speaks of the validator
-        feedback = f"{reason}\n{said}".strip()
+        tail = verdict.feedback.partition("\n")[2]  # without the line that speaks of the validator
+        feedback = f"{reason}\n{tail}".strip()
         return GateResult(self.name, decision, reason, verdict.findings, feedback, (log,))
 
 
@@ -141,12 +141,12 @@ class _CommandRun:
 
     def ended(self, view: GateView, argv: tuple[str, ...]) -> StreamResult:
         """How it ends; if it passes with new tests, then without them: they may bend old ones."""
-        place = f"gate-{self._name}-{view.iteration}"
-        ran = self._fresh(place, argv, view.fresh)
+        step = f"gate-{self._name}-{view.iteration}"
+        ran = self._fresh(step, argv, view.fresh)
         added = ran.outcomes.held - self._copy.entries(self._base).keys()
         if added and self._has_old_tests and not (ran.ended.returncode or ran.ended.reason):
             tree = self._copy.restored(view.fresh, self._base, added.__contains__)
-            ran = self._fresh(f"{place}-old-tests", argv, tree)
+            ran = self._fresh(f"{step}-old-tests", argv, tree)
         self._ran = ran
         return ran.ended
 
@@ -178,9 +178,9 @@ class _CommandRun:
 
 def _lost(first: ValidatorRun, last: ValidatorRun) -> list[str]:
     """What ran at first and not in the last run, in words: by names, and by counts."""
-    found = list(outcomes.lost(first.outcomes, last.outcomes))
+    losses = list(outcomes.lost(first.outcomes, last.outcomes))
     counts = (test_counts.parse(run.ended.output.text()) for run in (first, last))
-    found += [finding.message for finding in guard.shrunk(*counts)]
+    losses += [finding.message for finding in guard.shrunk(*counts)]
     if first.outcomes.complete and not last.outcomes.complete:  # it may have printed what it liked
-        found.append("its tests are not reported one by one, as they were at the start")
-    return found
+        losses.append("its tests are not reported one by one, as they were at the start")
+    return losses

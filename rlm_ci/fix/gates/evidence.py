@@ -63,10 +63,10 @@ class EvidenceGate(Gate):
         text = self._redact(json.dumps(record, indent=2)).encode()
         files.write(self._path_of(*FILE.split("/")), text + b"\n", 0o600)
         if odd:
-            told = f"it cannot be read: {first_of(sorted(odd), 'file')}"
-            return GateResult(self.name, FAILED, told)
-        told = f"{count(len(changes), 'change')} and {count(len(artifacts), 'artifact')} hashed"
-        return GateResult(self.name, PASSED, f"{told} in {FILE}", logs=(FILE,))
+            message = f"it cannot be read: {first_of(sorted(odd), 'file')}"
+            return GateResult(self.name, FAILED, message)
+        message = f"{count(len(changes), 'change')} and {count(len(artifacts), 'artifact')} hashed"
+        return GateResult(self.name, PASSED, f"{message} in {FILE}", logs=(FILE,))
 
     def _changes(self, view: GateView) -> tuple[list[dict[str, Any]], list[str]]:
         """Each file that the result changes, and the paths of those whose content is not there."""
@@ -74,10 +74,10 @@ class EvidenceGate(Gate):
         rows, odd = [], []
         for at in range(0, len(paths := sorted(sides)), _BATCH):
             batch = [(path, sides[path][1]) for path in paths[at : at + _BATCH]]
-            found = iter(self._copy.contents(new.oid for _, new in batch if new))
+            blobs = iter(self._copy.contents(new.oid for _, new in batch if new))
             for path, new in batch:
                 row = {"path": encodable(path), "mode": new.mode if new else None}
-                data = next(found) if new else None
+                data = next(blobs) if new else None
                 rows.append(row if data is None else row | _hashed(data))
                 odd += [path] if new and data is None else []
         return rows, odd

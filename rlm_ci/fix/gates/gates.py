@@ -63,8 +63,8 @@ class GateSequence:
                 step.outcome = spans.DONE if result.verdict == PASSED else spans.FAILED
                 step.details |= {"verdict": result.verdict, "reason": result.reason[:_REASON]}
         if results:
-            told = f"iteration={view.iteration} {summary(results)}\n"
-            files.write(self._path_of(*SUMMARY.split("/")), told.encode(), 0o600)
+            text = f"iteration={view.iteration} {summary(results)}\n"
+            files.write(self._path_of(*SUMMARY.split("/")), text.encode(), 0o600)
         return tuple(results)
 
 

@@ -68,8 +68,8 @@ class GateOptions(Value):
     @property
     def required(self) -> bool:
         """Whether there is a gate that a result must pass."""
-        asked = (self.promise, self.checklists, self.review, self.evidence)
-        return bool(self.decide or any(asked))
+        switches = (self.promise, self.checklists, self.review, self.evidence)
+        return bool(self.decide or any(switches))
 
     @classmethod
     def of(
@@ -88,24 +88,24 @@ class GateOptions(Value):
         there; a review is on by default where the agent is ``modelled``. Raises ConfigError for
         gates that cannot work.
         """
-        said = {name: values[f"{_PREFIX}{name}"] for name in (PROMISE, TESTS, APPROVAL)}
+        texts = {name: values[f"{_PREFIX}{name}"] for name in (PROMISE, TESTS, APPROVAL)}
         where = {key.removeprefix(_PREFIX): source for key, source in sources.items()}
-        wanted = values[f"{_PREFIX}{REVIEW}"]
+        review = values[f"{_PREFIX}{REVIEW}"]
         options = cls(
-            promise=" ".join((said[PROMISE] or "").split()),
-            tests=(said[TESTS] or "").strip(),
+            promise=" ".join((texts[PROMISE] or "").split()),
+            tests=(texts[TESTS] or "").strip(),
             validation=tuple(values[f"{_PREFIX}{VALIDATION}"]),
             checklists=tuple(
                 (path, _items(path, read, where[CHECKLISTS]))
                 for path in dict.fromkeys(values[f"{_PREFIX}{CHECKLISTS}"])
             ),
             evidence=values[f"{_PREFIX}{EVIDENCE}"],
-            approval=said[APPROVAL] or "",
+            approval=texts[APPROVAL] or "",
             stuck_turns=values[f"{_PREFIX}{STUCK}"],
         )
-        if wanted is None:  # it decides nothing alone
-            wanted = modelled and (validated or options.decide)
-        options = options.replace(review=wanted)
+        if review is None:  # it decides nothing alone
+            review = modelled and (validated or options.decide)
+        options = options.replace(review=review)
         for text in options.commands:
             _require_command(text, where[TESTS if text == options.tests else VALIDATION])
         if "<" in options.promise:
@@ -160,10 +160,10 @@ def agreed_gates(
 
     def read(path: str) -> list[bytes]:
         commits = [change_set.policy_commit for change_set in load.changes_of(settings, repository)]
-        found = [repository.read(f"{commit}:{path}")[0] for commit in commits if commit]
+        contents = [repository.read(f"{commit}:{path}")[0] for commit in commits if commit]
         with suppress(files.UnreadableError):
-            found.append(files.read_inside(repository.root, path, _LIMIT))
-        return [one for one in found if one is not None]
+            contents.append(files.read_inside(repository.root, path, _LIMIT))
+        return [content for content in contents if content is not None]
 
     is_ours, validated = agent == "openai", validator is not None
     options = GateOptions.of(

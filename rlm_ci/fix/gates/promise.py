@@ -37,13 +37,13 @@ class PromiseGate(Gate):
         turn = next((role_turn for role_turn in reversed(view.turns) if role_turn.edits), None)
         if turn is None or turn.outcome.exit_code:
             return self._failed("the turn of the role that edits was not completed")
-        said = promised(turn.outcome.summary)
-        if said is None:
-            said = promised(turn.outcome.output[-_END:])
-        if said is None:
+        promise = promised(turn.outcome.summary)
+        if promise is None:
+            promise = promised(turn.outcome.output[-_END:])
+        if promise is None:
             return self._failed("the answer of the role that edits has no promise")
-        if said != self._text:
-            return self._failed(f"the promise is another one: {said[:_SAID]}")
+        if promise != self._text:
+            return self._failed(f"the promise is another one: {promise[:_SAID]}")
         return GateResult(self.name, PASSED, f"promised: {printable(self._text)}")
 
     def _failed(self, reason: str) -> GateResult:
@@ -52,6 +52,6 @@ class PromiseGate(Gate):
 
 def promised(text: str) -> str | None:
     """What the first whole tag holds, with single blanks; None without one."""
-    _, opened, rest = text.partition(_OPEN)
-    said, closed, _ = rest.partition(_CLOSE)
-    return re.sub(r"\s+", " ", said).strip() if opened and closed else None
+    _, opened, after = text.partition(_OPEN)
+    promise, closed, _ = after.partition(_CLOSE)
+    return re.sub(r"\s+", " ", promise).strip() if opened and closed else None

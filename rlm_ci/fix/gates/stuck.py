@@ -61,8 +61,8 @@ def _report(reason: str, turns: Sequence[Mapping[str, Any]], failures: str) -> s
             f"- the agent: {printable(clip(str(turn['summary']), _SAID))}",
             f"- against the start: {printable(changes)}",
             f"- the validator: {printable(str(turn['validatorReason'] or 'there is none'))}",
-            *(f"- gate {one['name']}: {one['verdict']}, {printable(one['reason'])}"
-              for one in turn.get("gates", ())),
+            *(f"- gate {gate['name']}: {gate['verdict']}, {printable(gate['reason'])}"
+              for gate in turn.get("gates", ())),
             "",
         ]  # fmt: skip
     left = fenced("What fails", clip(failures, _FAILURES)) if failures else ""

@@ -160,14 +160,14 @@ class Analysis:
         shared = self._all
         deadline = monotonic() + began + self._options.timeout_seconds - shared.clock.seconds()
         scratch = os.path.join(shared.folder, "rlm", "scratch")
-        with ExitStack() as held:
+        with ExitStack() as stack:
             _clear(scratch)  # of a killed process
-            held.callback(_clear, scratch)
-            sessions = held.enter_context(
+            stack.callback(_clear, scratch)
+            sessions = stack.enter_context(
                 closing(Sessions(shared.sandbox, shared.environ, replay=False))
             )
-            held.enter_context(self._watched(deadline))
-            context = held.enter_context(self._context(os.path.join(scratch, "context")))
+            stack.enter_context(self._watched(deadline))
+            context = stack.enter_context(self._context(os.path.join(scratch, "context")))
             end = self._ask(context, self._services(sessions, share, scratch), deadline)
         if end.limit is not None:
             return LIMIT, end.limit.what
@@ -187,10 +187,10 @@ class Analysis:
         context = build(SourceListing(names, self._all.workspace.path), place)
         self._names = tuple(file.path for file in context.files)
         self._omitted = dict(context.omitted)
-        if context.byte_length > (most := SessionLimits.context):
-            told = f"the context has {context.byte_length:,} bytes, and code can have {most:,}"
+        if context.byte_length > (limit := SessionLimits.context):
+            message = f"the context has {context.byte_length:,} bytes, and code can have {limit:,}"
             context.close()
-            raise LimitError(told, budget="context")
+            raise LimitError(message, budget="context")
         results = context.search(list(_SIGNALS.values()), top_k=1, preview_bytes=1)
         self._signals = {
             name: result.total_hits for name, result in zip(_SIGNALS, results, strict=True)
@@ -260,8 +260,8 @@ class Analysis:
             return session
 
         def left() -> int | None:
-            known = (gateway.calls_left() for gateway in (shared.gateway, share.turns, share.calls))
-            return min((one for one in known if one is not None), default=None)
+            left = (gateway.calls_left() for gateway in (shared.gateway, share.turns, share.calls))
+            return min((calls for calls in left if calls is not None), default=None)
 
         return ReplServices(
             complete=complete,
@@ -301,8 +301,8 @@ class _Watcher(LoopWatcher):
     def after(self, action: LoopAction, observation: Observation) -> None:
         if details := observation.details:
             names = ("block", "asked", "failed")
-            told = {name: details[name] for name in names}
-            self.blocks.append({"step": action.turn, **told, "error": observation.failed})
+            values = {name: details[name] for name in names}
+            self.blocks.append({"step": action.turn, **values, "error": observation.failed})
 
 
 def _clear(folder: str) -> None:

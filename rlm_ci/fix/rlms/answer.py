@@ -47,7 +47,7 @@ class CheckedAnswer(Value):
 
     @property
     def citations(self) -> list[Mapping[str, Any]]:
-        return [place for finding in self.findings for place in finding["citations"]]
+        return [citation for finding in self.findings for citation in finding["citations"]]
 
 
 def check(text: str, paths: Iterable[str], opened: Open, *, must_cite: bool) -> CheckedAnswer:
@@ -56,24 +56,27 @@ def check(text: str, paths: Iterable[str], opened: Open, *, must_cite: bool) -> 
     Raises ValueError, in words for the model, for what is no answer, and for one without a citation
     that holds if it ``must_cite``.
     """
-    told = read_object(text, lambda found: loader.misfit(found, _SCHEMA))
-    wrong = loader.misfit(told, _SCHEMA)
-    if wrong or repeats(told["summary"], _EXAMPLES):
+    answer = read_object(text, lambda value: loader.misfit(value, _SCHEMA))
+    wrong = loader.misfit(answer, _SCHEMA)
+    if wrong or repeats(answer["summary"], _EXAMPLES):
         raise ValueError(wrong or "the summary repeats the example of the prompt")
     checker = _Citations({encodable(path): path for path in paths}, opened, must_cite=must_cite)
-    given = told["findings"][:_FINDINGS]
-    findings = tuple(filter(None, map(checker.finding, given)))
+    raw_findings = answer["findings"][:_FINDINGS]
+    findings = tuple(filter(None, map(checker.finding, raw_findings)))
     if must_cite and not checker.verified:
-        places = (f"{one['path']}:{one['start_line']}: {one['why']}" for one in checker.rejected)
+        places = (
+            f"{citation['path']}:{citation['start_line']}: {citation['why']}"
+            for citation in checker.rejected
+        )
         why = "; ".join(places) or "it cites nothing"
         raise ValueError(f"no citation of the answer holds: {why}"[:_DETAIL])
     return CheckedAnswer(
-        told["summary"][:_SUMMARY],
+        answer["summary"][:_SUMMARY],
         findings,
         checker.offered,
         checker.verified,
         checker.reanchored,
-        len(told["findings"]) - len(findings),
+        len(answer["findings"]) - len(findings),
         tuple(checker.rejected),
     )
 
@@ -89,10 +92,10 @@ class _Citations:
     def finding(self, told: Mapping[str, Any]) -> dict[str, Any] | None:
         """A finding with the citations that hold; None if it needs one, and has none."""
         title = printable(told["title"][:_TITLE])
-        places = [one for one in map(self._place, told["citations"]) if one is not None]
+        places = [cited for cited in map(self._place, told["citations"]) if cited is not None]
         if self._must_cite and not places:
             return None
-        citations = [{**one, "signal": title} for one in places]
+        citations = [{**cited, "signal": title} for cited in places]
         detail = encodable(told.get("detail", "")[:_DETAIL])
         return {"title": title, "detail": detail, "citations": citations}
 
@@ -107,8 +110,8 @@ class _Citations:
             return None
         content, blob = self._open(path)
         quote = (told.get("quote") or "")[:_QUOTE] or None
-        start, end = (None if one is None else int(one)
-                      for one in (told["start_line"], told.get("end_line")))  # fmt: skip
+        start, end = (None if line is None else int(line)
+                      for line in (told["start_line"], told.get("end_line")))  # fmt: skip
         claim = Location(path, start, end, quote=quote)
         anchored_claim = evidence.anchor(claim, content, blob)
         if anchored_claim.location is None:

@@ -113,13 +113,13 @@ class Analyses:
         title = f"analysis for the {spoken(whose.role)}"
         words = f"iteration {whose.iteration}: {title}"
         with spans.span("analysis", title, words=words) as step:
-            told = self._result(whose, decision, task, requested=requested)
-            name = self._files.add(whose, decision, told)
-            step.outcome = spans.DONE if told["ok"] else spans.FAILED
+            result = self._result(whose, decision, task, requested=requested)
+            name = self._files.add(whose, decision, result)
+            step.outcome = spans.DONE if result["ok"] else spans.FAILED
             step.files["Summary"] = f"{FOLDER}/{whose.name}.md"
-        if not told["ok"]:
-            self._fail(whose, told)
-        return AnalysisNote(name, results.as_markdown(told)) if told["ok"] else None
+        if not result["ok"]:
+            self._fail(whose, result)
+        return AnalysisNote(name, results.as_markdown(result)) if result["ok"] else None
 
     def keyword(self, role: str) -> str:
         """The word by which a role asks for an analysis before its next turn; "" if it cannot."""
@@ -142,8 +142,8 @@ class Analyses:
         copy, options = self._all.workspace, self._all.options
 
         def sizes(oids: list[str]) -> list[int]:
-            known = copy.sizes(oids)
-            return [known[oid] for oid in oids]
+            sizes = copy.sizes(oids)
+            return [sizes[oid] for oid in oids]
 
         figures = measure(paths, copy.entries(tree), sizes, copy.contents, self._measured)
         switch = self._switches[whose.role]
@@ -151,9 +151,9 @@ class Analyses:
 
         def produce() -> Mapping[str, Any]:
             run, reason = decided.run, decided.reason
-            told = {"decision": "run" if run else "skip", "reason": reason, "mode": options.mode}
+            details = {"decision": "run" if run else "skip", "reason": reason, "mode": options.mode}
             more = {"request_detected": requested, "figures": results.figures_of(figures)}
-            self._event(whose, "rlms_decision", **told, **more)
+            self._event(whose, "rlms_decision", **details, **more)
             if not run or not figures.files:
                 self._event(whose, "rlms_skipped", reason=reason if not run else _EMPTY)
             return {"run": run, "reason": reason}
@@ -168,8 +168,8 @@ class Analyses:
     # ── the analysis ──
 
     def _asked(self, role: str, brief: RoleBrief) -> str:
-        told = question(role, self._switches[role], brief, self._all.options)
-        return told.replace(f" {self._mark}", "").replace(self._mark, "")  # it is in a fence here
+        text = question(role, self._switches[role], brief, self._all.options)
+        return text.replace(f" {self._mark}", "").replace(self._mark, "")  # it is in a fence here
 
     def _result(
         self, whose: RoleContext, decision: Decision, task: AnalysisTask, *, requested: bool
@@ -183,30 +183,30 @@ class Analyses:
             nonlocal is_fresh
             is_fresh = True
             self._event(whose, "rlms_start", reason=decision.reason)
-            told = results.result(
+            result = results.result(
                 whose, decision, self._all.options, task, Analysis(self._all, task).run(),
                 requested=requested, goal=self._goal, model=self._all.gateway.model,
                 sandbox=self._all.sandbox,
             )  # fmt: skip
-            self._tell_end(whose, told)
-            return {"result": told, "files": self._kept(task.folder)}
+            self._tell_end(whose, result)
+            return {"result": result, "files": self._kept(task.folder)}
 
-        kept = self._all.record.fact(ANALYSIS, task.folder, key, produce)
-        told: Mapping[str, Any] = kept["result"]
+        fact = self._all.record.fact(ANALYSIS, task.folder, key, produce)
+        result: Mapping[str, Any] = fact["result"]
         if not is_fresh:
-            self._restore(task.folder, kept)
-            if wrong := loader.misfit(told, results.SCHEMA):
+            self._restore(task.folder, fact)
+            if wrong := loader.misfit(result, results.SCHEMA):
                 raise _damaged(task.folder, wrong)
-        return told
+        return result
 
     def _attempt(self, task: AnalysisTask, key: Mapping[str, Any]) -> AnalysisTask:
         """The task in a new folder, if it ended the run before, which goes on now."""
         analysis_task, number = task, 1
         while self._all.options.fails_role:
-            known = self._all.record.find(ANALYSIS, analysis_task.folder, key)
+            earlier = self._all.record.find(ANALYSIS, analysis_task.folder, key)
             number += 1
             following = task.replace(folder=f"{task.folder}-attempt-{number}")
-            if known is None or known["result"]["ok"]:
+            if earlier is None or earlier["result"]["ok"]:
                 break
             is_last = self._all.record.find(ANALYSIS, following.folder, key) is None
             if self._original and is_last:
@@ -249,15 +249,15 @@ class Analyses:
     def _kept(self, folder: str) -> dict[str, str]:
         """The files that an analysis leaves, with their digests; its variables are removed."""
         run = RunFiles(self._run.path)
-        found = {}
+        digests = {}
         is_there = os.path.isdir(os.path.join(self._run.path, *folder.split("/")))
         for name in list(archive.names(self._run.path, f"{folder}/")) if is_there else ():
             if name.endswith("/state"):  # of an analysis that an error ended
                 run.remove(name)
                 continue
             data = files.read_inside(self._run.path, name, _LIMIT)
-            found[name] = sha256(data).hexdigest()
-        return found
+            digests[name] = sha256(data).hexdigest()
+        return digests
 
     def _restore(self, folder: str, kept: Mapping[str, Any]) -> None:
         """Copy the files of an analysis that a replay does not carry out."""

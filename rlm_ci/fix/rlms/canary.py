@@ -71,9 +71,9 @@ class _ScriptedModel:
     name = CONNECTOR
 
     def complete(self, request: ModelRequest) -> Completion:
-        said = sum(message["role"] == "assistant" for message in request.messages)
+        turns = sum(message["role"] == "assistant" for message in request.messages)
         is_turn = request.messages[0]["role"] == "system"
-        text = f"```repl\n{_TURNS[min(said, 1)]}\n```" if is_turn else "It adds."
+        text = f"```repl\n{_TURNS[min(turns, 1)]}\n```" if is_turn else "It adds."
         return Completion(text, (), "stop", request.model, TokenUsage(1, 1))
 
 
@@ -89,7 +89,7 @@ def try_out(
     options = options.replace(enabled=True, force_on=True, force_off=False, require_citations=True,
                               roles=options.switches)  # fmt: skip
     try:
-        place = choose(sandbox, environ).name
+        kind = choose(sandbox, environ).name
         with files.scratch("rlm-ci-canary-") as folder:
             copy = _copy(folder, environ)
             redactor = Redactor(environ)
@@ -101,14 +101,14 @@ def try_out(
                     connector=None if model else _ScriptedModel(),
                 )  # fmt: skip
                 shared = AnalysisContext(
-                    options, gateway, _TOKENS, None, record, clock, redactor, copy, place, environ,
+                    options, gateway, _TOKENS, None, record, clock, redactor, copy, kind, environ,
                     folder, lambda _text: None, context_of(models, model).tokens if model else None,
                 )  # fmt: skip
-                asked = question("planner", "planner", RoleBrief(_GOAL, 1), options)
+                prompt = question("planner", "planner", RoleBrief(_GOAL, 1), options)
                 tree = copy.snapshot.tree
-                task = AnalysisTask("rlm/rlms/canary", asked, tree, tuple(_FILES))
+                task = AnalysisTask("rlm/rlms/canary", prompt, tree, tuple(_FILES))
                 ended = Analysis(shared, task).run()
-            return _judged(ended, _decided(options, copy), model, place)
+            return _judged(ended, _decided(options, copy), model, kind)
     except RlmCiError as error:
         return AnalysisTrial((), error)
 
@@ -127,7 +127,7 @@ def _copy(folder: str, environ: Mapping[str, str]) -> Workspace:
 def _decided(options: RlmsOptions, copy: Workspace) -> str:
     figures = measure(
         _FILES, copy.entries(copy.snapshot.tree),
-        lambda oids: [copy.sizes(oids)[one] for one in oids], copy.contents,
+        lambda oids: [copy.sizes(oids)[oid] for oid in oids], copy.contents,
     )  # fmt: skip
     decision = decide(options, "planner", figures, requested=False)
     size = f"{count(figures.files, 'file')}, {count(figures.lines, 'line')}"
@@ -135,22 +135,22 @@ def _decided(options: RlmsOptions, copy: Workspace) -> str:
 
 
 def _judged(ended: AnalysisEnd, decided: str, model: str | None, sandbox: str) -> AnalysisTrial:
-    asked = (
+    requests = (
         f"model {model}"
         if model
         else "scripted in this process, as no endpoint with a model is set up"
     )
     stats = ended.stats
     work = f"{count(stats['steps'], 'step')}, {count(stats['subcalls'], 'sub-call')}"
-    lines = [("decision", decided), ("analysis", f"{work}, sandbox {sandbox}; {asked}")]
+    lines = [("decision", decided), ("analysis", f"{work}, sandbox {sandbox}; {requests}")]
     answer = ended.answer
     if ended.cause is not None:
         return AnalysisTrial((lines[0],), ended.cause)
     if answer is None:
-        told = f"the analysis failed: {ended.error}"
+        message = f"the analysis failed: {ended.error}"
         hint = "try another model, or raise the limit that it names"
-        return AnalysisTrial(tuple(lines), ConfigError(told, where=ended.code, hint=hint))
+        return AnalysisTrial(tuple(lines), ConfigError(message, where=ended.code, hint=hint))
     first = answer.citations[0]
     where = f"{first['path']}:{first['start_line']}"
-    held = f"{answer.verified} of {answer.offered} held, first {where}"
-    return AnalysisTrial((*lines, ("citations", held)))
+    citations = f"{answer.verified} of {answer.offered} held, first {where}"
+    return AnalysisTrial((*lines, ("citations", citations)))

@@ -60,15 +60,15 @@ def decisions(job: PipelineJob, goal: str, labels: Collection[str]) -> list[Deci
         ("policy.force_on", True, "true"),
     ]
     others += [("context", figure, f'"{figure}"') for figure in figures]
-    found = [decided(options)]
+    variants = [decided(options)]
     needed = ""
     for name, value, written in others:
         other = options.replace(**{"enabled": True, name.rpartition(".")[2]: value})
-        one = decided(other, f"{needed}loop.rlms.{name} = {written}")
-        if all(one.roles != other.roles for other in found):
-            found.append(one)
+        variant = decided(other, f"{needed}loop.rlms.{name} = {written}")
+        if all(variant.roles != other.roles for other in variants):
+            variants.append(variant)
         needed = "" if options.enabled else "loop.rlms.enabled = true and "
-    return found
+    return variants
 
 
 def _measured(job: PipelineJob, goal: str) -> dict[str, ContextFigures]:
@@ -78,21 +78,21 @@ def _measured(job: PipelineJob, goal: str) -> dict[str, ContextFigures]:
         taken = snapshot.take(private, job.repository, snapshot.SnapshotLimits(), job.skipped)
         git = private.objects
         entries = git.tree(taken.tree)
-        known: dict[str, tuple[int, int, int]] = {}
+        figures: dict[str, tuple[int, int, int]] = {}
         brief = RoleBrief(goal, 1)
         return {
-            one: measure(
-                context_files(entries, (), brief, one), entries, git.sizes,
-                lambda oids: git.read(*oids), known,
+            mode: measure(
+                context_files(entries, (), brief, mode), entries, git.sizes,
+                lambda oids: git.read(*oids), figures,
             )
-            for one in (RELEVANT, CHANGED, ALL)
+            for mode in (RELEVANT, CHANGED, ALL)
         }  # fmt: skip
 
 
 def as_json(found: Sequence[Decisions]) -> str:
-    own, *others = found
-    more = [{"setting": one.setting, "decisions": _rows(one)} for one in others]
-    return json.dumps({"decisions": _rows(own), "with": more}, indent=2) + "\n"
+    base, *others = found
+    more = [{"setting": other.setting, "decisions": _rows(other)} for other in others]
+    return json.dumps({"decisions": _rows(base), "with": more}, indent=2) + "\n"
 
 
 def _rows(found: Decisions) -> list[dict[str, Any]]:
@@ -110,19 +110,19 @@ def _rows(found: Decisions) -> list[dict[str, Any]]:
 
 def as_text(found: Sequence[Decisions]) -> str:
     """A line for the context and for each role, then one for each other setting."""
-    own, *others = found
-    rows = [f"Context: {_size(own.figures)}"]
-    rows += [f"{role}: {_told(decision)}" for role, decision in own.roles.items()]
+    base, *others = found
+    rows = [f"Context: {_size(base.figures)}"]
+    rows += [f"{role}: {_told(decision)}" for role, decision in base.roles.items()]
     for other in others:
         changed: dict[str, list[str]] = {}
         for role, decision in other.roles.items():
-            if decision.run != own.roles[role].run:
+            if decision.run != base.roles[role].run:
                 changed.setdefault(_told(decision), []).append(role)
-        told = [f"{', '.join(roles)}: {how}" for how, roles in changed.items()]
-        told = told or ["the same roles"]
-        if other.figures != own.figures:
-            told.insert(0, _size(other.figures))
-        rows.append(f"With {other.setting}: {'; '.join(told)}")
+        clauses = [f"{', '.join(roles)}: {how}" for how, roles in changed.items()]
+        clauses = clauses or ["the same roles"]
+        if other.figures != base.figures:
+            clauses.insert(0, _size(other.figures))
+        rows.append(f"With {other.setting}: {'; '.join(clauses)}")
     return "\n".join(rows) + "\n"
 
 

@@ -38,11 +38,11 @@ def context_files(
         return paths
     feedback = brief.feedback if context == RELEVANT else ""
     some = {*changed, *named(f"{brief.goal}\n{feedback}", paths)}
-    found = [path for path in paths if path in some]
-    if found or context != RELEVANT:
-        return found
-    own = [path for path in paths if guess(path, dense=False) is None]
-    return [path for path in own if is_code(path)] or own
+    matches = [path for path in paths if path in some]
+    if matches or context != RELEVANT:
+        return matches
+    sources = [path for path in paths if guess(path, dense=False) is None]
+    return [path for path in sources if is_code(path)] or sources
 
 
 def named(text: str, paths: Collection[str]) -> set[str]:

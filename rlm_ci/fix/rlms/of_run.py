@@ -41,8 +41,8 @@ def agreed(job: PipelineJob, sandbox: str) -> dict[str, Any]:
     labels = [
         name for change in changes if change.pull_request for name in change.pull_request.labels
     ]
-    asked = Requests.of(options.request_keyword, repository, labels).standing
-    return {"rlms": {**options.to_dict(), "roles": list(options.roles)}, "asked": asked}
+    requests = Requests.of(options.request_keyword, repository, labels).standing
+    return {"rlms": {**options.to_dict(), "roles": list(options.roles)}, "asked": requests}
 
 
 def analyses_of(

@@ -69,10 +69,10 @@ class RlmsOptions(Value):
                 ),
                 hint="remove one of them",
             )
-        for name, most in _MOST.items():
-            if getattr(options, name) > most:
+        for name, limit in _MOST.items():
+            if getattr(options, name) > limit:
                 raise ConfigError(
-                    f"{_PREFIX}limits.{name} is {getattr(options, name):,}, more than {most:,}",
+                    f"{_PREFIX}limits.{name} is {getattr(options, name):,}, more than {limit:,}",
                     where=sources[f"{_PREFIX}limits.{name}"],
                     hint="lower it, or leave it out",
                 )

@@ -126,14 +126,14 @@ def as_markdown(told: Mapping[str, Any]) -> str:
     if not told["ok"]:
         return "\n".join([*lines, f"It failed: {told['error']} ({told['error_code']})", ""])
     lines += [told["final"].strip(), ""]
-    for one in told["findings"]:
-        places = ", ".join(map(_place, one["citations"])) or "no place"
-        detail = f" {' '.join(one['detail'].split())}" if one["detail"].strip() else ""
-        lines.append(f"- {one['title']} ({places}).{detail}")
+    for finding in told["findings"]:
+        places = ", ".join(map(_place, finding["citations"])) or "no place"
+        detail = f" {' '.join(finding['detail'].split())}" if finding["detail"].strip() else ""
+        lines.append(f"- {finding['title']} ({places}).{detail}")
     evidence = told["evidence"]
-    held = f"{count(evidence['verified'], 'citation')} of {evidence['offered']:,} held"
+    citations = f"{count(evidence['verified'], 'citation')} of {evidence['offered']:,} held"
     left_out = f"{count(evidence['findings_left_out'], 'finding')} left out"
-    lines += ["", f"Checked: {held}; {left_out}.", ""]
+    lines += ["", f"Checked: {citations}; {left_out}.", ""]
     return "\n".join(lines)
 
 

@@ -42,27 +42,27 @@ class AnalysisShare:
     ) -> None:
         self._record = record
         self._folder = folder
-        rest, before = self._agreed(gateway)
+        budgets, before = self._agreed(gateway)
         spent = record.spent
-        seconds, most = options.timeout_seconds, options.max_subcalls
+        seconds, limit = options.timeout_seconds, options.max_subcalls
         words = dict.fromkeys(_BUDGETS, "half of what was left of the run's budget is used up")
         words["max_minutes"] = f"the limit of {count(seconds, 'second')} is reached"
         words["max_minutes"] += f" ({LIMITS}timeout_seconds)"
         share = PartLedger(
             gateway.ledger,
             words,
-            **rest,
+            **budgets,
             max_minutes=seconds / 60,
             clock=clock.seconds,
             used=clock.seconds() - began,
             price=gateway.price,
             spent=spent - before,
         )
-        told = f"the limit of {count(most, 'sub-call')} is reached ({LIMITS}max_subcalls)"
+        message = f"the limit of {count(limit, 'sub-call')} is reached ({LIMITS}max_subcalls)"
         calls = PartLedger(
             share,
-            {"max_calls": told},
-            max_calls=most,
+            {"max_calls": message},
+            max_calls=limit,
             price=gateway.price,
             spent=BudgetUse(self.subcalls()),
         )
@@ -72,16 +72,16 @@ class AnalysisShare:
         """The budgets, and what the run had used when the analysis began: a fact."""
 
         def produce() -> Mapping[str, Any]:
-            rest = {name: str(one / 2) if name == "budget_usd" else int(one) // 2
-                    for name, one in gateway.ledger.rest().items()}  # fmt: skip
+            halves = {name: str(amount / 2) if name == "budget_usd" else int(amount) // 2
+                    for name, amount in gateway.ledger.rest().items()}  # fmt: skip
             used = self._record.spent.to_dict()
-            return {"rest": {**dict.fromkeys(_BUDGETS), **rest}, "used": used}
+            return {"rest": {**dict.fromkeys(_BUDGETS), **halves}, "used": used}
 
-        told = self._record.fact("share", self._folder, {}, produce)
-        used, rest = told["used"], dict(told["rest"])
-        if rest["budget_usd"] is not None:
-            rest["budget_usd"] = Decimal(rest["budget_usd"])
-        return rest, BudgetUse(**{**used, "usd": Decimal(used["usd"])})
+        fact = self._record.fact("share", self._folder, {}, produce)
+        used, budgets = fact["used"], dict(fact["rest"])
+        if budgets["budget_usd"] is not None:
+            budgets["budget_usd"] = Decimal(budgets["budget_usd"])
+        return budgets, BudgetUse(**{**used, "usd": Decimal(used["usd"])})
 
     def is_subcall(self, place: str) -> bool:
         """Whether the call at ``place`` is no turn of the analysis itself."""
@@ -95,4 +95,4 @@ class AnalysisShare:
     def depth(self) -> int:
         """How deep the code has asked itself so far."""
         places = self._record.places(f"{self._folder}/")
-        return max((one.count("/rlm-") for one in places), default=0)
+        return max((path.count("/rlm-") for path in places), default=0)

@@ -124,8 +124,8 @@ class BlindedRuns:
         runs: list[ValidatorRun] = []
 
         def launch(argv: tuple[str, ...]) -> StreamResult:
-            place = f"{self._place}-{label}"
-            runs.append(self._runs.in_fresh(place, argv, tree, seconds=self._left))
+            step = f"{self._place}-{label}"
+            runs.append(self._runs.in_fresh(step, argv, tree, seconds=self._left))
             return runs[-1].ended
 
         try:

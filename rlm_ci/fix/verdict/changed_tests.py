@@ -75,7 +75,7 @@ class ChangedTestRuns:
             return (), f"{NOT_PROBED}, no test that ran can be changed", {}
         contents = self._space.contents(entries[path].oid for path in paths)
         self._known = {
-            path: one for path, one in zip(paths, contents, strict=True) if one is not None
+            path: data for path, data in zip(paths, contents, strict=True) if data is not None
         }
         drawn = self._fact(
             "canary", self._place, {"tree": tree}, lambda: {"secret": secrets.token_hex(16)}
@@ -121,8 +121,8 @@ class ChangedTestRuns:
     def _ran(self, label: str, tree: str) -> ValidatorAnswer | None:
         if self.left <= 0:
             return None
-        place = f"{self._place}-{label}"
-        ran = self._runs.in_fresh(place, self._argv, tree, seconds=self.left, keep=_KEEP)
+        step = f"{self._place}-{label}"
+        ran = self._runs.in_fresh(step, self._argv, tree, seconds=self.left, keep=_KEEP)
         self.left -= ran.ended.seconds
         self._slowest = max(self._slowest, ran.ended.seconds)
         return _told(ran)
@@ -150,12 +150,12 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
     failed.sort(key=was_red, reverse=True)
     if not failed:
         return ()
-    named = first_of([outcome.name for outcome in failed], "test")
+    names = first_of([outcome.name for outcome in failed], "test")
     return (
         Finding(
             ENVIRONMENT,
             Severity.MEDIUM if was_red(failed[0]) else Severity.INFO,
-            f"{named} fails without PYTEST_CURRENT_TEST and PYTEST_VERSION",
+            f"{names} fails without PYTEST_CURRENT_TEST and PYTEST_VERSION",
             hint="check whether the code behaves differently under pytest",
             domain="tamper",
         ),
@@ -163,11 +163,11 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
 
 
 def _told(ran: ValidatorRun) -> ValidatorAnswer:
-    ended, said = ran.ended, ran.ended.output.text()
-    counted = test_counts.parse(said)
+    ended, output = ran.ended, ran.ended.output.text()
+    counted = test_counts.parse(output)
     return ValidatorAnswer(
         ran.outcomes,
-        said,
+        output,
         ended.returncode,
         stopped="a run was cut short" if ended.reason else "",
         clipped=bool(ended.output.omitted),

@@ -62,9 +62,9 @@ class PlainRun:
         ):
             self.line = f"a plain run fails as before: {first_of(_names(failed), 'test')}"
             return (self._finding(Severity.MEDIUM, self.line),)
-        named = f": {first_of(_names(failed), 'test')}" if failed else f": {verdict.reason}"
+        example = f": {first_of(_names(failed), 'test')}" if failed else f": {verdict.reason}"
         self.line = f"a plain run fails{self._without}"
-        what = f"the validator passes in the sandbox's copy, and fails as you run it{named}"
+        what = f"the validator passes in the sandbox's copy, and fails as you run it{example}"
         return (self._finding(Severity.HIGH, what),)
 
     @property
@@ -76,21 +76,21 @@ class PlainRun:
     def _without(self) -> str:
         """What of the user's work tree it did not see, in words."""
         paths = self._ran.left_out if self._ran else ()
-        named = self._context.redactor.text(first_of(paths, "path")) if paths else ""
-        return f", without {named} (too large, or not to be read)" if named else ""
+        names = self._context.redactor.text(first_of(paths, "path")) if paths else ""
+        return f", without {names} (too large, or not to be read)" if names else ""
 
     def _verdict(self, name: str, tree: str) -> Verdict:
-        place = f"validator-{self._iteration}-{name}"
+        run_name = f"validator-{self._iteration}-{name}"
 
         def run(argv: tuple[str, ...]) -> StreamResult:
-            self._ran = self._runs.in_fresh(place, argv, tree, plain=True)
+            self._ran = self._runs.in_fresh(run_name, argv, tree, plain=True)
             return self._ran.ended
 
         title = "validator, as you run it"
         words = f"iteration {self._iteration}: {title}"
-        files = {"Log": f"rlm/{place}.log"}
+        files = {"Log": f"rlm/{run_name}.log"}
         with spans.span("validator", title, words=words, files=files) as step:
-            verdict = self._validator.judge(run, self._context.path_of("rlm", f"{place}.log"))
+            verdict = self._validator.judge(run, self._context.path_of("rlm", f"{run_name}.log"))
             step.outcome = spans.DONE if verdict.passed else spans.FAILED
         return verdict
 

@@ -27,12 +27,12 @@ _GARBAGE = f"\0)]}}> {_WORD} <{{[(\n".encode()
 
 def raising(contents: Mapping[str, bytes]) -> dict[str, bytes]:
     """Those of the files that can be made to fail when they are loaded, changed to do so."""
-    found = {}
+    files = {}
     for path, content in contents.items():
         stem, kind = os.path.splitext(path)
         if kind in _ENDINGS and not stem.endswith(".d"):
-            found[path] = content.rstrip() + b"\n" + _ENDINGS[kind].encode()
-    return found
+            files[path] = content.rstrip() + b"\n" + _ENDINGS[kind].encode()
+    return files
 
 
 def unreadable(contents: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -127,10 +127,10 @@ class ValidatorRuns:
                 argv, timeout, copy=copy, short=not plain, hide=hide, plain=plain, keep=keep
             )
             if record["returncode"] in validator.SHELL_CODES:
-                here, there = (
-                    set(dependency_folders(one)) for one in (self._commands.root, copy.path)
+                folders, copied = (
+                    set(dependency_folders(root)) for root in (self._commands.root, copy.path)
                 )
-                prepared["missing"] = sorted(here - there)
+                prepared["missing"] = sorted(folders - copied)
             return record | {"written": list(self._rewrote(began, copy.tree()))} | prepared
 
         return self._ran("validator", place, argv, tree, produce)
@@ -167,9 +167,9 @@ class ValidatorRuns:
                 transcribe(ended.output, redact).lines,
             )
             raise failed.logged(self._context.shown("rlm", log))
-        made = copy.tree()
-        wrong = frozenset(self._rewrote(before, made))
-        copy.restore(workspace.restored(made, before, wrong.__contains__))
+        after = copy.tree()
+        wrong = frozenset(self._rewrote(before, after))
+        copy.restore(workspace.restored(after, before, wrong.__contains__))
         return ended, copy.tree()
 
     def _ran(
@@ -183,17 +183,17 @@ class ValidatorRuns:
         key: dict[str, Any] = {"argv": list(argv), "tree": tree}
         if self.setup:
             key["setup"] = list(self.setup.argv)
-        told = self._fact(kind, place, key, produce)
-        ended = ended_of(told)
-        self.prepared = ended_of(told["setup"]) if "setup" in told else None
-        lines = [one for one in told.get("reported", ()) if isinstance(one, str)]
+        fact = self._fact(kind, place, key, produce)
+        ended = ended_of(fact)
+        self.prepared = ended_of(fact["setup"]) if "setup" in fact else None
+        lines = [line for line in fact.get("reported", ()) if isinstance(line, str)]
         return ValidatorRun(
             ended,
-            test_reports.read(printed(ended.output), lines, str(told.get("root", ""))),
-            tuple(map(str, told.get("written", ()))),
-            tuple(map(str, told.get("missing", ()))),
+            test_reports.read(printed(ended.output), lines, str(fact.get("root", ""))),
+            tuple(map(str, fact.get("written", ()))),
+            tuple(map(str, fact.get("missing", ()))),
             bool(lines),
-            tuple(map(str, told.get("left_out", ()))),
+            tuple(map(str, fact.get("left_out", ()))),
         )
 
     def _reported(

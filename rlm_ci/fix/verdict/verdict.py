@@ -109,9 +109,9 @@ class ResultJudge:
         entries, validator = self._space.entries(self._base), self._validator
 
         def read(oids: Iterable[str]) -> list[bytes | None]:
-            wanted = list(oids)
-            sizes = self._space.sizes(wanted)
-            return self._space.contents(oid for oid in wanted if sizes[oid] <= LIMIT) or [None]
+            batch = list(oids)
+            sizes = self._space.sizes(batch)
+            return self._space.contents(oid for oid in batch if sizes[oid] <= LIMIT) or [None]
 
         commands = self._context.options.gates.commands
         texts = ([validator.command.text] if validator else []) + list(commands)
@@ -236,7 +236,7 @@ class ResultJudge:
             and not self.protection.is_of_tests(path)
         ]
         contents = self._space.contents(entries[path].oid for path in paths)
-        known = {
+        by_path = {
             path: content
             for path, content in zip(paths, contents, strict=True)
             if content is not None
@@ -244,7 +244,7 @@ class ResultJudge:
         # What breaks every reader is seen by a linter, too: where tests ran, one of them must fail.
         runs_tests = bool(tests.tests or self.collected)
         for name, plant in (("raises", raising), ("broken", unreadable)):
-            planted = plant(known)
+            planted = plant(by_path)
             if not planted:
                 continue
             title = "does it read the copy?"
@@ -319,8 +319,8 @@ class ResultJudge:
         """``tree`` with the old tests that lie beside code; with ``edited`` new ones stay, too."""
         old = inline_tests.old(self._space, self._base, tree, edited=edited)
         allowed = self.protection.allowed
-        kept = {path: content for path, content in old.items() if path not in allowed}
-        return self._space.edited(tree, kept)
+        protected = {path: content for path, content in old.items() if path not in allowed}
+        return self._space.edited(tree, protected)
 
     def result(self, tree: str) -> str:
         """``tree`` without edits of old tests, unless the goal allows these."""
@@ -451,8 +451,8 @@ class ResultJudge:
         tree, landed = self.fresh(), self.result(self._space.settled_tree())
         if self._probed[0] == (tree, landed):  # no turn has changed anything since
             return self._probed[1]
-        argv, place = self._validator.command.argv, f"canary-{self.iteration}"
-        probing = ChangedTestRuns(self._context, self._runs, argv, place)
+        argv, run_name = self._validator.command.argv, f"canary-{self.iteration}"
+        probing = ChangedTestRuns(self._context, self._runs, argv, run_name)
         words = f"iteration {self.iteration}: canary, tests that must fail"
         with spans.span("canary", "canary: changed tests, which must fail", words=words) as step:
             findings, self.canary, texts = probing.probe(
@@ -461,8 +461,8 @@ class ResultJudge:
             step.details["found"] = self.canary
             step.outcome = spans.FAILED if findings else spans.DONE
         if not any(finding.severity >= Severity.HIGH for finding in findings):
-            place = f"iteration-{self.iteration}"
-            blind = BlindedRuns(self._context, self._runs, self._validator, place, probing.left)
+            run_name = f"iteration-{self.iteration}"
+            blind = BlindedRuns(self._context, self._runs, self._validator, run_name, probing.left)
             decisions = blind.decide(tree, self._first, was_green=self._passed_first)
             self._decided = self._space.settled_tree(), decisions
         findings += self._decisive(tree)
@@ -470,7 +470,7 @@ class ResultJudge:
             findings += guard.unprobed(self._space, landed, self.protection)
         self._probed = (tree, landed), findings
         for path, text in texts.items():  # worth a look
-            file = self._context.path_of("rlm", place, _flat(path))
+            file = self._context.path_of("rlm", run_name, _flat(path))
             files.write(file, text.encode("utf-8", "surrogateescape"), 0o600)
         return findings
 

@@ -176,9 +176,9 @@ def _named(walk: Walk, node: Node) -> tuple[str, bool]:
         if node.type not in _DECLARATORS:
             break
         inner = next(
-            (one for field, one in grammars.parts(node) if field == "declarator" or
+            (child for field, child in grammars.parts(node) if field == "declarator" or
              (node.type in ("parenthesized_declarator", "reference_declarator",
-                            "attributed_declarator") and one.is_named)), None,
+                            "attributed_declarator") and child.is_named)), None,
         )  # fmt: skip
         if node.type == "function_declarator":
             # A pointer to a function is a variable: ``int (*f)(void)``.

@@ -110,16 +110,16 @@ def finish(walk: Walk) -> None:
     walk.exported |= {
         symbol.name for symbol in walk.symbols if symbol.is_public and "." not in symbol.name
     }
-    listed = [own for own, given, _ in walk.listed if given in (own, "default")]
+    listed = [local for local, exported, _ in walk.listed if exported in (local, "default")]
     walk.exported |= own_names.intersection(listed)
-    for own, given, node in walk.listed:
-        if given in (own, "default") and (own in own_names or given == "default"):
+    for local, exported, node in walk.listed:
+        if exported in (local, "default") and (local in own_names or exported == "default"):
             continue
-        if own in own_names and own not in walk.exported:
-            _renamed(walk, own, given)
-            walk.exported.add(own)  # another exported name of it is an alias
-        elif given not in walk.names:  # imported, unpacked from an object, or exported already
-            walk.define("variable", given, node, DefinitionScope(), is_public=True)
+        if local in own_names and local not in walk.exported:
+            _renamed(walk, local, exported)
+            walk.exported.add(local)  # another exported name of it is an alias
+        elif exported not in walk.names:  # imported, unpacked from an object, or exported already
+            walk.define("variable", exported, node, DefinitionScope(), is_public=True)
     for owner, name, node, value, note in walk.members:
         if owner in walk.names and f"{owner}.{name}" not in walk.names:
             body = walk.fields(value).get("body", value)

@@ -89,9 +89,9 @@ def _define(  # noqa: PLR0917 - a handler's parameters, and two of its own
         return
     if kind == "enum":
         for field, child in grammars.parts(body):
-            named = child if field == "name" else walk.fields(child).get("name")
-            if named is not None and child.is_named:
-                walk.define("constant", walk.text(named), child, inner, is_public=True)
+            name_node = child if field == "name" else walk.fields(child).get("name")
+            if name_node is not None and child.is_named:
+                walk.define("constant", walk.text(name_node), child, inner, is_public=True)
     elif kind == "module":
         # All declarations of a module are public; of a namespace, only its exports.
         walk.body(body, inner.replace(kind="", state="export" if node.type == "module" else ""))
@@ -101,10 +101,10 @@ def _define(  # noqa: PLR0917 - a handler's parameters, and two of its own
 
 def _member(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     fields = walk.fields(node)
-    named = fields.get("name") or fields.get("property")
-    if named is None:
+    name_node = fields.get("name") or fields.get("property")
+    if name_node is None:
         return
-    name = walk.text(named)
+    name = walk.text(name_node)
     access = fields.get("accessibility_modifier")
     hidden = name.startswith(("#", "_")) or (access is not None and walk.text(access) != "public")
     kind = _MEMBERS[node.type]
@@ -127,9 +127,9 @@ def _variables(
         fields = walk.fields(child) if child.type == "variable_declarator" else {}
         name, value = fields.get("name"), fields.get("value")
         if name is not None and scope.state == "export":
-            for one in map(walk.text, _taken(walk, name)):
+            for variable in map(walk.text, _taken(walk, name)):
                 line = walk.line(node, start)
-                walk.define("variable", one, node, scope, note, line, is_public=True)
+                walk.define("variable", variable, node, scope, note, line, is_public=True)
         if name is None or name.type != "identifier":
             continue
         text = walk.text(name)
@@ -195,12 +195,12 @@ def _pass_on(walk: Walk, node: Node, source: str) -> None:
     pairs: list[tuple[str, str]] = []
     for _, clause in grammars.parts(node):
         if clause.type == "namespace_export":
-            nodes = [one for _, one in grammars.parts(clause) if one.type == "identifier"]
-            pairs += [("*", walk.text(one)) for one in nodes]
+            nodes = [part for _, part in grammars.parts(clause) if part.type == "identifier"]
+            pairs += [("*", walk.text(node)) for node in nodes]
         elif clause.type == "export_clause":
-            pairs += [(own, given) for own, given, _ in _specifiers(walk, clause)]
+            pairs += [(local, exported) for local, exported, _ in _specifiers(walk, clause)]
     pairs = pairs or [("*", "*")]
-    names, called = tuple(own for own, _ in pairs), tuple(given for _, given in pairs)
+    names, called = tuple(local for local, _ in pairs), tuple(exported for _, exported in pairs)
     walk.passed.update(called)
     walk.bring(source, names, node, 0, called if called != names else ())
 
@@ -210,23 +210,23 @@ def _specifiers(walk: Walk, clause: Node) -> Iterator[tuple[str, str, Node]]:
     for _, node in grammars.parts(clause):
         fields = walk.fields(node) if node.type == "export_specifier" else {}
         if "name" in fields:
-            own = fields["name"]
-            yield walk.text(own), walk.text(fields.get("alias", own)), node
+            local = fields["name"]
+            yield walk.text(local), walk.text(fields.get("alias", local)), node
 
 
 def _names(walk: Walk, node: Node) -> tuple[str, ...]:
     """The names that an import takes, as its source calls them."""
-    found = []
-    for _, one in grammars.parts(walk.fields(node).get("import_clause", node)):
-        if one.type == "identifier":
-            found.append("default")
-        elif one.type == "namespace_import":
-            found.append("*")
-        for inner in grammars.named(one) if one.type == "named_imports" else ():
+    names = []
+    for _, child in grammars.parts(walk.fields(node).get("import_clause", node)):
+        if child.type == "identifier":
+            names.append("default")
+        elif child.type == "namespace_import":
+            names.append("*")
+        for inner in grammars.named(child) if child.type == "named_imports" else ():
             name = walk.fields(inner).get("name")
             if name is not None:
-                found.append(walk.text(name))
-    return tuple(found)
+                names.append(walk.text(name))
+    return tuple(names)
 
 
 def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
@@ -259,17 +259,17 @@ def _finish(walk: Walk) -> None:
     """Add imports in the middle of the code, and the public names of a script without modules."""
     commonjs.finish(walk)
     text = walk.content.decode("utf-8", "replace")
-    known = {(one.line, one.module) for one in walk.imports}
+    places = {(imported.line, imported.module) for imported in walk.imports}
     line, at = 1, 0
     for match in _LOADED.finditer(text):
         line, at = line + text.count("\n", at, match.start()), match.start()
         first = text.rfind("\n", max(0, at - _LINE_LIMIT), at) + 1
         end = text.find("\n", at, at + _LINE_LIMIT)
         bundled = (not first and at > _LINE_LIMIT) or (end < 0 and len(text) > at + _LINE_LIMIT)
-        said = text[first:at].lstrip() if not bundled else ""
-        if bundled or said.startswith(("*", "//", "/*")) or (line, match[2]) in known:
+        before = text[first:at].lstrip() if not bundled else ""
+        if bundled or before.startswith(("*", "//", "/*")) or (line, match[2]) in places:
             continue  # a bundle contains what it requires
-        known.add((line, match[2]))
+        places.add((line, match[2]))
         walk.bring(match[2], (), line)
     if not walk.imports and not walk.exported and not _GIVES.search(text):
         walk.exported |= {symbol.name for symbol in walk.symbols if not symbol.name.startswith("_")}

@@ -72,7 +72,7 @@ def _use(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment)
     text = re.sub(r"^(?:function|const) ", "", text)
     group = re.fullmatch(r"(.*?)\\?\s*\{(.*)\}", text)
     parts = (
-        [f"{group[1]}\\{one.strip()}" for one in group[2].split(",")] if group else text.split(",")
+        [f"{group[1]}\\{use.strip()}" for use in group[2].split(",")] if group else text.split(",")
     )
     for part in parts:
         name = re.split(r"\s+as\s+", part.strip(), maxsplit=1, flags=re.IGNORECASE)[0]

@@ -18,7 +18,7 @@ _THROUGH = frozenset({
 
 
 def _assignment(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
-    inner = [one for _, one in grammars.parts(node) if one.type == "assignment"]
+    inner = [part for _, part in grammars.parts(node) if part.type == "assignment"]
     left = walk.fields(inner[0]).get("left") if inner and not scope.kind else None
     if left is not None and left.type == "identifier":
         name = walk.text(left)
@@ -54,13 +54,13 @@ def _import(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComme
     text = " ".join(re.sub(r"#[^\n]*|[()\\]", " ", walk.text(node)[:8000]).split())
     taken = re.fullmatch(r"from (\.*) ?(\S*) ?import (.*)", text)
     if taken:
-        parts = [one.split() for one in taken[3].split(",") if one.strip()]
-        names, here = tuple(part[0] for part in parts), tuple(part[-1] for part in parts)
-        walk.bring(taken[2], names, node, len(taken[1]), here if here != names else ())
+        parts = [clause.split() for clause in taken[3].split(",") if clause.strip()]
+        names, aliases = tuple(part[0] for part in parts), tuple(part[-1] for part in parts)
+        walk.bring(taken[2], names, node, len(taken[1]), aliases if aliases != names else ())
         return
-    for one in text.removeprefix("import ").split(","):
-        if one.strip():
-            walk.bring(one.split()[0], (), node)
+    for clause in text.removeprefix("import ").split(","):
+        if clause.strip():
+            walk.bring(clause.split()[0], (), node)
 
 
 _IMPORTS = ("import_statement", "import_from_statement", "future_import_statement")

@@ -42,7 +42,7 @@ def _constant(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComme
 
 def _alias(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     if scope.prefix:
-        _named(walk, scope, node, note, [walk.text(one) for _, one in grammars.parts(node)][1:])
+        _named(walk, scope, node, note, [walk.text(child) for _, child in grammars.parts(node)][1:])
 
 
 def _word(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
@@ -66,9 +66,10 @@ def _class(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment)
         # The first comments of a body come before its node.
         row = node.start_point.row
         first = [
-            one
-            for _, one in grammars.parts(node)
-            if one.type == "comment" and row < one.start_point.row < fields["body"].start_point.row
+            child
+            for _, child in grammars.parts(node)
+            if child.type == "comment"
+            and row < child.start_point.row < fields["body"].start_point.row
         ]
         _inside(walk, inner, fields["body"], first)
 

@@ -109,8 +109,8 @@ def _use(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) 
     if "argument" not in fields or len(walk.text(fields["argument"])) > 20000:
         return
     is_given = _is_marked(walk, node) and not scope.prefix
-    for whole in spread("".join(_ALIAS.sub(r"@\1", walk.text(fields["argument"])).split())):
-        path, _, alias = whole.partition("@")
+    for item in spread("".join(_ALIAS.sub(r"@\1", walk.text(fields["argument"])).split())):
+        path, _, alias = item.partition("@")
         module, _, name = path.rpartition("::")
         called = (alias,) if alias else ()
         if is_given and alias != "_":
@@ -145,15 +145,15 @@ def spread(text: str) -> Iterator[str]:
 
 def _finish(walk: Walk) -> None:
     """Add the first words of paths that the file neither defines nor imports: usually crates."""
-    known = set(_PLAIN) | {symbol.name.rpartition(".")[2] for symbol in walk.symbols}
-    for one in walk.imports:
-        known.update((*one.names, *one.called, one.module, one.module.rpartition("::")[2]))
+    names = set(_PLAIN) | {symbol.name.rpartition(".")[2] for symbol in walk.symbols}
+    for use in walk.imports:
+        names.update((*use.names, *use.called, use.module, use.module.rpartition("::")[2]))
     text = walk.content.decode("utf-8", "replace")
     line, at = 1, 0
     for match in _PATH.finditer(text):
-        if match[2] and match[2] not in known:
+        if match[2] and match[2] not in names:
             line, at = line + text.count("\n", at, match.start()), match.start()
-            known.add(match[2])
+            names.add(match[2])
             walk.bring(f"{match[2]}::", (), line)
 
 

@@ -42,13 +42,13 @@ class GoResolver:
         module = one.module
         if module.startswith("."):
             folder = resolved(folder_of(path), module)
-            found = None if folder is None else self.of_folder(folder)
-            return ResolvedImport((found,)) if found else NOWHERE
+            file = None if folder is None else self.of_folder(folder)
+            return ResolvedImport((file,)) if file else NOWHERE
         for prefix in ancestors(module):
             for root in self._modules.get(prefix, ()) if prefix else ():
-                found = self.of_folder(joined(root, module[len(prefix) :].strip("/")).strip("/"))
-                if found:
-                    return ResolvedImport((found,))
+                file = self.of_folder(joined(root, module[len(prefix) :].strip("/")).strip("/"))
+                if file:
+                    return ResolvedImport((file,))
         words = module.split("/")
         if "." not in words[0]:
             return ResolvedImport(package=module, is_standard=True)
@@ -56,12 +56,12 @@ class GoResolver:
 
     def _required(self, path: str, package: str) -> str | None:
         """The module that a package belongs to, by the ``go.mod`` above the file."""
-        known = above(self._needed, path) or ()
-        return next((ancestor for ancestor in ancestors(package) if ancestor in known), None)
+        required = above(self._needed, path) or ()
+        return next((ancestor for ancestor in ancestors(package) if ancestor in required), None)
 
     def of_folder(self, folder: str) -> str | None:
         """The file that represents a package: of its own name, ``doc.go``, or the first."""
-        files = [one for one in self._places.inside(folder) if one.endswith(".go")]
+        files = [file for file in self._places.inside(folder) if file.endswith(".go")]
         files = [file for file in files if not file.endswith("_test.go")] or files
         names = (joined(folder, f"{folder.rpartition('/')[2]}.go"), joined(folder, "doc.go"))
         return next((name for name in names if name in files), files[0] if files else None)
@@ -69,9 +69,9 @@ class GoResolver:
 
 def _module_of(words: Sequence[str]) -> str:
     """The module of a path, guessed without ``go.mod``: host, owner, name and major version."""
-    most = 3 if words[0].endswith((".com", ".org")) else 2
-    has_version = re.fullmatch(r"v[1-9]\d*", words[most]) if len(words) > most else None
-    return "/".join(words[: most + 1 if has_version else most])
+    length = 3 if words[0].endswith((".com", ".org")) else 2
+    has_version = re.fullmatch(r"v[1-9]\d*", words[length]) if len(words) > length else None
+    return "/".join(words[: length + 1 if has_version else length])
 
 
 #: The most files that the import of a whole package names.
@@ -92,9 +92,9 @@ class JavaResolver:
         parts = [*names, *(name for name in one.names if name != "*")]
         for end in range(len(parts), 1, -1):  # what follows a class is a member of it
             if parts[end - 1][:1].isupper():
-                found = self._class(parts[:end], path)
-                if found:
-                    return ResolvedImport((found,))
+                file = self._class(parts[:end], path)
+                if file:
+                    return ResolvedImport((file,))
         if "*" in one.names and one.module in self._packages:
             return ResolvedImport(self._whole(one.module))
         if names[0] in ("java", "javax", "jdk", "sun"):
@@ -107,8 +107,8 @@ class JavaResolver:
     def _class(self, parts: Sequence[str], path: str) -> str | None:
         file = f"{parts[-1]}.java"
         declared = self._files.get(".".join(parts[:-1]), frozenset())
-        own = nearest([one for one in self._places.named(file) if one in declared], path)
-        return own or self._places.ending("/".join((*parts[:-1], file)), path)
+        closest = nearest([match for match in self._places.named(file) if match in declared], path)
+        return closest or self._places.ending("/".join((*parts[:-1], file)), path)
 
     def _whole(self, package: str) -> tuple[str, ...]:
         """All files of a package; of a large one, a file that represents it."""
@@ -142,9 +142,9 @@ def c(places: FileLookup, path: str, one: Import) -> ResolvedImport:
         tail = one.module
         while tail.startswith(("../", "./")):
             tail = tail.partition("/")[2]
-        found = places.ending(tail, path)
-        if found:
-            return ResolvedImport((found,))
+        file = places.ending(tail, path)
+        if file:
+            return ResolvedImport((file,))
     if standard:
         return ResolvedImport(package=one.module, is_standard=True)
     package = one.module.partition("/")[0]

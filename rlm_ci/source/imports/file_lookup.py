@@ -49,8 +49,8 @@ class FileLookup:
 
     def named(self, name: str) -> Sequence[str]:
         """The files of one name; none if they are too many to compare."""
-        found = self._by_name.get(name, [])
-        return found if len(found) <= _COMPARED else ()
+        paths = self._by_name.get(name, [])
+        return paths if len(paths) <= _COMPARED else ()
 
 
 def folder_of(path: str) -> str:
@@ -90,8 +90,8 @@ def nearest(paths: Sequence[str], origin: str) -> str | None:
 
     def distance(path: str) -> tuple[int, int, str]:
         shared = 0
-        for own, other in zip(parts, path.split("/")[:-1]):  # noqa: B905 - as far as both go
-            if own != other:
+        for part, other in zip(parts, path.split("/")[:-1]):  # noqa: B905 - as far as both go
+            if part != other:
                 break
             shared += 1
         return (-shared, path.count("/"), path)

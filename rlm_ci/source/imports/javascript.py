@@ -51,8 +51,8 @@ class JavaScriptResolver:
         if module.startswith((".", "/")):
             base = "" if module.startswith("/") else folder_of(path)
             target = resolved(base, module)
-            found = None if target is None else self._file(target)
-            return ResolvedImport((found,)) if found else NOWHERE
+            file = None if target is None else self._file(target)
+            return ResolvedImport((file,)) if file else NOWHERE
         resolved_import = self._alias(path, module)
         if resolved_import is not None:
             return resolved_import
@@ -62,7 +62,7 @@ class JavaScriptResolver:
             return ResolvedImport(package=name.removeprefix("node:"), is_standard=True)
         folders = self._packages.get(name, ())
         if folders:
-            folder = nearest([joined(one, "x") for one in folders], path)
+            folder = nearest([joined(base, "x") for base in folders], path)
             inside = self._inside(folder_of(folder or ""), module[len(name) :].lstrip("/"))
             if inside:
                 return ResolvedImport((inside,))
@@ -80,29 +80,29 @@ class JavaScriptResolver:
                     and module != alias.module
                 ):
                     continue
-                rest = module[len(before) : len(module) - len(after)] if star else ""
-                targets = (resolved(folder, name.replace("*", rest)) for name in alias.names)
+                middle = module[len(before) : len(module) - len(after)] if star else ""
+                targets = (resolved(folder, name.replace("*", middle)) for name in alias.names)
                 for target in targets:
-                    found = None if target is None else self._file(target)
-                    if found:
-                        return ResolvedImport((found,))
+                    file = None if target is None else self._file(target)
+                    if file:
+                        return ResolvedImport((file,))
                 is_own = is_own or bool(before)
         return NOWHERE if is_own else None
 
     def _inside(self, folder: str, rest: str) -> str | None:
         for base in (folder, joined(folder, "src"), joined(folder, "lib")):
-            found = self._file(joined(base, rest)) if rest else self._index(base)
-            if found:
-                return found
+            file = self._file(joined(base, rest)) if rest else self._index(base)
+            if file:
+                return file
         return self._places.first((joined(folder, "package.json"),))
 
     def _main(self, folder: str) -> str | None:
         for module in self._mains.get(folder, ()):
             target = resolved(folder, module)
-            found = None if target is None else self._places.first(_candidates(target))
-            found = found or self._index_file(target or folder)
-            if found:
-                return found
+            file = None if target is None else self._places.first(_candidates(target))
+            file = file or self._index_file(target or folder)
+            if file:
+                return file
         return None
 
     def _index_file(self, folder: str) -> str | None:

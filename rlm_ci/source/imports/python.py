@@ -65,9 +65,9 @@ class PythonResolver:
             for path in places.files:
                 if path.endswith(suffix):
                     self._modules.setdefault(path.removesuffix(suffix), path)
-        found = {folder for folders in self._tops.values() for folder in folders}
-        custom = [one for one in _CUSTOMARY if one in found or places.inside(one)]
-        self._known = (*custom, *sorted(found - {*custom}, key=lambda one: (one.count("/"), one)))
+        roots = {folder for folders in self._tops.values() for folder in folders}
+        custom = [folder for folder in _CUSTOMARY if folder in roots or places.inside(folder)]
+        self._known = (*custom, *sorted(roots - {*custom}, key=lambda top: (top.count("/"), top)))
         self._known = self._known[:_ROOTS]
         self._seen: dict[tuple[str, str], tuple[str, str] | None] = {}
         self._started = self._with_neighbours(imports, scripts)
@@ -82,15 +82,15 @@ class PythonResolver:
         key = (root if root != folder else folder, one.module)
         if key not in self._seen:
             self._seen[key] = self._locate(root, one.module)
-        place = self._seen[key]
+        location = self._seen[key]
         standard = _is_standard(top)
-        if place is not None and standard and not self._shadows(place[0], path):
-            place = None
-        if place is None and top not in _ALWAYS and root != folder:
-            place = self._in_own_package(path, root, one)
-        if place is None:
+        if location is not None and standard and not self._shadows(location[0], path):
+            location = None
+        if location is None and top not in _ALWAYS and root != folder:
+            location = self._in_own_package(path, root, one)
+        if location is None:
             return ResolvedImport.of(((), top if standard else self._package(root, one), standard))
-        return ResolvedImport.of((self._targets(place, one, path), "", False))
+        return ResolvedImport.of((self._targets(location, one, path), "", False))
 
     def _package(self, root: str, one: Import) -> str:
         """The package of an import from outside; in a shared namespace, its part of that."""
@@ -117,21 +117,21 @@ class PythonResolver:
     ) -> frozenset[str]:
         """Scripts without ``__main__.py``, and the files of their folders that they import."""
         waiting = [path for path in scripts if not path.endswith("__main__.py")]
-        found = set(waiting)
+        reached = set(waiting)
         while waiting:
             path = waiting.pop()
-            for one in imports.get(path, ()):
-                name = joined(folder_of(path), one.module.partition(".")[0])
-                target = None if one.level else self._modules.get(name)
-                if target is not None and target not in found:
-                    found.add(target)
+            for imported in imports.get(path, ()):
+                name = joined(folder_of(path), imported.module.partition(".")[0])
+                target = None if imported.level else self._modules.get(name)
+                if target is not None and target not in reached:
+                    reached.add(target)
                     waiting.append(target)
-        return frozenset(found)
+        return frozenset(reached)
 
     def _in_own_package(self, path: str, root: str, one: Import) -> tuple[str, str] | None:
         """The place of an import in the file's own package: for tests, scripts, submodules."""
         folder = folder_of(path)
-        for base in takewhile(lambda one: one != root, ancestors(folder)):
+        for base in takewhile(lambda above: above != root, ancestors(folder)):
             hit = self._under(base, one.module, strict=True)
             if hit is None:
                 continue
@@ -166,11 +166,11 @@ class PythonResolver:
 
     def _root(self, folder: str) -> str:
         """The folder with the package of ``folder``; ``folder`` itself if it is no package."""
-        known = self._roots.get(folder)
-        if known is None:
-            known = self._root(folder_of(folder)) if self._is_package(folder) else folder
-            self._roots[folder] = known
-        return known
+        root = self._roots.get(folder)
+        if root is None:
+            root = self._root(folder_of(folder)) if self._is_package(folder) else folder
+            self._roots[folder] = root
+        return root
 
     def _locate(self, root: str, module: str) -> tuple[str, str] | None:
         """The folder and the path without suffix of ``module``, for a file under ``root``."""
@@ -178,30 +178,30 @@ class PythonResolver:
         if top in _ALWAYS:
             return self._under(root, module)  # only a file beside the importing one shadows it
         bases = self._tops.get(top, [])
-        closest = nearest([joined(one, "x") for one in bases[:256]], joined(root, "x"))
-        near = () if closest is None else (folder_of(closest),)
-        every = (*ancestors(root), *near, *self._known)
+        closest = nearest([joined(folder, "x") for folder in bases[:256]], joined(root, "x"))
+        beside = () if closest is None else (folder_of(closest),)
+        every = (*ancestors(root), *beside, *self._known)
         for strict in (True, False):
             # A file that creates modules (six.moves) counts if nothing else is found, unless its
             # folder has the name of the namespace, which other distributions share.
-            loose = [] if strict else [one for one in every if one.rpartition("/")[2] != top]
+            loose = [] if strict else [base for base in every if base.rpartition("/")[2] != top]
             for base in every if strict else loose:
-                found = self._under(base, module, strict=strict)
-                if found:
-                    return found
+                location = self._under(base, module, strict=strict)
+                if location:
+                    return location
         return None
 
     def _under(self, base: str, module: str, *, strict: bool = False) -> tuple[str, str] | None:
         """The longest part of ``module`` in ``base``; if ``strict``, a file has no submodules."""
         first = f"{base}/" if base else ""
-        whole = rest = module.replace(".", "/")
-        while rest:
-            stem = first + rest
-            own = self._modules.get(stem)
-            if own is not None or ("/" in rest and self._places.inside(stem)):
-                is_package = own is None or own.rpartition("/")[2].startswith("__init__.")
-                return (base, stem) if is_package or rest == whole or not strict else None
-            rest = rest.rpartition("/")[0]
+        relative = left = module.replace(".", "/")
+        while left:
+            stem = first + left
+            file = self._modules.get(stem)
+            if file is not None or ("/" in left and self._places.inside(stem)):
+                is_package = file is None or file.rpartition("/")[2].startswith("__init__.")
+                return (base, stem) if is_package or left == relative or not strict else None
+            left = left.rpartition("/")[0]
         return None
 
     # ── the imported files ──
@@ -218,21 +218,23 @@ class PythonResolver:
     def _targets(self, place: tuple[str, str], one: Import, path: str) -> tuple[str, ...]:
         """The files of the imported names: submodules, and the file that defines the others."""
         _, stem = place
-        own = (
+        file = (
             self._modules.get(stem) if stem else self._places.first(("__init__.py", "__init__.pyi"))
         )
-        found = []
-        rest = not one.names
+        targets = []
+        needs_file = not one.names
         for name in one.names:
             inner = self._modules.get(joined(stem, name)) if name != "*" else None
-            if inner is not None and (own is None or own.rpartition("/")[2].startswith("__init__")):
-                found.append(inner)
+            if inner is not None and (
+                file is None or file.rpartition("/")[2].startswith("__init__")
+            ):
+                targets.append(inner)
             else:
-                rest = True
-        if rest and own is not None:
-            found.append(own)
-        others = [one for one in found if one != path]
-        return tuple(dict.fromkeys(others or found))
+                needs_file = True
+        if needs_file and file is not None:
+            targets.append(file)
+        others = [target for target in targets if target != path]
+        return tuple(dict.fromkeys(others or targets))
 
 
 def _spoken(name: str) -> str:

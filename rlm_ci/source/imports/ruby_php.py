@@ -27,14 +27,14 @@ def ruby(places: FileLookup, path: str, one: Import) -> ResolvedImport:
     name = one.module.removesuffix(".rb")
     if one.level or name.startswith("."):
         target = resolved(folder_of(path), name)
-        found = None if target is None else places.first((f"{target}.rb",))
-        return ResolvedImport((found,)) if found else NOWHERE
+        file = None if target is None else places.first((f"{target}.rb",))
+        return ResolvedImport((file,)) if file else NOWHERE
     top = name.partition("/")[0]
     if top not in _RUBY:
-        found = places.ending(f"lib/{name}.rb", path)
-        found = found or ("/" in name and places.ending(f"{name}.rb", path)) or None
-        if found:
-            return ResolvedImport((found,))
+        file = places.ending(f"lib/{name}.rb", path)
+        file = file or ("/" in name and places.ending(f"{name}.rb", path)) or None
+        if file:
+            return ResolvedImport((file,))
     return ResolvedImport(package=top, is_standard=top in _RUBY)
 
 
@@ -44,15 +44,15 @@ def php(places: FileLookup, path: str, one: Import) -> ResolvedImport:
         target = resolved(folder_of(path), one.module)
         if target is not None and target in places.files:
             return ResolvedImport((target,))
-        found = places.ending(one.module.lstrip("./"), path)
-        return ResolvedImport((found,)) if found else NOWHERE
+        file = places.ending(one.module.lstrip("./"), path)
+        return ResolvedImport((file,)) if file else NOWHERE
     names = [name for name in one.module.split("\\") if name]
     if len(names) < 2:
         return ResolvedImport(package=one.module.strip("\\"), is_standard=True)
     for first in range(len(names) - 1):
-        found = places.ending(f"{'/'.join(names[first:])}.php", path)
-        if found:
-            return ResolvedImport((found,))
+        file = places.ending(f"{'/'.join(names[first:])}.php", path)
+        if file:
+            return ResolvedImport((file,))
     alone = places.named(f"{names[-1]}.php")
     if len(names) == 2 and len(alone) == 1:  # one folder has the whole namespace
         return ResolvedImport((alone[0],))

@@ -106,7 +106,7 @@ class RustResolver:
         """The deepest module of ``names`` below ``base``; its root, unless ``strict``."""
         if base is None:
             return NOWHERE
-        found = None
+        file = None
         folder = base
         left = list(names)
         while left:
@@ -115,25 +115,25 @@ class RustResolver:
             )
             if step is None:
                 break
-            found, folder = step, joined(folder, left.pop(0))
-        if found is None and not strict:
+            file, folder = step, joined(folder, left.pop(0))
+        if file is None and not strict:
             roots = [joined(base, name) for name in ("mod.rs", "lib.rs", "main.rs")]
-            found = self._places.first((*roots, f"{base}.rs"))
-        if not found:
+            file = self._places.first((*roots, f"{base}.rs"))
+        if not file:
             return NOWHERE
-        passed = self._passed_on(found, left[0]) if left else ()
-        return ResolvedImport(tuple(dict.fromkeys((found, *passed))))
+        passed = self._passed_on(file, left[0]) if left else ()
+        return ResolvedImport(tuple(dict.fromkeys((file, *passed))))
 
     def _passed_on(self, path: str, name: str) -> tuple[str, ...]:
         """The files from which a file exports ``name`` again: ``pub use self::raw::Raw``."""
         if path not in self._given:
             self._given[path] = _given(self._outlines.get(path))
-        one = self._given[path].get(name)
-        if one is None or (path, name) in self._asked or len(self._asked) == _DEEPEST:
+        imported = self._given[path].get(name)
+        if imported is None or (path, name) in self._asked or len(self._asked) == _DEEPEST:
             return ()
         self._asked.add((path, name))
         try:
-            return self.resolve(path, one).targets
+            return self.resolve(path, imported).targets
         finally:
             self._asked.remove((path, name))
 
@@ -156,24 +156,24 @@ def _bases(path: str) -> Iterator[str]:
 
 def _given(outline: Outline | None) -> dict[str, Import]:
     """The imports of a file, by the names that other files may take from it."""
-    found: dict[str, Import] = {}
-    for one in () if outline is None else outline.imports:
-        for name in one.called or one.names:
-            found.setdefault(name, one)
-    return found
+    by_name: dict[str, Import] = {}
+    for imported in () if outline is None else outline.imports:
+        for name in imported.called or imported.names:
+            by_name.setdefault(name, imported)
+    return by_name
 
 
 def _scope(outline: Outline | None) -> dict[str, set[str]]:
     """The names in a file, each with the first words of the paths that it comes from."""
-    found: dict[str, set[str]] = {}
+    scopes: dict[str, set[str]] = {}
     if outline is None:
-        return found
+        return scopes
     for symbol in outline.symbols:
         if symbol.kind in _ITEMS:
-            found.setdefault(symbol.name.rpartition(".")[2], set()).add("self")
-    for one in outline.imports:
-        first, separator, _ = one.module.partition("::")
-        last = one.module.rpartition("::")[2] if separator else ""
-        for name in one.names or (last,):
-            found.setdefault(name, set()).add(first)
-    return found
+            scopes.setdefault(symbol.name.rpartition(".")[2], set()).add("self")
+    for imported in outline.imports:
+        first, separator, _ = imported.module.partition("::")
+        last = imported.module.rpartition("::")[2] if separator else ""
+        for name in imported.names or (last,):
+            scopes.setdefault(name, set()).add(first)
+    return scopes

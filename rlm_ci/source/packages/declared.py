@@ -51,17 +51,17 @@ def declared(path: str, content: bytes) -> list[Declared]:
     reader = _READERS.get(name, _requirements)
     stem = name.rpartition(".")[0]
     try:
-        found = list(islice(reader(content), _MOST))
+        packages = list(islice(reader(content), _MOST))
     except (AttributeError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"not of the form of a manifest: {error}") from None
     # A list beside the main one is for something: requirements/dev.txt.
     is_beside = reader is _requirements and stem != "requirements"
-    return [one.replace(group=stem) for one in found] if is_beside else found
+    return [package.replace(group=stem) for package in packages] if is_beside else packages
 
 
 def is_pinned(path: str, found: list[Declared]) -> bool:
     """Whether a list of requirements has one version of each, as tools write them."""
-    return _is_requirements(path) and all(one.version.startswith("==") for one in found)
+    return _is_requirements(path) and all(package.version.startswith("==") for package in found)
 
 
 def _is_requirements(path: str) -> bool:
@@ -81,10 +81,10 @@ def _toml(content: bytes) -> Mapping[str, Any]:
 
 
 def _json(content: bytes) -> Mapping[str, Any]:
-    found = json.loads(content)
-    if not isinstance(found, dict):
+    record = json.loads(content)
+    if not isinstance(record, dict):
         raise ValueError("no object")
-    return found
+    return record
 
 
 def _required(texts: Iterable[object], group: str) -> Iterator[Declared]:
@@ -107,10 +107,10 @@ def _rows(content: bytes) -> Iterator[tuple[str, int]]:
 def _tables(table: object, group: str) -> Iterator[Declared]:
     """A table of names and versions, or of names and tables with a version."""
     for name, value in table.items() if isinstance(table, dict) else ():
-        told = value.get("version") or value.get("git") or value.get("path") if isinstance(
+        version = value.get("version") or value.get("git") or value.get("path") if isinstance(
             value, dict
         ) else value  # fmt: skip
-        yield Declared(name, told if isinstance(told, str) else "", group)
+        yield Declared(name, version if isinstance(version, str) else "", group)
 
 
 def _pyproject(content: bytes) -> Iterator[Declared]:

@@ -47,7 +47,7 @@ def locked(path: str, content: bytes) -> dict[str, tuple[tuple[str, ...], bool]]
                 scripts.add(name)
     except (AttributeError, TypeError, LookupError, RecursionError) as error:
         raise ValueError(f"not of the form of a lock file: {error}") from None
-    return {name: (tuple(sorted(found)), name in scripts) for name, found in versions.items()}
+    return {name: (tuple(sorted(numbers)), name in scripts) for name, numbers in versions.items()}
 
 
 def _lines(content: bytes) -> Iterator[str]:
@@ -56,30 +56,30 @@ def _lines(content: bytes) -> Iterator[str]:
 
 def _toml(content: bytes) -> Iterator[Found]:
     """Tables with a name and a version: ``[[package]]``, in pylock.toml ``[[packages]]``."""
-    found: dict[str, str] | None = None
+    package: dict[str, str] | None = None
     for line in _lines(content):
         if line.startswith("["):
-            if found and "name" in found:
-                yield found["name"], found.get("version", ""), False
-            found = {} if line.rstrip() in ("[[package]]", "[[packages]]") else None
-        elif found is not None and (match := _PAIR.match(line)):
-            found.setdefault(match[1], match[2])
-    if found and "name" in found:
-        yield found["name"], found.get("version", ""), False
+            if package and "name" in package:
+                yield package["name"], package.get("version", ""), False
+            package = {} if line.rstrip() in ("[[package]]", "[[packages]]") else None
+        elif package is not None and (match := _PAIR.match(line)):
+            package.setdefault(match[1], match[2])
+    if package and "name" in package:
+        yield package["name"], package.get("version", ""), False
 
 
 def _npm(content: bytes) -> Iterator[Found]:
     record = json.loads(content)
-    for path, one in record.get("packages", {}).items():
-        if "node_modules/" in path and isinstance(one, dict):
+    for path, package in record.get("packages", {}).items():
+        if "node_modules/" in path and isinstance(package, dict):
             name = path.rpartition("node_modules/")[2]
-            yield name, str(one.get("version", "")), one.get("hasInstallScript") is True
+            yield name, str(package.get("version", "")), package.get("hasInstallScript") is True
     waiting = [] if "packages" in record else [record.get("dependencies", {})]
     while waiting:
-        for name, one in waiting.pop().items():
-            if isinstance(one, dict):
-                yield name, str(one.get("version", "")), False
-                waiting.append(one.get("dependencies", {}))
+        for name, package in waiting.pop().items():
+            if isinstance(package, dict):
+                yield name, str(package.get("version", "")), False
+                waiting.append(package.get("dependencies", {}))
 
 
 def _yarn(content: bytes) -> Iterator[Found]:
@@ -110,11 +110,11 @@ def _bun(content: bytes) -> Iterator[Found]:
     text = content.decode("utf-8", "replace")
     record = json.loads(_JSONC.sub(lambda match: match[1] or "", text))
     trusted = frozenset(map(str, record.get("trustedDependencies", ())))
-    for one in record.get("packages", {}).values():
-        known = str(one[0])
-        rest, _, version = known[1:].partition("@")  # a name may begin with one
+    for entry in record.get("packages", {}).values():
+        spec = str(entry[0])
+        tail, _, version = spec[1:].partition("@")  # a name may begin with one
         if not version.startswith("workspace:"):
-            yield known[:1] + rest, version, known[:1] + rest in trusted
+            yield spec[:1] + tail, version, spec[:1] + tail in trusted
 
 
 def _gems(content: bytes) -> Iterator[Found]:
@@ -126,15 +126,15 @@ def _gems(content: bytes) -> Iterator[Found]:
 def _composer(content: bytes) -> Iterator[Found]:
     record = json.loads(content)
     for key in ("packages", "packages-dev"):
-        for one in record.get(key, ()):
-            yield str(one["name"]), str(one.get("version", "")), False
+        for package in record.get(key, ()):
+            yield str(package["name"]), str(package.get("version", "")), False
 
 
 def _pipfile(content: bytes) -> Iterator[Found]:
     record = json.loads(content)
     for key in ("default", "develop"):
-        for name, one in record.get(key, {}).items():
-            yield name, str(one.get("version", "")).removeprefix("=="), False
+        for name, package in record.get(key, {}).items():
+            yield name, str(package.get("version", "")).removeprefix("=="), False
 
 
 _READERS: Mapping[str, tuple[str, Callable[[bytes], Iterator[Found]]]] = {

@@ -42,11 +42,11 @@ def differences(old: PythonName, new: PythonName) -> list[Difference]:
     """
     if old.kind != new.kind and not {old.kind, new.kind} <= {*_CALLED}:
         is_data = CLASS not in (old.kind, new.kind) and old.parameters is new.parameters is None
-        told = f"was a {old.kind}, is a {new.kind}".replace("a attribute", "an attribute")
-        return [] if is_data else [Difference(told, breaks=True)]
+        change = f"was a {old.kind}, is a {new.kind}".replace("a attribute", "an attribute")
+        return [] if is_data else [Difference(change, breaks=True)]
     if old.kind == CLASS:
         lost = [base for base in old.bases if base and base not in new.bases]
-        return [Difference(f"no longer derives from `{one}`", breaks=True) for one in lost]
+        return [Difference(f"no longer derives from `{base}`", breaks=True) for base in lost]
     if old.parameters is None or new.parameters is None:
         return []
     return list(islice(_of_parameters(old.parameters, new.parameters), MOST))
@@ -76,22 +76,22 @@ def _of_parameters(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> It
         if other.is_required and not parameter.is_required:
             yield Difference(f"requires `{name}`", breaks=True)
         elif parameter.default != other.default:
-            told = f"default of `{name}` is `{other.default}`, was `{parameter.default}`"
+            change = f"default of `{name}` is `{other.default}`, was `{parameter.default}`"
             if parameter.is_required:
-                told = f"`{name}` is optional"
-            yield Difference(told, breaks=False)
+                change = f"`{name}` is optional"
+            yield Difference(change, breaks=False)
         if parameter.kind != other.kind and parameter.kind in _WORDS and other.kind in _WORDS:
             yield Difference(f"`{name}` is {_WORDS[other.kind]}", breaks=other.kind != EITHER)
     yield from _moved(old, new)
     for name, parameter in after.items():
         if name not in before and name not in renamed.values():
-            told = "requires" if parameter.is_required else "takes"
-            yield Difference(f"{told} `{_starred(parameter)}`", breaks=parameter.is_required)
+            change = "requires" if parameter.is_required else "takes"
+            yield Difference(f"{change} `{_starred(parameter)}`", breaks=parameter.is_required)
 
 
 def _renamed(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> Iterator[tuple[str, str]]:
     """Required parameters of another name at the same position."""
-    names = {one.name for one in old}, {parameter.name for parameter in new}
+    names = {parameter.name for parameter in old}, {parameter.name for parameter in new}
     for parameter, other in zip(old, new):  # noqa: B905 - as far as both go
         if parameter.kind > EITHER or other.kind > EITHER:
             return

@@ -27,7 +27,7 @@ def entries(
     points = []
     for node in statements:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.decorator_list:
-            points += [entry for one in node.decorator_list if (entry := _decorated(node, one))]
+            points += [entry for mark in node.decorator_list if (entry := _decorated(node, mark))]
         elif isinstance(node, ast.Expr) and path.rpartition("/")[2] == "setup.py":
             points += _installed(node.value)
     guards = [node for node in module.body if isinstance(node, ast.If) and is_guard(node.test)]
@@ -37,9 +37,9 @@ def entries(
     ]
     folder, _, name = path.rpartition("/")
     if name == "__main__.py" and module.body:
-        whole = folder.removeprefix("src/").removeprefix("lib/").replace("/", ".") or "."
+        package = folder.removeprefix("src/").removeprefix("lib/").replace("/", ".") or "."
         points = [point for point in points if point.kind != "main"]
-        points.append(EntryPoint("main", clipped(f"python -m {whole}", 300), 1, lines))
+        points.append(EntryPoint("main", clipped(f"python -m {package}", 300), 1, lines))
     tests = [node for node in module.body if _is_test(node)] if is_trial(path) else []
     if tests:
         last = tests[-1]
@@ -100,10 +100,10 @@ def _installed(call: ast.expr) -> list[EntryPoint]:
         if keyword.arg != "entry_points" or not isinstance(keyword.value, ast.Dict):
             continue
         for group, scripts in zip(keyword.value.keys, keyword.value.values, strict=True):
-            known = text_of(group) in ("console_scripts", "gui_scripts")
-            for one in scripts.elts if known and isinstance(scripts, ast.List) else ():
-                name = text_of(one).partition("=")[0].strip()
+            is_script = text_of(group) in ("console_scripts", "gui_scripts")
+            for script in scripts.elts if is_script and isinstance(scripts, ast.List) else ():
+                name = text_of(script).partition("=")[0].strip()
                 if name:
-                    line = one.end_lineno or one.lineno
-                    points.append(EntryPoint("script", clipped(name, 300), one.lineno, line))
+                    line = script.end_lineno or script.lineno
+                    points.append(EntryPoint("script", clipped(name, 300), script.lineno, line))
     return points

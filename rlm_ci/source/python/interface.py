@@ -80,15 +80,15 @@ def interface(path: str, content: bytes) -> PythonInterface | None:
     if file is None:
         return None
     module = file.module
-    found: dict[str, PythonName] = {}
+    names: dict[str, PythonName] = {}
     listed = exported(module)
     try:
-        _read(found, module.body, "", listed, is_public=True)
+        _read(names, module.body, "", listed, is_public=True)
     except RecursionError:  # an expression of thousands of parts
         return None
     is_package = path.rpartition("/")[2] == "__init__.py"
     bindings = dict(_bindings(module, listed, is_package=is_package))
-    return PythonInterface(found, bindings, listed is not None)
+    return PythonInterface(names, bindings, listed is not None)
 
 
 def _read(
@@ -104,7 +104,7 @@ def _read(
     for node, stays, above in ranked(body):
         if isinstance(node, DEFINITIONS):
             full = f"{prefix}{node.name}"
-            marks = {last_name(one) for one in node.decorator_list}
+            marks = {last_name(decorator) for decorator in node.decorator_list}
             if marks & {"setter", "deleter"} or (full in found and full not in overloads):
                 continue
             (overloads.add if "overload" in marks else overloads.discard)(full)
@@ -143,12 +143,12 @@ def _defined(
 def _parameters(node: ast.arguments) -> Iterator[Parameter]:
     plain = [*node.posonlyargs, *node.args]
     defaults = [None] * (len(plain) - len(node.defaults)) + [*node.defaults]
-    for number, (one, default) in enumerate(zip(plain, defaults, strict=True)):
-        yield _parameter(one, POSITIONAL if number < len(node.posonlyargs) else EITHER, default)
+    for number, (arg, default) in enumerate(zip(plain, defaults, strict=True)):
+        yield _parameter(arg, POSITIONAL if number < len(node.posonlyargs) else EITHER, default)
     if node.vararg:
         yield _parameter(node.vararg, ARGS)
-    for one, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
-        yield _parameter(one, KEYWORD, default)
+    for arg, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
+        yield _parameter(arg, KEYWORD, default)
     if node.kwarg:
         yield _parameter(node.kwarg, KWARGS)
 
@@ -181,27 +181,28 @@ def _bindings(
     for node, _, above in ranked(module.body):
         is_for_types = isinstance(above, ast.If) and last_name(above.test) == "TYPE_CHECKING"
         if isinstance(node, ast.ImportFrom):
-            for one in node.names:
-                name = one.asname or one.name
-                meant = not is_for_types and (
-                    one.asname == one.name or (is_package and (node.level > 0 or one.name == "*"))
+            for alias in node.names:
+                name = alias.asname or alias.name
+                is_meant = not is_for_types and (
+                    alias.asname == alias.name
+                    or (is_package and (node.level > 0 or alias.name == "*"))
                 )
                 public = name in listed if listed is not None else (
-                    meant and not name.startswith("_")
+                    is_meant and not name.startswith("_")
                 )  # fmt: skip
-                where = (node.module or "", one.name, node.level, node.lineno)
-                key = f"*{node.lineno}" if one.name == "*" else name
-                yield key, Binding(*where, public or one.name == "*")
+                where = (node.module or "", alias.name, node.level, node.lineno)
+                key = f"*{node.lineno}" if alias.name == "*" else name
+                yield key, Binding(*where, public or alias.name == "*")
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> Iterator[str]:
     waiting: list[ast.expr] = list(node.targets if isinstance(node, ast.Assign) else [node.target])
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Name):
-            yield one.id
-        elif isinstance(one, ast.Tuple | ast.List):
-            waiting += one.elts
+        target = waiting.pop()
+        if isinstance(target, ast.Name):
+            yield target.id
+        elif isinstance(target, ast.Tuple | ast.List):
+            waiting += target.elts
 
 
 def _text(node: ast.expr | None) -> str:

@@ -41,8 +41,8 @@ class _Reader:
         self._overloaded: set[str] = set()
 
     def read(self, module: ast.Module) -> Outline:
-        named = exported(module)
-        self._scope(module.body, "", named, is_public=True)
+        listed = exported(module)
+        self._scope(module.body, "", listed, is_public=True)
         doc, doc_start, doc_end = self._doc(module.body)
         statements = list(every(module))
         return Outline(
@@ -58,7 +58,7 @@ class _Reader:
             ),
             tuple(_imports(statements)),
             tuple(entries(self._path, module, self._last, statements)),
-            tuple(sorted(clipped(one, 300) for one in named or ())),
+            tuple(sorted(clipped(name, 300) for name in listed or ())),
         )
 
     # ── definitions ──
@@ -89,7 +89,7 @@ class _Reader:
         members: bool,
         is_public: bool,
     ) -> None:
-        marks = {last_name(one) for one in node.decorator_list}
+        marks = {last_name(decorator) for decorator in node.decorator_list}
         if marks & {"setter", "deleter"} or not self._is_new(name, overload="overload" in marks):
             return
         start = syntax.first_line(node)
@@ -151,8 +151,8 @@ class _Reader:
         """The text from ``def`` or ``class`` to the colon, without comments."""
         inner = node.body[0]
         line, column = inner.lineno, inner.col_offset
-        for one in getattr(inner, "decorator_list", []):
-            line, column = min((line, column), (one.lineno, max(one.col_offset - 1, 0)))
+        for decorator in getattr(inner, "decorator_list", []):
+            line, column = min((line, column), (decorator.lineno, max(decorator.col_offset - 1, 0)))
         text = self._between(node.lineno, node.col_offset, line, column)
         if b"#" in text:
             text = _STRING_OR_COMMENT.sub(lambda m: b"" if m[0][:1] == b"#" else m[0], text)
@@ -205,10 +205,10 @@ def _imports(statements: Iterable[ast.stmt]) -> list[Import]:
             imports += [Import.of((name.name, (), node.lineno, 0, ())) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = tuple(name.name for name in node.names)
-            here = tuple(name.asname or name.name for name in node.names)
-            called = here if here != names else ()
+            aliases = tuple(name.asname or name.name for name in node.names)
+            called = aliases if aliases != names else ()
             imports.append(Import.of((node.module or "", names, node.lineno, node.level, called)))
-    return sorted(imports, key=lambda one: (one.line, one.module))
+    return sorted(imports, key=lambda imported: (imported.line, imported.module))
 
 
 def _bound(targets: Sequence[ast.expr]) -> Iterator[str]:
@@ -246,7 +246,7 @@ def _assigned_kind(node: ast.Assign | ast.AnnAssign, name: str) -> str:
 
 
 def _class_kind(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    names = {last_name(one) for one in getattr(node, "bases", [])}
+    names = {last_name(base) for base in getattr(node, "bases", [])}
     if "Protocol" in names:
         return "interface"
     return "enum" if any(name.endswith(("Enum", "Flag")) for name in names) else "class"

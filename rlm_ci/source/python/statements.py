@@ -28,7 +28,7 @@ def ranked(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool, ast.stmt 
             guard = isinstance(node, ast.If) and is_guard(node.test)
             for inner in reversed(blocks(node)):
                 lasts = not (passing or (guard and inner[0] is node.body[0]))  # type: ignore[attr-defined]  # a guard is an if
-                stack.extend((one, lasts, above or node) for one in reversed(inner))
+                stack.extend((statement, lasts, above or node) for statement in reversed(inner))
 
 
 def every(module: ast.Module) -> Iterator[ast.stmt]:
@@ -43,12 +43,12 @@ def every(module: ast.Module) -> Iterator[ast.stmt]:
 
 def blocks(node: ast.stmt) -> list[list[ast.stmt]]:
     """The blocks of a statement that are not empty, in the order of the text."""
-    found = []
+    bodies = []
     for name in ("body", "handlers", "cases", "orelse", "finalbody"):
         part = getattr(node, name, None)
         if part and isinstance(part, list):
-            found += [one.body for one in part] if name in ("handlers", "cases") else [part]
-    return found
+            bodies += [branch.body for branch in part] if name in ("handlers", "cases") else [part]
+    return bodies
 
 
 def is_guard(test: ast.expr) -> bool:
@@ -111,8 +111,8 @@ def exported(module: ast.Module) -> set[str] | None:
             continue
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
             names = (names or set()) | {
-                one.value
-                for one in (ast.walk(value) if value is not None else ())
-                if isinstance(one, ast.Constant) and isinstance(one.value, str)
+                node.value
+                for node in (ast.walk(value) if value is not None else ())
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
             }
     return names or None

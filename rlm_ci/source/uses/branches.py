@@ -67,14 +67,14 @@ def branches(path: str, content: bytes) -> tuple[Branch, ...]:
     either.
     """
     language = language_of(path, content)
-    found: Iterable[Branch] = ()
+    unsorted: Iterable[Branch] = ()
     if language == "Python":
         file = syntax.read(content)
-        found = _in_python(file.module) if file is not None else ()
+        unsorted = _in_python(file.module) if file is not None else ()
     elif language in grammars.LANGUAGES:
         root = grammars.parse(language, content)
-        found = _in_tree(root) if root is not None else ()
-    return tuple(sorted(found, key=lambda branch: (branch.line_start, -branch.line_end)))
+        unsorted = _in_tree(root) if root is not None else ()
+    return tuple(sorted(unsorted, key=lambda branch: (branch.line_start, -branch.line_end)))
 
 
 def around(found: Iterable[Branch], line: int) -> tuple[Branch, ...]:
@@ -107,7 +107,7 @@ def _in_python(module: ast.Module) -> Iterator[Branch]:
             while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
                 chain.append(chain[-1].orelse[0])
             seen.update(chain)
-            arms = [_Arm(ast.unparse(one.test), one.test, one.body) for one in chain]
+            arms = [_Arm(ast.unparse(link.test), link.test, link.body) for link in chain]
             if chain[-1].orelse:
                 arms.append(_Arm("else", chain[-1].body[-1], chain[-1].orelse))
             yield from _arms(node.lineno, arms)
@@ -159,8 +159,8 @@ def _in_tree(root: Node) -> Iterator[Branch]:
             kind = ALT if len(arms) > 1 else OPT
             subject = _subject(node)
             for arm in arms:
-                told = _told(arm, _first_line(arm))
-                text = f"{subject} is {told}" if subject and told else told or "else"
+                label = _told(arm, _first_line(arm))
+                text = f"{subject} is {label}" if subject and label else label or "else"
                 yield from _body(kind, _line(node), arm, _inside(arm), text)
         elif node.type in _LOOPS:
             body = _child(node, "body")
@@ -224,7 +224,7 @@ def _descendants(node: Node) -> Iterator[Node]:
         if child.type in _ARMS or child.type == "else":
             yield child
         elif child.type.endswith(("body", "block", "match_block")):
-            yield from (one for one in grammars.named(child) if one.type in _ARMS)
+            yield from (arm for arm in grammars.named(child) if arm.type in _ARMS)
 
 
 def _subject(node: Node) -> str:

@@ -118,42 +118,42 @@ class CallResolver(SourceFiles):
         top = Definition.of((path, _nobody()))
         definitions = self._of(self._value(top, tuple(outer.split("."))), last) if outer else []
         definitions = definitions if outer else self._bare(path, last)
-        made = [
+        callables = [
             definition
             for definition in map(self._made, definitions)
             if definition.symbol.kind in CALLABLE
         ]
-        return made[0] if made else None
+        return callables[0] if callables else None
 
     def _called(self, definitions: Sequence[Definition], site: CallSite) -> CallTargets:
         """The targets among what a name means: a form of a function, or what implements it."""
-        made = [
+        targets = [
             definition
             for definition in map(self._made, definitions)
             if definition.symbol.kind in CALLABLE
         ]
-        if not made:
+        if not targets:
             return NONE
-        language = self.language(made[0].path)
-        if len(made) > 1 and self.family(made[0].path) == "JavaScript":
-            made = made[-1:]  # the others are its types
-        if len(made) > 1 and site.arguments >= 0 and language in ("C#", "C++", "Java"):
+        language = self.language(targets[0].path)
+        if len(targets) > 1 and self.family(targets[0].path) == "JavaScript":
+            targets = targets[-1:]  # the others are its types
+        if len(targets) > 1 and site.arguments >= 0 and language in ("C#", "C++", "Java"):
             fitting = [
-                definition for definition in made if _takes(definition.symbol, site.arguments)
+                definition for definition in targets if _takes(definition.symbol, site.arguments)
             ]
-            made = fitting or made
-        if len(made) > 1:
-            return CallTargets(tuple(made))
-        return self._implemented(made[0])
+            targets = fitting or targets
+        if len(targets) > 1:
+            return CallTargets(tuple(targets))
+        return self._implemented(targets[0])
 
     def _made(self, definition: Definition) -> Definition:
         """The constructor of a class; any other definition itself."""
         if definition.symbol.kind not in CLASSES:
             return definition
-        own = self.symbols(definition.path)
+        by_name = self.symbols(definition.path)
         last = definition.symbol.name.rpartition(".")[2]
         names = (f"{definition.symbol.name}.{name}" for name in (*_CONSTRUCTORS, last))
-        symbols = next((own[name] for name in names if name in own), None)
+        symbols = next((by_name[name] for name in names if name in by_name), None)
         return (
             definition
             if symbols is None or len(symbols) > 1
@@ -176,16 +176,16 @@ class CallResolver(SourceFiles):
             return self._in(self.near(path), name)
         if name in self.symbols(path):
             return self._in([path], name)
-        one = self.taken(path).get(name)
-        if one is not None and one.name:
-            files = self.files_of(path, one.module)
-            if one.name == "default":
+        taken = self.taken(path).get(name)
+        if taken is not None and taken.name:
+            files = self.files_of(path, taken.module)
+            if taken.name == "default":
                 return [
                     definition
                     for definition in self._every(files)
                     if _DEFAULT.match(definition.symbol.signature)
                 ]
-            return self._in(files, one.name) or self._given(files, one.name, _FAR, set())
+            return self._in(files, taken.name) or self._given(files, taken.name, _FAR, set())
         definitions = self._given([path], name, _FAR, set()) if language not in TAKES else []
         if not definitions and language in BY_FOLDER:
             definitions = self._in(self.near(path), name)
@@ -238,8 +238,8 @@ class CallResolver(SourceFiles):
         """The definitions of a name in the first file that has any; of a package, in all of it."""
         definitions: list[Definition] = []
         for path in paths:
-            own = self.symbols(path).get(name, ())
-            definitions += [Definition.of((path, symbol)) for symbol in own]
+            symbols = self.symbols(path).get(name, ())
+            definitions += [Definition.of((path, symbol)) for symbol in symbols]
             if definitions and self.language(path) != "Go":
                 break
         return definitions
@@ -255,25 +255,25 @@ class CallResolver(SourceFiles):
     # ── what an expression is ──
 
     def _value(self, caller: Definition, chain: Sequence[str]) -> _Held | None:
-        held = self._first(caller, chain[0])
+        value = self._first(caller, chain[0])
         for element in chain[1:]:
-            held = self._next(held, element) if held is not None else None
-        return held
+            value = self._next(value, element) if value is not None else None
+        return value
 
     def _first(self, caller: Definition, element: str) -> _Held | None:
         path = caller.path
         name = element.removesuffix("?").removesuffix("()")
         if element.startswith(":"):
-            held = self._typed(path, element[1:].removesuffix("?"), caller)
+            value = self._typed(path, element[1:].removesuffix("?"), caller)
         elif name in _SELVES:
             owner = caller.symbol.name.rpartition(".")[0]
             if name in ("super", "parent"):
                 above = next(iter(self._above(path, owner)), None)
-                held = _Held(above.path, above.symbol.name) if above is not None else None
+                value = _Held(above.path, above.symbol.name) if above is not None else None
             else:
-                held = _Held(path, owner) if owner else None
+                value = _Held(path, owner) if owner else None
         elif self.language(path) == "Rust":
-            names = ["crate" if one == "$crate" else one for one in name.split("::")]
+            names = ["crate" if part == "$crate" else part for part in name.split("::")]
             if names[0] == "Self":
                 owner = caller.symbol.name.rpartition(".")[0]
                 definitions = self._at(path, ".".join([owner, *names[1:]])) if owner else []
@@ -282,17 +282,17 @@ class CallResolver(SourceFiles):
                 if where and not inner:
                     return _Held(files=(where,))
                 definitions = self._at(where, inner)
-            held = self._result(definitions, is_called="()" in element)
+            value = self._result(definitions, is_called="()" in element)
         else:
             definitions = self._bare(path, name)
             if definitions:
-                held = self._result(definitions, is_called="()" in element)
+                value = self._result(definitions, is_called="()" in element)
             else:
-                held = self._own_field(caller, name) if "()" not in element else None
-                held = held or self._module(path, name)
-                if held is None and "()" in element:
-                    held = self._result(self._beside(caller, name), is_called=True)
-        return _open(held, element)
+                value = self._own_field(caller, name) if "()" not in element else None
+                value = value or self._module(path, name)
+                if value is None and "()" in element:
+                    value = self._result(self._beside(caller, name), is_called=True)
+        return _open(value, element)
 
     def _next(self, held: _Held, element: str) -> _Held | None:
         name = element.removesuffix("?").removesuffix("()")
@@ -353,7 +353,7 @@ class CallResolver(SourceFiles):
         written = read_type(text, self.language(path))
         if not written.name:
             return None
-        name, held = written.name, None
+        name, value = written.name, None
         if self.language(path) == "Rust":
             names = name.split("::")
             owner = around.symbol.name.rpartition(".")[0]
@@ -379,15 +379,15 @@ class CallResolver(SourceFiles):
         ]
         if len(classes) == 1:
             definition = classes[0]
-            held = _Held(definition.path, definition.symbol.name, is_wrapped=written.is_wrapped)
-        return held
+            value = _Held(definition.path, definition.symbol.name, is_wrapped=written.is_wrapped)
+        return value
 
     def _own_field(self, caller: Definition, name: str) -> _Held | None:
         owner = caller.symbol.name.rpartition(".")[0]
         while owner and self.language(caller.path) in _IMPLICIT:
-            held = self._field(caller.path, owner, name, _FAR)
-            if held is not None:
-                return held
+            value = self._field(caller.path, owner, name, _FAR)
+            if value is not None:
+                return value
             owner = owner.rpartition(".")[0]
         return None
 
@@ -409,7 +409,7 @@ class CallResolver(SourceFiles):
             return None
         above = (self._field(definition.path, definition.symbol.name, name, further - 1)
                  for definition in self._above(path, owner))  # fmt: skip
-        return next((held for held in above if held is not None), None)
+        return next((value for value in above if value is not None), None)
 
     def _module(self, path: str, name: str) -> _Held | None:
         """The files of a module that a file imports under a name."""
@@ -437,7 +437,7 @@ class CallResolver(SourceFiles):
         if self.language(path) == "Python" and is_door(path):
             beside = f"{folder_of(path)}/{name}"
             files = [
-                one for one in (f"{beside}.py", f"{beside}/__init__.py") if one in self.outlines
+                file for file in (f"{beside}.py", f"{beside}/__init__.py") if file in self.outlines
             ]
             return _Held(files=tuple(files)) if files else self._module(path, name)
         return None
@@ -470,8 +470,8 @@ class CallResolver(SourceFiles):
         return self._bases[path, owner]
 
     def _made_from(self, path: str, owner: str) -> Iterator[Definition]:
-        own = self.symbols(path).get(owner, ())
-        symbol = own[0] if own else _nobody()
+        symbols = self.symbols(path).get(owner, ())
+        symbol = symbols[0] if symbols else _nobody()
         around = Definition.of((path, symbol))
         names: Iterable[str] = ()
         if symbol.kind not in ("function", "method"):
@@ -482,10 +482,10 @@ class CallResolver(SourceFiles):
         elif language == "Rust":
             names = ()
         for base in islice(names, _WIDE):
-            held = self._typed(path, base, around)
-            if held is not None and (held.path, held.name) != (path, owner):
-                every = self.symbols(held.path).get(held.name, ())
-                yield from (Definition.of((held.path, one)) for one in every[:1])
+            value = self._typed(path, base, around)
+            if value is not None and (value.path, value.name) != (path, owner):
+                every = self.symbols(value.path).get(value.name, ())
+                yield from (Definition.of((value.path, namesake)) for namesake in every[:1])
 
     def _implemented(self, definition: Definition) -> CallTargets:
         """The method itself, or, where an interface declares it, what implements it."""
@@ -506,37 +506,37 @@ class CallResolver(SourceFiles):
         return "abstract" in definition.symbol.signature.partition("(")[0].split()
 
     def _in_class(self, definition: Definition, name: str) -> list[Definition]:
-        near = (
+        files = (
             self.near(definition.path)
             if self.language(definition.path) == "Go"
             else [definition.path]
         )
-        return self._in(near, f"{definition.symbol.name}.{name}")
+        return self._in(files, f"{definition.symbol.name}.{name}")
 
     def _below(self, above: Definition) -> list[Definition]:
         """The classes that are made from one, or have all methods of an interface of Go."""
         if self.language(above.path) == "Go":
             return self._structural(above)
-        found: dict[tuple[str, str], Definition] = {}
+        below: dict[tuple[str, str], Definition] = {}
         waiting = [above]
         for definition in waiting:  # which grows
             for other in self._derived.get(definition.symbol.name.rpartition(".")[2], ()):
                 key = (other.path, other.symbol.name)
-                place = (definition.path, definition.symbol.name)
+                base = (definition.path, definition.symbol.name)
                 bases = {(base.path, base.symbol.name) for base in self._above(*key)}
-                if key not in found and place in bases:
-                    found[key] = other
+                if key not in below and base in bases:
+                    below[key] = other
                     waiting.append(other)
-        return list(found.values())
+        return list(below.values())
 
     def _structural(self, interface: Definition) -> list[Definition]:
         """The types of Go that have all methods of an interface, as they are declared there."""
-        wanted = self._asked_for(interface, _FAR)
+        needed = self._asked_for(interface, _FAR)
         return [
             definition
-            for (folder, owner), methods in (self.methods_of_go.items() if wanted else ())
-            if wanted.keys() <= methods.keys()
-            and all(shape(wanted[name], name) == shape(methods[name], name) for name in wanted)
+            for (folder, owner), methods in (self.methods_of_go.items() if needed else ())
+            if needed.keys() <= methods.keys()
+            and all(shape(needed[name], name) == shape(methods[name], name) for name in needed)
             for definition in self._in(self.folders.get((folder, "Go"), ()), owner)[:1]
             if definition.symbol.kind not in ("interface", "function")
         ]
@@ -545,31 +545,31 @@ class CallResolver(SourceFiles):
         """The heads of all methods of an interface of Go; none if one that is in it is foreign."""
         path, owner = interface.path, interface.symbol.name
         folder = self.methods_of_go.get((folder_of(path), owner), {})
-        found = dict(folder)
+        methods = dict(folder)
         for text in self.calls(path).embedded.get(owner, ()):
             if text == "error":
-                found["Error"] = "Error() string"
+                methods["Error"] = "Error() string"
                 continue
-            held = self._typed(path, text, interface) if further else None
-            every = self.symbols(held.path).get(held.name, ()) if held is not None else ()
-            inner = [Definition.of((held.path, symbol)) for symbol in every if held is not None]
+            value = self._typed(path, text, interface) if further else None
+            every = self.symbols(value.path).get(value.name, ()) if value is not None else ()
+            inner = [Definition.of((value.path, symbol)) for symbol in every if value is not None]
             more = self._asked_for(inner[0], further - 1) if inner else {}
             if not more:
                 return {}
-            found |= more
-        return found
+            methods |= more
+        return methods
 
     @cached_property
     def _derived(self) -> dict[str, list[Definition]]:
         """Classes by the last names of what they say they are made from."""
-        found: dict[str, list[Definition]] = {}
+        by_base: dict[str, list[Definition]] = {}
         for path in sorted(self.outlines):
             for symbol in self.outlines[path].symbols:
                 if symbol.kind in ("class", "struct", "interface", "enum"):
                     for base in _bases(symbol.signature):
                         definition = Definition.of((path, symbol))
-                        found.setdefault(re.split(r"[.:]", base)[-1], []).append(definition)
-        return found
+                        by_base.setdefault(re.split(r"[.:]", base)[-1], []).append(definition)
+        return by_base
 
 
 def _open(held: _Held | None, element: str) -> _Held | None:
@@ -595,9 +595,9 @@ def _original(line: Import, name: str) -> str:
     """The name that an import gives under ``name``; "" if it gives none of that."""
     if not line.names and not line.called:  # in Java and PHP, of a class
         return name if name[:1].isupper() and _PARTS.split(line.module)[-1] == name else ""
-    for here, there in zip(line.called or line.names, line.names, strict=False):
-        if here == name:
-            return there
+    for local, original in zip(line.called or line.names, line.names, strict=False):
+        if local == name:
+            return original
     return name if "*" in line.names else ""
 
 
@@ -620,6 +620,6 @@ def _bases(signature: str) -> Iterator[str]:
         bare = _ARGUMENTS.sub("", bare)
     for match in _BASES.finditer(bare):
         text = next((group for group in match.groups() if group), "")
-        for one in text.split(","):
-            if re.fullmatch(r"[\w.:$]+", name := one.strip()):
+        for part in text.split(","):
+            if re.fullmatch(r"[\w.:$]+", name := part.strip()):
                 yield name.replace("::", ".")

@@ -41,26 +41,26 @@ def python_calls(module: ast.Module) -> FileCalls:
     while scopes:
         body, outer, owner, definition = scopes.pop()
         nodes = list(_inside(body))
-        own = _bound(nodes, outer, definition)
-        known = {**outer, **own}
+        bound = _bound(nodes, outer, definition)
+        names = {**outer, **bound}
         if isinstance(definition, ast.ClassDef):
-            for name, chain in own.items():
+            for name, chain in bound.items():
                 agreed(fields, f"{owner}.{name}", chain)
         elif owner and definition is not None:
-            _assigned(nodes, known, owner, fields)
+            _assigned(nodes, names, owner, fields)
         raised = {node.exc: None for node in nodes if isinstance(node, ast.Raise)}
         for node in nodes:
             if isinstance(node, _DEFINITIONS):
                 is_class_body = isinstance(definition, ast.ClassDef)
                 inner = f"{owner}.{node.name}".strip(".")
                 within = inner if isinstance(node, ast.ClassDef) else owner if is_class_body else ""
-                scopes.append((node.body, outer if is_class_body else known, within, node))
-            elif isinstance(node, ast.Call) and node not in raised and (site := _site(node, known)):
+                scopes.append((node.body, outer if is_class_body else names, within, node))
+            elif isinstance(node, ast.Call) and node not in raised and (site := _site(node, names)):
                 calls.append(site)
         for error in raised:
-            made = error.func if isinstance(error, ast.Call) else error
-            if made is not None and (name := dotted(made)):
-                raises.append(RaiseSite.of((made.lineno, name)))
+            thrown = error.func if isinstance(error, ast.Call) else error
+            if thrown is not None and (name := dotted(thrown)):
+                raises.append(RaiseSite.of((thrown.lineno, name)))
     return FileCalls(
         tuple(sorted(calls, key=lambda call_site: call_site.line)),
         tuple(sorted(raises, key=lambda raise_site: raise_site.line)),
@@ -113,11 +113,11 @@ def _bound(
 ) -> dict[str, Chain]:
     """The names that a body binds, each with what its text says of them."""
     is_function = isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
-    found = _parameters(definition.args) if is_function else {}  # type: ignore[union-attr]  # of a function
-    known = {**outer, **found}
+    bound = _parameters(definition.args) if is_function else {}  # type: ignore[union-attr]  # of a function
+    names = {**outer, **bound}
     #: How often a name is bound, and how often its text says to what.
     stores: list[str] = []
-    given: list[tuple[str, Chain]] = []
+    pairs: list[tuple[str, Chain]] = []
     imported: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.alias):
@@ -125,23 +125,23 @@ def _bound(
         elif name := _stored(node, is_function=is_function):
             stores.append(name)
         else:
-            given += _given(node, known)
-    for name, chain in given:
-        agreed(found, name, chain)
+            pairs += _given(node, names)
+    for name, chain in pairs:
+        agreed(bound, name, chain)
     for name in {*stores} - imported:
-        if sum(one == name for one, _ in given) != stores.count(name):
-            found[name] = None
-    return {name: chain for name, chain in found.items() if name not in imported}
+        if sum(other == name for other, _ in pairs) != stores.count(name):
+            bound[name] = None
+    return {name: chain for name, chain in bound.items() if name not in imported}
 
 
 def _parameters(arguments: ast.arguments) -> dict[str, Chain]:
-    found: dict[str, Chain] = {
+    chains: dict[str, Chain] = {
         node.arg: _typed(node.annotation)
         for node in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
         if node.annotation is not None or node.arg not in ("self", "cls")
     }
-    found.update((node.arg, None) for node in (arguments.vararg, arguments.kwarg) if node)
-    return found
+    chains.update((node.arg, None) for node in (arguments.vararg, arguments.kwarg) if node)
+    return chains
 
 
 def _stored(node: ast.AST, *, is_function: bool) -> str:
@@ -207,7 +207,7 @@ def annotated(node: ast.expr) -> str:
         text = node.value.replace("None", "").strip(" |")
         return text if _NAME.fullmatch(text) else ""
     if isinstance(node, ast.BinOp):
-        sides = [annotated(one) for one in (node.left, node.right) if not _is_none(one)]
+        sides = [annotated(side) for side in (node.left, node.right) if not _is_none(side)]
         return sides[0] if len(sides) == 1 else ""
     if isinstance(node, ast.Subscript):
         outer = dotted(node.value)

@@ -102,13 +102,13 @@ class ReferenceIndex:
 
     def definitions(self, name: str) -> list[Definition]:
         """The definitions of ``name``: ``method``, ``Class.method`` or ``module.Class.method``."""
-        wanted = _parts(name)
-        files = self._containing(wanted[-1]) if wanted else {}
+        parts = _parts(name)
+        files = self._containing(parts[-1]) if parts else {}
         return [
             Definition.of((path, symbol))
             for path, content in files.items()
             for symbol in self._outline(path, content).symbols
-            if _qualified(path, symbol)[-len(wanted) :] == wanted
+            if _qualified(path, symbol)[-len(parts) :] == parts
         ]
 
     def references(self, name: str, definers: Iterable[str] = ()) -> list[Reference]:
@@ -117,24 +117,24 @@ class ReferenceIndex:
         The definitions are those of ``name``, or in the files ``definers``, if given. They
         themselves do not count as uses.
         """
-        wanted = _parts(name)
-        if not wanted:
+        parts = _parts(name)
+        if not parts:
             return []
-        files = self._containing(wanted[-1])
-        near = self._connected(
+        files = self._containing(parts[-1])
+        connected = self._connected(
             files, {*definers} or {definition.path for definition in self.definitions(name)}
         )
         references = []
         for path, content in files.items():
-            known, lines = self._outline(path, content), content.split(b"\n")
-            starts = {symbol.line_start for symbol in known.symbols if _last(symbol) == wanted[-1]}
-            for line, kind in self._uses_of(wanted[-1], known, content):
+            outline, lines = self._outline(path, content), content.split(b"\n")
+            starts = {symbol.line_start for symbol in outline.symbols if _last(symbol) == parts[-1]}
+            for line, kind in self._uses_of(parts[-1], outline, content):
                 if line in starts and kind == USE:
                     continue
-                within = _within(known.symbols, line)
+                within = _within(outline.symbols, line)
                 # A lone carriage return ends a line for a parser, and none for git.
                 text = b"".join(lines[line - 1 : line]).decode("utf-8", "replace").strip()
-                references.append(Reference.of((path, line, kind, within, text, path in near)))
+                references.append(Reference.of((path, line, kind, within, text, path in connected)))
         return sorted(
             references, key=lambda reference: (not reference.connected, _RANK.index(reference.kind))
         )
@@ -153,11 +153,11 @@ class ReferenceIndex:
                 called_on = receivers_of(name, lines[line - 1])
                 receivers.setdefault(name, {}).update(dict.fromkeys(called_on))
         definitions = [
-            one
+            callee
             for name, called_on in receivers.items()
-            for one in meant(definition, name, called_on, self.definitions(name))
+            for callee in meant(definition, name, called_on, self.definitions(name))
         ]
-        return [one for one in dict.fromkeys(definitions) if one != definition]
+        return [callee for callee in dict.fromkeys(definitions) if callee != definition]
 
     def _containing(self, word: str) -> dict[str, bytes]:
         """The files that have ``word`` in them as a whole word."""
@@ -176,14 +176,14 @@ class ReferenceIndex:
         if known.state == UNPARSED:
             return list(_in_text(name, content))
         if name not in self._words:
-            found = uses(known, content)
-            return sorted({(line, kind) for line, word, kind in found if word == name})
+            mentions = uses(known, content)
+            return sorted({(line, kind) for line, word, kind in mentions if word == name})
         if known.path not in self._uses:
-            kept: dict[str, set[tuple[int, str]]] = {}
+            by_word: dict[str, set[tuple[int, str]]] = {}
             for line, word, kind in uses(known, content):
                 if word in self._words:
-                    kept.setdefault(word, set()).add((line, kind))
-            self._uses[known.path] = kept
+                    by_word.setdefault(word, set()).add((line, kind))
+            self._uses[known.path] = by_word
         return sorted(self._uses[known.path].get(name, ()))
 
     def _outline(self, path: str, content: bytes) -> Outline:
@@ -208,15 +208,15 @@ class ReferenceIndex:
         outlines = [self._outline(path, content) for path, content in sorted(contents.items())]
         graph = ImportGraph.of(outlines, self._paths)
         folders = {(folder_of(path), language(path)) for path in definers}
-        found = {one.path for one in outlines if one.language in BY_FOLDER
-                 and (folder_of(one.path), one.language) in folders} | definers  # fmt: skip
-        waiting = deque(sorted(found))
+        connected = {outline.path for outline in outlines if outline.language in BY_FOLDER
+                 and (folder_of(outline.path), outline.language) in folders} | definers  # fmt: skip
+        waiting = deque(sorted(connected))
         while waiting:
             for edge in graph.importers(waiting.popleft()):
-                if edge.target not in found:
-                    found.add(edge.target)
+                if edge.target not in connected:
+                    connected.add(edge.target)
                     waiting.append(edge.target)
-        return found
+        return connected
 
 
 def _parts(name: str) -> list[str]:
@@ -251,26 +251,26 @@ def meant(
     owners = {definition: definition.symbol.name.rpartition(".")[0] for definition in some}
     methods = [definition for definition, owner in owners.items() if owner]
     for receiver in receivers:
-        known = (receiver or "").lower().strip("_")
+        holder = (receiver or "").lower().strip("_")
         if receiver == "":
             is_bare = language(caller.path) != "Python"  # there, a method needs an object
             yield from (
                 definition for definition, owner in owners.items()
                 if owner in ("", caller.symbol.name) or (is_bare and owner == outer)
             )  # fmt: skip
-        elif known in _OWN:
+        elif holder in _OWN:
             mine = [
                 method
                 for method in methods
                 if method.path == caller.path and owners[method] == outer
             ]
             inherited = [method for method in methods if method not in mine]
-            is_own = bool(mine) and known != "super"
+            is_own = bool(mine) and holder != "super"
             yield from mine if is_own else inherited if len(inherited) == 1 else ()
         elif definitions := [
             definition
             for definition, owner in owners.items()
-            if known == _known_as(definition, owner)
+            if holder == _known_as(definition, owner)
         ]:
             yield from definitions
         elif len(methods) == 1 and name not in _COMMON:
@@ -338,7 +338,7 @@ def _in_tree(root: Node) -> Iterator[tuple[int, str, str]]:
 def _kind(above: Sequence[tuple[Node, str]]) -> str:
     """The kind of use of the last node on a path from the root; "" for a definition."""
     *outer, (node, field) = above
-    if any(_IMPORTS.search(one.type) for one, _ in outer):
+    if any(_IMPORTS.search(node.type) for node, _ in outer):
         return IMPORT
     is_name = True
     for parent, its_field in reversed(outer):

@@ -68,9 +68,9 @@ class RustPaths:
         module = self._modules.get(path)
         if module is None or not left or not names:
             return "", ""
-        first, *rest = names
+        first, *tail = names
         if first == "crate":
-            return self._below(module[:1], rest, left)
+            return self._below(module[:1], tail, left)
         if first in ("self", "super"):
             while names and names[0] in ("self", "super"):
                 module = module[:-1] if names[0] == "super" else module
@@ -94,27 +94,27 @@ class RustPaths:
         is_open: bool = True,
     ) -> tuple[str, str]:
         """What ``names`` mean in a module; ``is_open``: they may begin with the name of a crate."""
-        first, *rest = names
+        first, *tail = names
         if left <= 0:
             return "", ""
         name = ".".join(names)
-        own = self._symbols(path)
-        if name in own or (first in own and own[first][0].kind != "module"):
+        symbols = self._symbols(path)
+        if name in symbols or (first in symbols and symbols[first][0].kind != "module"):
             return path, name
         if (*module, first) in self._files:
-            return self._below((*module, first), rest, left)
+            return self._below((*module, first), tail, left)
         taken = self._taken(path)
-        one = taken.get(first)
-        if one is not None and one.path[:1] != [first]:  # ``use log::log`` is of a crate
-            return self.lookup(path, [*one.path, *rest], left - 1)
-        for one in taken.values():
-            if one.name == "*" and one.path[:1] != [first]:
-                found = self.lookup(path, [*one.path[:-1], *names], left - 1)
-                if found[0]:
-                    return found
+        alias = taken.get(first)
+        if alias is not None and alias.path[:1] != [first]:  # ``use log::log`` is of a crate
+            return self.lookup(path, [*alias.path, *tail], left - 1)
+        for alias in taken.values():
+            if alias.name == "*" and alias.path[:1] != [first]:
+                target = self.lookup(path, [*alias.path[:-1], *names], left - 1)
+                if target[0]:
+                    return target
         if is_open and first in self._crates:
             folder = nearest([joined(crate, "x") for crate in self._crates[first]], path) or ""
-            return self._below((folder_of(folder),), rest, left)
+            return self._below((folder_of(folder),), tail, left)
         return "", ""
 
 

@@ -49,11 +49,11 @@ class SourceFiles:
     def symbols(self, path: str) -> dict[str, list[Symbol]]:
         """The functions and classes of a file by their qualified names."""
         if path not in self._own:
-            own: dict[str, list[Symbol]] = {}
+            by_name: dict[str, list[Symbol]] = {}
             for symbol in self.outlines[path].symbols if path in self.outlines else ():
                 if symbol.kind in CALLABLE or symbol.kind in CLASSES:
-                    own.setdefault(symbol.name, []).append(symbol)
-            self._own[path] = own
+                    by_name.setdefault(symbol.name, []).append(symbol)
+            self._own[path] = by_name
         return self._own[path]
 
     def imports(self, path: str) -> tuple[Import, ...]:
@@ -67,8 +67,8 @@ class SourceFiles:
     def files_of(self, path: str, module: str) -> list[str]:
         """The files of a module, as a file of JavaScript or Go imports it."""
         for line in self.imports(path):
-            if line.module == module and (found := self.targets_of(path, line)):
-                return found
+            if line.module == module and (targets := self.targets_of(path, line)):
+                return targets
         return []
 
     def targets_of(self, path: str, line: Import) -> list[str]:
@@ -83,7 +83,7 @@ class SourceFiles:
         """Files with those of their package, where that is a folder."""
         if self.language(files[0]) not in BY_FOLDER:
             return list(files)
-        return list(dict.fromkeys((*files, *(near for file in files for near in self.near(file)))))
+        return list(dict.fromkeys((*files, *(path for file in files for path in self.near(file)))))
 
     def crate_files(self, path: str, owner: str) -> list[str]:
         """The file of a type of Rust, and its crate if it has no other type of that name."""
@@ -95,23 +95,23 @@ class SourceFiles:
     @cached_property
     def by_crate(self) -> dict[str, list[str]]:
         """The files of Rust by the root of their crate."""
-        found: dict[str, list[str]] = {}
+        crates: dict[str, list[str]] = {}
         for path in sorted(self.outlines):
             if self.language(path) == "Rust":
-                found.setdefault(self.rust.crate(path), []).append(path)
-        return found
+                crates.setdefault(self.rust.crate(path), []).append(path)
+        return crates
 
     @cached_property
     def methods_of_go(self) -> dict[tuple[str, str], dict[str, str]]:
         """The heads of the methods of each type of Go, by its folder and name."""
-        found: dict[tuple[str, str], dict[str, str]] = {}
+        methods: dict[tuple[str, str], dict[str, str]] = {}
         for path in sorted(self.outlines):
             for symbol in self.outlines[path].symbols if self.language(path) == "Go" else ():
                 owner, _, name = symbol.name.rpartition(".")
                 if owner:
-                    of = found.setdefault((folder_of(path), owner), {})
+                    of = methods.setdefault((folder_of(path), owner), {})
                     of[name] = symbol.signature
-        return found
+        return methods
 
     def near(self, path: str) -> list[str]:
         """The files of one family of languages in the folder of a file."""

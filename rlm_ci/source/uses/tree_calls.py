@@ -112,7 +112,7 @@ def tree_calls(root: Node, language: str) -> FileCalls:
     for path in grammars.paths(root):
         reader.visit(path)
     return FileCalls(
-        tuple(sorted(reader.calls, key=lambda one: one.line)),
+        tuple(sorted(reader.calls, key=lambda call: call.line)),
         tuple(sorted(reader.raises, key=lambda raise_site: raise_site.line)),
         reader.fields,
         {name: tuple(types) for name, types in reader.embedded.items()},
@@ -178,7 +178,7 @@ class _Reader:
         if callee is None or (match := _CALLEE.fullmatch(_text(callee))) is None:
             return None
         name = match[2].lstrip("$")
-        outer = next((fields[one] for one in _BASES if one in fields), None)
+        outer = next((fields[field] for field in _BASES if field in fields), None)
         written = _text(outer) if outer is not None else (match[1] or "").strip()
         chain: Chain = ()
         if node.type == "macro_invocation":
@@ -200,7 +200,7 @@ class _Reader:
         if deep > _DEEPEST or kind in _SELVES:
             return (kind,) if kind in _SELVES else None
         if kind in _SAME:
-            inner = [one for one in grammars.named(node) if one.type != "mutable_specifier"]
+            inner = [child for child in grammars.named(node) if child.type != "mutable_specifier"]
             chain = self._chain(inner[0], deep + 1) if inner else None
             is_unwrapped = kind == "try_expression" or (kind == _AWAIT and self._is_script)
             return _unwrapped(chain) if is_unwrapped else chain
@@ -209,7 +209,7 @@ class _Reader:
         if kind == "as_expression":
             return _typed(grammars.named(node)[-1])
         if kind in _MEMBERS:
-            outer, last = (fields.get(one) for one in _MEMBERS[kind])
+            outer, last = (fields.get(name) for name in _MEMBERS[kind])
             if outer is None or last is None or last.child_count:
                 return None
             return grown(self._chain(outer, deep + 1), _text(last))
@@ -231,14 +231,14 @@ class _Reader:
 
     def _named(self, node: Node) -> Chain:
         text = _text(node)
-        first, _, rest = text.partition(".")
+        first, _, tail = text.partition(".")
         if not _CHAIN.fullmatch(text) or node.type in _LITERALS:
             return None
         names = self._names_of(first.lstrip("$"))
         if names is None:
             first = "this" if first == "$this" else first
-            return (first, *rest.split(".")) if rest else (first,)
-        return None if rest else names[first.lstrip("$")]
+            return (first, *tail.split(".")) if tail else (first,)
+        return None if tail else names[first.lstrip("$")]
 
     @property
     def _is_script(self) -> bool:
@@ -276,7 +276,7 @@ class _Reader:
         elif kind in _OF_PARTS:
             value = None
         if not _BINDS[kind]:
-            patterns = [one for one in grammars.named(node) if one.type not in _BINDS]
+            patterns = [pattern for pattern in grammars.named(node) if pattern.type not in _BINDS]
             typed = value = None
         if kind == "short_var_declaration" and patterns and value is not None:
             self._pairs(grammars.named(patterns[0]), grammars.named(value))
@@ -326,10 +326,10 @@ class _Reader:
         owner = _owner(path)
         fields = _fields(node)
         kind = fields.get("type")
-        names = [one for field, one in grammars.parts(node) if field in ("name", "property")]
+        names = [child for field, child in grammars.parts(node) if field in ("name", "property")]
         names += [
-            _fields(one).get("name", one)
-            for field, one in grammars.parts(node)
+            _fields(child).get("name", child)
+            for field, child in grammars.parts(node)
             if field == "declarator"
         ]
         chain = _typed(kind) if kind is not None else None
@@ -364,8 +364,8 @@ class _Reader:
             self.taken[_raw(fields["name"])] = TakenName(_raw(fields["path"]).strip('"`'), "")
         elif self._language == "Rust" and "argument" in fields:
             written = "".join(_AS.sub("@", _raw(fields["argument"])).split())
-            for whole in spread(written) if text else ():
-                module, _, alias = whole.partition("@")
+            for item in spread(written) if text else ():
+                module, _, alias = item.partition("@")
                 outer, _, name = module.rpartition("::")
                 if name == "self":
                     outer, _, name = outer.rpartition("::")
@@ -376,16 +376,16 @@ class _Reader:
         elif self._is_script and "source" in fields:
             module = _raw(fields["source"]).strip("\"'`")
             for path in grammars.paths(node):
-                one, _ = path[-1]
-                inner = _fields(one)
-                if one.type == "import_specifier" and "name" in inner:
+                last, _ = path[-1]
+                inner = _fields(last)
+                if last.type == "import_specifier" and "name" in inner:
                     self.taken[_raw(inner.get("alias", inner["name"]))] = TakenName(
                         module, _raw(inner["name"])
                     )
-                elif one.type == "identifier" and path[-2][0].type == "import_clause":
-                    self.taken[_raw(one)] = TakenName(module, "default")
-                elif one.type == "namespace_import":
-                    self.taken[_raw(grammars.named(one)[-1])] = TakenName(module, "")
+                elif last.type == "identifier" and path[-2][0].type == "import_clause":
+                    self.taken[_raw(last)] = TakenName(module, "default")
+                elif last.type == "namespace_import":
+                    self.taken[_raw(grammars.named(last)[-1])] = TakenName(module, "")
 
     def _require(self, pattern: Node, module: str) -> None:
         if pattern.type == "identifier":
@@ -433,10 +433,10 @@ def _owner(path: Sequence[tuple[Node, str]]) -> str:
 
 
 def _fields(node: Node) -> dict[str, Node]:
-    found: dict[str, Node] = {}
+    fields: dict[str, Node] = {}
     for field, child in grammars.parts(node):
-        found.setdefault(field or child.type, child)
-    return found
+        fields.setdefault(field or child.type, child)
+    return fields
 
 
 def _typed(node: Node) -> Chain:

@@ -62,13 +62,13 @@ def returned(signature: str, name: str, language: str) -> str:
     if language in ("Java", "C#"):
         before = re.search(r"([\w.]+(?:<.*>)?)\s*$", signature[: match.start()])
         return before[1] if before else ""
-    rest = results(signature, name)
+    result = results(signature, name)
     if language == "Rust":
-        return rest.removeprefix("->").partition(" where ")[0].strip() if "->" in rest else ""
+        return result.removeprefix("->").partition(" where ")[0].strip() if "->" in result else ""
     if language == "Go":
         # Of several results, the first.
-        return split(rest[1:-1])[0] if rest.startswith("(") else rest
-    return rest.removeprefix(":").strip() if rest.startswith(":") else ""
+        return split(result[1:-1])[0] if result.startswith("(") else result
+    return result.removeprefix(":").strip() if result.startswith(":") else ""
 
 
 def results(signature: str, name: str) -> str:
@@ -93,8 +93,8 @@ def parameters(signature: str, name: str) -> tuple[int, int]:
     if start < 0:
         return 0, -1
     every = split(signature[start + 1 : _past(signature, start) - 1])
-    is_open = any("..." in one or one.startswith("params ") for one in every)
-    optional = sum("=" in one or "?:" in one for one in every)
+    is_open = any("..." in parameter or parameter.startswith("params ") for parameter in every)
+    optional = sum("=" in parameter or "?:" in parameter for parameter in every)
     return len(every) - optional - is_open, -1 if is_open else len(every)
 
 
