@@ -113,7 +113,7 @@ class ChangeSet(Value):
         start, trees = self.repository.start_diff, self._trees()
         return LineCounting(
             lambda within: start(*trees, *options, attributes=attributes, within=within),
-            lambda: (self._diff(one, options, attributes) for one in self.also),
+            lambda: (self._diff(other, options, attributes) for other in self.also),
             renames=renames,
         )
 
@@ -184,15 +184,17 @@ class ChangeSet(Value):
 
         if self.worktree or self.head is None:
             return ()
-        known = {one for one in (self.base, self.merge_base, *self.also) if one}
-        return commit_messages.of_range(self.repository, self.head, known)
+        bases = {commit for commit in (self.base, self.merge_base, *self.also) if commit}
+        return commit_messages.of_range(self.repository, self.head, bases)
 
     def _new(self, paths: Sequence[str]) -> list[FileChange]:
         """The untracked files of a work tree, each as it would be once added."""
-        found = {path: _uncounted(self.repository.root, path) for path in paths}
-        asked = [path for path, change in found.items() if change is None]
-        found |= {one.path: one for one in _parse_files(_diff_untracked(self.repository, asked))}
-        return [change for change in found.values() if change is not None]
+        by_path = {path: _uncounted(self.repository.root, path) for path in paths}
+        left = [path for path, change in by_path.items() if change is None]
+        by_path |= {
+            file.path: file for file in _parse_files(_diff_untracked(self.repository, left))
+        }
+        return [change for change in by_path.values() if change is not None]
 
     def _trees(self) -> tuple[str, str]:
         if self.merge_base is None or self.head is None:
@@ -207,8 +209,8 @@ class ChangeSet(Value):
         """The same, with the untracked ones of a work tree: a file may have moved there."""
         names = self.names()
         if self.trigger == "worktree":
-            known = set(names)
-            names += [path for path in self.untracked.paths if path not in known]
+            tracked = set(names)
+            names += [path for path in self.untracked.paths if path not in tracked]
         return names
 
     @cached_property
@@ -227,11 +229,11 @@ class ChangeSet(Value):
     def _rows(self) -> dict[str, str]:
         """The changed paths, each with what ``git diff --raw`` says of it."""
         options = ("--raw", "--no-abbrev", "--no-renames")
-        found = parse_rows(self._diff(self._old_side(), options))
-        for one in self.also:
-            other = parse_rows(self._diff(one, options))
-            found = {path: row for path, row in found.items() if path in other}
-        return found
+        rows = parse_rows(self._diff(self._old_side(), options))
+        for side in self.also:
+            other = parse_rows(self._diff(side, options))
+            rows = {path: row for path, row in rows.items() if path in other}
+        return rows
 
     def sizes(self, paths: Sequence[str]) -> list[int]:
         """The bytes of each of these files as it is now; 0 for a deleted one."""
@@ -252,12 +254,12 @@ class ChangeSet(Value):
         # A file that one side of a merge has deleted is no rename of the other's.
         find = "--no-renames" if self.also else "-M"
         options = ("--raw", "--no-abbrev", find, "--patch", f"--unified={context}")
-        found, broken = parse(self._diff(self._old_side(), options))
+        by_path, broken = parse(self._diff(self._old_side(), options))
         if self.also:
             inside = frozenset(self.names())
-            found = {path: hunks for path, hunks in found.items() if path in inside}
+            by_path = {path: hunks for path, hunks in by_path.items() if path in inside}
             broken = [path for path in broken if path in inside]
-        return found, broken
+        return by_path, broken
 
     def diff(self) -> PatchDiff:
         """The changed files with their hunks."""
@@ -290,8 +292,8 @@ def diff_of(
         absent = UNREADABLE if file.path in failed else ""
         if file.added is None and file.path not in hunks:
             absent = absent or "the file is binary"
-        known = None if absent else hunks.get(file.path, ())
-        diffs.append(FileDiff(file.path, file.old_path or file.path, file.status, known, absent))
+        parsed = None if absent else hunks.get(file.path, ())
+        diffs.append(FileDiff(file.path, file.old_path or file.path, file.status, parsed, absent))
     return PatchDiff(tuple(diffs))
 
 
@@ -352,13 +354,13 @@ def _uncounted(root: str, path: str) -> FileChange | None:
     """An untracked file that git cannot count, or would take forever for; None for any other."""
     name = path.rstrip("/")
     change = FileChange(name, 1, 0, old_path=name, status="A", new_mode="100644")
-    place = os.path.join(root, path)
+    full_path = os.path.join(root, path)
     if path != name:  # another repository: added, it would be one line, the submodule
         return change.replace(new_mode="160000")
-    if os.path.islink(place):
+    if os.path.islink(full_path):
         return None
     try:
-        descriptor = files.open_regular(place, os.O_RDONLY)
+        descriptor = files.open_regular(full_path, os.O_RDONLY)
         size = os.fstat(descriptor).st_size
         os.close(descriptor)
     except OSError as error:
@@ -451,9 +453,9 @@ def from_range(
 ) -> ChangeSet:
     """The change from the merge base of two refs to the second one."""
     fields.setdefault("trigger", "range")
-    found = repository.range(base, head)
-    if found:
-        return ChangeSet(repository, base=found[0], head=found[1], merge_base=found[2], **fields)
+    ends = repository.range(base, head)
+    if ends:
+        return ChangeSet(repository, base=ends[0], head=ends[1], merge_base=ends[2], **fields)
     # One by one, to name the missing one.
     base_commit = require(repository, base, "base", source)
     head_commit = require(repository, head, "head", source)

@@ -130,12 +130,12 @@ def anchor(
         text = "\n".join(lines[start - first_line : end - first_line + 1])
         if quote is None or _bare(quote) == _bare(encodable(text)):
             return AnchoredClaim(claim.replace(line_end=end, blob=blob, quote=text), VERIFIED)
-    found = None if quote is None else _find(lines, quote, claimed, start, first_line)
-    if found is None:
+    span = None if quote is None else _find(lines, quote, claimed, start, first_line)
+    if span is None:
         return AnchoredClaim()
-    if found == claimed:
+    if span == claimed:
         return AnchoredClaim(claim.replace(line_end=end, blob=blob, quote=text), VERIFIED)
-    begin, stop = found
+    begin, stop = span
     text = "\n".join(lines[begin - first_line : stop - first_line + 1])
     moved = claim.replace(line_start=begin, line_end=stop, blob=blob, quote=text)
     return AnchoredClaim(moved, REANCHORED)
@@ -161,24 +161,24 @@ def _find(
     first_line: int,
 ) -> tuple[int, int] | None:
     """The lines that have a quote: the claimed ones, or the nearest; None if there are none."""
-    wanted = "\n".join(_bare(quote)).strip("\n")
-    weight = sum(char.isalnum() or char == "_" for char in wanted)
-    if not wanted:
+    needle = "\n".join(_bare(quote)).strip("\n")
+    weight = sum(char.isalnum() or char == "_" for char in needle)
+    if not needle:
         return None
     folded, starts = _folded(lines)
     places = []
-    at = folded.find(wanted)
+    at = folded.find(needle)
     while at >= 0:
-        after = at + len(wanted)
+        after = at + len(needle)
         if _is_whole(folded, at, after):
-            begin, stop = (bisect_right(starts, one) - 1 for one in (at, after - 1))
+            begin, stop = (bisect_right(starts, offset) - 1 for offset in (at, after - 1))
             places.append((begin + first_line, stop + first_line))
-        at = folded.find(wanted, after)
+        at = folded.find(needle, after)
     if claimed is not None:
         low, high = claimed
         number = high - low + 1
-        whole = folded[starts[low - first_line] :].split("\n", number)[:number]
-        if wanted == "\n".join(whole):
+        claimed_lines = folded[starts[low - first_line] :].split("\n", number)[:number]
+        if needle == "\n".join(claimed_lines):
             return low, high
         inside = any(low <= begin and stop <= high for begin, stop in places)
         around = any(begin <= low and high <= stop for begin, stop in places)
@@ -187,7 +187,7 @@ def _find(
     if weight < _TELLING or not places:
         return None
     origin = near if near is not None else first_line
-    return min(places, key=lambda one: (abs(one[0] - origin), one[0]))
+    return min(places, key=lambda span: (abs(span[0] - origin), span[0]))
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
@@ -242,11 +242,11 @@ def verify(
         if why is None:
             continue
         line = f":{location.line_start}" if location.line_start else ""
-        told = printable(f"{location.path}{line} ({claim}): {why}")
+        message = printable(f"{location.path}{line} ({claim}): {why}")
         if location in container:
-            notes.append(f"{told}; the run's own copy has the quote")
+            notes.append(f"{message}; the run's own copy has the quote")
         else:
-            problems.append(told)
+            problems.append(message)
     rejected = len(problems)
     problems += [
         printable(f"{finding.rule} ({finding.message[:80]}): it points to nothing")
@@ -271,18 +271,18 @@ def contents(
         needed = any(location.side == side for location in places)
         if needed and commit is not None and not (side == "new" and subject.worktree):
             # The empty tree, before a first commit, is a tree, not a commit.
-            known = commit == repository.empty_tree()
+            is_empty = commit == repository.empty_tree()
             commits[side] = (
-                commit if known else require(repository, commit, f"{side} side", "report")
+                commit if is_empty else require(repository, commit, f"{side} side", "report")
             )
-    asked = {
+    specs = {
         location: _object(repository, commits[location.side], location.path)
         for location in places
         if location.side in commits and _is_name(location.path)
     }
-    objects = list(dict.fromkeys(asked.values()))
+    objects = list(dict.fromkeys(specs.values()))
     opened = dict(zip(objects, repository.read(*objects), strict=True)) if objects else {}
-    read = {location: opened[name] for location, name in asked.items()}
+    read = {location: opened[name] for location, name in specs.items()}
     if subject.worktree or subject.head is None:
         locations = [
             location for location in places if location.side == "new" and _is_name(location.path)
@@ -313,21 +313,21 @@ def _uncommitted(
     """The files of the work tree, or what is staged where only that has the blob."""
     paths = {location.path for location in places}
     opened = {path: _from_worktree(repository, path) for path in sorted(paths)}
-    found = {location: opened[location.path] for location in places}
+    current = {location: opened[location.path] for location in places}
 
     def holds(location: Location, content: bytes | None) -> bool:
         return content is not None and location.blob in (None, repository.blob_id(content))
 
     others = [
         location
-        for location, content in found.items()
+        for location, content in current.items()
         if location.blob and not holds(location, content)
     ]
     if repository.git_dir is None:  # nothing is staged
-        return found
-    staged = repository.read(*(f":0:{one.path}" for one in others)) if others else []
+        return current
+    staged = repository.read(*(f":0:{location.path}" for location in others)) if others else []
     pairs = zip(others, staged, strict=True)
-    return found | {location: content for location, content in pairs if holds(location, content)}
+    return current | {location: content for location, content in pairs if holds(location, content)}
 
 
 def _from_worktree(repository: Repository, path: str) -> bytes | None:

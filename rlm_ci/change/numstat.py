@@ -103,14 +103,14 @@ def part(changed: Mapping[str, str], *, renames: bool) -> list[str]:
     # If one folder has nearly all, split that one.
     while sizes and 4 * max(sizes.values()) > 3 * len(changed):
         sizes, bound = _folders(changed, max(sizes, key=sizes.__getitem__), may_move=may_move)
-    most = len(changed) // 2
-    found: list[str] = []
-    held = 0
+    half = len(changed) // 2
+    folders: list[str] = []
+    total = 0
     for folder in sorted(sizes.keys() - bound, key=lambda folder: (-sizes[folder], folder)):
-        if held + sizes[folder] <= most and len(found) < _NAMED:
-            found.append(folder)
-            held += sizes[folder]
-    return found if 4 * held >= len(changed) else []
+        if total + sizes[folder] <= half and len(folders) < _NAMED:
+            folders.append(folder)
+            total += sizes[folder]
+    return folders if 4 * total >= len(changed) else []
 
 
 def _folders(
@@ -158,8 +158,8 @@ def beyond(found: list[_Counted], other: list[_Counted], moved: set[str]) -> lis
     With the larger one if it is a rename for one side alone: git may have paired a new file with
     one that the other side has deleted.
     """
-    there = {one.path: one for one in other}
-    both = ((one, there[one.path]) for one in found if one.path in there)
+    by_path = {file.path: file for file in other}
+    both = ((file, by_path[file.path]) for file in found if file.path in by_path)
     return [
         (max if pair[0].path in moved else min)(pair, key=lambda side: side.lines) for pair in both
     ]

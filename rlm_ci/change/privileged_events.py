@@ -50,19 +50,19 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
     if event not in EVENTS or change.head is None:
         return
     repository = change.repository
-    here = repository.head_commit()
-    if here is None:
+    head = repository.head_commit()
+    if head is None:
         return  # nothing is checked out
 
     def beyond_base(*commits: str) -> bool:
-        known = (
+        excluded = (
             [f"^{change.base}"] if change.base and change.base != repository.empty_tree() else []
         )
-        return bool(repository.run("rev-list", "--max-count=1", *commits, *known))
+        return bool(repository.run("rev-list", "--max-count=1", *commits, *excluded))
 
-    if not beyond_base(here):
+    if not beyond_base(head):
         return
-    shared = repository.run("merge-base", "--all", here, change.head, ok=(0, 1)).decode().split()
+    shared = repository.run("merge-base", "--all", head, change.head, ok=(0, 1)).decode().split()
     holds = bool(shared) and beyond_base(*shared)
     if not holds and not repository.is_shallow():
         return
@@ -77,7 +77,7 @@ def refuse_checkout(change: ChangeSet, event: str | None) -> None:
     raise ConfigError(
         f"{what}, and {event} gives this job secrets and a token that may write: "
         "whatever runs from that tree runs with both",
-        where=f"HEAD, {here[:12]}",
+        where=f"HEAD, {head[:12]}",
         hint=f"check out the base (actions/checkout with fetch-depth: 0 and {ref}), and fetch "
         f"the objects of the change: git fetch origin refs/pull/{number}/head",
     )

@@ -54,11 +54,11 @@ def from_refs(
         if kind in ("tree", "blob"):
             note(f"{printable(ref.local_ref)} names a {kind}, not a commit: it is not checked")
             continue
-        known = kinds.get(ref.remote, "commit") == "commit"
+        is_commit = kinds.get(ref.remote, "commit") == "commit"
         # No tags: one on the head itself would hide what the branch is built on.
         branches = (other.local_ref for other in refs if other is not ref)
         beside = [name for name in branches if name.startswith("refs/heads/")]
-        change = _of_ref(repository, ref, beside, first=not (known and ref.remote.strip("0")))
+        change = _of_ref(repository, ref, beside, first=not (is_commit and ref.remote.strip("0")))
         sides = (change.base, change.head, change.merge_base, change.also)
         judged.setdefault(sides, change)
         names.setdefault(sides, []).append(ref.name)
@@ -84,8 +84,8 @@ def _kinds(repository: Repository, refs: Sequence[PushedRef]) -> dict[str, str]:
     oids = [oid for ref in others for oid in (ref.local, ref.remote) if oid.strip("0")]
     if not oids:
         return {}
-    asked = "".join(f"{oid}^{{}}\n" for oid in oids).encode("utf-8", "surrogateescape")
-    answer = repository.run("cat-file", "--batch-check=%(objecttype)", stdin=asked)
+    queries = "".join(f"{oid}^{{}}\n" for oid in oids).encode("utf-8", "surrogateescape")
+    answer = repository.run("cat-file", "--batch-check=%(objecttype)", stdin=queries)
     lines = answer.decode("utf-8", "surrogateescape").split("\n")
     return {
         oid: line
@@ -95,9 +95,9 @@ def _kinds(repository: Repository, refs: Sequence[PushedRef]) -> dict[str, str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
+    others = len(names) - _NAMED
     shown = ", ".join(names[:_NAMED])
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    return f"{shown} and {others} more" if others > 0 else shown
 
 
 def from_first(
@@ -117,8 +117,8 @@ def from_first(
     head = change_set.require(repository, head, "head", source)
     target = fields.get("target")
     base, bases = None, list[str]()
-    default, told = repository.default_branch(remote), repository.told_default
-    name, tip = default or (told, head)
+    default, job_default = repository.default_branch(remote), repository.told_default
+    name, tip = default or (job_default, head)
     is_default = target == name
     if (target or "").startswith("refs/tags/") and not repository.run(
         "rev-list", "-n", "1", head, "--not", "--remotes"
@@ -127,14 +127,14 @@ def from_first(
     # Of the default branch itself all is new.
     elif tip != head or not (is_default or (default and target is None)):
         # Another branch may be its author's, or older than where this one starts.
-        if told and (default is None or name != told):
-            raise _unknown_start(repository, f"{repository.remote()}/{told}", source)
+        if job_default and (default is None or name != job_default):
+            raise _unknown_start(repository, f"{repository.remote()}/{job_default}", source)
         defaults = [tip] if default else []
         defaults += [commit for _, commit in _defaults(repository)]
         to = None if is_default else target
         shared, bases = _since_pushed(repository, head, defaults, beside, to)
         base = tip if shared else bases[0] if bases else None
-        if repository.is_shallow() and not (shared if told else bases):
+        if repository.is_shallow() and not (shared if job_default else bases):
             raise _unknown_start(repository, "", source)
         if not bases:
             fields["label"] = "all of it, as it shares no commit with a known branch of a remote"
@@ -187,9 +187,9 @@ def _since_pushed(
         first = shared or next(iter(starts), None)
         return shared, [first] if first else []
     starts += [shared] if shared else []
-    found = repository.run("merge-base", "--all", head, *starts).split()
+    merge_bases = repository.run("merge-base", "--all", head, *starts).split()
     # The default branch first: its merge base is what a reviewer compares with.
-    return shared, sorted((one.decode() for one in found), key=lambda one: one != shared)
+    return shared, sorted((oid.decode() for oid in merge_bases), key=lambda oid: oid != shared)
 
 
 def _starts(
@@ -201,8 +201,8 @@ def _starts(
     """
     is_job = bool(repository.told_default)
     how = "--first-parent" if is_job else "--boundary"
-    known = defaults if is_job else (*tips, *defaults)
-    listed = "".join(f"{one}\n" for one in (head, *(f"^{commit}" for commit in known)))
+    excluded = defaults if is_job else (*tips, *defaults)
+    listed = "".join(f"{line}\n" for line in (head, *(f"^{commit}" for commit in excluded)))
     rows = repository.run("rev-list", how, "--stdin", stdin=listed.encode()).decode().split()
     if is_job:
         below = next((row for row in rows if row in tips), None)
@@ -288,9 +288,9 @@ def since_branch(change: ChangeSet, branch: str) -> ChangeSet:
     An event may name an older commit of the branch than its head has merged.
     """
     repository = change.repository
-    known = f"refs/remotes/{repository.remote()}"
+    prefix = f"refs/remotes/{repository.remote()}"
     # All are listed: a hostile name cannot be an argument.
-    tip, _ = repository.refs(known).get(f"{known}/{branch}", (None, ""))
+    tip, _ = repository.refs(prefix).get(f"{prefix}/{branch}", (None, ""))
     if change.head is None or tip in (None, change.base):
         return change
     newest = repository.merge_base(change.head, tip)
@@ -306,25 +306,25 @@ def _since(change: ChangeSet, commit: str | None) -> ChangeSet:
 
 
 def _merge_base(repository: Repository, head: str, others: Iterable[str]) -> str | None:
-    found = repository.run("merge-base", head, *others, ok=(0, 1)).split()
-    return found[0].decode() if found else None
+    oids = repository.run("merge-base", head, *others, ok=(0, 1)).split()
+    return oids[0].decode() if oids else None
 
 
 def _defaults(repository: Repository) -> list[tuple[str, str]]:
     """Name and commit of each remote's default branch, if the clone has it."""
-    own = repository.remote()
-    remotes = dict.fromkeys((own, "origin", "upstream"))
+    preferred = repository.remote()
+    remotes = dict.fromkeys((preferred, "origin", "upstream"))
     guesses = ("HEAD", "main", "master")
-    told = (repository.told_default,) if repository.told_default else ()
+    job_names = (repository.told_default,) if repository.told_default else ()
     refs = repository.refs(
-        *(f"refs/remotes/{one}/{name}" for one in remotes for name in (*told, *guesses))
+        *(f"refs/remotes/{remote}/{name}" for remote in remotes for name in (*job_names, *guesses))
     )
-    found = []
+    defaults = []
     for remote in remotes:
         prefix = f"refs/remotes/{remote}/"
-        names = (*told, *guesses) if remote == own else guesses
-        known = next((prefix + name for name in names if prefix + name in refs), None)
-        if known:
-            commit, target = refs[known]
-            found.append(((target or known).removeprefix(prefix), commit))
-    return found
+        names = (*job_names, *guesses) if remote == preferred else guesses
+        ref = next((prefix + name for name in names if prefix + name in refs), None)
+        if ref:
+            commit, target = refs[ref]
+            defaults.append(((target or ref).removeprefix(prefix), commit))
+    return defaults

@@ -24,17 +24,17 @@ _NAMED = 3
 def part(paths: Iterable[str]) -> tuple[list[str], dict[str, int]]:
     """The paths outside of such folders, and the number of files in each such folder."""
     every = list(paths)
-    named = (path.rpartition("/") for path in every if path.endswith(_MARKS))
-    marked = {folder for folder, _, name in named if name in _MARKS and folder}
-    rest: list[str] = []
+    splits = (path.rpartition("/") for path in every if path.endswith(_MARKS))
+    marked = {folder for folder, _, name in splits if name in _MARKS and folder}
+    outside: list[str] = []
     inside: dict[str, int] = {}
     for path in every:
         folder = _outermost(path, marked)
         if folder:
             inside[folder] = inside.get(folder, 0) + 1
         else:
-            rest.append(path)
-    return rest, inside
+            outside.append(path)
+    return outside, inside
 
 
 def _outermost(path: str, marked: set[str]) -> str:
@@ -51,6 +51,6 @@ def _outermost(path: str, marked: set[str]) -> str:
 def listed(inside: Mapping[str, int]) -> str:
     """The largest of these folders, each with its files."""
     largest = sorted(inside, key=lambda folder: (-inside[folder], folder))
-    shown = [f"{printable(one)} ({count(inside[one], 'file')})" for one in largest[:_NAMED]]
-    rest = len(largest) - _NAMED
-    return ", ".join(shown) + (f" and {count(rest, 'more folder')}" if rest > 0 else "")
+    shown = [f"{printable(name)} ({count(inside[name], 'file')})" for name in largest[:_NAMED]]
+    more = len(largest) - _NAMED
+    return ", ".join(shown) + (f" and {count(more, 'more folder')}" if more > 0 else "")

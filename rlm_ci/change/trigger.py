@@ -88,9 +88,9 @@ def select(
 
 def _require_one(choice: ChangeChoice) -> None:
     """Raise UsageError for flags that name two changes."""
-    given = [("--commit", bool(choice.commit)), ("--staged", choice.staged)]
-    given += [(flag, flag == choice.sources[number]) for number, flag in enumerate(_RANGE)]
-    flags = [flag for flag, is_given in given if is_given]
+    switches = [("--commit", bool(choice.commit)), ("--staged", choice.staged)]
+    switches += [(flag, flag == choice.sources[number]) for number, flag in enumerate(_RANGE)]
+    flags = [flag for flag, is_given in switches if is_given]
     if len(flags) > 1 and flags != [*_RANGE]:
         raise UsageError(
             f"{' and '.join(flags)} name different changes",
@@ -239,9 +239,9 @@ def from_pull_request(
     """
     sides = {}
     for side in ("base", "head"):
-        place = record.get(side)
+        part = record.get(side)
         sides[side] = _sha(
-            place if isinstance(place, dict) else {}, "sha", f"pull_request.{side}.sha", path
+            part if isinstance(part, dict) else {}, "sha", f"pull_request.{side}.sha", path
         )
     from rlm_ci.change import pushes
 
@@ -268,14 +268,14 @@ def _read_pull_request(record: Mapping[str, Any], path: str) -> PullRequest:
     labels = record.get("labels")
     names = [_text(label, "name") for label in labels] if isinstance(labels, list) else []
     base, head = record.get("base"), record.get("head")
-    own = _text(base.get("repo"), "full_name") if isinstance(base, dict) else ""
+    base_slug = _text(base.get("repo"), "full_name") if isinstance(base, dict) else ""
     other = _text(head.get("repo"), "full_name") if isinstance(head, dict) else ""
     return PullRequest(
         number,
         _text(record, "title"),
         _text(record, "body"),
         tuple(names),
-        from_fork=own != other or not own,
+        from_fork=base_slug != other or not base_slug,
         author=_text(record.get("user"), "login"),
         by_bot=_text(record.get("user"), "type") == "Bot",
     )

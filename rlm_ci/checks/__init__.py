@@ -39,9 +39,9 @@ def names(hook: str | None = None) -> tuple[str, ...]:
 
 def load(name: str) -> ModuleType:
     """The module of the check ``name``."""
-    place = f"{__name__}.{name.replace('-', '_')}"
-    __import__(place)  # importlib itself takes a millisecond to be imported
-    return sys.modules[place]
+    module = f"{__name__}.{name.replace('-', '_')}"
+    __import__(module)  # importlib itself takes a millisecond to be imported
+    return sys.modules[module]
 
 
 def rows(checks: Sequence[str]) -> tuple[Setting, ...]:
@@ -51,11 +51,11 @@ def rows(checks: Sequence[str]) -> tuple[Setting, ...]:
 
 def require(wanted: Sequence[str], source: str, *, usage: bool = False) -> tuple[str, ...]:
     """``wanted`` without repeats; raises UsageError or ConfigError for one that is unknown."""
-    known = names()
+    checks = names()
     for name in wanted:
-        if name not in known:
+        if name not in checks:
             kind = UsageError if usage else ConfigError
-            raise kind(f"unknown check {name[:80]!r}", where=source, hint=nearest(name, known))
+            raise kind(f"unknown check {name[:80]!r}", where=source, hint=nearest(name, checks))
     return tuple(dict.fromkeys(wanted))
 
 

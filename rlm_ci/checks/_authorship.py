@@ -74,8 +74,8 @@ def _traced(changes: ChangeSet) -> set[str]:
     paths = changes.all_names()
     if TRACES in changes.names():
         old, new = (_lines(changes.read(TRACES, _LIMIT, old=old)) for old in (True, False))
-        known = set(old)
-        return traced((line for line in new if line not in known), paths, None)
+        old_lines = set(old)
+        return traced((line for line in new if line not in old_lines), paths, None)
     if changes.pull_request is not None:
         return set()
     try:

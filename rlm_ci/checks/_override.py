@@ -47,12 +47,14 @@ def stated(
 
         begin = f"{words.line.lower()}:"
         lines = (line.strip() for _, line in shown_lines(pull_request.body))
-        said = [line[len(begin) :] for line in lines if line.lower().startswith(begin)]
+        raw_reasons = [line[len(begin) :] for line in lines if line.lower().startswith(begin)]
         # A template may have the line without a reason, or with a `<reason>` to fill in.
-        given = (line.strip() for line in said)
-        reason = next((one for one in given if one and not (one[0] == "<" and one[-1] == ">")), "")
+        texts = (line.strip() for line in raw_reasons)
+        reason = next(
+            (text for text in texts if text and not (text[0] == "<" and text[-1] == ">")), ""
+        )
         labelled = words.label in pull_request.labels
-        if not labelled and not said:
+        if not labelled and not raw_reasons:
             return StatedOverride()
         hint = (
             f"an override needs both the label {words.label} and a line '{words.line}: "

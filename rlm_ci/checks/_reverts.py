@@ -52,22 +52,22 @@ def taken_back(
     repository, head, base = changes.repository, changes.head, changes.merge_base
     if changes.worktree or head is None or base is None:
         return TakenBack()
-    whole, mostly = set[str](), set[str]()
+    fully, mostly = set[str](), set[str]()
     others = {*changes.names()} - contents.keys()
     try:
-        said = repository.run(
+        log = repository.run(
             "rev-list", "--no-commit-header", f"--max-count={_COMMITS}", "--format=%B%x00", head,
             "--not", base, limit=_LIMIT,
         )  # fmt: skip
-        text = said.decode("utf-8", "replace")
+        text = log.decode("utf-8", "replace")
         certain = [*_SAYS.findall(text), *_titled(repository, _TITLE.findall(text), base)]
-        found = list[str]()
-        if by_hand := [one for one in text.split("\0") if _BY_HAND.match(one.lstrip())]:
-            named = _NAMED.findall("\n".join(by_hand))[:_MOST_NAMED]
-            found = [one or other for one, other in named]
+        commits = list[str]()
+        if by_hand := [message for message in text.split("\0") if _BY_HAND.match(message.lstrip())]:
+            pairs = _NAMED.findall("\n".join(by_hand))[:_MOST_NAMED]
+            commits = [sha or other for sha, other in pairs]
             last = ("rev-list", f"--max-count={_MOST_NAMED}", base, "--", *lost)
-            found += repository.run(*last, limit=_LIMIT).decode().split()
-        for commit in dict.fromkeys([*certain, *found]):
+            commits += repository.run(*last, limit=_LIMIT).decode().split()
+        for commit in dict.fromkeys([*certain, *commits]):
             ends = repository.resolve(f"{commit}^", commit)
             after = ends[1]
             if None in ends or after is None or not _is_in(repository, after, base):
@@ -78,7 +78,7 @@ def taken_back(
             ]
             for (path, (old, new)), *then in zip(contents.items(), *both, strict=True):
                 if new == then[0] and commit in certain:
-                    whole.add(path)
+                    fully.add(path)
                 states = then[:1] if commit in certain else then  # what it goes back to
                 if new in states or _undoes(old, new, *then):
                     undone.add(path)
@@ -87,7 +87,7 @@ def taken_back(
                 mostly |= undone
     except RlmCiError:  # as in a partial clone
         return TakenBack()
-    return TakenBack(frozenset(() if whole.isdisjoint(product) else whole), frozenset(mostly))
+    return TakenBack(frozenset(() if fully.isdisjoint(product) else fully), frozenset(mostly))
 
 
 def _is_in(repository: Repository, commit: str, base: str) -> bool:

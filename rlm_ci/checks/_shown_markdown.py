@@ -59,15 +59,15 @@ def without_code(line: str) -> str:
     # Where the next run of as many backticks is: it alone closes a span.
     following: dict[int, int] = {}
     closing = {}
-    for place in range(len(parts) - 2, 0, -2):
-        length = len(parts[place])
-        closing[place] = following.get(length, 0)
-        following[length] = place
-    shown, place = parts[:1], 1
-    while place < len(parts):
-        place = closing[place] or place
-        shown.append(parts[place + 1])
-        place += 2
+    for index in range(len(parts) - 2, 0, -2):
+        length = len(parts[index])
+        closing[index] = following.get(length, 0)
+        following[length] = index
+    shown, index = parts[:1], 1
+    while index < len(parts):
+        index = closing[index] or index
+        shown.append(parts[index + 1])
+        index += 2
     return "".join(shown)
 
 

@@ -29,12 +29,12 @@ class UnchangedFiles(RestOfTree):
 
     def with_names(self, names: Collection[str]) -> Iterator[tuple[str, str]]:
         """See :class:`RestOfTree`: files that are tests by their own names."""
-        asked = [name for name in sorted(names) if 0 < len(name) <= _LONGEST][:_NAMES]
+        searched = [name for name in sorted(names) if 0 < len(name) <= _LONGEST][:_NAMES]
         commit = self._changes.merge_base
-        if not asked or commit is None:
+        if not searched or commit is None:
             return
         try:
-            paths = self._named(asked, commit)
+            paths = self._named(searched, commit)
             specs = [f"{commit}:{path}" for path in paths]
             contents = self._changes.repository.read_small(specs, self._limit) if specs else []
         except RlmCiError:
@@ -45,27 +45,27 @@ class UnchangedFiles(RestOfTree):
 
     def read(self, paths: Iterable[str]) -> Mapping[str, str]:
         """See :class:`RestOfTree`."""
-        found = {}
+        texts = {}
         for path in paths:
             try:
                 content = None if ".." in path else self._changes.read(path, self._limit)
             except RlmCiError:
                 content = None
             if text := text_of(content):
-                found[path] = text
-        return found
+                texts[path] = text
+        return texts
 
     @cache  # noqa: B019 - one for each run of the check
     def paths(self) -> frozenset[str]:
         """See :class:`RestOfTree`."""
         commit = self._changes.merge_base
         try:
-            known = self._changes.repository.tree(commit) if commit else {}
+            entries = self._changes.repository.tree(commit) if commit else {}
         except RlmCiError:
             return frozenset()
         kinds = self._changes.kinds
         return frozenset(
-            path for path, entry in known.items() if entry.is_file and path not in kinds
+            path for path, entry in entries.items() if entry.is_file and path not in kinds
         )
 
     def _named(self, names: Collection[str], commit: str) -> list[str]:
@@ -76,8 +76,8 @@ class UnchangedFiles(RestOfTree):
         patterns = [f"*{ending}" for ending in (".py", *READ_BY_STATEMENTS)]
         search = self._changes.repository.start_search(texts, commit, patterns, "-w")
         with search:
-            found = search.finish().decode("utf-8", "surrogateescape").split("\0")
-        paths = [one.removeprefix(f"{commit}:") for one in found if one]
+            rows = search.finish().decode("utf-8", "surrogateescape").split("\0")
+        paths = [row.removeprefix(f"{commit}:") for row in rows if row]
         kinds = self._changes.kinds
         return [path for path in paths if path not in kinds and test_file_names.is_file(path)][
             :_FILES

@@ -89,14 +89,14 @@ def run(changes: ChangeSet, options: Settings, runs: RunStore) -> Part:
     index, index_error = read_index(changes.repository)
     verdict = _Verdict(task_id=task_id, runs=runs.shown, keys=tuple(index))
     if not task_id:
-        told = f"no task id is given{source}"
+        message = f"no task id is given{source}"
         missing = "MCP_RUNNER_TASK_ID"
         if changes.pull_request and _in_ci(options):
             missing = "the line 'Task: <id>' in the pull request's body"
             example = verdict.keys[-1] if verdict.keys else "<task-id>"
             advice = f"name the task in the pull request's body, by a line such as Task: {example}"
             verdict = verdict.replace(advice=advice)
-        verdict = verdict.add("missing-task-id", told, missing)
+        verdict = verdict.add("missing-task-id", message, missing)
     if index_error:
         verdict = verdict.add(
             "index-unreadable",
@@ -116,19 +116,19 @@ def _task_id(changes: ChangeSet, options: Settings) -> tuple[str | None, str]:
     """The task id and its source; without one, None and what the body has instead."""
     if options.task:
         return options.task, options.sources["task"]
-    told = ""
+    remark = ""
     # A merge group may not have the commits that a receipt is for.
     if changes.pull_request and _in_ci(options) and changes.trigger != "merge_group":
         from rlm_ci.checks._shown_markdown import shown_lines
 
         for _, line in shown_lines(changes.pull_request.body):
-            rest = line[5:].strip() if line.startswith("Task:") else ""
-            if is_task_id(rest):
-                return rest, "the line 'Task:' of the pull request's body"
-            if rest and not told:  # a sentence, or a template's placeholder
-                shown = printable(f"Task: {rest}"[:_SHOWN_LINE])
-                told = f" (the pull request's body says '{shown}', which names none)"
-    return None, told
+            value = line[5:].strip() if line.startswith("Task:") else ""
+            if is_task_id(value):
+                return value, "the line 'Task:' of the pull request's body"
+            if value and not remark:  # a sentence, or a template's placeholder
+                shown = printable(f"Task: {value}"[:_SHOWN_LINE])
+                remark = f" (the pull request's body says '{shown}', which names none)"
+    return None, remark
 
 
 def read_index(repository: Repository) -> tuple[list[str], str]:
@@ -194,22 +194,22 @@ def _judge(verdict: _Verdict, changes: ChangeSet, options: Settings, runs: RunSt
     if owner != task_id and (options.task or options.delegation_guard.receipts != "verified"):
         return verdict.replace(role="subagent", evidence=f"{task_id} is a subagent run of {owner}")
     task_id, verdict = owner, verdict.replace(role="top-level", task_id=owner)
-    wanted = options.delegation_guard.receipts if _in_ci(options) else "off"
+    setting = options.delegation_guard.receipts if _in_ci(options) else "off"
     missing = f"{task_id} has no receipt"
-    if wanted != "verified":  # a pull request may bring runs, too
+    if setting != "verified":  # a pull request may bring runs, too
         succeeded = options.delegation_guard.require == SUCCEEDED
         verdict = _by_runs(verdict, runs, accepting(task_id, keys, succeeded=succeeded))
         if verdict.evidence or verdict.findings:
             return verdict
         missing = f"{task_id} has no subagent run in {runs.shown}"
-        missing += "" if wanted == "off" else " and no receipt"
-    if wanted != "off" and changes.head and changes.repository.git_dir:
-        found = _by_receipt(verdict, changes, options, keys)
-        if found:
-            return found
-    if wanted != "off":
+        missing += "" if setting == "off" else " and no receipt"
+    if setting != "off" and changes.head and changes.repository.git_dir:
+        by_receipt = _by_receipt(verdict, changes, options, keys)
+        if by_receipt:
+            return by_receipt
+    if setting != "off":
         written = f"commit what this writes: rlm-ci receipt --task {task_id}"
-        first = "in a CI job, " if wanted == "verified" else ""
+        first = "in a CI job, " if setting == "verified" else ""
         verdict = verdict.replace(advice=f"{first}{verdict.fix()}; then {written}")
     return verdict.add("no-subagent-manifest", missing, f"a subagent run of {task_id}")
 
@@ -245,16 +245,16 @@ def _by_receipt(
     """What the task's receipt says in CI, where the runs are not; None without one."""
     from rlm_ci.receipts import judge  # a hook has none
 
-    task_id, wanted = verdict.task_id or "", options.delegation_guard.receipts
+    task_id, setting = verdict.task_id or "", options.delegation_guard.receipts
     server = options.github.server_url or "https://github.com"
     unchecked = "its signature is checked in GitHub Actions only"
-    if wanted == "accept":
+    if setting == "accept":
         unchecked = "its signature is not checked (delegation_guard.receipts)"
     policy = judge.ReceiptPolicy(
         succeeded=options.delegation_guard.require == SUCCEEDED,
-        server_url=server if wanted != "accept" and options.github.actions else None,
+        server_url=server if setting != "accept" and options.github.actions else None,
         why_unchecked=unchecked,
-        must_be_verified=wanted == "verified",
+        must_be_verified=setting == "verified",
         workflows=options.delegation_guard.workflows,
     )
     receipt = judge.judge(changes, task_id, lambda name: owner_of(name, keys), policy)

@@ -142,8 +142,8 @@ def run(
         findings = [finding.replace(message=f"{label}{finding.message}") for finding in findings]
     if findings:
         override = stated(_OVERRIDE, budget.override_reason, changes.pull_request, today())
-        findings, told = accept(findings, override, _finding("override-incomplete", "", ""))
-        summary += told
+        findings, note = accept(findings, override, _finding("override-incomplete", "", ""))
+        summary += note
     return Part(ID, summary, metrics, tuple(findings))
 
 
@@ -198,8 +198,8 @@ def _ignored(
     ignored = {path for path in paths if _is_ignored(path) or configured(path)}
     if attributes:
         with _written(attributes) as folder:
-            rest = [path for path in paths if path not in ignored]
-            ignored.update(changes.repository.attributes(_GENERATED, rest, folder))
+            others = [path for path in paths if path not in ignored]
+            ignored.update(changes.repository.attributes(_GENERATED, others, folder))
     return ignored
 
 
@@ -221,12 +221,12 @@ def _attribute_files(changes: ChangeSet, paths: Sequence[str]) -> dict[str, byte
     if places is None:  # deep or many: all that the base has are fewer
         tree = changes.repository.tree(commit)
         places = [path for path in tree if path.rpartition("/")[2] == ".gitattributes"]
-    contents = changes.repository.read(*(f"{commit}:{place}" for place in places))
+    contents = changes.repository.read(*(f"{commit}:{path}" for path in places))
     return {
-        place: data
-        for place, data in zip(places, contents, strict=True)
+        path: data
+        for path, data in zip(places, contents, strict=True)
         # A tree that git itself would not check out may hold such folders.
-        if data and not any(part in ("", ".", "..") for part in place.split("/"))
+        if data and not any(part in ("", ".", "..") for part in path.split("/"))
     }
 
 
@@ -259,9 +259,9 @@ def _written(attributes: dict[str, bytes]) -> Iterator[str]:
         raise storage_error(error, "the folder of temporary files") from None
     with holder as root:
         try:
-            for place, data in attributes.items():
-                os.makedirs(os.path.join(root, os.path.dirname(place)), exist_ok=True)
-                with open(os.path.join(root, place), "wb") as stream:
+            for path, data in attributes.items():
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "wb") as stream:
                     stream.write(data)
         except OSError as error:
             raise storage_error(error, root) from None
@@ -301,9 +301,9 @@ def _split_hint(counted: Sequence[LineCount]) -> str:
 
     from rlm_ci.change import tool_folders
 
-    outside, made = tool_folders.part(line_count.path for line_count in counted)
+    outside, generated = tool_folders.part(line_count.path for line_count in counted)
     if 2 * len(outside) < len(counted):  # committed or staged, so it counts
-        names = tool_folders.listed(made)
+        names = tool_folders.listed(generated)
         return f"take out what a tool made: {names}; git rm -r --cached, and add to .gitignore"
     groups = _by_folder(counted)
     sizes = {
@@ -311,12 +311,12 @@ def _split_hint(counted: Sequence[LineCount]) -> str:
         for path, inside in groups
     }
     top = nsmallest(_LARGEST, sizes, lambda path: (-sum(sizes[path]), path))
-    named = []
+    shown = []
     for path in sorted(top, key=lambda path: not path.endswith("/")):
         lines, files = sizes[path]
         inside = f"{count(files, 'file')}, " if path.endswith("/") else ""
-        named.append(f"{printable(path)} ({inside}{count(lines, 'line')})")
-    return f"split the change; largest: {', '.join(named)}"
+        shown.append(f"{printable(path)} ({inside}{count(lines, 'line')})")
+    return f"split the change; largest: {', '.join(shown)}"
 
 
 def _by_folder(counted: Sequence[LineCount]) -> list[tuple[str, list[LineCount]]]:
@@ -360,7 +360,7 @@ def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -
         inside = [line_count for line_count in counted if match(line_count.path)]
         sums = {"files": len(inside), "lines": sum(line_count.lines for line_count in inside)}
         for unit, number in sums.items():
-            most = row[f"max_{unit}"]
-            if most is not None and number > most:
-                message = _excess(number, unit, most, f" under {printable(glob)}")
+            limit = row[f"max_{unit}"]
+            if limit is not None and number > limit:
+                message = _excess(number, unit, limit, f" under {printable(glob)}")
                 yield _finding("path-budget", message, _split_hint(inside), f"{glob} {unit}")

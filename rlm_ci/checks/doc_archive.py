@@ -104,10 +104,10 @@ def run(changes: ChangeSet, options: Settings, _runs: RunStore) -> Part:
         # Git lists the archive while we read the first files, its full texts during the others.
         ahead = len(places) // _AHEAD if changes.trigger == "worktree" else 0
         documents = list(islice(reading, ahead))
-        asked = places if len(documents) == ahead else {document.path for document in documents}
+        paths = places if len(documents) == ahead else {document.path for document in documents}
         payloads = None
-        if archive and archived and asked:
-            payloads = ArchivePayloads(repository, archive, archived.finish(), asked)
+        if archive and archived and paths:
+            payloads = ArchivePayloads(repository, archive, archived.finish(), paths)
             running.enter_context(payloads)
         documents += reading
         documents.sort(key=lambda file: file.path)
@@ -152,7 +152,7 @@ def _start_listing(changes: ChangeSet, only: Sequence[str]) -> RunningGit | None
     repository = changes.repository
     if changes.trigger != "worktree":
         return None
-    if only and all(os.path.isfile(os.path.join(repository.root, one)) for one in only):
+    if only and all(os.path.isfile(os.path.join(repository.root, path)) for path in only):
         return None
     return repository.start_listing()
 
@@ -162,24 +162,24 @@ def _places(
 ) -> dict[str, str | None]:
     """The documents: object ids by path, None for one on the disk."""
     repository = changes.repository
-    wanted = frozenset(only)
+    chosen = frozenset(only)
     if changes.trigger == "worktree":
         oids: dict[str, str | None] = dict.fromkeys(only)
         if listing:
             present = listing.finish().decode("utf-8", "surrogateescape").split("\0")
-            _require_open(parse_closed(listing.warned), wanted)
+            _require_open(parse_closed(listing.warned), chosen)
             if only:
                 _require_known(only, frozenset(present), repository.root)
             oids.update(dict.fromkeys(present))
     else:
         staged = changes.trigger == "index"
         entries = repository.staged() if staged else repository.tree(changes.head or "")
-        _require_resolved(entries, wanted)
+        _require_resolved(entries, chosen)
         oids = {path: entry.oid for path, entry in entries.items() if entry.is_file}
     return {
         path: oids[path]
         for path in sorted(oids)
-        if path.lower().endswith(ENDINGS) and (not wanted or _is_wanted(path, wanted))
+        if path.lower().endswith(ENDINGS) and (not chosen or _is_wanted(path, chosen))
     }
 
 
@@ -235,7 +235,7 @@ def _require_known(only: Sequence[str], tracked: frozenset[str], root: str) -> N
     for path in only:
         if os.path.lexists(os.path.join(root, path)) or path in tracked:
             continue
-        if not any(one.startswith(f"{path}/") for one in tracked):
+        if not any(file.startswith(f"{path}/") for file in tracked):
             raise ConfigError(
                 f"there is no file {path[:80]!r}",
                 where="the paths after --",
@@ -336,7 +336,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
         last = newest.get(path, data)
         items = open_items(last)
         if items:
-            found = count(len(items), "open item")
+            amount = count(len(items), "open item")
             blob = changes.repository.blob_id(data)
             old = tuple(
                 Location(path, line, line, side="old", blob=blob, quote=text)
@@ -346,7 +346,7 @@ def _open_items(changes: ChangeSet, judged: Mapping[str, StubFile]) -> list[Find
                 Finding(
                     f"{ID}/open-items",
                     RULES["open-items"],
-                    f"the document that becomes this stub still has {found}",
+                    f"the document that becomes this stub still has {amount}",
                     hint="finish or move them before the document is archived",
                     # A text between base and head is on neither side.
                     evidence=old if last == data else (Location(path),),
@@ -360,12 +360,12 @@ def _last_full_texts(changes: ChangeSet, paths: Collection[str]) -> dict[str, by
     if changes.worktree or changes.trigger == "commit":
         return {}
     repository = changes.repository
-    told = repository.run(
+    log = repository.run(
         "log", "--format=", "--raw", "-z", "--no-abbrev", "--no-renames", "--diff-merges=separate",
         f"{changes.merge_base}..{changes.head}", "--",
     ).decode("utf-8", "surrogateescape")  # fmt: skip
     versions: dict[str, list[str]] = {path: [] for path in paths}
-    fields = iter(told.split("\0"))
+    fields = iter(log.split("\0"))
     for head in fields:
         if not head.lstrip("\n").startswith(":"):
             continue
@@ -373,18 +373,18 @@ def _last_full_texts(changes: ChangeSet, paths: Collection[str]) -> dict[str, by
         oid = head.split(" ")[3]
         if oids is not None and len(oids) < _LOOKED_BACK and oid.strip("0"):
             oids.append(oid)
-    found: dict[str, bytes] = {}
+    newest: dict[str, bytes] = {}
     for number in range(_LOOKED_BACK):  # the newest of all at once: most often it is the second
         left = {
             path: oids[number]
             for path, oids in versions.items()
-            if path not in found and len(oids) > number
+            if path not in newest and len(oids) > number
         }
         if not left:
             break
         texts = zip(left, repository.read(*left.values()), strict=True)
-        found.update((path, data) for path, data in texts if data and parse(data) is None)
-    return found
+        newest.update((path, data) for path, data in texts if data and parse(data) is None)
+    return newest
 
 
 def _judge_archive(changes: ChangeSet, branch: str, target: LinkTarget) -> Part:

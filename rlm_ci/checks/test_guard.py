@@ -158,13 +158,13 @@ def _without_reverts(result: ComparedTests, changes: ChangeSet, sides: _Sides) -
 
     product = [path for path in sides.contents if weaker.is_product(path)]
     lost = {weakening.path for weakening in result.weakenings}
-    found = taken_back(changes, sides.both, product, lost, _LIMIT)
-    gone = [weakening for weakening in result.weakenings if weakening.path in found.whole]
+    reverted = taken_back(changes, sides.both, product, lost, _LIMIT)
+    gone = [weakening for weakening in result.weakenings if weakening.path in reverted.whole]
     gone = [weakening for weakening in gone if weakening.rule in (REMOVED, WEAKENED)]
     notes = [weakening.replace(rule=OBSOLETE) for weakening in gone]
     left = tuple(
         weakening.replace(doubt=weakening.doubt or _REVERTED)
-        if weakening.path in found.mostly
+        if weakening.path in reverted.mostly
         else weakening
         for weakening in result.weakenings
         if weakening not in gone
@@ -205,7 +205,7 @@ class _Sides:
             old, new = (content[path] for content in self._contents.values())
             is_lost = old is None and changes.kinds.get(path, "A") != "A"
             is_lost = is_lost or (new is None and changes.kinds.get(path, "A") != "D")
-            if is_lost or any(one is not None and b"\0" in one for one in (old, new)):
+            if is_lost or any(data is not None and b"\0" in data for data in (old, new)):
                 self.unread.append((path, "it is large, binary or no regular file"))
             else:
                 self.changes.append(TextChange(path, text_of(old), text_of(new)))
@@ -240,14 +240,14 @@ def _contents(
     """The bytes of each path by its side; None for those not there, and for too large ones."""
     oids = sorted({oid for side in blobs.values() for oid in side.values() if oid})
     read = changes.repository.read_small(oids, _LIMIT) if oids else []
-    known = dict(zip(oids, read, strict=True))
-    found = {
-        side: {path: known.get(oid) for path, oid in of_side.items()}
+    by_oid = dict(zip(oids, read, strict=True))
+    contents = {
+        side: {path: by_oid.get(oid) for path, oid in of_side.items()}
         for side, of_side in blobs.items()
     }
     if changes.trigger == "worktree":
-        found["new"] = {path: changes.read(path, _LIMIT) for path in found["new"]}
-    return found
+        contents["new"] = {path: changes.read(path, _LIMIT) for path in contents["new"]}
+    return contents
 
 
 # ── what is told of it ──
@@ -285,15 +285,15 @@ def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[
 
 def _told(notes: Sequence[Weakening], sides: _Sides) -> Finding:
     """What is no weakening, and worth a look: each kind with its number and what it is about."""
-    said = []
+    parts = []
     for kind, (noun, what) in _TOLD.items():
         names = [printable(note.message) for note in notes if note.rule == kind]
         if names:
             more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
             shown = f"{', '.join(names[:_NAMED])}{more}"
-            said.append(f"{count(len(names), noun)} {what}: {shown}")
+            parts.append(f"{count(len(names), noun)} {what}: {shown}")
     places = tuple(sides.place(note) for note in notes[:_PLACES])
-    return Finding(f"{ID}/told", RULES["told"], "; ".join(said), evidence=places)
+    return Finding(f"{ID}/told", RULES["told"], "; ".join(parts), evidence=places)
 
 
 def _not_read(unread: Sequence[tuple[str, str]]) -> Finding:
@@ -310,7 +310,7 @@ def _not_read(unread: Sequence[tuple[str, str]]) -> Finding:
 
 
 def _summary(weakened: int, unread: int, result: ComparedTests) -> str:
-    said = count(weakened, "weakening") if weakened else "no test is weakened"
+    summary = count(weakened, "weakening") if weakened else "no test is weakened"
     moved = result.counted["moved"] + result.counted["renamed"]
-    said += f"; {count(moved, 'test')} moved or renamed" if moved else ""
-    return said + (f"; {count(unread, 'file')} not read" if unread else "")
+    summary += f"; {count(moved, 'test')} moved or renamed" if moved else ""
+    return summary + (f"; {count(unread, 'file')} not read" if unread else "")

@@ -365,8 +365,8 @@ class _Python:
     def _full(self, node: ast.AST) -> str:
         """A dotted name, with the full names of what is imported."""
         text = ast.unparse(node)
-        first, dot, rest = text.partition(".")
-        return f"{self._names.get(first, first)}{dot}{rest}"
+        first, dot, attributes = text.partition(".")
+        return f"{self._names.get(first, first)}{dot}{attributes}"
 
     def _edit(self, node: ast.expr | ast.stmt | ast.ExceptHandler, text: str) -> Edit:
         return Edit(*self._span(node), text)

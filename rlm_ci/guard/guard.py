@@ -70,7 +70,7 @@ def findings(
     ``before`` and ``after``: the tests that each runner counted, if any.
     """
     redactor = redactor or Redactor({})
-    found = list(
+    results = list(
         compared(
             workspace.entries(workspace.snapshot.tree),
             workspace.entries(tree),
@@ -80,25 +80,25 @@ def findings(
             allow_test_edits=allow_test_edits,
         )
     )
-    found += shrunk(before or {}, after or {})
-    found += [
+    results += shrunk(before or {}, after or {})
+    results += [
         _finding("embedded-repository", file.path, f"removed from the copy: {file.reason}")
         for file in workspace.removed_at(tree)
         if not redactor.known_in(file.path)
     ]
     if allow_test_edits:
-        found = [
+        results = [
             finding
-            for finding in found
+            for finding in results
             if finding.rule.removeprefix(rules.PREFIX) not in rules.OF_TESTS
         ]
-    found = sorted(
-        dict.fromkeys(found), key=lambda finding: finding.rule != secret_in_diff.DISCLOSED
+    results = sorted(
+        dict.fromkeys(results), key=lambda finding: finding.rule != secret_in_diff.DISCLOSED
     )
-    if len(found) > _MOST:
-        more = f"and {count(len(found) - _MOST, 'more finding')}"
-        found[_MOST:] = [_of_all("more", more)]
-    return tuple(found)
+    if len(results) > _MOST:
+        more = f"and {count(len(results) - _MOST, 'more finding')}"
+        results[_MOST:] = [_of_all("more", more)]
+    return tuple(results)
 
 
 def compared(
@@ -152,7 +152,7 @@ def _new_hacks(listed: Iterable[ChangedFile]) -> Iterator[tuple[Hack, ChangedFil
         before += known_hacks.hacks(path, *texts)
         new = known_hacks.hacks(path, *reversed(texts))[:_MOST_LISTED]
         is_plugin = "def pytest_" in texts[0]
-        after += (one for one in new if not (is_plugin and one.what == known_hacks.IS_HOOK))
+        after += (line for line in new if not (is_plugin and line.what == known_hacks.IS_HOOK))
     for hack in known_hacks.added(before, after):
         yield hack, by_path[hack.path]
 
@@ -170,7 +170,7 @@ def _blind_spots(
     paths = [path for path in base if known_hacks.language(path) and base[path].is_file]
     paths = [path for path in paths if protection.kind_of(path) == by_name.TESTS][:_MOST_TESTS]
     contents = store.contents(base[path].oid for path in paths)
-    tests = {path: _text(one or b"") for path, one in zip(paths, contents, strict=True)}
+    tests = {path: _text(data or b"") for path, data in zip(paths, contents, strict=True)}
     tests |= {path: _text(file.before) for path, file in by_path.items() if path.endswith(".rs")}
     product = [(path, _text(file.before), _text(file.after)) for path, file in by_path.items()]
     for hack in blind_spots.findings(product, tests):
@@ -195,7 +195,7 @@ def blinded(
     blind = Blinded(word)
     for path, rows in groupby(hacks, key=lambda row: row[0].path):
         added, of = zip(*rows, strict=True)
-        sides = (one.decode("utf-8", "surrogateescape") for one in (of[0].before, of[0].after))
+        sides = (side.decode("utf-8", "surrogateescape") for side in (of[0].before, of[0].after))
         blind.add(path, added, *sides)
     return blind
 
@@ -218,7 +218,7 @@ def rewritten(
 
     New files count only if a runner looks for them: many runs make test data and lock files.
     """
-    found = []
+    paths = []
     for change in changes(base, now, store):
         path, old = change.path, change.old
         kind = protection.kind_of(path)
@@ -229,8 +229,8 @@ def rewritten(
         else:
             counts = bool(_sections(change))
         if counts:
-            found.append(path)
-    return tuple(found)
+            paths.append(path)
+    return tuple(paths)
 
 
 def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
@@ -243,7 +243,7 @@ def held_against(paths: Iterable[str]) -> tuple[Finding, ...]:
 
 def decisive(workspace: Workspace, tree: str, paths: Sequence[str]) -> Finding:
     """The finding for edits of what is no source, with which put back the validator fails."""
-    sides = [workspace.entries(one) for one in (workspace.snapshot.tree, tree)]
+    sides = [workspace.entries(oid) for oid in (workspace.snapshot.tree, tree)]
     base, now = ({path: side[path] for path in paths[:1] if path in side} for side in sides)
     change = next(changes(base, now, workspace))
     if module := _stands_for(change, sides[0]):
@@ -267,14 +267,14 @@ def _stands_for(change: ChangedFile, base: Mapping[str, TreeEntry]) -> str:
     if change.path.endswith(".pyi"):
         stem, ending = change.path.removesuffix(".pyi"), "py"
     endings = {"py": ("py",)}.get(ending, ("js", "mjs", "cjs", "jsx", "ts", "tsx"))
-    modules = (f"{stem}.{one}" for one in endings if stem and change.old is None)
+    modules = (f"{stem}.{suffix}" for suffix in endings if stem and change.old is None)
     return next((path for path in modules if path in base), "")
 
 
 def unprobed(workspace: Workspace, tree: str, protection: Protection) -> tuple[Finding, ...]:
     """Findings for changed files that may be tests, where no test could be changed to see it."""
     base, now = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
-    found = [
+    results = [
         _finding(
             "unprobed-test",
             change.path,
@@ -286,22 +286,22 @@ def unprobed(workspace: Workspace, tree: str, protection: Protection) -> tuple[F
         for change in changes(base, now, workspace)
         if change.old is not None and protection.may_be_test(change.path)
     ]
-    return tuple(found[:_MOST_OF_FILE])
+    return tuple(results[:_MOST_OF_FILE])
 
 
 def not_run(lost: Collection[str]) -> tuple[Finding, ...]:
     """Findings for tests that ran at first, and not in the last verdict."""
-    told = [_of_tests(one) for one in islice(lost, _MOST_LOST)]
+    results = [_of_tests(test) for test in islice(lost, _MOST_LOST)]
     if len(lost) > _MOST_LOST:
         more = count(len(lost) - _MOST_LOST, "more test")
-        told.append(_of_tests(f"and {more} did not run as before"))
-    return tuple(told)
+        results.append(_of_tests(f"and {more} did not run as before"))
+    return tuple(results)
 
 
 def _secret(change: ChangedFile, redactor: Redactor) -> Iterator[Finding]:
     if change.new is not None and change.after:
-        known = redactor.known_in(_text(change.after))
-        if known and known - redactor.known_in(_text(change.before)):
+        secrets = redactor.known_in(_text(change.after))
+        if secrets and secrets - redactor.known_in(_text(change.before)):
             yield _finding("secret", change.path, "has a new secret", change)
 
 
@@ -381,15 +381,15 @@ def shrunk(
         if now.early:
             yield _of_tests(f"{runner} ended before all of its tests ran")
     for runner, first in before.items():
-        known = first.total if first.early else first.judged
+        expected = first.total if first.early else first.judged
         last = after.get(runner)
-        if last is None and known:
-            told = count(known, "test")
-            yield _of_tests(f"{runner} reported {told} before, and none now")
+        if last is None and expected:
+            tests = count(expected, "test")
+            yield _of_tests(f"{runner} reported {tests} before, and none now")
         elif last is not None and last.judged < first.judged:
             yield _of_tests(f"{runner} ran {last.judged:,} of {first.judged:,} tests")
-        elif last is not None and first.early and last.total < known:
-            yield _of_tests(f"{runner} found {last.total:,} of {known:,} tests")
+        elif last is not None and first.early and last.total < expected:
+            yield _of_tests(f"{runner} found {last.total:,} of {expected:,} tests")
 
 
 def _of_tests(message: str) -> Finding:
@@ -404,7 +404,7 @@ def _of_all(rule: str, message: str) -> Finding:
 def _first_line(change: ChangedFile) -> int | None:
     """The first line that differs; None for a whole file."""
     lines = enumerate(
-        zip_longest(*(_text(one).split("\n") for one in (change.before, change.after)))
+        zip_longest(*(_text(side).split("\n") for side in (change.before, change.after)))
     )
     if change.new is None:
         return None

@@ -24,26 +24,26 @@ def old(space: Workspace, base: str, tree: str, *, edited: bool = False) -> dict
     paths = [path for path in _changed(before, after) if before[path].is_file]
     starts = space.contents(before[path].oid for path in paths)
     results = space.contents(after[path].oid for path in paths)
-    found = {}
+    files = {}
     for path, start, result in zip(paths, starts, results, strict=True):
         if start is None or result is None:
             continue
-        known = _tests(path, start)
-        if not known or (edited and known.items() <= _tests(path, result).items()):
+        tests = _tests(path, start)
+        if not tests or (edited and tests.items() <= _tests(path, result).items()):
             continue
-        made = inline_tests.restored(_text(start), _text(result))
-        content = start if made is None else made.encode("utf-8", "surrogateescape")
+        text = inline_tests.restored(_text(start), _text(result))
+        content = start if text is None else text.encode("utf-8", "surrogateescape")
         if content != result:
-            found[path] = content
-    return found
+            files[path] = content
+    return files
 
 
 def moved(space: Workspace, tree: str, changed: Mapping[str, bytes]) -> dict[str, bytes]:
     """The changed files, of those with code the code of ``tree`` with the changed tests."""
     entries = space.entries(tree)
     paths = [path for path in changed if path.endswith(ENDING) and path in entries]
-    known = space.contents(entries[path].oid for path in paths)
-    pairs = [(path, content) for path, content in zip(paths, known, strict=True) if content]
+    contents = space.contents(entries[path].oid for path in paths)
+    pairs = [(path, content) for path, content in zip(paths, contents, strict=True) if content]
     merged = {
         path: text.encode("utf-8", "surrogateescape")
         for path, content in pairs

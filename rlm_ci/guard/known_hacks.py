@@ -276,15 +276,15 @@ def hacks(path: str, text: str, other: str = "") -> tuple[Hack, ...]:
     places = SourcePlaces(language, "\n".join(line for _, line in numbered))
     scanned = "\n".join("" if line in shared else line for _, line in numbered)
     starts = list(accumulate((len(line) + 1 for line in scanned.split("\n")), initial=0))
-    found = dict[tuple[int, str], Hack]()
+    by_rule = dict[tuple[int, str], Hack]()
     for rule, what, pattern in (*rows, _ANYWHERE):
         silent = (COMMENT,) if pattern is _ANYWHERE[2] else (COMMENT, TEXT, OPEN)
         for match in pattern.finditer(scanned) if not (quiet and what.startswith(ENDS)) else ():
             at = bisect_right(starts, match.start()) - 1
             if places.kind(at + 1, match.start() - starts[at]) not in silent:
                 number, line = numbered[at]
-                found.setdefault((number, rule), Hack(path, number, rule, what, line.strip()))
-    return tuple(sorted(found.values(), key=lambda hack: hack.line))
+                by_rule.setdefault((number, rule), Hack(path, number, rule, what, line.strip()))
+    return tuple(sorted(by_rule.values(), key=lambda hack: hack.line))
 
 
 def language(path: str) -> str:
@@ -298,7 +298,7 @@ def _ending(path: str) -> str:
 
 def added(before: Iterable[Hack], after: Iterable[Hack]) -> Iterator[Hack]:
     """Those of ``after`` that are not in ``before``, wherever they were there."""
-    counts = Counter((one.rule, one.text) for one in before)
+    counts = Counter((hack.rule, hack.text) for hack in before)
     for hack in after:
         counts[hack.rule, hack.text] -= 1
         if counts[hack.rule, hack.text] < 0:
@@ -320,7 +320,7 @@ def _lines(language: str, text: str) -> Iterator[tuple[int, str]]:
 def _statements(module: ast.Module, text: str) -> Iterator[tuple[int, str]]:
     """Each statement on one line, with the full names of what is imported."""
     lines, first, names = text.split("\n"), at_import(module.body), imported(module)
-    nodes = [one for one in ast.walk(module) if isinstance(one, ast.stmt | ast.ExceptHandler)]
+    nodes = [node for node in ast.walk(module) if isinstance(node, ast.stmt | ast.ExceptHandler)]
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             continue

@@ -89,15 +89,15 @@ _WARNINGS = r"-D ?warnings|deny\(warnings"
 
 def tools(words: Iterable[str], texts: Iterable[str]) -> frozenset[str]:
     """The tools that a validator runs, by the words of its commands and the texts it reads."""
-    known, told = frozenset(words), "\n".join(texts)
-    if not _EVERY.isdisjoint(known):
+    names, text = frozenset(words), "\n".join(texts)
+    if not _EVERY.isdisjoint(names):
         return TOOLS
-    found = set(known & TOOLS - _TOLD)
-    if re.search(_WARNINGS, told):
-        found.add("rustc")
-    if re.search(_COUNTS, told) and re.search(_FLOOR, told):
-        found.add("coverage")
-    return frozenset(found)
+    started = set(names & TOOLS - _TOLD)
+    if re.search(_WARNINGS, text):
+        started.add("rustc")
+    if re.search(_COUNTS, text) and re.search(_FLOOR, text):
+        started.add("coverage")
+    return frozenset(started)
 
 
 class Silencer(Row):

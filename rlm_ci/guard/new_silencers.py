@@ -76,19 +76,19 @@ class _Side(Row):
     def _code(self, line: int) -> frozenset[str]:
         """The words of the code that a comment is about: in front of it, or below."""
         code = _code(self.lines[line - 1])
-        following = (_code(one) for one in self.lines[line : line + _MOST_ABOVE])
+        following = (_code(text) for text in self.lines[line : line + _MOST_ABOVE])
         return _words(code or next(filter(None, following), ""))
 
     def above(self, line: int) -> str:
         """The comment that ends above a line."""
-        found = list[str]()
-        for one in reversed(self.lines[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
-            if not re.match(_ONLY_COMMENT, one):
+        comments = list[str]()
+        for text in reversed(self.lines[max(0, line - 1 - _MOST_ABOVE) : line - 1]):
+            if not re.match(_ONLY_COMMENT, text):
                 break
-            is_of_code = one.lstrip().startswith("///")  # what Rust documents is the code
-            if not (is_of_code or _STRICTER.match(one)):
-                found.append(one.strip())
-        return " ".join(reversed(found))
+            is_of_code = text.lstrip().startswith("///")  # what Rust documents is the code
+            if not (is_of_code or _STRICTER.match(text)):
+                comments.append(text.strip())
+        return " ".join(reversed(comments))
 
 
 class _Line(Row):
@@ -130,7 +130,7 @@ def found(
         ]
     explained = list[Weakening]()
     stricter: dict[str, tuple[str, ...]] = {}
-    told: dict[tuple[str, str, str], list[int]] = {}
+    lines_by_what: dict[tuple[str, str, str], list[int]] = {}
     for path, before, after, line in new:
         if line.silencers and path not in stricter:
             stricter[path] = _stricter(before, after)
@@ -144,14 +144,14 @@ def found(
                 explained.append(Weakening(EXPLAINED, silencer.what[:100], path, silencer.line))
             elif not (silencer.what == _EXPECTED and _is_of_types(after, line)):
                 doubt = REPLACED if lint_silencing.is_obeyed(silencer.what, arrived) else ""
-                told.setdefault((path, silencer.what, doubt), []).append(silencer.line)
+                lines_by_what.setdefault((path, silencer.what, doubt), []).append(silencer.line)
     return [
         Weakening(
             lint_silencing.SILENCED,
             f"silences a tool{f' {len(lines):,} times' if len(lines) > 1 else ''}: {what[:100]}",
             path, lines[0], doubt=doubt,
         )
-        for (path, what, doubt), lines in told.items()
+        for (path, what, doubt), lines in lines_by_what.items()
     ], explained  # fmt: skip
 
 
@@ -166,10 +166,10 @@ def _is_of_types(after: _Side, line: _Line) -> bool:
     if _OF_TYPES.search(after.path):
         return True
     below = zip(after.lines[line.number :], after.own[line.number :], strict=True)
-    own = next((own for text, own in below if _code(text)), "")
+    added = next((added for text, added in below if _code(text)), "")
     folders = after.path.split("/")[:-1]
     is_inside = "__tests__" in folders or any(map(test_file_names.is_folder, folders))
-    return own != "" and (is_inside or test_file_names.is_file(after.path))
+    return added != "" and (is_inside or test_file_names.is_file(after.path))
 
 
 def _stricter(before: _Side, after: _Side) -> tuple[str, ...]:
@@ -265,11 +265,11 @@ def _sides(change: TextChange) -> tuple[_Side, _Side]:
 
 
 def _own(lines: Iterable[str], others: Counter[str]) -> list[str]:
-    found = []
+    added = []
     for line in lines:
         others[line] -= 1
-        found.append("" if others[line] >= 0 else line)
-    return found
+        added.append("" if others[line] >= 0 else line)
+    return added
 
 
 def _code(line: str) -> str:
@@ -289,7 +289,7 @@ def _is_explained(after: _Side, line: _Line) -> bool:
         return True
     rules = {silencer.what for silencer in line.silencers}
     beside = (after.own[at] for at in (line.number - 2, line.number) if 0 <= at < len(after.own))
-    if any(says_why(one) and any(rule in one for rule in rules) for one in beside):
+    if any(says_why(comment) and any(rule in comment for rule in rules) for comment in beside):
         return True  # the next line has the same comment, with its reason
     # Whether a comment above is about the code or about the tool, only a reader can tell. The same
     # holds for one that opens the block of Python below.

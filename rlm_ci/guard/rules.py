@@ -57,17 +57,17 @@ def known(names: Iterable[str], where: str) -> tuple[str, ...]:
 
     Raises ConfigError for an unknown rule.
     """
-    found = dict[str, None]()
+    full_names = dict[str, None]()
     for name in names:
         bare = name.removeprefix(PREFIX)
         if bare not in RULES:
-            near = nearest(f"{PREFIX}{bare}", _LISTED)
-            more = "" if near.startswith("known") else f" All of them: {', '.join(_LISTED)}"
+            hint = nearest(f"{PREFIX}{bare}", _LISTED)
+            more = "" if hint.startswith("known") else f" All of them: {', '.join(_LISTED)}"
             raise ConfigError(
-                f"the guard has no rule '{printable(name[:100])}'", where=where, hint=near + more
+                f"the guard has no rule '{printable(name[:100])}'", where=where, hint=hint + more
             )
-        found[f"{PREFIX}{bare}"] = None
-    return tuple(found)
+        full_names[f"{PREFIX}{bare}"] = None
+    return tuple(full_names)
 
 
 def hint(rule: str, severity: Severity | None = None) -> str:

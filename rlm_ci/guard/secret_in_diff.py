@@ -38,8 +38,8 @@ def account(
 
 def headed(patch: bytes, allowed: Iterable[str]) -> bytes:
     """A patch whose first line names the allowed rules; git skips that line."""
-    told = ", ".join(allowed)
-    return f"# rlm-ci: allowed by --allow: {told}\n".encode() + patch if patch and told else patch
+    text = ", ".join(allowed)
+    return f"# rlm-ci: allowed by --allow: {text}\n".encode() + patch if patch and text else patch
 
 
 def edits(workspace: Workspace, result: str, tree: str, redactor: Redactor) -> bytes:
@@ -51,6 +51,6 @@ def edits(workspace: Workspace, result: str, tree: str, redactor: Redactor) -> b
 
 
 def _clean(patch: bytes, redactor: Redactor) -> bytes:
-    kept = [part for part in _FILE.split(patch) if not _BINARY.search(part)]
-    text = b"".join(kept).decode("utf-8", "surrogateescape")
+    parts = [part for part in _FILE.split(patch) if not _BINARY.search(part)]
+    text = b"".join(parts).decode("utf-8", "surrogateescape")
     return redactor.without_known(text).encode("utf-8", "surrogateescape")

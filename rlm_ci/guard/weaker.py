@@ -236,12 +236,12 @@ def _not_default(
     if gated:
         from rlm_ci.guard.collected import cargo
 
-        asked = cargo.gated(map(_without_tests, code))
+        features = cargo.gated(map(_without_tests, code))
         gated = [
             weakening
             for weakening in gated
             if cargo.is_default(weakening.message, weakening.path, tree)
-            or cargo.is_gated(weakening.message, asked)
+            or cargo.is_gated(weakening.message, features)
         ]
     return tuple(weakening for weakening in weakenings if weakening not in gated)
 
@@ -309,5 +309,5 @@ def _has_shrunk(code: Iterable[TextChange]) -> bool:
 def _names(text: str) -> set[str]:
     names = {match[1] or match[2] for match in re.finditer(_DEFINED, text, re.MULTILINE)}
     keys = set(re.findall(_KEYS, text))
-    said = {match[1] or match[2] for match in re.finditer(_REFUSED, text)}
-    return names | keys | {f'"{key}' for key in keys | said}
+    refused = {match[1] or match[2] for match in re.finditer(_REFUSED, text)}
+    return names | keys | {f'"{key}' for key in keys | refused}

@@ -110,10 +110,10 @@ def ask_archive(repository: Repository, branch: str) -> RunningGit:
 def find_archive(repository: Repository, branch: str, refs: bytes) -> str | None:
     """The archive's commit: that of the remote, else of the local branch, else None."""
     local, reachable = f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"
-    known = parse_refs(refs)
-    if reachable not in known and len(known) > (local in known):
+    branches = parse_refs(refs)
+    if reachable not in branches and len(branches) > (local in branches):
         reachable = f"refs/remotes/{repository.remote()}/{branch}"
-    return (known.get(reachable) or known.get(local) or (None,))[0]
+    return (branches.get(reachable) or branches.get(local) or (None,))[0]
 
 
 def tips(refs: bytes) -> frozenset[str]:
@@ -160,12 +160,12 @@ class ArchivePayloads:
         #: What git says of the regular files with something in them, and of the others.
         self._whole: dict[str, str] = {}
         self._others: dict[str, str] = {}
-        sizes, rest = [], []
+        sizes, other_rows = [], []
         for row in listing.decode("utf-8", "surrogateescape").split("\0"):
             # There are thousands of rows.
             head, _, path = row.partition("\t")
             if path not in container or not head:
-                rest.append(row)
+                other_rows.append(row)
                 continue
             size = head.rpartition(" ")[2]
             if size.isdigit() and size != "0" and head[:3] == "100":
@@ -173,7 +173,7 @@ class ArchivePayloads:
                 sizes.append(size)
             else:
                 self._others[path] = head
-        self._searching = self._is_search_cheap(sizes, rest)
+        self._searching = self._is_search_cheap(sizes, other_rows)
         if self._searching:
             self._looking = repository.start_search([MARKER], archive, DOCUMENTS)
         else:
@@ -219,31 +219,31 @@ class ArchivePayloads:
         Raises ConfigError if the clone lacks one of them.
         """
         stubs = self._stubs()
-        found = {}
+        flaws = {}
         missing = 0
         for path in [path for path in paths if path not in self._whole or path in stubs]:
             head = self._others.get(path)
             if path in stubs:
-                found[path] = IS_STUB
+                flaws[path] = IS_STUB
             elif head is None:
-                found[path] = "does not exist"
+                flaws[path] = "does not exist"
             elif not head.startswith("100"):
-                found[path] = "is not a regular file"
+                flaws[path] = "is not a regular file"
             else:
-                found[path] = "is empty"
+                flaws[path] = "is empty"
                 missing += not head.endswith(" 0")
         require_contents(self._repository, missing)
-        return found
+        return flaws
 
     def _stubs(self) -> set[str]:
         """The small texts that are stubs themselves; usually none has the marker."""
-        said = self._looking.finish()
+        output = self._looking.finish()
         if self._searching:
-            names = said.decode("utf-8", "surrogateescape").split("\0")
+            names = output.decode("utf-8", "surrogateescape").split("\0")
             small = self._small_of(name.partition(":")[2] for name in names)
             texts = self._repository.read(*small.values()) if small else []
-        elif MARKER in said:
-            small, texts = self._small, parse_contents(said, len(self._small))
+        elif MARKER in output:
+            small, texts = self._small, parse_contents(output, len(self._small))
         else:
             return set()
         return {

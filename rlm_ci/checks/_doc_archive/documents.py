@@ -100,15 +100,15 @@ def _small(path: str, folder: int) -> bytes | None:
 
 def _whole(root: str, path: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
     """Any file; raises ConfigError for one that may be a stub and cannot be read."""
-    place = os.path.join(root, path)
+    full_path = os.path.join(root, path)
     try:
-        yield path, files.read(place, LIMIT)
+        yield path, files.read(full_path, LIMIT)
     except files.UnreadableError as error:
         if error.missing:
             missing.append(path)
             return
         try:
-            status = os.lstat(place)
+            status = os.lstat(full_path)
             is_small_file = stat.S_ISREG(status.st_mode) and status.st_size <= LIMIT
         except PermissionError:  # it may be there, in a closed folder
             is_small_file = True
@@ -116,7 +116,7 @@ def _whole(root: str, path: str, missing: list[str]) -> Iterator[tuple[str, byte
             return
         if is_small_file:
             what = f"a document cannot be read: {error}"
-            raise ConfigError(what, where=place, hint="make it readable") from None
+            raise ConfigError(what, where=full_path, hint="make it readable") from None
 
 
 def in_git(repository: Repository, oids: Mapping[str, str]) -> Iterator[tuple[str, bytes]]:

@@ -136,10 +136,10 @@ class LinkSearch:
         if not anchor or not name or "://" in name:
             return "", ""
         folder = "" if name.startswith("/") else os.path.dirname(path)
-        place = os.path.normpath(f"{folder}/{name}" if folder else name.lstrip("/"))
-        if place not in self.stubs:
+        stub = os.path.normpath(f"{folder}/{name}" if folder else name.lstrip("/"))
+        if stub not in self.stubs:
             return "", ""
-        return place, unquote(anchor).lower()
+        return stub, unquote(anchor).lower()
 
 
 def of_change(
@@ -158,7 +158,7 @@ def of_change(
         if touched is None or path in touched or link.stub in touched
     ]
     gone = _lost_anchors(links, changes.repository, archive, search.stubs)
-    left = [one for one in links if not one.anchor or one.anchor in gone.get(one.stub, ())]
+    left = [link for link in links if not link.anchor or link.anchor in gone.get(link.stub, ())]
     for link in left[:_SHOWN]:
         blob = changes.repository.blob_id(search.texts[link.path])
         yield Finding(
@@ -191,23 +191,23 @@ def _address(match: re.Match[str]) -> str:
     address = match[kind][:_LONG]
     if kind == "inline":  # brackets in it are pairs
         depth = 0
-        for place, sign in enumerate(address):
+        for position, sign in enumerate(address):
             depth += (sign == "(") - (sign == ")")
             if depth < 0:
-                return address[:place]
+                return address[:position]
     return address.rstrip("().,;:!?*_~]") if kind == "bare" else address
 
 
 def anchors(data: bytes) -> frozenset[str]:
     """The anchors that GitHub gives the headings of a document, and those that it writes itself."""
-    found: set[str] = set()
+    names: set[str] = set()
     repeats: dict[str, int] = {}
     before = ""
     for _, line in shown_lines(data.decode("utf-8", "replace")):
         shown = line[:_LONG]
         lead = LEAD.match(shown)
         text = shown[lead.end() :] if lead else shown
-        found.update(anchor.lower() for anchor in _HTML_ANCHOR.findall(shown))
+        names.update(anchor.lower() for anchor in _HTML_ANCHOR.findall(shown))
         headings = _HTML_HEADING.findall(shown)
         if heading := _HEADING.match(text):
             title = text[heading.end() :].strip()
@@ -219,8 +219,8 @@ def anchors(data: bytes) -> frozenset[str]:
         for title in headings:
             name = _slug(title)
             repeats[name] = repeats.get(name, -1) + 1
-            found.add(f"{name}-{repeats[name]}" if repeats[name] else name)
-    return frozenset(found - {""})
+            names.add(f"{name}-{repeats[name]}" if repeats[name] else name)
+    return frozenset(names - {""})
 
 
 def _slug(title: str) -> str:

@@ -65,16 +65,16 @@ class LinkTarget(Value):
     @classmethod
     def from_url(cls, url: str) -> LinkTarget | None:
         """From ``https://host/owner/name``, ``git@host:owner/name.git``, ``ssh://…``."""
-        found = _split_address(url)
-        return cls(*(one.lower() for one in found)) if found else None
+        parts = _split_address(url)
+        return cls(*(part.lower() for part in parts)) if parts else None
 
 
 def _split_address(url: str) -> tuple[str, str] | None:
     """Host and ``owner/name`` of the address of a repository; None for a path on this machine."""
-    rest = url.strip().rstrip("/").removesuffix(".git")
-    scheme, separator, after = rest.partition("://")
+    address = url.strip().rstrip("/").removesuffix(".git")
+    scheme, separator, after = address.partition("://")
     if not separator:
-        host, colon, path = rest.partition(":")
+        host, colon, path = address.partition(":")
         if not colon or "/" in host or "@" not in host:
             return None
     elif scheme in ("http", "https", "ssh", "git"):
@@ -111,21 +111,21 @@ class Stub(Value):
     def flaw_at(self, place: str, branch: str, target: LinkTarget) -> StubFlaw | None:
         """What is wrong with this stub at ``place``, without a look at the archive."""
         if self.path != place:
-            told = f"the stub names the path {self.path}, not its own"
+            what = f"the stub names the path {self.path}, not its own"
             hint = f"write: `- Archive path: {place}`"
-            return StubFlaw("path-mismatch", told, hint, self.path_line)
+            return StubFlaw("path-mismatch", what, hint, self.path_line)
         if self.branch != branch:
-            told = f"the stub names the branch {self.branch}, the archive is {branch}"
+            what = f"the stub names the branch {self.branch}, the archive is {branch}"
             hint = f"write: `- Archive branch: {branch}`"
-            return StubFlaw("wrong-target", told, hint, self.branch_line)
+            return StubFlaw("wrong-target", what, hint, self.branch_line)
         wrong = _wrong_part(self.url, branch, place, target)
         if wrong:
             from urllib.parse import quote
 
             where = f"https://{target.host}/{target.slug}" if target.slug else "…"
             within = quote(f"{branch}/{place}", errors="surrogateescape")
-            told = f"the link leads to another {wrong}: {self.url}"
-            return StubFlaw("wrong-target", told, f"link to `{where}/blob/{within}`", self.url_line)
+            what = f"the link leads to another {wrong}: {self.url}"
+            return StubFlaw("wrong-target", what, f"link to `{where}/blob/{within}`", self.url_line)
         return None
 
     def dangling(self, why: str) -> StubFlaw:
@@ -192,9 +192,9 @@ def link_to(address: str, branch: str, path: str) -> str:
     """The page of a file on a branch of the repository at ``address``; "" without a site."""
     from urllib.parse import quote
 
-    found = _split_address(address)
+    parts = _split_address(address)
     within = quote(f"{branch}/{path}", errors="surrogateescape")
-    return f"https://{'/'.join(found)}/blob/{within}" if found else ""
+    return f"https://{'/'.join(parts)}/blob/{within}" if parts else ""
 
 
 def _plain(branch: str, target: LinkTarget) -> re.Pattern[bytes] | None:
@@ -216,8 +216,8 @@ def _plain(branch: str, target: LinkTarget) -> re.Pattern[bytes] | None:
 
 def _wrong_part(url: str, branch: str, path: str, target: LinkTarget) -> str:
     """Which part of the link differs, or nothing."""
-    scheme, _, rest = url.partition("://")
-    host, _, after = rest.partition("/")
+    scheme, _, address = url.partition("://")
+    host, _, after = address.partition("/")
     if "%" in after:
         from urllib.parse import unquote
 
@@ -257,12 +257,12 @@ def parse(data: bytes) -> Stub | StubFlaw | None:
         return _malformed("the marker is there more than once", marked[1])
     if not heading:
         return _malformed("it does not begin with a heading", 0)
-    rest = [(number, _said(line)) for number, line in enumerate(lines) if number > at and line]
-    if len(rest) != 3:
-        found = rest[3][0] if len(rest) > 3 else at
-        follow = f"{count(len(rest), 'line')} {'follows' if len(rest) == 1 else 'follow'}"
-        return _malformed(f"{follow} the marker, not 3", found)
-    return _read(rest)
+    below = [(number, _said(line)) for number, line in enumerate(lines) if number > at and line]
+    if len(below) != 3:
+        number = below[3][0] if len(below) > 3 else at
+        follow = f"{count(len(below), 'line')} {'follows' if len(below) == 1 else 'follow'}"
+        return _malformed(f"{follow} the marker, not 3", number)
+    return _read(below)
 
 
 def _read(rest: list[tuple[int, str]]) -> Stub | StubFlaw:

@@ -34,7 +34,7 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
         targets = [{key: manifest.get(f"lib.{key}") for key in ("test", "harness")}]
     elif inner.startswith("tests/") and "/" not in name:
         listed: list[dict[str, Any]] = manifest.get("test") or []
-        targets = [one for one in listed if inner == one.get("path") or one.get("name") == name]
+        targets = [row for row in listed if inner == row.get("path") or row.get("name") == name]
         if not targets and manifest.get("package.autotests") is False:
             return False, "cargo"
     else:
@@ -73,17 +73,17 @@ def is_gated(text: str, features: frozenset[str]) -> bool:
 
 
 def _defaults(manifest: dict[str, Any]) -> set[str]:
-    found, waiting = set[str](), ["default"]
+    features, waiting = set[str](), ["default"]
     while waiting:
         feature = waiting.pop()
-        if feature not in found:
-            found.add(feature)
+        if feature not in features:
+            features.add(feature)
             waiting += manifest.get(f"features.{feature}") or []
-    return found
+    return features
 
 
 @lru_cache(maxsize=16)
 def _read(text: str) -> dict[str, Any] | None:
     """The settings by dotted names; None if there are none, or they cannot be read."""
-    found = config_sections.settings(_MANIFEST, text.encode("utf-8", "surrogateescape"))
-    return {name: json.loads(value) for name, value in found.items()} if found else None
+    settings = config_sections.settings(_MANIFEST, text.encode("utf-8", "surrogateescape"))
+    return {name: json.loads(value) for name, value in settings.items()} if settings else None

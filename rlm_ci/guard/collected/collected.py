@@ -77,11 +77,11 @@ def narrowed(changes: Sequence[TextChange], old: TreeSide, new: TreeSide) -> Ite
             lost = {path: runner for path, runner in lost.items() if "def test" in new.read(path)}
         if lost:
             more = f" and {len(lost) - _NAMED:,} more" if len(lost) > _NAMED else ""
-            said = f"{next(iter(lost.values()))} no longer collects {count(len(lost), 'file')}"
+            message = f"{next(iter(lost.values()))} no longer collects {count(len(lost), 'file')}"
             shown = ", ".join([*lost][:_NAMED])
-            path = next((one for one in changed if new.read(one)), changed[0])
+            path = next((config for config in changed if new.read(config)), changed[0])
             side = "new" if new.read(path) else "old"
-            yield Weakening(NOT_COLLECTED, f"{said} of tests: {shown}{more}", path, None, side)
+            yield Weakening(NOT_COLLECTED, f"{message} of tests: {shown}{more}", path, None, side)
 
 
 def _is_about_tests(change: TextChange) -> bool:
@@ -107,8 +107,8 @@ def _go(path: str, _tree: TreeSide) -> tuple[bool, str]:
 def _java(path: str, tree: TreeSide) -> tuple[bool | None, str]:
     """By default names; Gradle looks into the classes instead."""
     pom = tree.nearest("pom.xml", path)
-    known = pom and "<include>" not in pom
-    return (_JAVA.fullmatch(path) is not None if known else None), "surefire"
+    has_defaults = pom and "<include>" not in pom
+    return (_JAVA.fullmatch(path) is not None if has_defaults else None), "surefire"
 
 
 def _script(path: str, tree: TreeSide) -> tuple[bool | None, str]:

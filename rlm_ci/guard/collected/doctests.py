@@ -22,11 +22,11 @@ _STOPPED = re.compile(r"\b(?:ignore(?!-)\S*|no_run|text|compile_fail)\b")
 def left_out(changes: Iterable[TextChange]) -> Iterator[Weakening]:
     """The examples that no longer run: of a file that has fewer which do."""
     for change in changes:
-        (ran, known), (runs, stopped) = (
+        (ran, stopped_before), (runs, stopped) = (
             _examples(text or "") for text in (change.before, change.after)
         )
-        if len(runs) < len(ran) and len(stopped) > len(known):
-            line, word = stopped[len(known)]
+        if len(runs) < len(ran) and len(stopped) > len(stopped_before):
+            line, word = stopped[len(stopped_before)]
             yield Weakening(
                 LEFT_OUT, f"an example no longer runs: ```{word[:60]}", change.path, line
             )

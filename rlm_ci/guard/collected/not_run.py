@@ -164,12 +164,12 @@ def _tags(gate: str) -> list[str]:
 
 def _asked(gate: str) -> tuple[set[str], set[str]]:
     """What a ``cfg`` of Rust asks for, but for alternatives; and what it rules out."""
-    asked, depth = (set[str](), set[str]()), list[str]()
+    demands, depth = (set[str](), set[str]()), list[str]()
     for part in re.findall(r"\w+\(|\)|[\w=\"-]+", gate):
         if part == ")":
             depth = depth[:-1]
         elif part[-1] == "(":
             depth.append(part)
         elif "not(" in depth or "any(" not in depth:
-            asked["not(" in depth].add(part)
-    return asked
+            demands["not(" in depth].add(part)
+    return demands

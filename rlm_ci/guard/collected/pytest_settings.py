@@ -51,13 +51,13 @@ def options(path: str, text: str) -> dict[str, tuple[str, ...]] | None:
     starts = _FILES.get(name)
     if starts is None or (not text and name != "pytest.ini"):
         return None
-    found = {}
+    words_by_key = {}
     settings = config_sections.settings(path, text.encode("utf-8", "replace")) or {}
     for key, value in settings.items():
-        start = next((one for one in starts if key.startswith(one)), None)
+        start = next((prefix for prefix in starts if key.startswith(prefix)), None)
         if start:
-            found[key.removeprefix(start)] = _words(json.loads(value), key)
-    return found or None
+            words_by_key[key.removeprefix(start)] = _words(json.loads(value), key)
+    return words_by_key or None
 
 
 def _words(value: object, key: str) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def settings_of(tree: TreeSide, folder: str) -> PytestSettings:
     prefix = f"{folder}/" if folder else ""
     for name in _FILES:
         if f"{prefix}{name}" in tree.paths:
-            found = options(f"{prefix}{name}", tree.read(f"{prefix}{name}"))
-            if found is not None:
-                return PytestSettings(f"{prefix}{name}", found)
+            words_by_key = options(f"{prefix}{name}", tree.read(f"{prefix}{name}"))
+            if words_by_key is not None:
+                return PytestSettings(f"{prefix}{name}", words_by_key)
     return settings_of(tree, folder.rpartition("/")[0]) if folder else PytestSettings()

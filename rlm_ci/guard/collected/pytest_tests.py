@@ -44,17 +44,17 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
     folders = [inside[: match.start()] for match in re.finditer("/", inside)]
     paths = [word.removeprefix("./").rstrip("/") for word in settings.words("testpaths")]
     start = next(
-        (one for one in [inside, *folders] if any(fnmatchcase(one, path) for path in paths)), ""
+        (part for part in [inside, *folders] if any(fnmatchcase(part, path) for path in paths)), ""
     )
     left = not start and bool(paths) and "." not in paths
-    below = (one for one in folders if len(one) > len(start))
+    below = (part for part in folders if len(part) > len(start))
     left = left or any(
-        fnmatchcase(one.rpartition("/")[2], pattern.rpartition("/")[2])
-        for one in below
+        fnmatchcase(part.rpartition("/")[2], pattern.rpartition("/")[2])
+        for part in below
         for pattern in settings.words("norecursedirs")
     )
-    named = [path, *(settings.folder + one for one in folders)]
-    return (None if _is_run(named, tree) else False) if left else True, "pytest"
+    targets = [path, *(settings.folder + part for part in folders)]
+    return (None if _is_run(targets, tree) else False) if left else True, "pytest"
 
 
 def _fits(path: str, pattern: str) -> bool:
@@ -98,14 +98,14 @@ def unnamed(path: str, file: CaseFile, name: str, tree: TreeSide) -> str:
     *classes, function = name.split(".")
     kind = "plain"
     for end in range(1, len(classes) + 1):
-        own = ".".join(classes[:end])
-        kind = _kind(own, file)
+        class_name = ".".join(classes[:end])
+        kind = _kind(class_name, file)
         if kind != "plain":
             continue
         is_named = _begins(classes[end - 1], settings.words("python_classes"))
-        is_taken = is_named and not file.classes[own].has_init
-        if not is_taken and not _is_base(own, path, file, tree):
-            return own
+        is_taken = is_named and not file.classes[class_name].has_init
+        if not is_taken and not _is_base(class_name, path, file, tree):
+            return class_name
     patterns = () if kind == "unittest" else settings.words("python_functions")
     patterns = patterns if kind == "plain" else ("test", *patterns)
     return "" if _begins(function, patterns) else name

@@ -95,13 +95,13 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
     folder = tree.nearest_folder("package.json", path)
     manifest = _manifest(tree.read(f"{folder}package.json"))
     scripts = manifest.get("scripts")
-    told = "\n".join(map(str, scripts.values())) if isinstance(scripts, dict) else ""
-    used = {name: runner for name, runner in _RUNNERS.items() if re.search(runner.called, told)}
-    if not used or _OTHERS.search(told):
+    commands = "\n".join(map(str, scripts.values())) if isinstance(scripts, dict) else ""
+    used = {name: runner for name, runner in _RUNNERS.items() if re.search(runner.called, commands)}
+    if not used or _OTHERS.search(commands):
         return None, ""
     answers = [
         _collected(
-            runner, path.removeprefix(folder), _settings(runner, folder, manifest, tree), told
+            runner, path.removeprefix(folder), _settings(runner, folder, manifest, tree), commands
         )
         for runner in used.values()
     ]
@@ -110,8 +110,8 @@ def collects(path: str, tree: TreeSide) -> tuple[bool | None, str]:
 
 
 def _settings(runner: _Runner, folder: str, manifest: dict[str, object], tree: TreeSide) -> str:
-    if runner.key and (own := manifest.get(runner.key)):
-        return json.dumps(own)
+    if runner.key and (section := manifest.get(runner.key)):
+        return json.dumps(section)
     return next(filter(None, (tree.read(folder + name) for name in runner.config)), "")
 
 
@@ -123,13 +123,13 @@ def _collected(runner: _Runner, path: str, settings: str, scripts: str) -> bool 
     try:
         globs = [*_values(text, runner.globs)]
         globs += _arguments(runner, scripts) if runner.takes_globs else ()
-        wanted = [_regex(glob) for glob in globs if not glob.startswith("!")]
-        wanted += map(_anchored, _values(text, runner.regexes))
+        rules = [_regex(glob) for glob in globs if not glob.startswith("!")]
+        rules += map(_anchored, _values(text, runner.regexes))
         left = [_regex(glob[1:]) for glob in globs if glob.startswith("!")]
         left += map(_regex, _values(text, runner.no_globs, may_spread=True))
         left += map(_anchored, _values(text, runner.no_regexes, may_spread=True))
-        is_wanted = any(re.search(one, f"/{path}") for one in wanted or [f"^/(?:{runner.files})$"])
-        return is_wanted and not any(re.search(one, f"/{path}") for one in left)
+        is_wanted = any(re.search(rule, f"/{path}") for rule in rules or [f"^/(?:{runner.files})$"])
+        return is_wanted and not any(re.search(rule, f"/{path}") for rule in left)
     except (ValueError, re.error):
         return None
 
@@ -150,13 +150,15 @@ def _values(text: str, name: str, *, may_spread: bool = False) -> list[str]:
     if not name:
         return []
     pattern = rf"(?<![\w.])[\"']?{name}[\"']?\s*:\s*(\[(?:{_STRING}|[^\]\"'`])*\]|{_STRING}|\S)"
-    found = [match[1] for match in re.finditer(pattern, text)]
-    rest = "".join(re.sub(_STRING, "", one).strip("[], \n\t") for one in found)
-    rest = _SPREAD.sub("", rest) if may_spread else rest
-    if len(found) > 1 or rest.strip(", \n\t"):
+    values = [match[1] for match in re.finditer(pattern, text)]
+    unread = "".join(re.sub(_STRING, "", value).strip("[], \n\t") for value in values)
+    unread = _SPREAD.sub("", unread) if may_spread else unread
+    if len(values) > 1 or unread.strip(", \n\t"):
         raise ValueError(name)
     return [
-        re.sub(r"\\(.)", r"\1", one[1:-1]) for value in found for one in re.findall(_STRING, value)
+        re.sub(r"\\(.)", r"\1", literal[1:-1])
+        for value in values
+        for literal in re.findall(_STRING, value)
     ]
 
 
@@ -178,28 +180,28 @@ def _anchored(regex: str) -> str:
 @lru_cache(maxsize=256)
 def _regex(glob: str) -> str:
     """A glob of JavaScript's tools as a regular expression for a path that begins with ``/``."""
-    found, closing = list[str](), list[str]()
+    pieces, closing = list[str](), list[str]()
     for part in _GLOB.findall(glob.removeprefix("<rootDir>").removeprefix("./").removeprefix("/")):
         if part[1:] == "(":
             closing.append(")" + part[0].replace("@", ""))
-            found.append("(?:")
+            pieces.append("(?:")
         elif part == "!":
             raise ValueError(glob)
         elif part == ")" and closing:
-            found.append(closing.pop())
+            pieces.append(closing.pop())
         elif part in (",", "|") and (closing or "{" in glob):
-            found.append("|")
+            pieces.append("|")
         elif part[0] == "[":
-            found.append(part.replace("[!", "[^"))
+            pieces.append(part.replace("[!", "[^"))
         else:
-            found.append(_SIGNS.get(part) or re.escape(part))
-    return f"^/{''.join(found)}$"
+            pieces.append(_SIGNS.get(part) or re.escape(part))
+    return f"^/{''.join(pieces)}$"
 
 
 @lru_cache(maxsize=16)
 def _manifest(text: str) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        manifest = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return manifest if isinstance(manifest, dict) else {}

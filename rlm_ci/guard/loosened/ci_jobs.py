@@ -130,8 +130,8 @@ def weakened(
             for trigger in sorted(was - now):
                 message = f"the workflow no longer runs on {trigger}"
                 yield Weakening(CI_WEAKENED, message, change.path)
-            ignored, known = (set(_ignored(text or "")) for text in (change.after, change.before))
-            for path in sorted(ignored - known):
+            ignored, before = (set(_ignored(text or "")) for text in (change.after, change.before))
+            for path in sorted(ignored - before):
                 message = f"the workflow does not run for changes of {path}"
                 yield Weakening(CI_WEAKENED, message, change.path)
 
@@ -179,9 +179,9 @@ def _led_texts(
     if any(change.after is None and not _WORKFLOW.search(change.path) for change in changes):
         others = sorted(filter(_WORKFLOW.search, tree.paths()))[:_MOST_LED_TO]
         yield from tree.read(others).values()
-    led = _led_to(change.after for change in changes) - _led_to(one.before for one in changes)
-    wanted = sorted(led - {change.path for change in changes})[:_MOST_LED_TO]
-    yield from tree.read(wanted).values() if wanted else ()
+    led = _led_to(change.after for change in changes) - _led_to(file.before for file in changes)
+    paths = sorted(led - {change.path for change in changes})[:_MOST_LED_TO]
+    yield from tree.read(paths).values() if paths else ()
     if started := _SCRIPTS.findall("\n".join(map(_new_lines, changes))):
         texts = [*tree.read(["package.json"]).values()]
         texts += [setting.after or "" for setting in settings if setting.path == "package.json"]
@@ -212,23 +212,23 @@ def _is_run(ran: Collection[str], others: Collection[str]) -> bool:
 
 def _takers(tool: str, others: Iterable[str]) -> set[str]:
     """Those of other tools that do what a tool did."""
-    return {one for kind in _ALIKE if tool in kind for one in kind & {*others}} - {tool}
+    return {other for kind in _ALIKE if tool in kind for other in kind & {*others}} - {tool}
 
 
 def _new_lines(change: TextChange) -> str:
-    known = set((change.before or "").split("\n"))
-    return "\n".join(line for line in (change.after or "").split("\n") if line not in known)
+    old_lines = set((change.before or "").split("\n"))
+    return "\n".join(line for line in (change.after or "").split("\n") if line not in old_lines)
 
 
 def _led_to(texts: Iterable[str | None]) -> set[str]:
     """The paths that these texts name; of an action, those of its file."""
-    found = set[str]()
+    paths = set[str]()
     for text in texts:
         for match in _LED_TO.finditer(text or ""):
             path = (match[1] or match[2]).rstrip("/")
             is_file = match[2] or path.endswith((".yml", ".yaml"))
-            found |= {path} if is_file else {f"{path}/action.yml", f"{path}/action.yaml"}
-    return found
+            paths |= {path} if is_file else {f"{path}/action.yml", f"{path}/action.yaml"}
+    return paths
 
 
 def _lost_jobs(
@@ -241,13 +241,13 @@ def _lost_jobs(
     """
     workflows = [change for change in changes if _WORKFLOW.search(change.path)]
     now = {_filled(job.name) for workflow in workflows for job in _jobs(workflow.after or "")}
-    known = {
+    work_by_job = {
         job.name: _work(job, workflow.before or "")
         for workflow in workflows
         for job in _jobs(workflow.before or "")
     }
     added = [
-        _work(job, workflow.after or "") - known.get(job.name, set())
+        _work(job, workflow.after or "") - work_by_job.get(job.name, set())
         for workflow in workflows
         for job in _jobs(workflow.after or "")
         if _starts_with_changes(_block(workflow.after or "", "on"))
@@ -258,10 +258,10 @@ def _lost_jobs(
         tool
         for workflow in workflows
         for job in _jobs(workflow.after or "")
-        if job.name not in known and _starts_with_changes(_block(workflow.after or "", "on"))
+        if job.name not in work_by_job and _starts_with_changes(_block(workflow.after or "", "on"))
         for tool in tools(_body(job, workflow.after or ""))
     }
-    kept = {job.id for workflow in workflows for job in _jobs(workflow.after or "")}
+    job_ids = {job.id for workflow in workflows for job in _jobs(workflow.after or "")}
     for workflow in workflows:
         if not _starts_with_changes(_block(workflow.before or "", "on")):
             continue
@@ -279,7 +279,7 @@ def _lost_jobs(
             is_replaced = is_replaced or (not ran and not scripts.isdisjoint(gone))
             if (
                 is_replaced
-                or job.id in kept
+                or job.id in job_ids
                 or any(2 * len(work & other) > len(work) for other in added)
             ):
                 yield Weakening(RENAMED_JOB, job.name, workflow.path, job.line, "old")
@@ -290,7 +290,7 @@ def _lost_jobs(
 def _has_successor(job: _Job, workflow: TextChange) -> bool:
     """Whether a new job stands where one stood: below the same job, in a workflow with as many."""
     before, after = (
-        [one.id for one in _jobs(text or "")] for text in (workflow.before, workflow.after)
+        [entry.id for entry in _jobs(text or "")] for text in (workflow.before, workflow.after)
     )
     at = before.index(job.id)
     above = before[at - 1 : at] or [""]
@@ -335,14 +335,14 @@ def _ignored(text: str) -> Iterator[str]:
 
 def _block(text: str, key: str) -> str:
     """What stands below a key of the top level, with its own line."""
-    found: list[str] = []
+    block: list[str] = []
     for line in text.split("\n"):
         is_top = line[:1] not in ("", " ", "\t", "#", "-")
-        if is_top and found:
+        if is_top and block:
             break
-        if found or re.match(rf"[\"']?{key}[\"']?:", line):
-            found.append(line)
-    return "\n".join(found)
+        if block or re.match(rf"[\"']?{key}[\"']?:", line):
+            block.append(line)
+    return "\n".join(block)
 
 
 def _jobs(text: str) -> list[_Job]:
@@ -371,6 +371,6 @@ def _jobs(text: str) -> list[_Job]:
 
 def _depth(text: str, line: int) -> int:
     """How far what follows a line is indented."""
-    following = (one for one in text.split("\n")[line:] if one.strip() and one.strip()[0] != "#")
+    following = (row for row in text.split("\n")[line:] if row.strip() and row.strip()[0] != "#")
     first = next(following, "")
     return len(first) - len(first.lstrip())

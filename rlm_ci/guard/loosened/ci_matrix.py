@@ -48,22 +48,22 @@ def narrowed(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
     Versions that the project no longer supports may go.
     """
     after = [value for text_change in changes for value in _values(text_change.after or "")]
-    known = {value for _, value in after}
-    known.update(
-        found for text_change in changes for found in _PINNED.findall(text_change.after or "")
+    current = {value for _, value in after}
+    current.update(
+        version for text_change in changes for version in _PINNED.findall(text_change.after or "")
     )
     for change in changes:
-        own = list(_values(change.after or ""))
-        if not own and "matrix:" in (change.after or ""):  # computed
+        pairs = list(_values(change.after or ""))
+        if not pairs and "matrix:" in (change.after or ""):  # computed
             continue
         for name in dict.fromkeys(name for name, _ in _values(change.before or "")):
             was = [value for key, value in _values(change.before or "") if key == name]
-            now = [value for key, value in own if key == name]
+            now = [value for key, value in pairs if key == name]
             if not now or any("${{" in value for value in now):
                 continue
-            gained = [one for one in now if one not in was]
-            lost = [one for one in dict.fromkeys(was) if one not in known]
-            lost = [one for one in lost if _counts(name, one, known, tree)]
+            gained = [value for value in now if value not in was]
+            lost = [value for value in dict.fromkeys(was) if value not in current]
+            lost = [value for value in lost if _counts(name, value, current, tree)]
             if re.search(r"(?i)\bgo(?:lang)?\b", name) and _moved(was, now):
                 continue
             if len(lost) > len(gained):
@@ -87,11 +87,11 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
 def _counts(name: str, value: str, known: Iterable[str], tree: TreeSide) -> bool:
     """Whether it is a system of a kind that no other is of, or a version that is supported."""
     if system := _SYSTEM.search(value):
-        return not any(system[0].lower() in one.lower() for one in known)
+        return not any(system[0].lower() in other.lower() for other in known)
     version = _VERSION.fullmatch(value)
     if not version or not _VERSIONED.search(name):
         return False
-    return not any(_number(version) < least for least in _minima(tree))
+    return not any(_number(version) < minimum for minimum in _minima(tree))
 
 
 def _moved(was: Iterable[str], now: Iterable[str]) -> bool:
@@ -100,7 +100,7 @@ def _moved(was: Iterable[str], now: Iterable[str]) -> bool:
         [_number(match) for match in map(_VERSION.fullmatch, side) if match] for side in (was, now)
     )
     is_newer = bool(old and new) and max(new) > max(old)
-    return is_newer and all(one in new for one in old if one >= min(new))
+    return is_newer and all(version in new for version in old if version >= min(new))
 
 
 def _minima(tree: TreeSide) -> Iterator[tuple[int, int]]:

@@ -79,19 +79,19 @@ def loosened(changes: Sequence[TextChange]) -> Iterator[Weakening]:
         (_shrugs, RUN, "may fail"),
     ):
         for change, line in _more(find, changes):
-            said = (change.after or "").split("\n")[line - 1].strip()
+            command = (change.after or "").split("\n")[line - 1].strip()
             name = change.path.rpartition("/")[2]
             who = "CI" if name.endswith((".yml", ".yaml")) else name
-            yield Weakening(rule, f"what {who} runs {what}: {said[:120]}", change.path, line)
+            yield Weakening(rule, f"what {who} runs {what}: {command[:120]}", change.path, line)
 
 
 def _more(find: Find, changes: Iterable[TextChange]) -> Iterator[tuple[TextChange, int]]:
     """Where a file says it more often than before, and no other less often: there it moved."""
     left, more = 0, []
     for change in changes:
-        known, found = (find(change.path, text or "") for text in (change.before, change.after))
-        left += max(0, len(known) - len(found))
-        more += [(change, line) for line in found[len(known) :] if not _is_of_new_job(change, line)]
+        old, new = (find(change.path, text or "") for text in (change.before, change.after))
+        left += max(0, len(old) - len(new))
+        more += [(change, line) for line in new[len(old) :] if not _is_of_new_job(change, line)]
     yield from more[left:]
 
 
@@ -114,10 +114,10 @@ def _by(pattern: re.Pattern[str]) -> Find:
 
 def _may_fail(path: str, text: str) -> list[int]:
     """Where a failure is not seen, but of a step that only hands on what others measured."""
-    lines, found = text.split("\n"), _by(_MAY_FAIL)(path, text)
+    lines, numbers = text.split("\n"), _by(_MAY_FAIL)(path, text)
     if not path.endswith((".yml", ".yaml")):
-        return found
-    return [number for number in found if not _HANDS_ON.search(_step(lines, number))]
+        return numbers
+    return [number for number in numbers if not _HANDS_ON.search(_step(lines, number))]
 
 
 def _step(lines: Sequence[str], number: int) -> str:
@@ -129,7 +129,7 @@ def _step(lines: Sequence[str], number: int) -> str:
 
 def _shrugs(path: str, text: str) -> list[int]:
     """The lines that run a tool, and lose its exit code."""
-    name, found = path.rpartition("/")[2], list[int]()
+    name, numbers = path.rpartition("/")[2], list[int]()
     lines = text.split("\n")
     for number, line in command_lines(path, text):
         ignored = re.match(_IGNORED.get(name, r"(?!)"), line)
@@ -145,12 +145,12 @@ def _shrugs(path: str, text: str) -> list[int]:
                 and _loses(path, lines, number)
             )
         ):
-            found.append(number)
+            numbers.append(number)
         elif not tool and "set +e" in line:
             following = "\n".join(_block(lines, number))
             if TOOLS.search(following) and not _ASKS.search(following):
-                found.append(number)
-    return found
+                numbers.append(number)
+    return numbers
 
 
 def _loses(path: str, lines: Sequence[str], number: int) -> bool:
@@ -168,8 +168,8 @@ def _block(lines: Sequence[str], number: int) -> Iterator[str]:
     first = lines[number - 1]
     indent = len(first) - len(first.lstrip())
     for line in lines[number:]:
-        own = len(line) - len(line.lstrip())
-        is_item = line.lstrip().startswith("- ") and own <= indent
-        if line.strip() and (own < indent or is_item):
+        depth = len(line) - len(line.lstrip())
+        is_item = line.lstrip().startswith("- ") and depth <= indent
+        if line.strip() and (depth < indent or is_item):
             return
         yield line

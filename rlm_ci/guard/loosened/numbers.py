@@ -112,30 +112,30 @@ def _looser(
     kind: _Kind, before: list[_Found], after: list[_Found], *, is_required: bool
 ) -> Iterator[Weakening]:
     lost, gained = _surplus(before, after), _surplus(after, before)
-    lost.sort(key=lambda one: one.number, reverse=True)
-    gained.sort(key=lambda one: one.number, reverse=True)
-    for at, one in enumerate(gained if kind.upwards else lost):
+    lost.sort(key=lambda figure: figure.number, reverse=True)
+    gained.sort(key=lambda figure: figure.number, reverse=True)
+    for at, figure in enumerate(gained if kind.upwards else lost):
         other = (lost if kind.upwards else gained)[at : at + 1]
         if kind.upwards and (other or kind.what == _AGAIN):
-            was, now = other[0].number if other else 0, one.number
+            was, now = other[0].number if other else 0, figure.number
         elif not kind.upwards and not (other or is_required):
-            yield Weakening(kind.rule, f"{kind.what} was {one.number:g}, and none is now",
-                            one.path, one.line, one.side)  # fmt: skip
+            yield Weakening(kind.rule, f"{kind.what} was {figure.number:g}, and none is now",
+                            figure.path, figure.line, figure.side)  # fmt: skip
             continue
         elif not kind.upwards and other:
-            was, now, one = one.number, other[0].number, other[0]  # noqa: PLW2901 - where it is now
+            was, now, figure = figure.number, other[0].number, other[0]  # noqa: PLW2901 - where it is now
         else:
             continue
         if (now > was) is kind.upwards and now != was:
             message = f"{kind.what} was {was:g}, and is {now:g} now"
-            yield Weakening(kind.rule, message, one.path, one.line, one.side)
+            yield Weakening(kind.rule, message, figure.path, figure.line, figure.side)
 
 
 def _surplus(one: Iterable[_Found], other: Iterable[_Found]) -> list[_Found]:
-    counts = Counter(found.number for found in other)
+    counts = Counter(figure.number for figure in other)
     left = []
-    for found in one:
-        counts[found.number] -= 1
-        if counts[found.number] < 0:
-            left.append(found)
+    for figure in one:
+        counts[figure.number] -= 1
+        if counts[figure.number] < 0:
+            left.append(figure)
     return left

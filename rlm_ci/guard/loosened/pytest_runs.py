@@ -45,21 +45,21 @@ def loosened(changes: Sequence[TextChange], tree: TreeSide) -> Iterator[Weakenin
     """What these settings leave out or let pass, and did not before."""
     before = [_Side(change.path, change.before or "") for change in changes]
     after = [_Side(change.path, change.after or "") for change in changes]
-    kept = {what for side in after for what in side.strict}
-    kept |= {*_STRICT, "strict_markers"} if "strict" in kept else set()
-    for one in before if any(side.options for side in after) else ():
-        for what in sorted(one.strict - kept):
-            said = "finds doctests" if what == "doctests" else f"is strict about {_ABOUT[what]}"
-            yield Weakening(RUN, f"pytest no longer {said}", one.path)
-        kept |= one.strict  # another file may have said the same
+    strict = {what for side in after for what in side.strict}
+    strict |= {*_STRICT, "strict_markers"} if "strict" in strict else set()
+    for side in before if any(side.options for side in after) else ():
+        for what in sorted(side.strict - strict):
+            phrase = "finds doctests" if what == "doctests" else f"is strict about {_ABOUT[what]}"
+            yield Weakening(RUN, f"pytest no longer {phrase}", side.path)
+        strict |= side.strict  # another file may have said the same
     counts = Counter[tuple[str, str]]()
-    for one in before:
-        counts += one.left_out
-    for one in after:
-        for name, value in one.left_out - counts:
+    for side in before:
+        counts += side.left_out
+    for side in after:
+        for name, value in side.left_out - counts:
             if not (name == "-m" and _is_unused(value, tree)):
                 shown = f"{name} {value}".strip()[:120]
-                yield Weakening(RUN, f"every run of pytest leaves tests out: {shown}", one.path)
+                yield Weakening(RUN, f"every run of pytest leaves tests out: {shown}", side.path)
 
 
 class _Side:
@@ -73,17 +73,17 @@ class _Side:
         for match in _VARIABLE.finditer(text):
             words += re.split(r"\s+(?=-)|(?<=-[km])\s+", match[1].strip("\"' "))
         narrowing = TestCommand(path, 0, 0, ("pytest", *words)).narrowing
-        self.left_out = Counter({one: 1 for one in narrowing if one[0] not in _OF_PATHS})
+        self.left_out = Counter({option: 1 for option in narrowing if option[0] not in _OF_PATHS})
 
 
 def _strict(own: Mapping[str, tuple[str, ...]]) -> set[str]:
     """What a run is strict about."""
-    found = {name for name in _STRICT if own.get(name, ("",))[0] in _ON}
+    strict = {name for name in _STRICT if own.get(name, ("",))[0] in _ON}
     words = own.get("addopts", ())
-    found |= {_FINDS[word.partition("=")[0]] for word in words if word.partition("=")[0] in _FINDS}
+    strict |= {_FINDS[word.partition("=")[0]] for word in words if word.partition("=")[0] in _FINDS}
     filters = [*own.get("filterwarnings", ())]
     filters += [new for old, new in pairwise(words) if old == "-W"]
-    return found | ({"warnings"} if any(one.startswith("error") for one in filters) else set())
+    return strict | ({"warnings"} if any(rule.startswith("error") for rule in filters) else set())
 
 
 def _is_unused(expression: str, tree: TreeSide) -> bool:

@@ -94,7 +94,7 @@ def switched_off(
     for change in changes:
         chosen.subtract(map(_last, _heeded(change.path, change.before or "")))
     fresh = tuple(rule for rule, number in chosen.items() if number > 0 and rule)
-    asked = {
+    picked = {
         _last(what)
         for text_change in changes
         for what in _asked(text_change.path, text_change.before or "")
@@ -107,22 +107,25 @@ def switched_off(
     for change in changes:
         tools = {_tool(name) for name in _settings(change.path, change.before or "")}
         was, now = (_silent(change.path, text or "") for text in (change.before, change.after))
-        found = []
-        for what in [*(one for one in now if one in was), *(one for one in now if one not in was)]:
+        silenced = []
+        for what in [
+            *(entry for entry in now if entry in was),
+            *(entry for entry in now if entry not in was),
+        ]:
             counts[_last(what)] -= 1
             is_adopted = _RULED.search(change.path) is None and _tool(what) not in tools
             is_moved = "/" in what and what.rpartition("/")[2] in moved
             rule = _last(what)
             is_fresh = rule.startswith(fresh) or any(new.startswith(rule) for new in fresh)
-            is_unasked = bool(asked) and _is_of_ruff(change.path, what) and not _has(asked, rule)
+            is_unasked = bool(picked) and _is_of_ruff(change.path, what) and not _has(picked, rule)
             if not (counts[rule] >= 0 or is_adopted or is_moved or is_fresh or is_unasked):
-                found.append(what)
+                silenced.append(what)
         is_new = change.before is None and is_replaced  # whether another linter has as much
-        why = [one for one in found if is_new or _has_reason(_last(one), change)]
-        left = [one for one in found if one not in why]
+        why = [entry for entry in silenced if is_new or _has_reason(_last(entry), change)]
+        left = [entry for entry in silenced if entry not in why]
         for doubt, is_doubtful in (("", False), (REPLACED, True)):
-            told = [one for one in left if _is_doubtful(one, change, plugins) is is_doubtful]
-            yield from _switched(SILENCED, told, change.path, doubt)
+            group = [entry for entry in left if _is_doubtful(entry, change, plugins) is is_doubtful]
+            yield from _switched(SILENCED, group, change.path, doubt)
         yield from _switched(EXPLAINED, why, change.path)
     yield from _no_more(changes)
 
@@ -130,7 +133,7 @@ def switched_off(
 def _switched(rule: str, told: Sequence[str], path: str, doubt: str = "") -> Iterator[Weakening]:
     if told:
         more = f" and {len(told) - _NAMED:,} more" if len(told) > _NAMED else ""
-        shown = ", ".join(one[:100] for one in told[:_NAMED])
+        shown = ", ".join(name[:100] for name in told[:_NAMED])
         yield Weakening(rule, f"switches off: {shown}{more}", path, doubt=doubt)
 
 
@@ -141,7 +144,7 @@ def _is_doubtful(what: str, change: TextChange, plugins: Collection[str]) -> boo
     """
     setting, _, rule = what.rpartition(" ")
     was, now = (
-        [one for one in _silent(change.path, text or "") if one.rpartition(" ")[0] == setting]
+        [entry for entry in _silent(change.path, text or "") if entry.rpartition(" ")[0] == setting]
         for text in (change.before, change.after)
     )
     if (setting and len(now) <= len(was)) or change.before is None:
@@ -162,7 +165,7 @@ def _new_plugins(changes: Sequence[TextChange]) -> frozenset[str]:
             *((change.before or "", change.after or "") for change in changes), strict=True
         )
     )
-    return frozenset(one if one.endswith("/") else "" for one in now - was)
+    return frozenset(prefix if prefix.endswith("/") else "" for prefix in now - was)
 
 
 def _prefix(plugin: re.Match[str]) -> str:
@@ -176,23 +179,23 @@ def _is_of_ruff(path: str, what: str) -> bool:
 
 def _asked(path: str, text: str) -> list[str]:
     """The rules that a file has ruff look for; none if it only adds to others."""
-    found = [what for what in _heeded(path, text) if _is_of_ruff(path, what)]
-    found = [what for what in found if _PLACE.sub("", what).startswith("select ")]
-    return found if any("extend-" not in what for what in found) else []
+    chosen = [what for what in _heeded(path, text) if _is_of_ruff(path, what)]
+    chosen = [what for what in chosen if _PLACE.sub("", what).startswith("select ")]
+    return chosen if any("extend-" not in what for what in chosen) else []
 
 
 def _has(rules: Collection[str], rule: str) -> bool:
     """Whether one of these rules is a part of another, or has it."""
-    return any(one == "ALL" or rule.startswith(one) or one.startswith(rule) for one in rules)
+    return any(code == "ALL" or rule.startswith(code) or code.startswith(rule) for code in rules)
 
 
 def _has_reason(rule: str, change: TextChange) -> bool:
     """Whether a comment beside a rule in a new line, or above it and others, says why it is off."""
-    known = set((change.before or "").split("\n"))
+    old_lines = set((change.before or "").split("\n"))
     pattern = re.compile(rf"(?<![\w-]){re.escape(rule)}(?![\w-])(.*)")
     above = ""
     for line in (change.after or "").split("\n"):
-        match = pattern.search(line) if line not in known else None
+        match = pattern.search(line) if line not in old_lines else None
         if match and (says_why(match[1]) or says_why(above)):
             return True
         if line.strip().startswith(("#", "//")):
@@ -252,13 +255,13 @@ def _silent(path: str, text: str) -> list[str]:
         return [match[1] for match in _RULE_OFF.finditer(text)]
     if path.endswith("package.json"):
         return [match[1] for match in _RULE_OFF.finditer(text.partition('"eslintConfig"')[2])]
-    found = []
+    switches = []
     for name, value in _settings(path, text).items():
         if _OFF.search(name):
-            found += [f"{name} {word}" for word in _listed(value)]
+            switches += [f"{name} {word}" for word in _listed(value)]
         elif _LESS.search(name) and value.strip('"').lower() in ("true", "1"):
-            found.append(name)
-    return found
+            switches.append(name)
+    return switches
 
 
 def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
@@ -271,7 +274,7 @@ def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
     for change in changes:
         if change.after is None and not after:  # the tool is gone, or set up elsewhere
             continue
-        own = {what.rpartition(" ")[0] for what in _heeded(change.path, change.after or "")}
+        names = {what.rpartition(" ")[0] for what in _heeded(change.path, change.after or "")}
         for what in _heeded(change.path, change.before or ""):
             name, _, rule = what.rpartition(" ")
             setting = _PLACE.sub("", name)
@@ -279,7 +282,7 @@ def _no_more(changes: Sequence[TextChange]) -> Iterator[Weakening]:
             all_of_them = (f"{setting.rpartition('.')[0]}.strict ", f"{setting} ALL")
             if not after.isdisjoint((*wider, *all_of_them)):
                 continue
-            if name in own or _is_off(change, name):
+            if name in names or _is_off(change, name):
                 yield Weakening(SILENCED, f"no longer asks for: {what[:120].strip()}", change.path)
 
 
@@ -298,13 +301,13 @@ def _heeded(path: str, text: str) -> list[str]:
     if _TSCONFIG.search(path):
         plain = re.sub(r"(?m)//.*$", "", text)
         return [f"{match[1]} " for match in _STRICT.finditer(plain)]
-    found = []
+    switches = []
     for name, value in _settings(path, text).items():
         if _ON.search(name):
-            found += [f"{name} {word}" for word in _listed(value)]
+            switches += [f"{name} {word}" for word in _listed(value)]
         elif _MORE.search(name) and value.strip('"').lower() in ("true", "1"):
-            found.append(f"{name} ")
-    return found
+            switches.append(f"{name} ")
+    return switches
 
 
 def _listed(value: str) -> list[str]:
@@ -314,7 +317,7 @@ def _listed(value: str) -> list[str]:
     except ValueError:
         read = value
     if isinstance(read, list):
-        return [str(one) for one in read]
+        return [str(item) for item in read]
     return [word for word in _WORDS.findall(re.sub(r"#.*", "", str(read))) if word]
 
 
@@ -325,5 +328,5 @@ def _settings(path: str, text: str) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _read(path: str, text: str) -> dict[str, str] | None:
-    found = config_sections.settings(path, text.encode("utf-8", "surrogateescape"))
-    return found and {name: value for name, value in found.items() if _TOOLS.search(name)}
+    settings = config_sections.settings(path, text.encode("utf-8", "surrogateescape"))
+    return settings and {name: value for name, value in settings.items() if _TOOLS.search(name)}

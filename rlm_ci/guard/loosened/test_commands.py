@@ -146,7 +146,7 @@ class TestCommand(Value):
             name, equals, value = word.partition("=")
             value = value if equals else "" if following.startswith("-") else following
             options = _RUNNERS[self.runner].options
-            if any(re.fullmatch(options, one) for one in (name, f"{name}={value}")):
+            if any(re.fullmatch(options, form) for form in (name, f"{name}={value}")):
                 counts[_SAME.get(name, name), value] += 1
         return counts
 
@@ -187,11 +187,11 @@ def _gone(
         {_RUNNERS[test_command.runner].name: test_command for test_command in side}
         for side in (before, after)
     )
-    whole = {
+    removed = {
         change.path for change in changes if change.after is None and "/" in change.path
     }  # of a package
     lost = [was[name] for name in was.keys() - now.keys() if _IS_SCRIPT.search(was[name].path)]
-    lost = [test_command for test_command in lost if test_command.path not in whole]
+    lost = [test_command for test_command in lost if test_command.path not in removed]
     tables = "\n".join(change.after or "" for change in changes if change.path.endswith(".toml"))
     lost = [
         test_command
@@ -199,7 +199,10 @@ def _gone(
         if not re.search(_LISTED.format(re.escape(test_command.words[0])), tables)
     ]
     if lost:
-        texts = [[change.before or "" for change in changes], [one.after or "" for one in changes]]
+        texts = [
+            [change.before or "" for change in changes],
+            [change.after or "" for change in changes],
+        ]
         old, new = ({tool for text in side for tool in tools(text)} for side in texts)
         for command in lost[len((new - old) | (now.keys() - was.keys())) :]:
             name = command.path.rpartition("/")[2]
@@ -260,17 +263,17 @@ def command_lines(path: str, text: str) -> Iterator[tuple[int, str]]:
         if line.endswith("\\"):
             waiting += line[:-1]
             continue
-        whole, waiting = waiting + line, ""
+        command, waiting = waiting + line, ""
         if name.endswith(".py"):  # the words of nox, each in quotes
-            whole = re.sub(r"[\"']\s*,\s*[\"']", " ", whole)
-        if not whole.lstrip().startswith("#"):
-            yield start, whole
+            command = re.sub(r"[\"']\s*,\s*[\"']", " ", command)
+        if not command.lstrip().startswith("#"):
+            yield start, command
 
 
 def _scripts(text: str) -> list[str]:
     try:
-        found = json.loads(text or "{}").get("scripts") or {}
-        return [one for one in found.values() if isinstance(one, str)]
+        scripts = json.loads(text or "{}").get("scripts") or {}
+        return [script for script in scripts.values() if isinstance(script, str)]
     except (ValueError, AttributeError, RecursionError):
         return []
 
@@ -279,12 +282,12 @@ def _surplus(
     runner: int, test_commands: Iterable[TestCommand], other: Iterable[TestCommand]
 ) -> list[TestCommand]:
     counts = Counter(command.words for command in other if command.runner == runner)
-    found = []
+    extra = []
     for command in test_commands:
         if command.runner == runner:
             counts[command.words] -= 1
-            found += [command] if counts[command.words] < 0 else []
-    return found
+            extra += [command] if counts[command.words] < 0 else []
+    return extra
 
 
 def _likeness(command: TestCommand, other: TestCommand) -> tuple[bool, float]:
@@ -317,14 +320,14 @@ def _fewer_files(old: TestCommand, new: TestCommand, tree: TreeSide) -> str:
         return ""
     chooses = _has_part if runner.by_part else _is_below
     if not was and not runner.by_part and runner.files != _GO:
-        was = [one.partition("/")[0] for one in now if "/" in one] or now
+        was = [path.partition("/")[0] for path in now if "/" in path] or now
     left = [test for test in tests if (not was or chooses(test, was)) and not chooses(test, now)]
     return f"{new.words[0]} no longer runs {min(left)}" if left else ""
 
 
 def _places(command: TestCommand, tops: set[str]) -> list[str]:
     """The paths, or parts of paths, that a command names; none: everything."""
-    found = []
+    paths = []
     for before, word in zip(command.words, command.words[1:], strict=False):
         path = word.partition("::")[0].removeprefix("./").removesuffix("...").rstrip("/")
         is_path = path.partition("/")[0] in tops
@@ -332,8 +335,8 @@ def _places(command: TestCommand, tops: set[str]) -> list[str]:
         if path in ("", "."):
             return []
         if not word.startswith("-") and (is_path or (is_part and word not in _SUBCOMMANDS)):
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def _has_part(path: str, parts: Iterable[str]) -> bool:
@@ -341,4 +344,4 @@ def _has_part(path: str, parts: Iterable[str]) -> bool:
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:
-    return any(path == one or path.startswith(f"{one}/") for one in places)
+    return any(path == folder or path.startswith(f"{folder}/") for folder in places)

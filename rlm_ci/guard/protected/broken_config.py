@@ -23,30 +23,30 @@ def sides(data: bytes) -> tuple[str, ...]:
         text = data.decode()
     except UnicodeDecodeError:
         text = data.decode("latin-1")
-    found: dict[str, list[str]] = {"<": [], ">": []}
+    lines_by_side: dict[str, list[str]] = {"<": [], ">": []}
     within = ""
     for line in text.removeprefix("\ufeff").splitlines(keepends=True):
         mark = line[0] if line[:7] in ("<" * 7, "|" * 7, "=" * 7, ">" * 7) else ""
         if mark == "<" or (mark and within):
             within = {"=": ">", ">": ""}.get(mark, mark)
             continue
-        for side, lines in found.items():
+        for side, lines in lines_by_side.items():
             if within in ("", side):
                 lines.append(line)
-    return tuple(dict.fromkeys("".join(lines) for lines in found.values()))
+    return tuple(dict.fromkeys("".join(lines) for lines in lines_by_side.values()))
 
 
 def json(text: str) -> str:
     """The text with its commas and last brackets mended."""
-    kept: list[str] = []
+    mended: list[str] = []
     closers: list[str] = []
     for word in _words(text):
-        last = kept[-1] if kept else ""
+        last = mended[-1] if mended else ""
         if word in ("}", "]"):
             if last == ",":
-                kept.pop()
+                mended.pop()
             while closers and closers[-1] != word:
-                kept.append(closers.pop())
+                mended.append(closers.pop())
             if not closers:
                 raise ValueError(word)
             closers.pop()
@@ -54,13 +54,13 @@ def json(text: str) -> str:
             if last in ("", ",", "{", "["):
                 continue
         elif word != ":" and last not in ("", ",", ":", "{", "["):
-            kept.append(",")
-        kept.append(word)
+            mended.append(",")
+        mended.append(word)
         if word in _CLOSERS:
             closers.append(_CLOSERS[word])
-    if kept and kept[-1] == ",":
-        kept.pop()
-    return " ".join((*kept, *reversed(closers)))
+    if mended and mended[-1] == ",":
+        mended.pop()
+    return " ".join((*mended, *reversed(closers)))
 
 
 def _words(text: str) -> Iterator[str]:

@@ -245,11 +245,11 @@ def shadowed(path: str, known: Collection[str] = ()) -> str:
     name = last.partition(".")[0]
     if name == "__init__" and folders:
         name = folders.pop()
-    place = "/".join((*folders, name))
+    module = "/".join((*folders, name))
     while folders and (folders[0] in _ROOTS or test_file_names.is_folder(folders[0])):
         folders = folders[1:]
     if folders or not (name in _TAKEN or name in _STANDARD or _PLUGIN.match(name)):
         return ""
     ending = "pyi" if path.endswith(".pyi") else "py"
-    there = (f"{place}.{ending}", f"{place}/__init__.{ending}")
-    return "" if any(one in known for one in there) else name
+    files = (f"{module}.{ending}", f"{module}/__init__.{ending}")
+    return "" if any(file in known for file in files) else name

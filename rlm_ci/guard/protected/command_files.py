@@ -70,11 +70,11 @@ def named(
 
     ``text`` gives the text of a file, or "".
     """
-    found = dict.fromkeys(_named(command[:_LONGEST], files, text))
-    for path in tuple(found):
+    paths = dict.fromkeys(_named(command[:_LONGEST], files, text))
+    for path in tuple(paths):
         inner = "\n".join(_started(path, text(path)))
-        found |= dict.fromkeys(_named(inner[:_LONGEST], files, text))
-    return frozenset(found)
+        paths |= dict.fromkeys(_named(inner[:_LONGEST], files, text))
+    return frozenset(paths)
 
 
 def _named(command: str, files: Collection[str], text: Callable[[str], str]) -> Iterator[str]:

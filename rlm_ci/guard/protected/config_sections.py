@@ -50,10 +50,10 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
 
     Empty content means no file. UNKNOWN: of the old file too little can be read.
     """
-    found = _FORMS.get(path.rpartition("/")[2].lower())
-    if found is None:
+    form = _FORMS.get(path.rpartition("/")[2].lower())
+    if form is None:
         return []
-    read, patterns = found
+    read, patterns = form
     if old == new:
         return []
     try:
@@ -65,15 +65,15 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
         befores = [_flat(reading) for reading in _readings(read, old, names)]
     except _BROKEN:
         return [UNKNOWN]
-    known = {name for one in befores for name in one}
+    old_names = {name for before in befores for name in before}
     return [
         name
-        for name in sorted(known | after.keys())
-        if all(one.get(name) != after.get(name) for one in befores)
+        for name in sorted(old_names | after.keys())
+        if all(before.get(name) != after.get(name) for before in befores)
         and any(
             _matches(name, pattern.removeprefix("~"))
             for pattern in patterns
-            if name in known or not pattern.startswith("~")
+            if name in old_names or not pattern.startswith("~")
         )
     ]
 
@@ -115,7 +115,7 @@ def _repaired(read: Read, text: str, names: list[str]) -> Mapping[str, Any]:
     except _BROKEN:
         if read is _json:
             return read(broken_config.json(text).encode())
-    kept = []
+    parts = []
     for head, part in broken_config.parts(text):
         try:
             read(part.encode())
@@ -123,8 +123,8 @@ def _repaired(read: Read, text: str, names: list[str]) -> Mapping[str, Any]:
             if broken_config.decides(head, part, names):
                 raise
         else:
-            kept.append(part)
-    return read("".join(kept).encode())
+            parts.append(part)
+    return read("".join(parts).encode())
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -146,8 +146,8 @@ def _toml(data: bytes) -> Mapping[str, Any]:
 
 
 def _json(data: bytes) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(data) if data.strip() else {}
-    return found
+    content: Mapping[str, Any] = json.loads(data) if data.strip() else {}
+    return content
 
 
 def _ini(data: bytes) -> Mapping[str, Any]:

@@ -106,27 +106,27 @@ class Protection(Value):
         files = {path: entry for path, entry in entries.items() if entry.is_file}
 
         def texts(paths: Iterable[str]) -> list[str]:
-            wanted = [files[path].oid for path in dict.fromkeys(paths) if path in files]
-            contents = read(wanted) if wanted else []
+            oids = [files[path].oid for path in dict.fromkeys(paths) if path in files]
+            contents = read(oids) if oids else []
             return [(content or b"").decode("utf-8", "surrogateescape") for content in contents]
 
         def text(path: str) -> str:
             return next(iter(texts([path])), "")
 
         entry_points = _entry_points(files, text)
-        named = command_files.named(command, files, text) - entry_points
+        scripts = command_files.named(command, files, text) - entry_points
         names = {path for word in _WORD.findall(command) for path in _LISTS.get(word, ())}
         lists = [path for path in files if path.rpartition("/")[2] in names] if names else []
         lists = sorted(lists, key=lambda path: (path.count("/"), path))[:_MOST_LISTS]
-        run = "\n".join((command, *texts((*lists, *sorted(named)))))
+        run = "\n".join((command, *texts((*lists, *sorted(scripts)))))
         homes = {path.rpartition("/")[0] for path in files if by_name.is_manifest(path)}
         protection = cls(
-            scripts=named,
+            scripts=scripts,
             homes=frozenset(("", *homes)),
             heeded=lint_silencing.tools(_WORD.findall(run), (run, *texts(_FLOORS))),
             vendored=vendored_folders(files),
             in_source=any("includeSource" in text for text in texts(filter(_VITEST.search, files))),
-            of_product=_imported(files, named, texts),
+            of_product=_imported(files, scripts, texts),
         )
         return protection.learning(TestOutcomes(), entries)
 
@@ -134,16 +134,18 @@ class Protection(Value):
         """The same, with the outcomes of the validator's first run."""
         tests = holding(outcomes, entries)
         languages = {_language(path) for path in tests} - {_UNTOLD}
-        told = frozenset(languages) if outcomes.complete else frozenset[str]()
-        named = {
+        covered = frozenset(languages) if outcomes.complete else frozenset[str]()
+        test_files = {
             path
             for path in entries
-            if _language(path) not in told and test_file_names.is_file(path)
+            if _language(path) not in covered and test_file_names.is_file(path)
         }
         return self.replace(
             tests=tests,
-            told=told,
-            folders=tuple(_folders(entries, tests | named, self.homes, told, self.of_product)),
+            told=covered,
+            folders=tuple(
+                _folders(entries, tests | test_files, self.homes, covered, self.of_product)
+            ),
         )
 
     def kind_of(self, path: str) -> str:
@@ -212,10 +214,10 @@ def is_data(path: str) -> bool:
 
 def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
     """The ``files`` that held tests in a run, by names of paths, modules and packages."""
-    found = {path for path in outcomes.held if path in files}
-    places = {test.place for test in outcomes.tests if not _is_of_source(test)} - found - {""}
+    paths = {path for path in outcomes.held if path in files}
+    places = {test.place for test in outcomes.tests if not _is_of_source(test)} - paths - {""}
     if outcomes.held:  # our plugin of pytest tells every file, and not those that a linter checks
-        places = {place for place in places if not place.endswith(".py")}
+        places = {origin for origin in places if not origin.endswith(".py")}
     if places:
         stems: dict[str, list[str]] = {}
         folders: dict[str, list[str]] = {}
@@ -223,15 +225,15 @@ def holding(outcomes: TestOutcomes, files: Collection[str]) -> frozenset[str]:
             folder, _, name = path.rpartition("/")
             stems.setdefault(name.partition(".")[0], []).append(path)
             folders.setdefault(folder or ".", []).append(path)
-        for place in places:
-            path = place.replace("\\", "/").removeprefix("./").rstrip("/")
+        for origin in places:
+            path = origin.replace("\\", "/").removeprefix("./").rstrip("/")
             if path in files:
-                found.add(path)
+                paths.add(path)
             elif path in folders:  # of a package
-                found.update(filter(test_file_names.is_file, folders[path]))
+                paths.update(filter(test_file_names.is_file, folders[path]))
             else:
-                found.update(one for one in _module(path, stems) if _may_hold(one))
-    return frozenset(found)
+                paths.update(file for file in _module(path, stems) if _may_hold(file))
+    return frozenset(paths)
 
 
 def _is_of_source(outcome: TestOutcome) -> bool:
@@ -247,9 +249,9 @@ def _module(dotted: str, stems: Mapping[str, list[str]]) -> list[str]:
     parts = dotted.split(".")
     for end in range(len(parts), 0, -1):
         stem = "/" + "/".join(parts[:end])
-        known = stems.get(parts[end - 1], ())
-        if found := [one for one in known if f"/{one.rpartition('.')[0]}".endswith(stem)]:
-            return found
+        paths = stems.get(parts[end - 1], ())
+        if matches := [path for path in paths if f"/{path.rpartition('.')[0]}".endswith(stem)]:
+            return matches
     return []
 
 
@@ -288,29 +290,29 @@ def _folders(
                 counts[folder] += is_test
                 untold[folder] += is_untold and (part, language) != ("spec", "py")
     parts = [path.split("/") for path in tests]
-    near = {"/".join(some[:at]) for some in parts for at in range(len(some))}
+    parents = {"/".join(some[:at]) for some in parts for at in range(len(some))}
     for folder, count in counts.items():
         parent, _, name = folder[:-1].rpartition("/")
         is_sure = (parent in homes and _SURE.fullmatch(name)) or _MAVEN.fullmatch(folder)
         has_tests = count and (is_sure or 2 * count > code[folder])
         may_have = is_sure and untold[folder] and folder not in of_product
-        if has_tests or may_have or (name in _BESIDE and parent in near):
+        if has_tests or may_have or (name in _BESIDE and parent in parents):
             yield folder
 
 
 def _entry_points(files: Collection[str], text: Callable[[str], str]) -> frozenset[str]:
     """The files that a package is, or installs as a program: they are what is tested."""
-    found = set[str]()
+    paths = set[str]()
     for path in sorted(file for file in files if file.rpartition("/")[2] in _ENTRIES)[:_MOST_LISTS]:
         settings = config_sections.settings(path, text(path).encode("utf-8", "surrogateescape"))
         for name, value in (settings or {}).items():
             if _ENTRIES[path.rpartition("/")[2]].match(name):
-                place = value.strip('"').partition(":")[0]
+                target = value.strip('"').partition(":")[0]
                 if path.endswith(".toml"):
-                    place = f"{place.replace('.', '/')}.py"
-                places = (posixpath.join(path.rpartition("/")[0], root, place) for root in _ROOTS)
-                found.update(map(posixpath.normpath, places))
-    return frozenset(found)
+                    target = f"{target.replace('.', '/')}.py"
+                places = (posixpath.join(path.rpartition("/")[0], root, target) for root in _ROOTS)
+                paths.update(map(posixpath.normpath, places))
+    return frozenset(paths)
 
 
 def _imported(
@@ -350,10 +352,10 @@ def _language(path: str) -> str:
 
 def vendored_folders(paths: Iterable[str]) -> tuple[str, ...]:
     """The folders with code of others, by what is in them; each ends with a slash."""
-    found: dict[str, None] = {}
+    folders: dict[str, None] = {}
     for path in paths:
         *outer, name = path.split("/")
-        at = next((number for number, one in enumerate(outer) if one in _VENDORED), None)
+        at = next((number for number, part in enumerate(outer) if part in _VENDORED), None)
         if at is None:
             continue
         if at + 1 < len(outer):
@@ -361,5 +363,5 @@ def vendored_folders(paths: Iterable[str]) -> tuple[str, ...]:
         else:
             is_kept = by_name.kind_of(path) == by_name.DEPENDENCY
         if is_kept:
-            found["/".join((*outer[: at + 1], ""))] = None
-    return tuple(found)
+            folders["/".join((*outer[: at + 1], ""))] = None
+    return tuple(folders)

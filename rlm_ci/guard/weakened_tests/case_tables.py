@@ -65,7 +65,7 @@ class CaseTables:
         """How many items there are; None if that is computed."""
         if isinstance(node, _LISTED):
             return self._sum(
-                one.value if isinstance(one, ast.Starred) else None for one in node.elts
+                item.value if isinstance(item, ast.Starred) else None for item in node.elts
             )
         if isinstance(node, ast.Dict):
             return None if None in node.keys else len(node.keys)

@@ -130,9 +130,9 @@ def words_of(text: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     for match in re.finditer(_WORDS, text):
         if match[0][0] in "\"'":
-            said = match[1] if match[1] is not None else match[2]
-            counts[f'"{said}'] += 1
-            counts.update(re.findall(_NUMBERS, said))  # as in the rows of a table
+            literal = match[1] if match[1] is not None else match[2]
+            counts[f'"{literal}'] += 1
+            counts.update(re.findall(_NUMBERS, literal))  # as in the rows of a table
         else:
             counts[match[0]] += 1
     return counts

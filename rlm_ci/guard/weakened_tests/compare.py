@@ -153,9 +153,9 @@ class _Comparing:
     def result(self) -> ComparedTests:
         self._pair()
         self._take_in()
-        for place, test, path, case in self.pairs:
-            if test.text != case.text or self.old[place].tables != self.new[path].tables:
-                self._weaker(place, test, path, case)
+        for old_path, test, path, case in self.pairs:
+            if test.text != case.text or self.old[old_path].tables != self.new[path].tables:
+                self._weaker(old_path, test, path, case)
         files = self.old, self.new
         if self.code.sides:
             self.found += not_run.not_collected(self.pairs, *files, self.code.sides)
@@ -163,7 +163,7 @@ class _Comparing:
         for weakening in not_run.left_out(self.pairs, *files, tree):
             (self.notes if weakening.rule == not_run.REASONED else self.found).append(weakening)
         self.found += not_run.focused(*files)
-        weakenings = sorted(self.found, key=lambda one: (one.path, one.line or 0, one.rule))
+        weakenings = sorted(self.found, key=lambda item: (item.path, item.line or 0, item.rule))
         return ComparedTests(tuple(weakenings), tuple(self.notes), tuple(self.not_read))
 
     def _note(self, kind: str, path: str, test: Case, side: str = "new") -> None:
@@ -174,18 +174,18 @@ class _Comparing:
     def _pair(self) -> None:
         self.lost = [(path, case) for path, file in self.old.items() for case in file.cases]
         self.added = [(path, case) for path, file in self.new.items() for case in file.cases]
-        self._match(lambda place: (place[0], place[1].name))
-        self._match(lambda place: (place[0], place[1].last_name))
-        self._match(lambda place: place[1].last_name, MOVED)
+        self._match(lambda entry: (entry[0], entry[1].name))
+        self._match(lambda entry: (entry[0], entry[1].last_name))
+        self._match(lambda entry: entry[1].last_name, MOVED)
         if self.lost and self.added:
-            self._match(lambda place: place[1].body, RENAMED)
-        near = [
+            self._match(lambda entry: entry[1].body, RENAMED)
+        alike = [
             (likeness, lost, added)
             for lost in self.lost[:_MOST]
             for added in self.added[:_MOST]
             if (likeness := rewritten.likeness(lost[1], added[1])) >= rewritten.ALIKE
         ]
-        for _, lost, added in sorted(near, key=itemgetter(0), reverse=True):
+        for _, lost, added in sorted(alike, key=itemgetter(0), reverse=True):
             if lost in self.lost and added in self.added:
                 self.pairs.append((*lost, *added))
                 self.lost.remove(lost)
@@ -195,8 +195,8 @@ class _Comparing:
     def _match(self, key: Callable[[tuple[str, Case]], object], what: str = "") -> None:
         """Pair those of one key, in the order that they stand in."""
         waiting: dict[object, list[tuple[str, Case]]] = {}
-        for place in self.added:
-            waiting.setdefault(key(place), []).append(place)
+        for entry in self.added:
+            waiting.setdefault(key(entry), []).append(entry)
         lost, taken = [], set()
         for path, test in self.lost:
             same = waiting.get(key((path, test)))
@@ -208,7 +208,7 @@ class _Comparing:
             taken.add(id(case))
             if what:
                 self._note(what, where, case)
-        self.lost, self.added = lost, [place for place in self.added if id(place[1]) not in taken]
+        self.lost, self.added = lost, [entry for entry in self.added if id(entry[1]) not in taken]
 
     def _take_in(self) -> None:
         """Find out what became of the tests that are gone."""
@@ -225,10 +225,10 @@ class _Comparing:
         gone = []
         obsolete = Counter[str]()
         for path, test in self.lost:
-            told = telling(test.words) - {test.last_name, f'"{test.name}'}
-            values = frozenset(filter(is_literal, told))
+            terms = telling(test.words) - {test.last_name, f'"{test.name}'}
+            values = frozenset(filter(is_literal, terms))
             is_merged = any(
-                rewritten.is_in(told, values, gain, words, case) for case, words, gain in takers
+                rewritten.is_in(terms, values, gain, words, case) for case, words, gain in takers
             )
             if is_merged or self._is_inherited(path, test):
                 self._note(MERGED, path, test, "old")
@@ -274,13 +274,13 @@ class _Comparing:
     ) -> list[tuple[str, Case]]:
         """Without those of files that went with the code that most of their tests name."""
         left = Counter(path for path, _ in gone)
-        whole = {
+        gone_files = {
             path for path, n in obsolete.items() if n > left[path] and not self.new[path].cases
         }
         for path, test in gone:
-            if path in whole:
+            if path in gone_files:
                 self._note(OBSOLETE, path, test, "old")
-        return [one for one in gone if one[0] not in whole]
+        return [entry for entry in gone if entry[0] not in gone_files]
 
     def _became(self, path: str, test: Case, copies: Iterable[Case]) -> str:
         """The kind of note for a test that is gone; "" if it is lost."""
@@ -299,8 +299,8 @@ class _Comparing:
 
     def _is_unsaid(self, words: Iterable[str]) -> bool:
         """Whether one of the words is a name that the code says no more, and no test either."""
-        named = self.code.unsaid().intersection(words)
-        return not all(any(word in rewritten.names(case) for case in self._now()) for word in named)
+        names = self.code.unsaid().intersection(words)
+        return not all(any(word in rewritten.names(case) for case in self._now()) for word in names)
 
     def _is_of_gone_package(self, path: str) -> bool:
         """Whether a test went with the manifest of its package."""
@@ -330,16 +330,16 @@ class _Comparing:
         if not (gone and self.added):
             return frozenset()
         paired = {id(test): id(case) for _, test, _, case in self.pairs}
-        found = rewritten.successors(gone, self.added, (self.old, self.new), paired)
+        heirs = rewritten.successors(gone, self.added, (self.old, self.new), paired)
         if not self.code.changed:
-            found = [one for one in found if rewritten.claims_as_much(one[1], one[2])]
-        for path, test, new in found:
+            heirs = [heir for heir in heirs if rewritten.claims_as_much(heir[1], heir[2])]
+        for path, test, new in heirs:
             if self.code.changed:
                 self.pairs.append((path, test, path, new))
             self._note(RENAMED, path, new)
-        taken = {id(new) for *_, new in found}
-        self.added = [place for place in self.added if id(place[1]) not in taken]
-        return frozenset(id(test) for _, test, _ in found)
+        taken = {id(new) for *_, new in heirs}
+        self.added = [entry for entry in self.added if id(entry[1]) not in taken]
+        return frozenset(id(test) for _, test, _ in heirs)
 
     def _copies(self, names: Collection[str]) -> list[Case]:
         """The tests with these names that run in files that did not change."""
@@ -363,62 +363,62 @@ class _Comparing:
         for line, what in _more(now.escapes, was.escapes):
             self.found.append(Weakening(WEAKENED, f"{name} has a new {what}", path, line))
         for line, what in _more(now.replaced, was.replaced):
-            if any(f"{what.rpartition('.')[2]}(" in said for _, said in was.claims):
+            if any(f"{what.rpartition('.')[2]}(" in claim for _, claim in was.claims):
                 message = f"{name} replaces what it tests: {what[:_SHOWN]}"
                 self.found.append(Weakening(WEAKENED, message, path, line))
         self._cases(place, old, path, new)
         cases = self._named(new)
-        elsewhere = {said for case in cases for _, said in case.facts.claims}
+        elsewhere = {claim for case in cases for _, claim in case.facts.claims}
         lost = [
-            one
-            for one in _more(was.claims, now.claims)
-            if not self._gained[one[1]]
-            and one[1] not in elsewhere
-            and not self._is_freed(one[1])
-            and not rewritten.is_tidying(one[1])
+            loss
+            for loss in _more(was.claims, now.claims)
+            if not self._gained[loss[1]]
+            and loss[1] not in elsewhere
+            and not self._is_freed(loss[1])
+            and not rewritten.is_tidying(loss[1])
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
         heads = rewritten.dropped_conditions(was.claims, gained)
-        lost = [one for one in lost if not one[1].startswith(heads)]
+        lost = [loss for loss in lost if not loss[1].startswith(heads)]
         lost = [
-            one
-            for one in lost
-            if not is_same(one[1], gained)
-            and not any(one[1] in text for text in gained)
-            and not rewritten.is_stricter(one[1], gained)
-            and not rewritten.is_in_snapshot(one[1], gained)
-            and not rewritten.is_left_to_helpers(one[1], old, self._old_helpers, cases)
+            loss
+            for loss in lost
+            if not is_same(loss[1], gained)
+            and not any(loss[1] in text for text in gained)
+            and not rewritten.is_stricter(loss[1], gained)
+            and not rewritten.is_in_snapshot(loss[1], gained)
+            and not rewritten.is_left_to_helpers(loss[1], old, self._old_helpers, cases)
         ]
         if rewritten.setup(old) == rewritten.setup(new):
             lost = [
-                one for one in lost if not rewritten.is_repeated(one[1], was.claims, now.claims)
+                loss for loss in lost if not rewritten.is_repeated(loss[1], was.claims, now.claims)
             ]
         if any(new.words.get(word, 0) > old.words.get(word, 0) for word in _THROWS):
-            lost = [one for one in lost if not re.match(r"(?:\w+\.)?fail\(", one[1])]
+            lost = [loss for loss in lost if not re.match(r"(?:\w+\.)?fail\(", loss[1])]
         if lost and path.endswith(".py"):
             from rlm_ci.guard.weakened_tests.taken_over import is_implied, is_said
 
             raised = [text for text in self._gained if "raises(" in text or "warns(" in text]
             lost = [
-                one
-                for one in lost
-                if not is_said(one[1], [*gained, *raised], old.words)
-                and not (now.claims and is_implied(one[1], new.text))
+                loss
+                for loss in lost
+                if not is_said(loss[1], [*gained, *raised], old.words)
+                and not (now.claims and is_implied(loss[1], new.text))
             ]
         if self.code.changed and lost:
             gone = self.code.gone()
-            kept = [
-                one
-                for one in lost
-                if not one[1].startswith("#[should_panic")  # it must pass by now
-                and gone.isdisjoint(words_of(one[1]))
-                and not self._is_unsaid(words_of(one[1]))
-                and gone.isdisjoint(rewritten.subtest(old, one[0]))
+            remaining = [
+                loss
+                for loss in lost
+                if not loss[1].startswith("#[should_panic")  # it must pass by now
+                and gone.isdisjoint(words_of(loss[1]))
+                and not self._is_unsaid(words_of(loss[1]))
+                and gone.isdisjoint(rewritten.subtest(old, loss[0]))
             ]
-            if len(kept) < len(lost):
+            if len(remaining) < len(lost):
                 self._note(OBSOLETE, path, new)
-            lost = [one for one in kept if not self._is_said_anew(one[1], new)]
-            if len(lost) < len(kept):
+            lost = [loss for loss in remaining if not self._is_said_anew(loss[1], new)]
+            if len(lost) < len(remaining):
                 self._note(EXPECTED, path, new)
         if lost and (message := self._judged(lost, gained, old, path, new)):
             if rewritten.is_rewritten(old, new, lost, gained):
@@ -436,11 +436,11 @@ class _Comparing:
 
     def _is_said_anew(self, claim: str, test: Case) -> bool:
         """Whether a new test asserts something of a text that only this claim had."""
-        told = {word for word in words_of(claim) if word[0] == '"' and len(word) > _LONG_WORD}
-        told -= test.words.keys()
-        return bool(told) and any(
-            told <= case.words.keys()
-            and any(strength(said) >= EXACT for _, said in case.facts.claims)
+        texts = {word for word in words_of(claim) if word[0] == '"' and len(word) > _LONG_WORD}
+        texts -= test.words.keys()
+        return bool(texts) and any(
+            texts <= case.words.keys()
+            and any(strength(text) >= EXACT for _, text in case.facts.claims)
             for _, case in self.added
         )
 
@@ -451,29 +451,29 @@ class _Comparing:
         more = Counter(new.words) - Counter(old.words)
         changed = self.code.changed
         real = sorted(asked_now(gained, lost, code_changed=changed), reverse=True)
-        parts = [(said, strength(one)) for _, said in lost for one in asked(said, real)]
+        parts = [(claim, strength(part)) for _, claim in lost for part in asked(claim, real)]
         if real and real[0] >= EXACT:  # that a helper, which the test has no more, is there
             parts = [
                 part for part in parts if part[1] > PRESENCE or is_about(part[0], new)
             ] or parts
-        near = {said: nearest(said, gained) for _, said in lost}
-        parts.sort(key=lambda one: (-one[1], -near[one[0]]))
-        text = min(parts, key=lambda one: (near[one[0]], -one[1]))[0][:_SHOWN]
+        likeness = {claim: nearest(claim, gained) for _, claim in lost}
+        parts.sort(key=lambda part: (-part[1], -likeness[part[0]]))
+        text = min(parts, key=lambda part: (likeness[part[0]], -part[1]))[0][:_SHOWN]
         helped = any(is_check(word, path, new.text) for word in more)
         helped = helped or any(case.facts.claims for case in self._named(new) if case.name in more)
         helped = helped or (new.facts.cases or 0) > (old.facts.cases or 0)
         if not helped:
             if len(real) < len(parts):
-                known = telling(words_of(" ".join(said for _, said in lost)))
-                if not known or len(known & more.keys()) < rewritten.TAKEN * len(known):
+                terms = telling(words_of(" ".join(claim for _, claim in lost)))
+                if not terms or len(terms & more.keys()) < rewritten.TAKEN * len(terms):
                     others = len(parts) - len(real) - 1
                     also = f", nor {count(others, 'more assertion')}" if others > 0 else ""
                     return f"no longer says: {text}{also}"
-            for (said, level), now in zip(parts, real, strict=False):
+            for (claim, level), now in zip(parts, real, strict=False):
                 if now < level:
-                    return f"{_LESS}: {said[:_SHOWN]}"
+                    return f"{_LESS}: {claim[:_SHOWN]}"
         less = Counter(old.words) - Counter(new.words)
-        values = (said for _, said in lost if strength(said) > PRESENCE)
+        values = (claim for _, claim in lost if strength(claim) > PRESENCE)
         values = (value for value in values if not value.startswith("expectTypeOf"))
         lost_words = {word for value in values for word in words_of(value)}
         literals = filter(is_literal, lost_words & less.keys())
@@ -505,9 +505,9 @@ class _Comparing:
         elif (rounds := rewritten.rounds(was, now)) and rounds[1] < rounds[0]:
             self._fewer(place, old, path, new, rounds)
         else:
-            whole = set(was.given) - set(now.given)
+            dropped = set(was.given) - set(now.given)
             for line, what in _more(now.filters, was.filters):
-                if not whole.isdisjoint(words_of(what)):
+                if not dropped.isdisjoint(words_of(what)):
                     message = f"{new.name[:_SHOWN]} leaves out some of its cases: {what[:_SHOWN]}"
                     self.found.append(Weakening(REMOVED, message, path, line))
 
@@ -536,15 +536,15 @@ class _Comparing:
         for _, test, _, case in self.pairs:
             if test.text != case.text:
                 counts.update(text for _, text in _more(case.facts.claims, test.facts.claims))
-        for _, one in self.added:
-            counts.update(text for _, text in one.facts.claims)
+        for _, new_case in self.added:
+            counts.update(text for _, text in new_case.facts.claims)
         return counts
 
     def _is_freed(self, claim: str) -> bool:
         """Whether a test asserts by now, without its condition, what had one."""
         return claim.startswith("if ") and any(
-            claim.endswith(f" {one}") and one.startswith(("assert", "require", "expect", "t."))
-            for one in self._gained
+            claim.endswith(f" {text}") and text.startswith(("assert", "require", "expect", "t."))
+            for text in self._gained
         )
 
     @cached_property
@@ -552,7 +552,7 @@ class _Comparing:
         """Whether a file of the tests changed that has none of them: what they use, or expect."""
         return any(
             (old.helpers and not old.cases and not self.new[path].cases)
-            and [one.body for one in old.helpers]
+            and [helper.body for helper in old.helpers]
             != [helper.body for helper in self.new[path].helpers]
             for path, old in self.old.items()
         )
@@ -587,11 +587,11 @@ class _Comparing:
 
 def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:
     """The functions beside the tests."""
-    found: dict[str, list[Case]] = {}
+    helpers_by_name: dict[str, list[Case]] = {}
     for file in files:
         for helper in file.helpers:
-            found.setdefault(helper.name, []).append(helper)
-    return found
+            helpers_by_name.setdefault(helper.name, []).append(helper)
+    return helpers_by_name
 
 
 def _more(

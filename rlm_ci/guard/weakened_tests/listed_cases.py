@@ -71,7 +71,7 @@ def _of_script(text: str, at: int, file: str) -> int | None:
 
 def _of_go(text: str, file: str) -> int | None:
     """The rows of all tables that the test goes through."""
-    found = []
+    counts = []
     for name in dict.fromkeys(_GO_WHOLE.findall(text)):
         pattern = re.compile(_GO_TABLE.format(name))
         tables = [(text, table.end()) for table in pattern.finditer(text)]
@@ -84,8 +84,8 @@ def _of_go(text: str, file: str) -> int | None:
                 at = end(source, at)
                 at += len(source[at:]) - len(source[at:].lstrip())
             if source[at : at + 1] == "{":
-                found.append(_elements(source, at))
-    return sum(found) if found else None
+                counts.append(_elements(source, at))
+    return sum(counts) if counts else None
 
 
 def _elements(text: str, at: int) -> int:

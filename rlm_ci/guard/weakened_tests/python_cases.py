@@ -56,7 +56,7 @@ def read(text: str, pattern: re.Pattern[str] = TESTS) -> CaseFile:
 
 
 def _source(lines: list[str], node: Function) -> str:
-    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return "\n".join(lines[first - 1 : node.end_lineno])
 
 
@@ -64,36 +64,36 @@ def _tests(
     body: Iterable[ast.stmt], pattern: re.Pattern[str], prefix: str = ""
 ) -> Iterator[tuple[str, Function]]:
     """The test functions that are left when the module has run."""
-    found: dict[str, tuple[str, Function]] = {}
+    tests: dict[str, tuple[str, Function]] = {}
     for node in body:
         if isinstance(node, Function):
             if pattern.match(node.name) and not _is_fixture(node):
-                found[node.name] = (prefix + node.name, node)
+                tests[node.name] = (prefix + node.name, node)
             else:
-                found.pop(node.name, None)
+                tests.pop(node.name, None)
         elif isinstance(node, ast.ClassDef):
-            own = f"{prefix}{node.name}."
-            found = {key: one for key, one in found.items() if not key.startswith(own)}
-            found.update((name, (name, test)) for name, test in _tests(node.body, pattern, own))
+            owner = f"{prefix}{node.name}."
+            tests = {key: test for key, test in tests.items() if not key.startswith(owner)}
+            tests.update((name, (name, test)) for name, test in _tests(node.body, pattern, owner))
         elif isinstance(node, ast.Assign | ast.Delete):
             for target in node.targets:
                 name = text_of(target)
-                own = f"{prefix}{name}"
-                found = {
-                    key: one
-                    for key, one in found.items()
-                    if key not in (name, own) and not key.startswith(f"{own}.")
+                owner = f"{prefix}{name}"
+                tests = {
+                    key: test
+                    for key, test in tests.items()
+                    if key not in (name, owner) and not key.startswith(f"{owner}.")
                 }
         elif isinstance(node, ast.If | ast.Try | ast.With):
             inside = [*([] if is_never(node) else node.body), *getattr(node, "orelse", ())]
-            found.update(
+            tests.update(
                 (test.name, (name, test)) for name, test in _tests(inside, pattern, prefix)
             )
-    yield from found.values()
+    yield from tests.values()
 
 
 def _is_fixture(node: Function) -> bool:
-    return any(text_of(one).partition("(")[0].endswith("fixture") for one in node.decorator_list)
+    return any(text_of(mark).partition("(")[0].endswith("fixture") for mark in node.decorator_list)
 
 
 def _helpers(body: Iterable[ast.stmt], pattern: re.Pattern[str]) -> Iterator[tuple[str, Function]]:
@@ -108,8 +108,8 @@ def _classes(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, 
     for node in body:
         if isinstance(node, ast.ClassDef):
             name = prefix + node.name
-            bases = tuple(text_of(one) for one in (*node.bases, *node.keywords))
-            has_init = any(getattr(one, "name", "") == "__init__" for one in node.body)
+            bases = tuple(text_of(base) for base in (*node.bases, *node.keywords))
+            has_init = any(getattr(child, "name", "") == "__init__" for child in node.body)
             yield name, TestClass(bases, has_init)
             yield from _classes(node.body, f"{name}.")
         elif isinstance(node, ast.If | ast.Try | ast.With):
@@ -121,6 +121,6 @@ def _facts(function: Function, tables: CaseTables) -> Facts:
     return Facts(
         tuple(claims(function)), tuple(escapes(function)), tables.listed(listed),
         tuple(map(tables.rows, looped)), tuple(tables.filters([*listed, *looped])),
-        tuple(map(text_of, [*listed, *looped])), tuple(one.arg for one in function.args.args),
+        tuple(map(text_of, [*listed, *looped])), tuple(arg.arg for arg in function.args.args),
         tuple(replaced(function)),
     )  # fmt: skip

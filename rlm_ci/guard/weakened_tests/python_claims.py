@@ -29,13 +29,13 @@ def text_of(node: ast.AST) -> str:
 
 def claims(function: ast.AST) -> Iterator[tuple[int, str]]:
     """The claims that run, each with its line."""
-    known = set[int]()
+    seen = set[int]()
     for node in reached(function):
         name = callee(node)
-        if id(node) in known or name == "AssertionError":
+        if id(node) in seen or name == "AssertionError":
             continue
         if isinstance(node, ast.Try) and (failing := _expected(node)):
-            known.update(id(one) for one in ast.walk(failing))
+            seen.update(id(child) for child in ast.walk(failing))
             yield node.lineno, f"raises({text_of(node.handlers[0].type or node)})"
         elif isinstance(node, ast.Assert):
             is_vain = always_true(node.test)
@@ -57,20 +57,20 @@ def claims(function: ast.AST) -> Iterator[tuple[int, str]]:
 def reached(function: ast.AST) -> Iterable[ast.AST]:
     """The nodes in it without those that can never run."""
     nodes = list(ast.walk(function))
-    inner = [one for one in nodes if isinstance(one, Function) and one is not function]
-    named = {one.id for one in nodes if inner and isinstance(one, ast.Name)}
-    uncalled = {id(one) for one in inner if one.name not in named and not one.decorator_list}
+    inner = [node for node in nodes if isinstance(node, Function) and node is not function]
+    names = {node.id for node in nodes if inner and isinstance(node, ast.Name)}
+    uncalled = {id(node) for node in inner if node.name not in names and not node.decorator_list}
     if not uncalled and not any(
-        isinstance(one, _ENDS) or is_never(one) or _is_always(one) for one in nodes
+        isinstance(node, _ENDS) or is_never(node) or _is_always(node) for node in nodes
     ):
         return nodes
-    found, waiting = list[ast.AST](), deque([function])
+    live, waiting = list[ast.AST](), deque([function])
     while waiting:
         node = waiting.popleft()
         if id(node) not in uncalled:
-            found.append(node)
+            live.append(node)
             waiting.extend(_inside(node))
-    return found
+    return live
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
@@ -80,10 +80,10 @@ def _inside(node: ast.AST) -> Iterator[ast.AST]:
         elif isinstance(value, list) and not (
             (name == "body" and is_never(node)) or (name == "orelse" and _is_always(node))
         ):
-            for one in value:
-                if isinstance(one, ast.AST):
-                    yield one
-                if isinstance(one, _ENDS):
+            for child in value:
+                if isinstance(child, ast.AST):
+                    yield child
+                if isinstance(child, _ENDS):
                     break
 
 
@@ -109,7 +109,7 @@ def always_true(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant):
         return bool(node.value)
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return any(not isinstance(one, ast.Starred) for one in node.elts)
+        return any(not isinstance(element, ast.Starred) for element in node.elts)
     if isinstance(node, ast.BoolOp):
         every = map(always_true, node.values)
         return any(every) if isinstance(node.op, ast.Or) else all(every)
@@ -153,7 +153,7 @@ def escapes(function: Function) -> Iterator[tuple[int, str]]:
             if isinstance(node, COMPOUND):
                 waiting.append((node.body, ends and not isinstance(node, ast.If)))
                 waiting.append((getattr(node, "orelse", []), ends))
-                waiting += [(one.body, ends) for one in getattr(node, "handlers", ())]
+                waiting += [(handler.body, ends) for handler in getattr(node, "handlers", ())]
                 waiting.append((getattr(node, "finalbody", []), ends))
 
 
@@ -162,7 +162,7 @@ def has_claims(node: ast.AST) -> bool:
 
 
 def _fails(node: ast.AST) -> bool:
-    return any(isinstance(one, ast.Raise) or callee(one) == "fail" for one in ast.walk(node))
+    return any(isinstance(child, ast.Raise) or callee(child) == "fail" for child in ast.walk(node))
 
 
 def replaced(function: ast.AST) -> Iterator[tuple[int, str]]:
@@ -174,7 +174,7 @@ def replaced(function: ast.AST) -> Iterator[tuple[int, str]]:
     claimed = [
         node for node in nodes if isinstance(node, ast.Assert) or callee(node).startswith("assert")
     ]
-    names = {one.id for node in claimed for one in ast.walk(node) if isinstance(one, ast.Name)}
+    names = {part.id for node in claimed for part in ast.walk(node) if isinstance(part, ast.Name)}
     claimed += [
         node.value
         for node in nodes
@@ -193,7 +193,7 @@ def _patched(function: ast.AST) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.Call) and not any(
             keyword.arg == "wraps" for keyword in node.keywords
         ):
-            words = [one.value if isinstance(one, ast.Constant) else None for one in node.args]
+            words = [arg.value if isinstance(arg, ast.Constant) else None for arg in node.args]
             text = text_of(node.func)
             is_of = text.endswith(("setattr", "patch.object")) and len(words) > 1
             if is_of and isinstance(words[1], str):
@@ -203,7 +203,7 @@ def _patched(function: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
-    return (one for one in ast.walk(node) if isinstance(one, ast.Call))
+    return (child for child in ast.walk(node) if isinstance(child, ast.Call))
 
 
 def _last_two(name: str) -> str:

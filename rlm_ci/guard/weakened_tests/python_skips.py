@@ -37,10 +37,10 @@ _OPTIONS = re.compile(
 def skips(text: str, module: ast.Module) -> Iterator[Skip]:
     if _has(text, _MAY_SKIP):
         for skip in _skips(module.body, ""):
-            named = re.findall(r"\w*(?:skip|xfail)\w*", skip.text, re.IGNORECASE)
-            marks = (re.search(_MARK.format(name), text, re.MULTILINE) for name in named)
-            told = any(has_reason(mark[0]) for mark in marks if mark)
-            yield skip.replace(has_reason=True) if told else skip
+            names = re.findall(r"\w*(?:skip|xfail)\w*", skip.text, re.IGNORECASE)
+            marks = (re.search(_MARK.format(name), text, re.MULTILINE) for name in names)
+            is_explained = any(has_reason(mark[0]) for mark in marks if mark)
+            yield skip.replace(has_reason=True) if is_explained else skip
 
 
 def _skips(body: Iterable[ast.stmt], owner: str, *, in_test: bool = False) -> Iterator[Skip]:
@@ -62,7 +62,7 @@ def _skips(body: Iterable[ast.stmt], owner: str, *, in_test: bool = False) -> It
             yield from _called(node, owner)
         elif isinstance(node, COMPOUND) and not _is_main(node) and not is_never(node):
             inside = [*node.body, *getattr(node, "orelse", ())]
-            inside += [one for part in getattr(node, "handlers", ()) for one in part.body]
+            inside += [child for part in getattr(node, "handlers", ()) for child in part.body]
             for skip in _skips(inside, owner, in_test=in_test):
                 is_ignored = skip.text.startswith(_IGNORED) and isinstance(node, ast.If)
                 yield skip.replace(has_reason=True) if is_ignored else skip
@@ -131,22 +131,22 @@ def _is_for_all(function: Function) -> bool:
 
 def _of_hook(function: Function) -> Iterator[Skip]:
     if function.name == "load_tests":
-        found = _loads_nothing(function)
+        rows = _loads_nothing(function)
     elif function.name.startswith(_HOOK):
-        found = chain(
+        rows = chain(
             _dropped(function, "items") if "modifyitems" in function.name else (),
             _verdicts(function) if "ignore_collect" in function.name else (),
             _stopped(function),
         )
     else:
         return
-    for line, text in found:
+    for line, text in rows:
         yield Skip(line, f"{function.name}: {text}", is_global=True)
 
 
 def _loads_nothing(function: Function) -> Iterator[tuple[int, str]]:
     """That ``load_tests`` looks at no test, or at some of them alone."""
-    names = [one.arg for one in function.args.args[:2]]
+    names = [arg.arg for arg in function.args.args[:2]]
     used = {
         node.id for node in ast.walk(function)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
@@ -196,8 +196,8 @@ def _verdicts(function: Function) -> Iterator[tuple[int, str]]:
     for node, conditions in _conditional(function.body):
         if isinstance(node, ast.Return) and node.value is not None:
             is_no = isinstance(node.value, ast.Constant) and not node.value.value
-            asked = [*conditions, text_of(node.value)]
-            if not is_no and not any(_CHOSEN.search(one) for one in asked):
+            texts = [*conditions, text_of(node.value)]
+            if not is_no and not any(_CHOSEN.search(text) for text in texts):
                 yield node.lineno, " and ".join([*conditions, text_of(node)])
 
 
@@ -211,7 +211,7 @@ def _stopped(function: Function) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text_of(node)
     last = function.body[-1]
     is_done = isinstance(last, ast.Return) and text_of(last) == "return True"
-    is_short = not any(isinstance(one, ast.Call) for one in ast.walk(function))
+    is_short = not any(isinstance(child, ast.Call) for child in ast.walk(function))
     if is_done and is_short and ("pyfunc_call" in function.name or "protocol" in function.name):
         yield last.lineno, "runs no test"
 
@@ -221,9 +221,9 @@ def _conditional(body: Iterable[ast.stmt]) -> Iterator[tuple[ast.stmt, list[str]
     for node in body:
         yield node, []
         if isinstance(node, COMPOUND) and not is_never(node):
-            own = [text_of(node.test)] if isinstance(node, ast.If) else []
-            for one, conditions in _conditional(node.body):
-                yield one, [*own, *conditions]
+            outer = [text_of(node.test)] if isinstance(node, ast.If) else []
+            for child, conditions in _conditional(node.body):
+                yield child, [*outer, *conditions]
             inside = [*getattr(node, "orelse", ()), *getattr(node, "finalbody", ())]
-            inside += [one for part in getattr(node, "handlers", ()) for one in part.body]
+            inside += [child for part in getattr(node, "handlers", ()) for child in part.body]
             yield from _conditional(inside)

@@ -72,15 +72,15 @@ def successors(
     places: dict[tuple[str, int], list[Case]] = {}
     for path, test in added:
         places.setdefault((path, _neighbour(test, after[path], became)), []).append(test)
-    found = []
+    heirs = []
     for path, test in lost:
         neighbour = paired.get(_neighbour(test, before[path], paired), 0)
         cases = places.get((path, neighbour), [])
         best = max(cases, key=lambda case: _likeness_named(test, case), default=None)
         if best and _likeness_named(test, best) >= _ALIKE_NAMED:
-            found.append((path, test, best))
+            heirs.append((path, test, best))
             cases.remove(best)
-    return found
+    return heirs
 
 
 def _neighbour(test: Case, file: CaseFile, known: Mapping[int, int] | set[int]) -> int:
@@ -147,7 +147,7 @@ def subtest(test: Case, line: int) -> Counter[str]:
 def claims_as_much(old: Case, new: Case) -> bool:
     """Whether a test has as many claims as another, each as strong, and is no shorter."""
     was, now = (
-        sorted((strength(said) for _, said in case.facts.claims), reverse=True)
+        sorted((strength(claim) for _, claim in case.facts.claims), reverse=True)
         for case in (old, new)
     )
     return old.size <= new.size and all(map(le, was, now)) and len(was) <= len(now)
@@ -279,10 +279,10 @@ def is_left_to_helpers(
         if claims and len(helper.facts.claims) > max(map(len, claims)):
             return True
     names = {helper.name for helper in cases}
-    made = re.findall(r"(\w+)\s*:?=\s*(\w+)\(", test.text)
+    assigned = re.findall(r"(\w+)\s*:?=\s*(\w+)\(", test.text)
     return any(
         maker in before and maker not in names and re.search(rf"\b{name}\b", claim)
-        for name, maker in made
+        for name, maker in assigned
     )
 
 
@@ -331,7 +331,7 @@ def rounds(was: Facts, now: Facts) -> tuple[int, int] | None:
     """How often the same loops went round, and do now, in all; None if that is not known."""
     if len(was.rounds) != len(now.rounds) or None in (*was.rounds, *now.rounds):
         return None
-    return sum(one or 0 for one in was.rounds), sum(one or 0 for one in now.rounds)
+    return sum(number or 0 for number in was.rounds), sum(number or 0 for number in now.rounds)
 
 
 def more_subtests(old: Case, new: Case) -> int:

@@ -92,18 +92,20 @@ def read(path: str, text: str) -> CaseFile:
         if is_source and owner is None and not _GATE.match(statement.text):
             continue
         if language.skip.search(statement.text):
-            near = [
+            nearby = [
                 *lines[max(0, statement.line - 2) : statement.line],
                 *_above(lines, statement.line),
             ]
             head = language.head.search(statement.text)
-            said = statement.text.replace(head[head.lastindex or 0], "") if head else statement.text
-            said = re.sub(r"#\[should_panic.*", "", said)  # what it expects is no reason
-            told = has_reason(said) or any(is_reason(_comment(line)) for line in near)
+            tail = statement.text.replace(head[head.lastindex or 0], "") if head else statement.text
+            tail = re.sub(r"#\[should_panic.*", "", tail)  # what it expects is no reason
+            excused = has_reason(tail) or any(is_reason(_comment(line)) for line in nearby)
             name = owner.last_name if owner else ""
-            told = told or (owner is None and _GIVEN_REASON.search(statement.text) is not None)
+            excused = excused or (
+                owner is None and _GIVEN_REASON.search(statement.text) is not None
+            )
             text_of_skip = _BRACKETS.sub(r"\1?", _ASSIGNED.sub("", statement.text))
-            skips.append(Skip(statement.line, text_of_skip, name, told))
+            skips.append(Skip(statement.line, text_of_skip, name, excused))
         if language.focus and language.focus.search(statement.text):
             focused.append((statement.line, statement.text))
     helpers = () if is_source else tuple(_helpers(source, statements, spans))
@@ -237,10 +239,10 @@ def _facts(source: _Source, statements: Sequence[CodeStatement], text: str) -> F
         if language.claim.search(code_statement.text)
     ]
     ending, line = _ending(source.path), statements[0].line
-    given, filters = listed_cases.sources(ending, text)
+    inputs, filters = listed_cases.sources(ending, text)
     return Facts(
         tuple(claims), tuple(escapes), listed_cases.count(ending, text, source.text),
-        filters=tuple((line + at, what) for at, what in filters), given=tuple(given),
+        filters=tuple((line + at, what) for at, what in filters), given=tuple(inputs),
         replaced=tuple(_replaced(source, statements, claims)),
     )  # fmt: skip
 
@@ -249,17 +251,17 @@ def _replaced(
     source: _Source, statements: Sequence[CodeStatement], claims: Sequence[tuple[int, str]]
 ) -> Iterator[tuple[int, str]]:
     """What stands in for the functions that the claims call: in the test, or for all the file."""
-    said = "\n".join(text for _, text in claims)
+    claimed = "\n".join(text for _, text in claims)
     for statement in statements:
         for match in _STAND_IN.finditer(statement.text):
             yield statement.line, f"{match[1] or ''}.{match[2] or match[3]}"
     for match in _MOCKED.finditer(source.text):
-        known = re.escape(match[2])
+        module = re.escape(match[2])
         if _ACTUAL.search(source.text[match.end() : listed_cases.end(source.text, match.start(1))]):
             continue
-        for names in re.findall(_IMPORTED.format(known), source.text):
+        for names in re.findall(_IMPORTED.format(module), source.text):
             for name in re.findall(r"\w+", names):
-                called = re.search(rf"\b{name}(?:\.(\w+))?\(", said)
+                called = re.search(rf"\b{name}(?:\.(\w+))?\(", claimed)
                 if called:
                     line = source.text.count("\n", 0, match.start()) + 1
                     yield line, f"a mock of {match[2]}.{called[1] or name}"
@@ -287,13 +289,13 @@ def _statements(root: Node, content: bytes) -> Iterator[CodeStatement]:
 
     A block is no part of its statement; what stands in it has the ``if`` around it in front.
     """
-    found: list[tuple[Node, int, list[str], list[str]]] = []
+    rows: list[tuple[Node, int, list[str], list[str]]] = []
     waiting: list[tuple[Node, int, list[str]]] = [(root, 0, [])]
     while waiting:
         node, block, words = waiting.pop()
         if block:
             around, words = words, []
-            found.append((node, block, around, words))
+            rows.append((node, block, around, words))
         inside = [child for _, child in parts(node)]
         is_block = node.type in _BLOCKS
         if not inside or "comment" in node.type:
@@ -306,7 +308,7 @@ def _statements(root: Node, content: bytes) -> Iterator[CodeStatement]:
             for child in reversed(inside)
             if child.is_named or not is_block
         ]
-    for node, block, around, words in found:
+    for node, block, around, words in rows:
         if text := _joined(words):
             text = _joined([*around, *words]) if around[:1] == ["if"] else text
             yield CodeStatement(

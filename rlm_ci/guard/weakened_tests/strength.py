@@ -109,10 +109,10 @@ def _is_wide(claim: str) -> bool:
 def conditions(claim: str) -> list[str]:
     """What a claim asks for, each by itself: `a and b` is two."""
     quiet = re.sub(_QUOTED, '"x"', claim)
-    found = re.split(r"\|\|" if claim.startswith("if") else r"&&|\band\b", quiet)
+    parts = re.split(r"\|\|" if claim.startswith("if") else r"&&|\band\b", quiet)
     if claim.startswith("assert "):
-        found[1:] = [f"assert {one.strip()}" for one in found[1:]]
-    return found if len(found) > 1 else [claim]
+        parts[1:] = [f"assert {part.strip()}" for part in parts[1:]]
+    return parts if len(parts) > 1 else [claim]
 
 
 def shape(claim: str) -> str:
@@ -149,18 +149,18 @@ def asked_now(
 
     That may be an empty one, where the code changed with it.
     """
-    known = {shape(said) for _, said in lost if strength(said) == EXACT}
-    for said in gained:
-        for condition in conditions(said):
+    shapes = {shape(claim) for _, claim in lost if strength(claim) == EXACT}
+    for claim in gained:
+        for condition in conditions(claim):
             if (now := strength(condition)) > NOTHING:
                 is_special = code_changed and re.search(_SPECIAL, condition)
-                yield EXACT if is_special or shape(said) in known else now
+                yield EXACT if is_special or shape(claim) in shapes else now
 
 
 def asked(claim: str, gained: Sequence[int]) -> list[str]:
     """What a claim asks for; all in one, if something gained asks for more than each."""
-    found = conditions(claim)
-    return [claim] if gained and gained[0] > max(map(strength, found)) else found
+    parts = conditions(claim)
+    return [claim] if gained and gained[0] > max(map(strength, parts)) else parts
 
 
 def is_about(claim: str, test: Case) -> bool:
@@ -170,9 +170,11 @@ def is_about(claim: str, test: Case) -> bool:
 
 def without_parted(gone: Sequence[str], more: Iterable[str]) -> list[str]:
     """Literals but those of which new ones have most letters, in parts: something has a name."""
-    long = [one.lstrip('"') for one in more if one[0] == '"' and len(one) > _SHORT]
-    found = ((text, [one for one in long if one in text]) for text in gone)
-    parted = [text for text, own in found if len(own) > 1 and 2 * len("".join(own)) > len(text)]
+    long = [word.lstrip('"') for word in more if word[0] == '"' and len(word) > _SHORT]
+    pairs = ((text, [word for word in long if word in text]) for text in gone)
+    parted = [
+        text for text, parts in pairs if len(parts) > 1 and 2 * len("".join(parts)) > len(text)
+    ]
     return [word for word in gone if not any(word in text for text in parted)]
 
 

@@ -128,7 +128,7 @@ class Subjects:
         if not (self._code_changed or self._is_overhauled(path)):
             return False
         before, after = (
-            [case for one, file in side.items() if one.rpartition("/")[0] == folder
+            [case for other, file in side.items() if other.rpartition("/")[0] == folder
              for case in file.cases]
             for side in self._files
         )  # fmt: skip
@@ -193,8 +193,8 @@ def _names(words: Iterable[str]) -> frozenset[str]:
 
 def _parts(words: Iterable[str]) -> frozenset[str]:
     """The longer words in those that tell something: in texts, each by itself."""
-    told = telling(dict.fromkeys(words, 1))
-    return frozenset(part for word in told for part in re.findall(r"\w{3,}", word))
+    terms = telling(dict.fromkeys(words, 1))
+    return frozenset(part for word in terms for part in re.findall(r"\w{3,}", word))
 
 
 def _part(names: frozenset[str], others: frozenset[str]) -> float:

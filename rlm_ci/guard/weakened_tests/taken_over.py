@@ -102,7 +102,7 @@ def _has_values(lost: ast.expr, new: ast.expr, known: Collection[str]) -> bool:
         is_size = bool(claimed) and callee(claimed[0]) == "len"
         if is_size and isinstance(value, ast.List | ast.Tuple | ast.Set):
             return text_of(claimed[-1]) == str(len(value.elts))
-        parts = [one for side in claimed for one in _values(side)]
+        parts = [part for side in claimed for part in _values(side)]
         if parts and not is_size and set(parts) <= {*_values(value), *_values(subject)}:
             return any(part in _values(value) for part in parts)
     return False
@@ -119,13 +119,13 @@ def _values(node: ast.AST) -> list[str]:
 
 def _has_message(lost: ast.expr, claim: str, new: ast.expr) -> bool:
     """Whether ``raises(match=)`` says that an exception is raised, or what its message has."""
-    matches = [one.value for one in getattr(new, "keywords", ()) if one.arg == "match"]
+    matches = [kwarg.value for kwarg in getattr(new, "keywords", ()) if kwarg.arg == "match"]
     if callee(new) not in ("raises", "warns") or not matches or not isinstance(new, ast.Call):
         return False
     if callee(lost) in ("raises", "assertRaises", "warns", "assertWarns"):
         kinds = [text_of(node.args[0]) for node in (lost, new) if isinstance(node, ast.Call)]
         return len(set(kinds)) == 1
     counts = words_of(text_of(matches[0]).replace("\\", ""))
-    parts = {one for value in _values(lost) for one in re.findall(r"\w+", value)}
-    words = {one for word in counts for one in re.findall(r"\w+", word)}
+    parts = {part for value in _values(lost) for part in re.findall(r"\w+", value)}
+    words = {part for word in counts for part in re.findall(r"\w+", word)}
     return bool(_RAISED.search(claim)) and bool(parts) and parts <= words
