@@ -166,20 +166,20 @@ def code_blocks(text: str, languages: Sequence[str], *, cut_off: bool) -> list[s
     _, text = thoughts.split(text)
     blocks: list[str] = []
     lines: list[str] = []
-    fence, wanted = "", False
+    fence, is_code = "", False
     for line in text.split("\n"):
         bare = line.strip()
         if fence:
             if bare.startswith(fence) and not bare.strip(fence[0]):
-                if wanted:
+                if is_code:
                     blocks.append("\n".join(lines))
                 fence, lines = "", []
             else:
                 lines.append(line.removesuffix("\r"))
         elif bare.startswith(("```", "~~~")):
             fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
-            wanted = bare[len(fence) :].strip().casefold() in languages
-    if fence and wanted and not cut_off:
+            is_code = bare[len(fence) :].strip().casefold() in languages
+    if fence and is_code and not cut_off:
         blocks.append("\n".join(lines))
     return [block for block in blocks if block.strip()]
 

@@ -118,8 +118,8 @@ class Conversation(Memory):
         self._groups[-1].append(message)
 
     def say_result(self, name: str, text: str) -> None:
-        said = f"Result of {_name(name)}:\n{text}"
-        self._groups[-1].append({"role": "user", "content": said})
+        content = f"Result of {_name(name)}:\n{text}"
+        self._groups[-1].append({"role": "user", "content": content})
 
     def correct(self, text: str) -> None:
         self._groups[-1].append({"role": "user", "content": text})
@@ -147,12 +147,12 @@ class Conversation(Memory):
         exchanges = self._exchanges()
         sizes = list(map(measure, exchanges))
         if sum(sizes) > self._limit:
-            kept, left = len(exchanges) - 1, self._limit // 3 - sizes[-1]
-            while kept and sizes[kept - 1] <= left:
-                kept -= 1
-                left -= sizes[kept]
-            if kept:
-                self._fold(exchanges[:kept])
+            folded, left = len(exchanges) - 1, self._limit // 3 - sizes[-1]
+            while folded and sizes[folded - 1] <= left:
+                folded -= 1
+                left -= sizes[folded]
+            if folded:
+                self._fold(exchanges[:folded])
             if sizes[-1] > _NEWEST:
                 exchanges[-1][:] = map(_shorter, exchanges[-1])
         messages = tuple(message for group in self._groups for message in group)
@@ -199,14 +199,14 @@ def shortened(messages: Sequence[dict[str, Any]], room: int) -> tuple[dict[str, 
     The first prompt loses its own last, the rules of the system none.
     """
     fitting = tuple(messages)
-    first = next((at for at, one in enumerate(fitting) if one["role"] == "user"), -1)
+    first = next((at for at, message in enumerate(fitting) if message["role"] == "user"), -1)
     for end in _ENDS:
         for spared in (first, -1):
             if size_of(fitting) <= room:
                 return fitting
             fitting = tuple(
-                one if one["role"] == "system" or at == spared else _shorter(one, end)
-                for at, one in enumerate(fitting)
+                message if message["role"] == "system" or at == spared else _shorter(message, end)
+                for at, message in enumerate(fitting)
             )
     return fitting
 
@@ -233,12 +233,12 @@ def _note(group: Group, room: int) -> str:
     text = text_of(answer["content"])
     room //= bool(text) + len(calls) + len(results)
     lines = [f"you said: {_shortened(text, room)}"] if text else []
-    texts = {one.get("tool_call_id"): one["content"] for one in results}
+    texts = {item.get("tool_call_id"): item["content"] for item in results}
     for call in calls:
         result = _shortened(texts.get(call["id"], ""), room)
         arguments = _noted_arguments(call["function"]["arguments"], room)
         lines.append(f"{call['function']['name']} {arguments}: {result}")
-    lines += [_shortened(one["content"], room) for one in results if "tool_call_id" not in one]
+    lines += [_shortened(item["content"], room) for item in results if "tool_call_id" not in item]
     return "\n".join(lines)
 
 

@@ -49,8 +49,8 @@ class ChildTask(Value):
     def fingerprint(self) -> str:
         """What makes a task the same as another: its words, environment and context."""
         parts = [self.task.split(), self.environment, self.context, self.context_refs]
-        said = json.dumps(parts, sort_keys=True, default=str)
-        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ChildResult(Value):
@@ -152,11 +152,11 @@ class Delegation:
     def refusal(self, task: ChildTask) -> ChildResult | None:
         """Why a guard does not let a child start, as its result."""
         if self.depth >= self.max_depth:
-            told = f"depth {self.max_depth} is the deepest: do it yourself"
-            return ChildResult("", reward=rewards.TOO_DEEP, reason=told, skipped=True)
+            reason = f"depth {self.max_depth} is the deepest: do it yourself"
+            return ChildResult("", reward=rewards.TOO_DEEP, reason=reason, skipped=True)
         if task.fingerprint() in self.lineage:
-            told = "a cycle: it is the task that you, or who asked you, already have"
-            return ChildResult("", reward=rewards.CYCLE, reason=told, skipped=True)
+            reason = "a cycle: it is the task that you, or who asked you, already have"
+            return ChildResult("", reward=rewards.CYCLE, reason=reason, skipped=True)
         return None
 
     def child(self, task: ChildTask, number: int) -> Delegation:
@@ -184,8 +184,8 @@ class Delegation:
                 raise
             return ChildResult("", reason=printable(str(error)[:500]))
         except Exception as error:  # noqa: BLE001 - of a caller's engine or connector
-            told = f"{type(error).__name__}: {error}"
-            return ChildResult("", reason=printable(told[:500]))
+            message = f"{type(error).__name__}: {error}"
+            return ChildResult("", reason=printable(message[:500]))
 
 
 class _Action:
@@ -224,11 +224,11 @@ class _Action:
     def _ask(self, slots: ChildSlots) -> None:
         """Put the next child into the queue, if there is one left."""
         with self._changed:
-            one = None if self._fatal else next(self._next, None)
-            if one is None:
+            task = None if self._fatal else next(self._next, None)
+            if task is None:
                 return
             self._running += 1
-        slots.ask(self._parent.depth + 1, partial(self._start, slots, one))
+        slots.ask(self._parent.depth + 1, partial(self._start, slots, task))
 
     def _start(self, slots: ChildSlots, one: tuple[int, ChildTask, Delegation]) -> None:
         work = partial(self._work, slots, *one)

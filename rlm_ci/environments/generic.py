@@ -115,7 +115,7 @@ class GenericEnvironment:
         self._queries = 0
         delegates = services.delegation
         delegate = None if delegates is None else partial(self._delegate, delegates)
-        named: dict[str, Callable[[Mapping[str, Any]], Observation] | None] = {
+        actions: dict[str, Callable[[Mapping[str, Any]], Observation] | None] = {
             "run_python": services.execute and partial(self._run_python, services.execute),
             "llm_query": services.query and partial(self._query, services.query),
             "llm_query_batched": services.query and partial(self._query_batch, services.query),
@@ -123,7 +123,7 @@ class GenericEnvironment:
             "delegate_batch": delegate,
             "final": _final,
         }
-        self._actions = {name: action for name, action in named.items() if action is not None}
+        self._actions = {name: action for name, action in actions.items() if action is not None}
 
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The actions as OpenAI describes functions; no references where there are no files."""
@@ -171,8 +171,8 @@ class GenericEnvironment:
         try:
             answer = ask(arguments["prompt"], f"query-{self._queries}")
         except RemoteError as error:
-            told = f"The model did not answer: {printable(str(error)[:500])}"
-            return Observation(told, reward=rewards.FAILED_QUERY, failed=True)
+            message = f"The model did not answer: {printable(str(error)[:500])}"
+            return Observation(message, reward=rewards.FAILED_QUERY, failed=True)
         reward = rewards.QUERY if answer.strip() else rewards.NO_ANSWER
         return Observation(quoted("The model's answer", _shown(answer)), reward=reward)
 
@@ -248,10 +248,10 @@ class GenericEnvironment:
 
 
 def _final(arguments: Mapping[str, Any]) -> Observation:
-    said = arguments["final_response"].strip()
-    if not said:
+    answer = arguments["final_response"].strip()
+    if not answer:
         raise Refused("final_response is empty: give the answer")
-    return Observation(said, final=True, reward=rewards.FINAL)
+    return Observation(answer, final=True, reward=rewards.FINAL)
 
 
 def _shown(text: str, room: int = OUTPUT_LIMIT) -> str:

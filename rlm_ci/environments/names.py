@@ -27,11 +27,11 @@ def supported_environments() -> tuple[str, ...]:
 
 def environment_of(name: str, where: str = "environment") -> str:
     """Which environment ``name`` is. Raises ConfigError for an unknown one."""
-    found = ENVIRONMENTS.get(name)
-    if found is None:
+    target = ENVIRONMENTS.get(name)
+    if target is None:
         raise ConfigError(
             f"there is no environment '{printable(name[:100])}'",
             where=where,
             hint=f"known: {', '.join(ENVIRONMENTS)}",
         )
-    return found
+    return target

@@ -100,7 +100,7 @@ def ask_object(  # noqa: PLR0917 - the question and its answer
         model=ask.model,
         bounds=_LIMITS,
         answers=answers,
-        place_of=lambda place, turn: place if turn == 1 else f"{place}-repair",
+        place_of=lambda key, turn: key if turn == 1 else f"{key}-repair",
     )
     value: dict[str, Any] | None = loop.run(history, place).value
     why = _CUT_OFF if answers.is_cut_off else ""

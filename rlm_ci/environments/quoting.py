@@ -36,8 +36,8 @@ def numbered(
 ) -> str:
     """``number`` lines of a file from ``first``, as far as there is ``room``."""
     shown: list[str] = []
-    for place, line in enumerate(lines[first - 1 : first - 1 + number], first):
-        text = f"{place}\t{visible(line)}"
+    for line_number, line in enumerate(lines[first - 1 : first - 1 + number], first):
+        text = f"{line_number}\t{visible(line)}"
         room -= len(text) + 1
         if room < 0:
             break

@@ -57,27 +57,27 @@ class RLMRewardProfile:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any] | None, where: str = "reward_profile") -> Self:
         """The defaults with ``values`` in their place. Raises ConfigError for a wrong one."""
-        known = [field.name for field in fields(cls)]
-        given: Any = values or {}
-        if not isinstance(given, Mapping):
-            told = printable(repr(values)[:100])
+        names = [field.name for field in fields(cls)]
+        table: Any = values or {}
+        if not isinstance(table, Mapping):
+            shown = printable(repr(values)[:100])
             raise ConfigError(
-                f"a reward profile is a table of numbers, not {told}",
+                f"a reward profile is a table of numbers, not {shown}",
                 where=where,
-                hint=f"known: {', '.join(known)}",
+                hint=f"known: {', '.join(names)}",
             )
         for name, value in (values or {}).items():
-            place = f"{where}.{printable(str(name)[:100])}"
-            if name not in known:
+            setting = f"{where}.{printable(str(name)[:100])}"
+            if name not in names:
                 raise ConfigError(
-                    "there is no such reward", where=place, hint=f"known: {', '.join(known)}"
+                    "there is no such reward", where=setting, hint=f"known: {', '.join(names)}"
                 )
             is_number = not isinstance(value, bool) and isinstance(value, int | float)
             if not is_number or not abs(value) <= _MOST:  # NaN is none
-                told = printable(repr(value)[:100])
+                shown = printable(repr(value)[:100])
                 raise ConfigError(
-                    f"a reward is a number of at most {_MOST}, not {told}",
-                    where=place,
+                    f"a reward is a number of at most {_MOST}, not {shown}",
+                    where=setting,
                     hint="such as 0.25",
                 )
         return cls(**{name: float(value) for name, value in (values or {}).items()})

@@ -124,8 +124,8 @@ def from_text(text: str, turn: int) -> list[ToolCall]:
     value = object_with("tool", text)
     if value is None:
         return []
-    given = value.get("arguments", {})
-    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    raw = value.get("arguments", {})
+    arguments = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False)
     return [ToolCall(made_id(turn, 0), value["tool"], arguments)]
 
 

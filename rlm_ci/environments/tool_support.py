@@ -45,8 +45,8 @@ def _refuses_tools(error: RemoteError, model: str) -> bool:
     """Whether the endpoint says that it knows no tools."""
     if isinstance(error, SpentError):  # it was at work: that is no refusal
         return False
-    said = _without_name(error.what.casefold(), model.casefold())
-    return bool(_OF_TOOLS.search(said)) and any(word in said for word in _LACKING)
+    text = _without_name(error.what.casefold(), model.casefold())
+    return bool(_OF_TOOLS.search(text)) and any(word in text for word in _LACKING)
 
 
 def _without_name(said: str, model: str) -> str:

@@ -235,9 +235,9 @@ class Actions:
         """The arguments of a call; None with what is wrong with it."""
         check = self._checks.get(call.name)
         if check is None:
-            known = ", ".join(self._checks)
+            names = ", ".join(self._checks)
             name = printable(call.name[:100])
-            return None, f"Error: there is no tool '{name}'; call one of: {known}."
+            return None, f"Error: there is no tool '{name}'; call one of: {names}."
         if call.index >= CALLS_LIMIT:
             return None, f"Error: not carried out: an answer may have {CALLS_LIMIT} calls."
         if len(call.arguments) > ARGUMENTS_LIMIT:
@@ -494,7 +494,7 @@ def ask_shortened(
 
 def _title(name: str, arguments: Mapping[str, Any]) -> str:
     """A call in a line: its tool, and what it is about."""
-    about = next((one for key in _ABOUT if isinstance(one := arguments.get(key), str)), "")
+    about = next((value for key in _ABOUT if isinstance(value := arguments.get(key), str)), "")
     return printable(f"{name} {about.strip().partition(_LINE_END)[0][:_TITLE]}".strip())
 
 

@@ -133,10 +133,10 @@ def _pair(value: object) -> Pair | None:
     if isinstance(inner, dict):
         value = inner
     name = next((value[key] for key in _NAMES if isinstance(value.get(key), str)), None)
-    given = next((value[key] for key in _ARGUMENTS if key in value), None)
-    if isinstance(given, str):
-        given = _decoded(given)
-    return (name, given) if name is not None and isinstance(given, dict) else None
+    arguments = next((value[key] for key in _ARGUMENTS if key in value), None)
+    if isinstance(arguments, str):
+        arguments = _decoded(arguments)
+    return (name, arguments) if name is not None and isinstance(arguments, dict) else None
 
 
 def _typed(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

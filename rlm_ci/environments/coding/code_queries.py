@@ -29,14 +29,14 @@ def definition(index: ReferenceIndex, text_of: Callable[[str], str], name: str) 
     if not definitions:
         return f"No file that can be parsed defines {printable(name)}: search for it."
     shown = []
-    for one in definitions[:_SHOWN]:
-        first, last = one.symbol.line_start, one.symbol.line_end
-        lines = replace_text.lines(text_of(one.path))
+    for definition in definitions[:_SHOWN]:
+        first, last = definition.symbol.line_start, definition.symbol.line_end
+        lines = replace_text.lines(text_of(definition.path))
         room = OUTPUT_LIMIT // _SHOWN
-        shown.append(numbered(one.path, lines, first, min(last - first + 1, _LINES), room))
+        shown.append(numbered(definition.path, lines, first, min(last - first + 1, _LINES), room))
     others = [
-        f"{one.path}:{one.symbol.line_start}: {visible(one.symbol.signature)}"
-        for one in definitions[_SHOWN:_ROWS]
+        f"{definition.path}:{definition.symbol.line_start}: {visible(definition.symbol.signature)}"
+        for definition in definitions[_SHOWN:_ROWS]
     ]
     if others:
         shown.append(
@@ -47,13 +47,13 @@ def definition(index: ReferenceIndex, text_of: Callable[[str], str], name: str) 
 
 def references(index: ReferenceIndex, name: str) -> str:
     """The uses of ``name``; first those in files that define it or import a definition."""
-    found = index.references(name)
-    head = f"{count(len(found), 'use')} of {printable(name)}"
+    all_uses = index.references(name)
+    head = f"{count(len(all_uses), 'use')} of {printable(name)}"
     groups = [
-        ("", [reference for reference in found if reference.connected]),
+        ("", [reference for reference in all_uses if reference.connected]),
         (
             "elsewhere, perhaps another of this name:",
-            [reference for reference in found if not reference.connected],
+            [reference for reference in all_uses if not reference.connected],
         ),
     ]
     rows = []
@@ -70,15 +70,15 @@ def references(index: ReferenceIndex, name: str) -> str:
 
 def outlined(path: str, content: bytes) -> str:
     """The definitions of a file by their lines, indented as they are nested."""
-    known = outline(path, content)
-    if known.state == UNPARSED:
-        return f"{path} cannot be parsed ({known.language}): read it."
+    file_outline = outline(path, content)
+    if file_outline.state == UNPARSED:
+        return f"{path} cannot be parsed ({file_outline.language}): read it."
     rows = [
         f"{symbol.line_start}-{symbol.line_end}\t{'  ' * symbol.name.count('.')}{symbol.kind} "
         f"{visible(symbol.signature or symbol.name)}"
-        for symbol in known.symbols
+        for symbol in file_outline.symbols
     ]
-    head = f"{path}, {known.language}, {count(known.lines, 'line')}"
+    head = f"{path}, {file_outline.language}, {count(file_outline.lines, 'line')}"
     return quoted(head, clip("\n".join(rows), OUTPUT_LIMIT)) if rows else f"{head}: no definitions."
 
 
@@ -86,10 +86,10 @@ def history(repository: Repository, commit: str, path: str, lines: tuple[int, in
     """The commits that changed lines of a file, numbered as at ``commit``."""
     first, last = lines
     try:
-        found = of_lines(repository, commit, path, first, last)
+        data = of_lines(repository, commit, path, first, last)
     except DamagedError as error:
         return f"No history: {printable(str(error))}"
-    told = found[:_HISTORY].decode("utf-8", "replace").split("\n")
+    rows = data[:_HISTORY].decode("utf-8", "replace").split("\n")
     return quoted(
-        f"Commits that changed {path}, lines {first}-{last}", "\n".join(map(visible, told))
+        f"Commits that changed {path}, lines {first}-{last}", "\n".join(map(visible, rows))
     )

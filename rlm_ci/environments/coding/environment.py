@@ -138,10 +138,10 @@ class CodingEnvironment:
             reward = rewards.UNSUPPORTED_ACTION
             return Observation(f"Refused: {report}", reward=reward, failed=True)
         parsed = [self._compiles(path) for path in self._written]
-        known = [one for one in parsed if one is not None]
+        results = [result for result in parsed if result is not None]
         scores = {
             "score": round(report.score, 4),
-            "compile": all(known) if known else None,
+            "compile": all(results) if results else None,
             "pytest": report.tests,
             "validation": report.passed,
             "warnings": report.warnings,
@@ -150,7 +150,7 @@ class CodingEnvironment:
         if not report.timed_out:
             reward = self._profile.verifier(
                 score=report.score,
-                compiles=all(known) if known else None,
+                compiles=all(results) if results else None,
                 tests=report.tests,
                 valid=report.passed,
                 warnings=report.warnings,
@@ -184,8 +184,8 @@ class CodingEnvironment:
         except Refused:
             return 1
         text = data.decode("utf-8", "surrogateescape")
-        wanted = str(arguments.get("search", ""))
-        return max(1, text.count(wanted)) if wanted else 1
+        search = str(arguments.get("search", ""))
+        return max(1, text.count(search)) if search else 1
 
 
 def _dspy_patterns(code: str) -> int:
@@ -202,17 +202,17 @@ def _renamed(
 
 def _read(arguments: Arguments) -> tuple[str, Arguments]:
     first, last = arguments.get("start_line", 1), arguments.get("end_line")
-    name, told = _renamed("read", {"start_line": "start"}, ("end_line", "max_chars"), arguments)
+    name, renamed = _renamed("read", {"start_line": "start"}, ("end_line", "max_chars"), arguments)
     if isinstance(first, int) and isinstance(last, int):
-        told["lines"] = max(1, last - first + 1)
-    return name, told
+        renamed["lines"] = max(1, last - first + 1)
+    return name, renamed
 
 
 def _search(arguments: Arguments) -> tuple[str, Arguments]:
     fold = arguments.get("case_sensitive") is not True
     keys = {"pattern": "text"}
-    name, told = _renamed("search", keys, ("case_sensitive", "max_matches"), arguments)
-    return name, {**told, "regex": True, "ignore_case": fold}
+    name, renamed = _renamed("search", keys, ("case_sensitive", "max_matches"), arguments)
+    return name, {**renamed, "regex": True, "ignore_case": fold}
 
 
 def _patch(arguments: Arguments) -> tuple[str, Arguments]:

@@ -48,17 +48,17 @@ def replace(path: str, text: str, old: str, new: str, times: int) -> tuple[str, 
     if old == new:
         raise Refused("old and new are the same")
     ends = [_newline(text), "\n", "\r\n"]
-    newline = next((one for one in ends if _with(old, one) in text), ends[0])
+    newline = next((end for end in ends if _with(old, end) in text), ends[0])
     old, new = _with(old, newline), _with(new, newline)
-    found = text.count(old)
-    if found == 0:
+    number = text.count(old)
+    if number == 0:
         raise Refused(f"old is not in {path}.{_nearest(text, old)}")
     places = _places(text, old)
-    if found != times:
+    if number != times:
         shown = ", ".join(map(str, places[:_PLACES]))
-        more = ", …" if found > _PLACES else ""
+        more = ", …" if number > _PLACES else ""
         raise Refused(
-            f"old is in {path} {count(found, 'time')}, not {times}: at line {shown}{more}."
+            f"old is in {path} {count(number, 'time')}, not {times}: at line {shown}{more}."
             " Give more of the lines around it, or the count."
         )
     return text.replace(old, new), places[:_PLACES]
@@ -68,30 +68,30 @@ def _places(text: str, old: str) -> list[int]:
     """The lines on which ``old`` begins, of the first few places."""
     places: list[int] = []
     at, line = 0, 1
-    while len(places) < _PLACES + 1 and (found := text.find(old, at)) >= 0:
-        line += text.count("\n", at, found)
+    while len(places) < _PLACES + 1 and (start := text.find(old, at)) >= 0:
+        line += text.count("\n", at, start)
         places.append(line)
         line += old.count("\n")
-        at = found + len(old)
+        at = start + len(old)
     return places
 
 
 def _nearest(text: str, old: str) -> str:
     from difflib import get_close_matches
 
-    wanted = next((line.strip() for line in lines(old) if line.strip()), "")[:_WIDTH]
-    if not wanted:
+    first_line = next((line.strip() for line in lines(old) if line.strip()), "")[:_WIDTH]
+    if not first_line:
         return ""
-    there = lines(text)
-    stripped = [line.strip()[:_WIDTH] for line in there]
-    same = [number for number, line in enumerate(stripped, 1) if line == wanted]
+    text_lines = lines(text)
+    stripped = [line.strip()[:_WIDTH] for line in text_lines]
+    same = [number for number, line in enumerate(stripped, 1) if line == first_line]
     if same:
         numbers, what = same[:3], "Its first line is there, with other lines or white space"
     else:
-        close = get_close_matches(wanted, stripped[:_COMPARED], n=3, cutoff=0.6)
-        numbers = sorted({stripped.index(one) + 1 for one in close})
+        close = get_close_matches(first_line, stripped[:_COMPARED], n=3, cutoff=0.6)
+        numbers = sorted({stripped.index(line) + 1 for line in close})
         what = "The nearest lines"
     if not numbers:
         return " Read the file first."
-    shown = "\n".join(f"{number}\t{visible(there[number - 1])}" for number in numbers)
+    shown = "\n".join(f"{number}\t{visible(text_lines[number - 1])}" for number in numbers)
     return f" {quoted(what, shown)}"

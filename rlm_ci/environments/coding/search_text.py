@@ -47,14 +47,14 @@ def search(
     """
     if not wanted or "\n" in wanted:
         raise Refused("text is one line or a part of one")
-    found = (expression if regex else literal)(wanted, fold=fold)
+    matches = (expression if regex else literal)(wanted, fold=fold)
     shown: list[str] = []
     number = files = 0
     for path, text in texts:
-        if not regex and not found(text):
+        if not regex and not matches(text):
             continue
         lines = replace_text.lines(text)
-        hits = [at for at, line in enumerate(lines) if found(line)]
+        hits = [at for at, line in enumerate(lines) if matches(line)]
         files += bool(hits)
         shown += _shown(path, lines, hits[: max(0, HITS - number)], around)
         number += len(hits)
@@ -66,12 +66,12 @@ def search(
 
 def _shown(path: str, lines: Sequence[str], hits: Sequence[int], around: int) -> Iterator[str]:
     """The hits as ``path:number: line``, lines around them as ``path-number- line``."""
-    known, last = frozenset(hits), -1
+    numbers, last = frozenset(hits), -1
     for hit in hits:
         first = max(last + 1, hit - around)
         if around and 0 <= last < first - 1:
             yield "--"
         last = max(last, min(len(lines) - 1, hit + around))
         for at in range(first, last + 1):
-            mark = ":" if at in known else "-"
+            mark = ":" if at in numbers else "-"
             yield f"{path}{mark}{at + 1}{mark} {visible(lines[at])}"

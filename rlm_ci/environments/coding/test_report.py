@@ -45,13 +45,13 @@ def judged(validator: Validator, ended: StreamResult, *, named: bool) -> TestRep
     output = ended.output.text()
     counts = test_counts.parse(output).values()
     number = max((tests.judged for tests in counts), default=0)
-    said = [f"{count(number, 'test')} ran"] if number else []
+    notes = [f"{count(number, 'test')} ran"] if number else []
     passed = verdict.passed
     if named and not number:
-        said = ["no test ran: none has such a name"]
+        notes = ["no test ran: none has such a name"]
         passed = False
     elif verdict.passed:
-        said += ["it passes"]
+        notes += ["it passes"]
     printed = plain(output)
     read = parsers.read(printed.split("\n"), validator.root, validator.exists)
     tallies = [tally for _, tally in read.tallies]
@@ -61,7 +61,7 @@ def judged(validator: Validator, ended: StreamResult, *, named: bool) -> TestRep
     )
     ran = good + bad
     return TestReport(
-        "\n".join(said if verdict.passed else [*said, verdict.feedback]),
+        "\n".join(notes if verdict.passed else [*notes, verdict.feedback]),
         passed,
         (not bad) if ran else None,
         good / ran if ran else float(passed),

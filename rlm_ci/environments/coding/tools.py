@@ -84,7 +84,7 @@ class CodeTools:
         self._is_fixed = read_only and not may_run
         self._tree = SafeTree(root)
         services = services or Services()
-        named: dict[str, Callable[[Mapping[str, Any]], str] | None] = {
+        tools: dict[str, Callable[[Mapping[str, Any]], str] | None] = {
             "read": self._read,
             "search": self._search,
             "list": self._list,
@@ -95,20 +95,20 @@ class CodeTools:
             "diff": services.diff and partial(_diff, services.diff),
         }
         if not read_only:
-            named |= {
+            tools |= {
                 "edit": self._edit,
                 "write": self._write,
                 "delete": self._delete,
                 "restore": services.restore and partial(_restore, services.restore),
             }
         if may_run or not read_only:
-            named |= {
+            tools |= {
                 "run": services.run and partial(_run, services.run),
                 "run_tests": services.tests and partial(_run_tests, services.tests),
             }
         left_out = _MANY if few else ()
         self._tools = {
-            name: tool for name, tool in named.items() if tool is not None and name not in left_out
+            name: tool for name, tool in tools.items() if tool is not None and name not in left_out
         }
         self._ends = ("done",) if read_only else ("done", "blocked")
 
@@ -127,8 +127,8 @@ class CodeTools:
         """The same; raises Refused."""
         if name in self._ends:
             [text] = arguments.values()
-            said = clip(text.strip(), SUMMARY_LIMIT)
-            return Observation(said, final=True, blocked=name == "blocked")
+            summary = clip(text.strip(), SUMMARY_LIMIT)
+            return Observation(summary, final=True, blocked=name == "blocked")
         return Observation(self._tools[name](arguments))
 
     def _read(self, arguments: Mapping[str, Any]) -> str:
@@ -147,15 +147,15 @@ class CodeTools:
     def _list(self, arguments: Mapping[str, Any]) -> str:
         folder = arguments.get("path", "")
         glob = arguments.get("glob", "")
-        found = [
+        rows = [
             f"{size:>9,}  {printable(path)}"
             for path, size in self._tree.paths(folder)
             if not glob or matches(glob, path)
         ]
-        head = f"{count(len(found), 'file')} with their bytes"
-        if len(found) > PATHS:
+        head = f"{count(len(rows), 'file')} with their bytes"
+        if len(rows) > PATHS:
             head += f"; the first {PATHS}: name a folder or a glob for others"
-        return quoted(head, clip("\n".join(found[:PATHS]), OUTPUT_LIMIT))
+        return quoted(head, clip("\n".join(rows[:PATHS]), OUTPUT_LIMIT))
 
     def _search(self, arguments: Mapping[str, Any]) -> str:
         paths = self._files(arguments.get("path", ""), arguments.get("glob", ""))
@@ -222,13 +222,13 @@ class CodeTools:
             path, before, arguments["old"], arguments["new"], arguments.get("count", 1)
         )
         self._tree.write(path, _bytes(after))
-        told = f"Edited {path} at line {', '.join(map(str, places))}."
+        report = f"Edited {path} at line {', '.join(map(str, places))}."
         lines, length = replace_text.lines(after), len(replace_text.lines(arguments["new"]))
         grown = length - len(replace_text.lines(arguments["old"]))
-        for index, place in enumerate(places[:_SHOWN_EDITS]):
-            first = max(1, place + index * grown - _AROUND)
-            told += "\n" + numbered(path, lines, first, length + 2 * _AROUND)
-        return told
+        for index, line in enumerate(places[:_SHOWN_EDITS]):
+            first = max(1, line + index * grown - _AROUND)
+            report += "\n" + numbered(path, lines, first, length + 2 * _AROUND)
+        return report
 
     def _write(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])
@@ -240,8 +240,8 @@ class CodeTools:
         else:
             content = replace_text.like(before, content)
         is_new = self._tree.write(path, _bytes(content))
-        told = count(len(replace_text.lines(content)), "line")
-        return f"{'Made' if is_new else 'Replaced'} {path}: {told}."
+        size = count(len(replace_text.lines(content)), "line")
+        return f"{'Made' if is_new else 'Replaced'} {path}: {size}."
 
     def _delete(self, arguments: Mapping[str, Any]) -> str:
         path = checked(arguments["path"])

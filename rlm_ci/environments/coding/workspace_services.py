@@ -79,7 +79,7 @@ class WorkspaceServices:
 
     def python(self, code: str, seconds: float) -> Execution:
         """Run Python at the root of the copy. Its errors, and how it failed, end its output."""
-        python = next((one for one in _PYTHON if self._commands.find(one)), _PYTHON[0])
+        python = next((program for program in _PYTHON if self._commands.find(program)), _PYTHON[0])
         command = Command(python, (python, "-"), (python,))
         seconds = min(seconds, self._seconds())
         ended = self._ran({"python": code}, {}, command.argv, seconds, stdin=code)
@@ -103,19 +103,19 @@ class WorkspaceServices:
             launch = Launch(argv, seconds, stdin=stdin.encode("utf-8", "surrogateescape"))
             return {**more, **record_of(self._commands.run(launch, keep=_KEEP))}
 
-        place = ("command", self._place("command"))
-        told = recorded(self._fact, self._copy, place, key, produce)
+        run_key = ("command", self._place("command"))
+        fact = recorded(self._fact, self._copy, run_key, key, produce)
         self._copy.settled = None  # the agent goes on
-        return ended_of(told)
+        return ended_of(fact)
 
     def tests(self, validator: Validator, names: tuple[str, ...]) -> TestReport | str:
         """What the validator says of all tests, or of those named; why it cannot be asked."""
         argv = validator.command.argv
         if names:
-            found = narrowed_in(validator.command, names, self._commands.root)
-            if found is None:
+            narrowed = narrowed_in(validator.command, names, self._commands.root)
+            if narrowed is None:
                 return test_report.UNKNOWN_RUNNER
-            argv = found
+            argv = narrowed
         tree = self._copy.tree()
 
         def produce() -> Mapping[str, Any]:
@@ -125,8 +125,8 @@ class WorkspaceServices:
             return record
 
         key = {"argv": list(argv), "tree": tree}
-        told = self._fact("tests", self._place("tests"), key, produce)
-        return test_report.judged(validator, ended_of(told), named=bool(names))
+        fact = self._fact("tests", self._place("tests"), key, produce)
+        return test_report.judged(validator, ended_of(fact), named=bool(names))
 
     def diff(self) -> str:
         return difference(self._copy, self._redactor)

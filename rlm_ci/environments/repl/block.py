@@ -146,10 +146,10 @@ class Block:
         if at != len(frame.payload) or not all(map(is_count, removed)) or len(problem) > 20_000:
             raise BrokenFrameError("a state has another form")
         gone = {*removed}
-        kept = {
-            number: one for number, one in {**self._parts, **parts}.items() if number not in gone
+        merged = {
+            number: part for number, part in {**self._parts, **parts}.items() if number not in gone
         }
-        if sum(map(len, kept.values())) > self._limits.state or len(kept) > _MOST_PARTS:
+        if sum(map(len, merged.values())) > self._limits.state or len(merged) > _MOST_PARTS:
             raise BrokenFrameError("a state is too large")
         return parts, removed, problem
 

@@ -17,18 +17,18 @@ _CHUNK = 1 << 20
 
 def text(path: str, most: int) -> str:
     """All of it; bytes that are no UTF-8 become U+FFFD. Raises ConfigError."""
-    with _opened(path, most) as given:
-        return b"".join(iter(lambda: os.read(given, _CHUNK), b"")).decode("utf-8", "replace")
+    with _opened(path, most) as descriptor:
+        return b"".join(iter(lambda: os.read(descriptor, _CHUNK), b"")).decode("utf-8", "replace")
 
 
 def pinned(path: str, most: int) -> int:
     """A copy in memory, which nothing can change any more. Raises ConfigError."""
-    with _opened(path, most) as given:
+    with _opened(path, most) as descriptor:
         if not hasattr(os, "memfd_create"):  # not Linux: no sandbox that it could be changed from
-            return os.dup(given)
+            return os.dup(descriptor)
         copy = os.memfd_create("context", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            while chunk := os.read(given, _CHUNK):
+            while chunk := os.read(descriptor, _CHUNK):
                 data = memoryview(chunk)
                 while data:
                     data = data[os.write(copy, data) :]
@@ -49,15 +49,15 @@ def _seal(copy: int) -> None:
 @contextmanager
 def _opened(path: str, most: int) -> Iterator[int]:
     try:
-        given = files.open_regular(path, os.O_RDONLY)
+        descriptor = files.open_regular(path, os.O_RDONLY)
         try:
-            size = os.fstat(given).st_size
+            size = os.fstat(descriptor).st_size
             if size > most:
                 what = f"the context has {size:,} bytes, and may have {most:,}"
                 raise ConfigError(what, where=path, hint="split it, and ask about each part")
-            yield given
+            yield descriptor
         finally:
-            os.close(given)
+            os.close(descriptor)
     except OSError as error:
         raise ConfigError(
             f"the context cannot be read: {error.strerror}", where=path, hint="name a text file"

@@ -128,8 +128,8 @@ class CPythonSession(LockedSession):
     def _lose(self, why: str) -> str:
         """End the worker; in its words why, if the sandbox has stopped it."""
         lost, self._worker = self._worker, None
-        told = lost.close(has_ended=why == ENDED) if lost is not None else ""
-        return CLOSED if self._closed else told or why
+        reason = lost.close(has_ended=why == ENDED) if lost is not None else ""
+        return CLOSED if self._closed else reason or why
 
     def _stop(self) -> None:
         if (running := self._worker) is not None:

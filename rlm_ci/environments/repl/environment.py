@@ -108,20 +108,20 @@ class ReplEnvironment(Closing):
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:  # noqa: ARG002 - there is one
         """Run a block. Raises LimitError if a budget ended in it, and what ends a run."""
-        told = self._block(arguments["code"])
-        if told["limit"] is not None:
-            raise errors.from_dict(told["limit"])
-        answer, error = told["answer"], told["error"]
+        block = self._block(arguments["code"])
+        if block["limit"] is not None:
+            raise errors.from_dict(block["limit"])
+        answer, error = block["answer"], block["error"]
         if answer is not None and not answer.strip():
             error, answer = error or "The answer is empty.", None
         judge = None if self._delegation.depth else self._services.flaw
         if answer is not None and judge and (flaw := judge(answer)):
             error, answer = f"The answer is not accepted: {flaw}", None
             self._refusals += 1
-        reward = told["reward"] + self._rewards.python(succeeded=not error, has_stderr=False)
-        reward += _QUERY * min(told["asked"], _QUERIES)
+        reward = block["reward"] + self._rewards.python(succeeded=not error, has_stderr=False)
+        reward += _QUERY * min(block["asked"], _QUERIES)
         if answer is not None:
-            return Observation(answer, final=True, reward=FINAL, details=self._details(told))
+            return Observation(answer, final=True, reward=FINAL, details=self._details(block))
         self._errors = self._errors + 1 if error else 0
         if self._errors == ERRORS or self._refusals == REFUSALS:
             last = printable(error.strip().rsplit("\n", 1)[-1])[:300]
@@ -130,10 +130,10 @@ class ReplEnvironment(Closing):
             text = f"{what}; the last: {last}"
             return Observation(
                 text, final=True, blocked=True, reward=reward, failed=True,
-                details=self._details(told),
+                details=self._details(block),
             )  # fmt: skip
-        text = self._services.redact(self._observation(told, error))
-        details = self._details(told)
+        text = self._services.redact(self._observation(block, error))
+        details = self._details(block)
         return Observation(text, reward=reward, failed=bool(error), details=details)
 
     def partial(self) -> str:
@@ -166,9 +166,9 @@ class ReplEnvironment(Closing):
             return self._run(code, folder)
 
         spans.current().files[QUESTIONS] = f"{folder}/{LOG}"
-        told = self._services.fact(EXECUTION, folder, {"code": code}, produce)
+        fact = self._services.fact(EXECUTION, folder, {"code": code}, produce)
         if not fresh:
-            for path, digest in told["files"].items():
+            for path, digest in fact["files"].items():
                 if not path.startswith(f"{folder}/"):
                     raise DamagedError(
                         "the record names a file that is not of its block",
@@ -176,11 +176,11 @@ class ReplEnvironment(Closing):
                         hint="restore calls.jsonl from a copy",
                     )
                 self._services.files.restore(path, digest)
-        if told["state"] is not None:
-            self._states.append((f"{folder}/state", told["state"]))
-        self._answer = told["answer"]
-        self.prompts += filter(is_prompt, told["files"])
-        return told
+        if fact["state"] is not None:
+            self._states.append((f"{folder}/state", fact["state"]))
+        self._answer = fact["answer"]
+        self.prompts += filter(is_prompt, fact["files"])
+        return fact
 
     def _run(self, code: str, folder: str) -> Mapping[str, Any]:
         session = self._open()

@@ -82,7 +82,7 @@ class ReplEpisodes:
         history = Conversation()
         options, redact = self._options, self._services.redact
         is_last = delegation.depth >= delegation.max_depth
-        others = [one for one in options.allowed if one != options.sub_model]
+        others = [model for model in options.allowed if model != options.sub_model]
         rules = {
             "options": options,
             "is_last": is_last,
@@ -91,11 +91,11 @@ class ReplEpisodes:
             "others": ", ".join(others),
         }
         history.prompt(self._rules(rules), "system")
-        asked = redact(encodable(question))
+        text = redact(encodable(question))
         atlas = FileMap.of(context)
         shown = {
-            "question": asked[: options.question_limit],
-            "left_out": max(0, len(asked) - options.question_limit),
+            "question": text[: options.question_limit],
+            "left_out": max(0, len(text) - options.question_limit),
             "context": context,
             "files": [
                 {"path": quote(redact(encodable(row.path)), 120), "size": row.size}
@@ -157,17 +157,17 @@ class ReplEpisodes:
             raise TypeError("only the code of a REPL asks for such a child")
         services = self._services.replace(files=task.files)
         text = io.BytesIO(encodable(task.context).encode())
-        place = os.path.join(self._services.scratch, *task.folder.split("/"))
+        scratch = os.path.join(self._services.scratch, *task.folder.split("/"))
         name = task.folder.rpartition("/")[2]
         try:
             with (
-                build(text, place, encoding=BYTES) as context,
+                build(text, scratch, encoding=BYTES) as context,
                 spans.span("episode", f"child: {self._services.redact(task.task)}", key=name),
             ):
                 ended = self.run(task.task, context, delegation, task.folder, services=services)
         finally:
             with suppress(OSError):
-                files.clear(place)
+                files.clear(scratch)
         completed = not ended.reason
         answer = ended.answer if completed else ""
         return ReplResult(answer, completed, ended.turns, reason=ended.reason, limit=ended.limit)

@@ -119,14 +119,14 @@ class MontySession(LockedSession):
             self._clock.halt()
             try:
                 try:
-                    given = json.dumps([args, kwargs], allow_nan=False)
+                    text = json.dumps([args, kwargs], allow_nan=False)
                 except (TypeError, ValueError, RecursionError) as error:
                     raise TypeError(f"{name} takes what JSON can say: {error}") from None
-                if len(given) > self._limits.request:
+                if len(text) > self._limits.request:
                     raise ValueError(
-                        f"{name} got {len(given):,} bytes; a call may have {self._limits.request:,}"
+                        f"{name} got {len(text):,} bytes; a call may have {self._limits.request:,}"
                     )
-                plain = json.loads(given)
+                plain = json.loads(text)
                 return function(*plain)
             except RlmCiError as error:
                 raise RuntimeError(str(error)) from None
@@ -158,33 +158,33 @@ class MontySession(LockedSession):
         begun = monotonic()
         half = self._limits.output // 2
         clip = Clip(half, self._limits.output - half)
-        told = _Told()
+        result = _Told()
         try:
             with self._clocked(seconds):
                 running = self._started()
-                told.error = self._block(running, code, clip)
+                result.error = self._block(running, code, clip)
             with self._clocked(self._limits.saving):
-                told.answer, told.variables, problem = self._told(running)
-                told.error = told.error or self._bounded(problem)
-                self._shown = told.variables
-                told.state, told.state_error = self._saved(running)
+                result.answer, result.variables, problem = self._told(running)
+                result.error = result.error or self._bounded(problem)
+                self._shown = result.variables
+                result.state, result.state_error = self._saved(running)
         except LostInterpreterError as ended:
-            told.lost = self._why(ended, seconds)
+            result.lost = self._why(ended, seconds)
             self._end()
-            why = f"{told.lost}. All variables are as they were before this block."
-            told.error = f"{told.error}\n{why}".strip()
+            why = f"{result.lost}. All variables are as they were before this block."
+            result.error = f"{result.error}\n{why}".strip()
         if self._faults:
             self._end()
             raise self._faults.pop()
         return BlockResult(
             clip.clipped().text(),
-            told.error,
-            told.answer,
+            result.error,
+            result.answer,
             monotonic() - begun,
-            told.variables,
-            told.state,
-            told.state_error,
-            told.lost,
+            result.variables,
+            result.state,
+            result.state_error,
+            result.lost,
         )
 
     @contextmanager
@@ -226,37 +226,37 @@ class MontySession(LockedSession):
     ) -> str:
         """Run a piece of ours; what it prints. Raises LostInterpreterError."""
         clip = Clip(_MOST_SAID, 0)
-        given: dict[str, Any] = {"values": values, "functions": self._functions}
-        given["on_output"] = lambda text: clip.add(text.encode("utf-8", "replace"))
+        keywords: dict[str, Any] = {"values": values, "functions": self._functions}
+        keywords["on_output"] = lambda text: clip.add(text.encode("utf-8", "replace"))
         try:
-            running.run(code, **given)
+            running.run(code, **keywords)
         except CodeError:
             raise LostInterpreterError(_REPLACED) from None
         return clip.clipped().head.decode("utf-8", "replace")
 
     def _bounded(self, text: str) -> str:
-        most = self._limits.error
-        return text if len(text) <= most else f"[...]\n{text[-most:]}"
+        limit = self._limits.error
+        return text if len(text) <= limit else f"[...]\n{text[-limit:]}"
 
     def _told(
         self, running: MontyInterpreter
     ) -> tuple[str | None, tuple[tuple[str, str, int], ...], str]:
         """Its answer, if it has one, its variables, and what is wrong with the answer."""
-        said = self._own(running, _AFTER.format(self._limits.answer))
+        record = self._own(running, _AFTER.format(self._limits.answer))
         try:
-            answer, size, rows, problem = json.loads(said)
+            answer, size, rows, problem = json.loads(record)
             shown = [(name, kind, count) for name, kind, count in rows if name not in self._hidden]
         except (ValueError, TypeError, RecursionError):
             raise LostInterpreterError(_REPLACED) from None
-        texts = [problem, *(one for name, kind, _ in shown for one in (name, kind))]
+        texts = [problem, *(text for name, kind, _ in shown for text in (name, kind))]
         counts = [size, *(count for _, _, count in shown)]
         if not all(type(text) is str for text in texts) or not all(map(is_count, counts)):
             raise LostInterpreterError(_REPLACED)
         if not isinstance(answer, str | None):
             raise LostInterpreterError(_REPLACED)
         if size > self._limits.answer:
-            most = f"it may have {self._limits.answer:,}"
-            problem = f"ValueError: the answer has {size:,} characters; {most}"
+            limit = f"it may have {self._limits.answer:,}"
+            problem = f"ValueError: the answer has {size:,} characters; {limit}"
         return answer, tuple(shown[:_MOST_SHOWN]), problem
 
     def _saved(self, running: MontyInterpreter) -> tuple[bytes, str]:
@@ -266,8 +266,8 @@ class MontySession(LockedSession):
         if dump == self._dump:
             return b"", ""
         if len(dump) > self._limits.state:
-            most = f"they may have {self._limits.state:,}"
-            return b"", f"no variable is kept: they have {len(dump):,} bytes; {most}"
+            limit = f"they may have {self._limits.state:,}"
+            return b"", f"no variable is kept: they have {len(dump):,} bytes; {limit}"
         self._dump = dump
         return states.packed(self._maker, {1: dump}, ()), ""
 

@@ -73,9 +73,9 @@ class SessionPool(Closing):
             if not name.isidentifier() or name in RESERVED or name.startswith("__"):
                 raise ValueError(f"{name!r} cannot be the name of a variable of a session")
         parts = merged(self._maker, states)
-        most = self._limits.context
+        limit = self._limits.context
         if isinstance(self._held, CPythonWorkers):
-            pinned = None if context is None else context_file.pinned(context, most)
+            pinned = None if context is None else context_file.pinned(context, limit)
             try:
                 return CPythonSession(
                     self._held,
@@ -93,7 +93,7 @@ class SessionPool(Closing):
             self._held,
             self._limits,
             maker=self._maker,
-            values={} if context is None else {context_name: context_file.text(context, most)},
+            values={} if context is None else {context_name: context_file.text(context, limit)},
             functions=functions,
             dump=b"".join(parts.values()),
         )

@@ -62,11 +62,11 @@ def _head(line: bytes) -> tuple[str, list[tuple[int, int]], list[int]] | None:
     if not line.startswith(_SIGN):
         return None
     try:
-        told = json.loads(line[len(_SIGN) :])
-        sizes = [(number, size) for number, size in told["parts"]]
-        numbers = [*(one for pair in sizes for one in pair), *told["removed"]]
+        record = json.loads(line[len(_SIGN) :])
+        sizes = [(number, size) for number, size in record["parts"]]
+        numbers = [*(value for pair in sizes for value in pair), *record["removed"]]
         if not all(map(is_count, numbers)):
             return None
-        return str(told["maker"])[:100], sizes, told["removed"]
+        return str(record["maker"])[:100], sizes, record["removed"]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None

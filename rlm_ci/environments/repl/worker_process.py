@@ -120,18 +120,18 @@ class WorkerProcess:
         self._submit(lambda: self._answer(number, name, frame.fields))
 
     def _answer(self, number: int, name: str, fields: dict[str, Any]) -> None:
-        told: dict[str, Any] = {"type": "answer", "id": number}
+        answer: dict[str, Any] = {"type": "answer", "id": number}
         try:
-            told["value"] = self._functions[name](fields["args"], fields["kwargs"])
+            answer["value"] = self._functions[name](fields["args"], fields["kwargs"])
         except RlmCiError as error:
-            told.update(kind="RuntimeError", error=str(error))
+            answer.update(kind="RuntimeError", error=str(error))
         except ValueError as error:
-            told.update(kind="ValueError", error=str(error))
+            answer.update(kind="ValueError", error=str(error))
         except BaseException as error:  # noqa: BLE001 - raised where the block is run
             self._fault = error
         with self._lock:
             if not self._is_closed:
-                self._answers.append(told)
+                self._answers.append(answer)
                 with suppress(BlockingIOError):  # full of wakes
                     os.write(self._wake, b"\0")
 
@@ -174,9 +174,9 @@ class WorkerProcess:
         return self._why(by_itself=has_ended)
 
     def _unstarted(self) -> RlmCiError:
-        said = printable(self._ended.output.text().strip())[-300:] if self._ended else ""
+        output = printable(self._ended.output.text().strip())[-300:] if self._ended else ""
         return ConfigError(
-            f"the Python of the session did not start: {said}",
+            f"the Python of the session did not start: {output}",
             where=self._sandbox.name,
             hint="run rlm-ci doctor to see what is missing",
         )

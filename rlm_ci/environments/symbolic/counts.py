@@ -42,7 +42,7 @@ def counted(count: Count, context: Context) -> dict[str, Any]:
     rows = [
         {"hits": row.hits, "spans": [[*span] for span in row.spans]} for row in pattern_count.rows
     ]
-    first = [[*one] for one in pattern_count.first]
+    first = [[*span] for span in pattern_count.first]
     return {"error": None, **pattern_count.to_dict(), "rows": rows, "first": first}
 
 
@@ -57,9 +57,9 @@ def from_fact(fact: Mapping[str, Any]) -> PatternCount | None:
 
 def from_state(entry: Mapping[str, Any]) -> Count:
     """What was asked, from an entry of the state."""
-    given = {name: entry[name] for name in ("pattern", "by", "ignore_case", "top_k", "hits")}
+    values = {name: entry[name] for name in ("pattern", "by", "ignore_case", "top_k", "hits")}
     scope = Scope(entry["scope"]["chunks"], tuple(entry["scope"]["files"]))
-    return Count(**given, scope=scope)
+    return Count(**values, scope=scope)
 
 
 def table(

@@ -46,14 +46,14 @@ class PlanExecutor:
         """
         searches = self._search(plan.searches)
         counted = tuple(
-            self._count(one, count_pointer(iteration, number))
-            for number, one in enumerate(plan.counts, 1)
+            self._count(request, count_pointer(iteration, number))
+            for number, request in enumerate(plan.counts, 1)
         )
         reads = tuple(map(self._read, plan.reads))
         subcalls = self._subcalls.run(plan.subcalls, iteration) if plan.subcalls else ()
         maps = tuple(
-            MapRun(self._access, self._window, self._subcalls, one).run(iteration, number)
-            for number, one in enumerate(plan.maps, 1)
+            MapRun(self._access, self._window, self._subcalls, request).run(iteration, number)
+            for number, request in enumerate(plan.maps, 1)
         )
         return Iteration(iteration, searches, reads, subcalls, counted, maps)
 
@@ -135,10 +135,10 @@ class PlanExecutor:
         """A hit, with its line as the preview, as far as there is room."""
         context, size = self._window.context, self._access.limits.preview_bytes
         hit = context.hit(context.layout.at(start), start, end, 1, size)
-        rest = context.raw(end, hit.preview_end).find(b"\n")
-        if rest < 0:
+        distance = context.raw(end, hit.preview_end).find(b"\n")
+        if distance < 0:
             return hit
-        line = context.read_span(hit.preview_start, end + rest)
+        line = context.read_span(hit.preview_start, end + distance)
         return hit.replace(preview=line.text, preview_end=line.end)
 
     def _shown(self, result: QueryResult, top_k: int) -> QueryResult:
@@ -153,5 +153,5 @@ class PlanExecutor:
 
 
 def _hit(hit: Hit) -> str:
-    place = hit.pointer.rpartition("#")[2]
-    return f"{place}  bytes {hit.start_byte:,}, score {hit.score}"
+    span = hit.pointer.rpartition("#")[2]
+    return f"{span}  bytes {hit.start_byte:,}, score {hit.score}"

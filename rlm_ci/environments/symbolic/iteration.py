@@ -74,9 +74,9 @@ class CountResult(Value):
     hits: tuple[Hit, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        asked = {**self.asked.to_dict(), "reason": encodable(self.asked.reason)}
-        asked["pattern"] = encodable(self.asked.pattern)
-        return {"pointer": self.pointer, **asked, "found": dict(sorted(self.fact.items()))}
+        request = {**self.asked.to_dict(), "reason": encodable(self.asked.reason)}
+        request["pattern"] = encodable(self.asked.pattern)
+        return {"pointer": self.pointer, **request, "found": dict(sorted(self.fact.items()))}
 
 
 class ReadResult(Value):
@@ -140,7 +140,7 @@ class SubcallResult(Value):
             "input_bytes": self.input_bytes,
             "output_bytes": self.output_bytes,
             "cut": self.cut,
-            "clamped": [dict(one) for one in self.clamped],
+            "clamped": [dict(clamp) for clamp in self.clamped],
             "artifact_paths": {name: prefix + path for name, path in self.artifact_paths.items()},
         }
 
@@ -170,14 +170,14 @@ class MapResult(Value):
         return self.parts + self.reductions
 
     def to_dict(self, prefix: str = "") -> dict[str, Any]:
-        asked = {
+        request = {
             name: encodable(value) if isinstance(value, str) else value
             for name, value in self.asked.to_dict().items()
         }
         return {
             "id": self.id,
             "pointer": self.pointer,
-            **asked,
+            **request,
             "forecast": dict(sorted(self.forecast.items())),
             "status": self.status,
             "error": self.error,
@@ -229,24 +229,24 @@ def merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def unread(turns: Sequence[Mapping[str, Any]]) -> tuple[int, list[str]]:
     """The number of parts of all maps in turns of a state, and the bytes that were not read."""
-    maps = [one for turn in turns for one in turn.get("maps", ())]
+    maps = [item for turn in turns for item in turn.get("maps", ())]
     missing = [
         part["pointers"][0].partition("#bytes:")[2]
-        for one in maps
-        for part in one["parts"]
+        for item in maps
+        for part in item["parts"]
         if part["status"] != SUCCEEDED or part["clamped"]
     ]
-    unasked = [span for one in maps for span in one["unasked"]]
-    return sum(len(one["parts"]) for one in maps) + len(unasked), missing + unasked
+    unasked = [span for item in maps for span in item["unasked"]]
+    return sum(len(item["parts"]) for item in maps) + len(unasked), missing + unasked
 
 
 def counted_in(turns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The counts in turns of a state by their pointers, each in the words of a citation."""
     return {
-        one["pointer"]: _words(one["pattern"], one["found"])
+        item["pointer"]: _words(item["pattern"], item["found"])
         for turn in turns
-        for one in turn.get("counts", ())
-        if one["found"]["error"] is None
+        for item in turn.get("counts", ())
+        if item["found"]["error"] is None
     }
 
 
@@ -259,5 +259,5 @@ def _words(pattern: str, found: Mapping[str, Any]) -> str:
 
 def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The entries of all sub-calls in a turn of a state, those of maps too."""
-    mapped = (call for one in turn.get("maps", ()) for call in one["parts"] + one["reductions"])
+    mapped = (call for item in turn.get("maps", ()) for call in item["parts"] + item["reductions"])
     return [*turn["subcalls"], *mapped]

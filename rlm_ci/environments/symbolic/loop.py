@@ -123,13 +123,13 @@ class Question:
         plan = planned.plan
         if plan.intent != "continue":  # a pause that was lifted
             return False
-        looked = [_looked(one) for one in self._plans]
-        known = {looked[iteration][index] for iteration, index in planned.whole}
+        looked = [_looked(earlier) for earlier in self._plans]
+        shown = {looked[iteration][index] for iteration, index in planned.whole}
         often = Counter(chain.from_iterable(looked))
-        known |= {one for one, times in often.items() if times >= _OFTEN}
+        shown |= {request for request, times in often.items() if times >= _OFTEN}
         called = {value for earlier in self._plans for value in (*earlier.subcalls, *earlier.maps)}
         values = (*plan.subcalls, *plan.maps)
-        return known.issuperset(_looked(plan)) and called.issuperset(values)
+        return shown.issuperset(_looked(plan)) and called.issuperset(values)
 
     def _turn(
         self, iteration: int, at: str, steps: Sequence[Iteration]
@@ -225,17 +225,17 @@ def unread_note(turns: Sequence[Mapping[str, Any]]) -> str:
 def _looked(plan: Plan) -> tuple[Search | Count | Read, ...]:
     """What a plan asks for, in the order in which prompts show it."""
     searches = (search.replace(reason="") for search in plan.searches)
-    counts = (one.replace(reason="") for one in plan.counts)
+    counts = (count.replace(reason="") for count in plan.counts)
     return (*searches, *counts, *(read.replace(reason="") for read in plan.reads))
 
 
 def _summary(plan: Plan) -> str:
-    asked = (
+    kinds = (
         (len(plan.searches), "search", "searches"),
         (len(plan.counts), "count", "counts"),
         (len(plan.reads), "read", "reads"),
         (len(plan.subcalls), "sub-call", "sub-calls"),
         (len(plan.maps), "map", "maps"),
     )
-    words = [f"{number} {one if number == 1 else many}" for number, one, many in asked if number]
+    words = [f"{number} {noun if number == 1 else many}" for number, noun, many in kinds if number]
     return ", ".join(words) or "nothing asked for"

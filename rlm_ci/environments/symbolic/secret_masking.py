@@ -31,9 +31,9 @@ def masked(before: str, text: str, after: str, redact: Callable[[str], str]) -> 
 
     A secret at an edge is removed with the word that it lies in.
     """
-    whole = before + text + after
-    clean = redact(whole)
-    if clean == whole:
+    joined = before + text + after
+    clean = redact(joined)
+    if clean == joined:
         return text
 
     def is_clean(at: int) -> bool:
@@ -67,10 +67,10 @@ def is_masked(text: str, source: str) -> bool:
     """
     if text == source:
         return True
-    head, *rest = text.split(SIGN)
-    if not rest or not source.startswith(head):
+    head, *parts = text.split(SIGN)
+    if not parts or not source.startswith(head):
         return False
-    *inner, tail = rest
+    *inner, tail = parts
     at = len(head)
     for part in inner:
         at = source.find(part, at)
@@ -82,16 +82,16 @@ def is_masked(text: str, source: str) -> bool:
 
 def is_masked_in_places(text: str, pieces: Iterable[tuple[str, bool]]) -> bool:
     """Whether ``text`` is these pieces end to end, with secrets masked in marked ones alone."""
-    at, place = 0, ""
+    at, marked = 0, ""
     for piece, is_place in pieces:
         if is_place:
-            place += piece
+            marked += piece
         elif piece:
-            found = _behind(text, at, place, piece)
-            if found is None:
+            start = _behind(text, at, marked, piece)
+            if start is None:
                 return False
-            at, place = found + len(piece), ""
-    return is_masked(text[at:], place) if place else len(text) == at
+            at, marked = start + len(piece), ""
+    return is_masked(text[at:], marked) if marked else len(text) == at
 
 
 def _behind(text: str, at: int, place: str, piece: str) -> int | None:
@@ -100,13 +100,13 @@ def _behind(text: str, at: int, place: str, piece: str) -> int | None:
         return at if text.startswith(piece, at) else None
     # A sign replaces one character at least.
     last = at + len(place) * len(SIGN)
-    found = text.find(piece, at, last + len(piece))
-    while found >= 0:
-        if is_masked(text[at:found], place):
-            return found
-        found = text.find(piece, found + 1, last + len(piece))
+    start = text.find(piece, at, last + len(piece))
+    while start >= 0:
+        if is_masked(text[at:start], place):
+            return start
+        start = text.find(piece, start + 1, last + len(piece))
     return None
 
 
 def _first(places: Iterable[int], holds: Callable[[int], bool], otherwise: int) -> int:
-    return next((place for place in places if holds(place)), otherwise)
+    return next((offset for offset in places if holds(offset)), otherwise)

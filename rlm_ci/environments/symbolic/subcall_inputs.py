@@ -84,15 +84,15 @@ def gather(subcall: Subcall, limit: int, window: VisibleContext) -> SubcallInput
     if total > MOST_PIECES:
         clamped.append({"what": "pieces", "asked": total, "given": MOST_PIECES})
     left = limit
-    for what, pointer, offset, asked in islice(_asked(subcall, window), MOST_PIECES):
+    for what, pointer, offset, length in islice(_asked(subcall, window), MOST_PIECES):
         if subcall.is_part:
-            excerpt, is_cut = _whole(window, pointer, asked, left)
+            excerpt, is_cut = _whole(window, pointer, length, left)
         else:
-            excerpt, is_cut = _fitting(window, pointer, offset, asked, left)
-        given = excerpt.end - excerpt.start
+            excerpt, is_cut = _fitting(window, pointer, offset, length, left)
+        shown = excerpt.end - excerpt.start
         if is_cut:
-            clamped.append({"what": what, "asked": asked, "given": given})
-        if given:
+            clamped.append({"what": what, "asked": length, "given": shown})
+        if shown:
             size = len(excerpt.text.encode())
             label = window.label(pointer, excerpt)
             pieces.append(
@@ -126,10 +126,10 @@ def _fitting(
 
     A text is longer than its bytes if they are not UTF-8, or a short secret was redacted.
     """
-    given = min(asked, left)
+    length = min(asked, left)
     while True:
-        excerpt = window.read(pointer, given, offset)
+        excerpt = window.read(pointer, length, offset)
         size = len(excerpt.text.encode())
         if size <= left:
-            return excerpt, given < asked
-        given = given * left // size
+            return excerpt, length < asked
+        length = length * left // size

@@ -243,9 +243,9 @@ class Subcalls:
                 return {"error": errors.to_dict(error, self._window.redact)}
             return {"error": None}
 
-        kept = self._access.fact("subcall", place, {"request": request.to_dict()}, ask)
-        if kept["error"] is not None:
-            return SubcallReply(prompt, error=errors.from_dict(kept["error"]).what[:_ERROR])
+        fact = self._access.fact("subcall", place, {"request": request.to_dict()}, ask)
+        if fact["error"] is not None:
+            return SubcallReply(prompt, error=errors.from_dict(fact["error"]).what[:_ERROR])
         return SubcallReply(prompt, fresh[0] if fresh else complete(request, place))
 
     def _result(self, call: RunningSubcall, replies: Sequence[SubcallReply]) -> SubcallResult:

@@ -29,12 +29,12 @@ class ContextFunctions:
     def read(self, pointer: str, size: int = 8192, offset: int = 0) -> dict[str, Any]:
         """``size`` bytes of what ``pointer`` names, from ``offset`` on."""
         _require(pointer, str, "pointer")
-        whole = (
+        address = (
             pointer if pointer.startswith("ctx:") else f"ctx:{self._context.object_id}#{pointer}"
         )
         try:
             excerpt = self._window.read(
-                whole, _number(size, "size", _BYTES), _number(offset, "offset")
+                address, _number(size, "size", _BYTES), _number(offset, "offset")
             )
         except PointerError as error:
             raise ValueError(str(error)) from None
@@ -51,15 +51,15 @@ class ContextFunctions:
     def search(self, query: str, top_k: int = 20) -> dict[str, Any]:
         """Where a text is, in any case: how often, and a hit in each of ``top_k`` chunks."""
         _require(query, str, "query")
-        most = _number(top_k, "top_k", _HITS)
-        (result,) = self._context.search([query], top_k=max(1, most), preview_bytes=_PREVIEW)
+        limit = _number(top_k, "top_k", _HITS)
+        (result,) = self._context.search([query], top_k=max(1, limit), preview_bytes=_PREVIEW)
         hits = [
             {
                 "text": self._window.shown(hit.preview_start, hit.preview_end, hit.preview),
                 "count": hit.score,
                 **self._place(hit.start_byte, hit.end_byte),
             }
-            for hit in result.hits[:most]
+            for hit in result.hits[:limit]
         ]
         return {"total": result.total_hits, "chunks": result.chunks_matched, "hits": hits}
 

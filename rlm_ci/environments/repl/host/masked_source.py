@@ -44,9 +44,9 @@ def mask(data: bytes, redact: Callable[[str], str]) -> bytes:
         return data
     pieces = _LINE.findall(text)
     clean = [_fitting(redact(piece), piece) for piece in pieces]
-    whole = "".join(clean)
-    again = redact(whole)
-    if again != whole:  # a secret of several lines
+    masked = "".join(clean)
+    again = redact(masked)
+    if again != masked:  # a secret of several lines
         first, last, start, end = 0, len(clean), 0, len(again)
         while first < last and again.startswith(clean[first], start):
             start += len(clean[first])
@@ -54,9 +54,9 @@ def mask(data: bytes, redact: Callable[[str], str]) -> bytes:
         while first < last and again.endswith(clean[last - 1], start, end):
             end -= len(clean[last - 1])
             last -= 1
-        clean[first:last] = [_fitting("*" * len(one), one) for one in clean[first:last]]
-        whole = "".join(clean)
-    return _bytes(whole)
+        clean[first:last] = [_fitting("*" * len(piece), piece) for piece in clean[first:last]]
+        masked = "".join(clean)
+    return _bytes(masked)
 
 
 def _fitting(clean: str, one: str) -> str:

@@ -60,8 +60,8 @@ class ReplResult(ChildResult):
 
 def fingerprint(task: str, object_id: str) -> str:
     """What makes a question the same as another: its words, and the context's hash."""
-    said = json.dumps([task.split(), "repl", object_id])
-    return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    text = json.dumps([task.split(), "repl", object_id])
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class QueryReply(Value):
@@ -114,7 +114,7 @@ class ModelFunctions:
     def llm_query_batched(
         self, prompts: object, model: object = None
     ) -> list[str | dict[str, str]]:
-        questions = [self._question(one, model) for one in _batch(prompts)]
+        questions = [self._question(prompt, model) for prompt in _batch(prompts)]
         return [ask_model.slot for ask_model in self._ask_models(questions)]
 
     def rlm_query(self, prompt: object, context: object = None) -> str:
@@ -123,11 +123,11 @@ class ModelFunctions:
     def rlm_query_batched(
         self, prompts: object, contexts: object = None
     ) -> list[str | dict[str, str]]:
-        asked = _batch(prompts)
-        given = [None] * len(asked) if contexts is None else contexts
-        if not isinstance(given, list) or len(given) != len(asked):
+        tasks = _batch(prompts)
+        texts = [None] * len(tasks) if contexts is None else contexts
+        if not isinstance(texts, list) or len(texts) != len(tasks):
             raise ValueError("contexts must be a list with an entry for each prompt")
-        replies = self._ask_children(list(zip(asked, given, strict=True)))
+        replies = self._ask_children(list(zip(tasks, texts, strict=True)))
         return [reply.slot for reply in replies]
 
     @staticmethod
@@ -142,15 +142,15 @@ class ModelFunctions:
     def _question(self, prompt: object, model: object = None) -> _Question:
         """A question that may be asked. Raises ValueError."""
         text = self._clean(prompt, "a prompt")
-        size, most = len(text.encode()), self._options.subcall_bytes
-        if size > most:
-            raise ValueError(f"a prompt may have {most:,} bytes, and this one has {size:,}")
-        named = model or self._options.sub_model
-        if not isinstance(named, str) or named not in self._options.allowed:
+        size, limit = len(text.encode()), self._options.subcall_bytes
+        if size > limit:
+            raise ValueError(f"a prompt may have {limit:,} bytes, and this one has {size:,}")
+        name = model or self._options.sub_model
+        if not isinstance(name, str) or name not in self._options.allowed:
             self.not_allowed += 1
             allowed = ", ".join(self._options.allowed)
-            raise ValueError(f"{NOT_ALLOWED}: {printable(str(named))[:_NAME]}; allowed: {allowed}")
-        return _Question(text, named, self._place("llm", named, text))
+            raise ValueError(f"{NOT_ALLOWED}: {printable(str(name))[:_NAME]}; allowed: {allowed}")
+        return _Question(text, name, self._place("llm", name, text))
 
     def _ask_models(self, questions: Sequence[_Question]) -> list[QueryReply]:
         """The replies, in order. Raises what ends the episode, once all calls under way have."""
@@ -165,9 +165,9 @@ class ModelFunctions:
         return [reply for reply in replies if reply is not None]
 
     def _ask(self, question: _Question) -> QueryReply:
-        services, most = self._services, self._options.max_tokens
+        services, max_tokens = self._services, self._options.max_tokens
         messages = ({"role": "user", "content": question.prompt},)
-        request = ModelRequest(question.model, messages, most)
+        request = ModelRequest(question.model, messages, max_tokens)
         try:
             completion = services.complete(request, question.place)
         except (RemoteError, ConfigError) as error:
@@ -203,8 +203,8 @@ class ModelFunctions:
 
     def _task(self, prompt: object, context: object) -> ReplTask:
         text = self._clean(prompt, "a question")
-        given = text if context is None else self._services.redact(encodable(_as_text(context)))
-        return ReplTask(text, given, folder=self._place("rlm", text, given), files=self.files)
+        content = text if context is None else self._services.redact(encodable(_as_text(context)))
+        return ReplTask(text, content, folder=self._place("rlm", text, content), files=self.files)
 
     def _told(self, task: ReplTask, result: ChildResult) -> QueryReply:
         limit = getattr(result, "limit", None)
@@ -243,7 +243,7 @@ class ModelFunctions:
 
     def _keep(self, question: _Question, reply: QueryReply) -> None:
         completion = reply.completion
-        told = {
+        entry = {
             "version": VERSION,
             "id": question.place.rpartition("/")[2],
             "status": "succeeded" if reply.error is None else "failed",
@@ -254,8 +254,8 @@ class ModelFunctions:
             "output": encodable(reply.text),
         }
         if question.context is not None:
-            told["context"] = digest(question.context.encode())
-        self.log.add(told)
+            entry["context"] = digest(question.context.encode())
+        self.log.add(entry)
         with self._lock:
             self.asked += 1
             self.failed += reply.error is not None

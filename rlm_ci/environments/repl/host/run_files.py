@@ -38,11 +38,11 @@ class RunFiles:
 
     def open(self, path: str) -> int:
         """The descriptor of a new file; ``note`` it when it is written. Raises StorageError."""
-        place = self._made(path)
+        target = self._made(path)
         try:
-            return os.open(place, _WRITE, 0o600)
+            return os.open(target, _WRITE, 0o600)
         except OSError as error:
-            raise files.storage_error(error, place) from None
+            raise files.storage_error(error, target) from None
 
     def note(self, path: str, digest: str) -> None:
         """Take note of a file that was written."""
@@ -62,10 +62,10 @@ class RunFiles:
 
     def remove(self, path: str) -> None:
         """Remove a file. Raises StorageError for one behind a link that leads out."""
-        place = self._place(path)
-        files.require_inside(self._folder, os.path.dirname(place))
+        target = self._place(path)
+        files.require_inside(self._folder, os.path.dirname(target))
         with suppress(FileNotFoundError):
-            os.unlink(place)
+            os.unlink(target)
 
     def tracked(self) -> TrackedFiles:
         """The same files; it keeps which are written."""
@@ -73,13 +73,13 @@ class RunFiles:
 
     def _made(self, path: str) -> str:
         """The place of a file, whose folder is made; a run may come with links that lead out."""
-        place = self._place(path)
-        folder = os.path.dirname(place)
+        target = self._place(path)
+        folder = os.path.dirname(target)
         if folder not in self._folders:
             files.require_inside(self._folder, folder)
             files.make_folder(folder, 0o700)
             self._folders.add(folder)
-        return place
+        return target
 
     def _place(self, path: str) -> str:
         return os.path.join(self._folder, *path.split("/"))

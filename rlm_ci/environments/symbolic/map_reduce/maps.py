@@ -67,9 +67,9 @@ class MapRun:
 
     def run(self, iteration: int, number: int) -> MapResult:
         """Carry it out, as the map of that ``number``, from 1. Raises as ``Subcalls.ask``."""
-        asked, ident = self._asked, map_id(number)
-        prompt = self._window.redact(encodable(asked.prompt))[:_SHOWN]
-        with spans.span("map", f"map {ident} to {asked.purpose}: {prompt}", key=ident) as step:
+        request, ident = self._asked, map_id(number)
+        prompt = self._window.redact(encodable(request.prompt))[:_SHOWN]
+        with spans.span("map", f"map {ident} to {request.purpose}: {prompt}", key=ident) as step:
             result = self._run(iteration, ident)
             step.outcome = spans.DONE if result.status == SUCCEEDED else spans.FAILED
             step.files = {"Result": result.output_path} if result.output_path else {}
@@ -77,26 +77,26 @@ class MapRun:
                 "status": result.status,
                 "error": result.error,
                 "expected tokens": result.forecast.get("tokens"),
-                "reduced by": asked.reduce,
+                "reduced by": request.reduce,
                 "not asked": ", ".join(result.unasked),
             }
         return result
 
     def _run(self, iteration: int, ident: str) -> MapResult:
-        asked = self._asked
-        key = asked.replace(reason="").to_dict()
+        request = self._asked
+        key = request.replace(reason="").to_dict()
         forecast = self._access.fact(MAP, f"{MAP}/{iteration}/{ident}", key, self._forecast)
-        result = MapResult(ident, subcall_pointer(iteration, ident), asked, forecast)
+        result = MapResult(ident, subcall_pointer(iteration, ident), request, forecast)
         if forecast["error"] is not None:
             return result.replace(error=forecast["error"])
-        self._access.tell(f"iteration {iteration}: {told(asked, forecast)}")
+        self._access.tell(f"iteration {iteration}: {told(request, forecast)}")
         map_parts = self._parts()
         answers = self._mapped(iteration, ident, map_parts)
         good = [answer for answer in answers if answer.status == SUCCEEDED]
         reductions: tuple[SubcallResult, ...] = ()
-        if good and asked.reduce == reduce.MODEL:
+        if good and request.reduce == reduce.MODEL:
             reductions = self._by_model(iteration, ident, good)
-        output, error = outcome(asked.reduce, asked.field, answers, reductions)
+        output, error = outcome(request.reduce, request.field, answers, reductions)
         path = f"rlm/{FOLDER}/{iteration}/{ident}/{FILES['output']}"
         self._access.write(path, output.encode())
         vouch(self._access.fact, f"subcall/{iteration}/{ident}", {"output": output.encode()})
@@ -118,17 +118,17 @@ class MapRun:
 
     def _forecast(self) -> Mapping[str, Any]:
         """Calls, tokens and money; ``error`` is for the planner: why nothing is asked."""
-        asked, most = self._asked, self._limits.map_parts
-        if asked.model and asked.model not in (self._access.model, *self._access.models):
-            return {"error": f"model not allowed: {asked.model[:80]!r}"}
+        request, limit = self._asked, self._limits.map_parts
+        if request.model and request.model not in (self._access.model, *self._access.models):
+            return {"error": f"model not allowed: {request.model[:80]!r}"}
         try:
-            number = number_of_parts(asked.scope, self._window.context)
-            map_parts = self._parts() if number <= most else []
+            number = number_of_parts(request.scope, self._window.context)
+            map_parts = self._parts() if number <= limit else []
         except PointerError as flaw:
             return {"error": str(flaw)}
-        if max(number, len(map_parts)) > most:
+        if max(number, len(map_parts)) > limit:
             many = count(max(number, len(map_parts)), "part")
-            return {"error": f"{many} are more than {most:,}: name fewer chunks or files"}
+            return {"error": f"{many} are more than {limit:,}: name fewer chunks or files"}
         if not map_parts:
             return {"error": "there is no text in this part of the context"}
         calls = [*self._tree(len(map_parts)), *self._calls(map_parts)]
@@ -147,7 +147,7 @@ class MapRun:
             "calls": len(calls),
             "tokens": forecast.tokens,
             "most_tokens": forecast.most_tokens,
-            **{name: None if one is None else str(one) for name, one in usd.items()},
+            **{name: None if amount is None else str(amount) for name, amount in usd.items()},
         }
 
     def _fitting(self, map_parts: Sequence[MapPart]) -> int:
@@ -179,16 +179,16 @@ class MapRun:
     # ── the calls ──
 
     def _part(self, part: MapPart) -> Subcall:
-        asked = self._asked
+        request = self._asked
         return Subcall(
-            asked.purpose,
+            request.purpose,
             (f"ctx:{self._window.context.object_id}#bytes:{part.start}-{part.end}",),
             (),
             self._limits.subcall_input_bytes,
-            asked.model,
-            "json" if asked.is_json else asked.expected_output,
-            task=asked.prompt,
-            schema=asked.schema,
+            request.model,
+            "json" if request.is_json else request.expected_output,
+            task=request.prompt,
+            schema=request.schema,
             max_tokens=self._cap,
             is_part=True,
         )
@@ -202,15 +202,15 @@ class MapRun:
         """
         answers: list[SubcallResult] = []
         total, size = count(len(map_parts), "part"), self._limits.concurrency
-        while rest := map_parts[len(answers) :]:
+        while waiting := map_parts[len(answers) :]:
             if answers:
-                place = f"{MAP}/{iteration}/{ident}/{len(answers)}"
-                room = partial(self._room, rest)
-                rest = rest[: self._access.fact(MAP, place, {}, room)["parts"]]
-            if not rest:
+                key = f"{MAP}/{iteration}/{ident}/{len(answers)}"
+                room = partial(self._room, waiting)
+                waiting = waiting[: self._access.fact(MAP, key, {}, room)["parts"]]
+            if not waiting:
                 break
-            named = [(f"{ident}-{part.name}", self._part(part)) for part in rest[:size]]
-            answers += self._subcalls.ask(named, iteration)
+            subcalls = [(f"{ident}-{part.name}", self._part(part)) for part in waiting[:size]]
+            answers += self._subcalls.ask(subcalls, iteration)
             size = max(self._limits.concurrency, ceil(len(map_parts) / _TOLD))
             failed = sum(answer.status == FAILED for answer in answers)
             step = f"{len(answers):,} of {total}" + (f", {failed:,} failed" if failed else "")
@@ -230,11 +230,11 @@ class MapRun:
         level = 0
         while True:
             level += 1
-            named = [
+            subcalls = [
                 (f"{ident}-r{level}-{number:04d}", self._reduction(group))
                 for number, group in enumerate(self._groups(answers), 1)
             ]
-            answers = self._subcalls.ask(named, iteration)
+            answers = self._subcalls.ask(subcalls, iteration)
             done += answers
             if len(answers) == 1 or any(answer.status == FAILED for answer in answers):
                 return tuple(done)
@@ -253,15 +253,15 @@ class MapRun:
         yield group
 
     def _reduction(self, group: Sequence[SubcallResult]) -> Subcall:
-        asked = self._asked
+        request = self._asked
         return Subcall(
             "summarize",
             tuple(result.pointer for result in group),
             (),
             self._limits.subcall_input_bytes,
-            asked.model,
-            asked.expected_output,
-            task=asked.reduce_prompt or asked.prompt,
+            request.model,
+            request.expected_output,
+            task=request.reduce_prompt or request.prompt,
             max_tokens=self._cap,
             is_part=True,
         )
@@ -278,8 +278,8 @@ def outcome(
         failed = next((reduction for reduction in reductions if reduction.status == FAILED), None)
         return ("", f"{failed.id}: {failed.error}") if failed else (reductions[-1].output, None)
     try:
-        named = [(result.id.partition("-")[2], result.output) for result in good]
-        return reduce.reduced(how, field, named), None
+        outputs = [(result.id.partition("-")[2], result.output) for result in good]
+        return reduce.reduced(how, field, outputs), None
     except ReduceError as flaw:
         return "", str(flaw)
 

@@ -32,10 +32,10 @@ def parts(scope: Scope, context: Context, most: int) -> list[MapPart]:
     """
     if scope.files:
         size = min(most, context.target_bytes)
-        named = [(f"f{n:06d}", *span) for n, span in enumerate(scope.spans(context), 1)]
+        spans = [(f"f{n:06d}", *span) for n, span in enumerate(scope.spans(context), 1)]
     else:
         layout, size = context.layout, most
-        named = [
+        spans = [
             (
                 chunk_id(at),
                 _line_end(context, layout.start(at), size),
@@ -43,7 +43,7 @@ def parts(scope: Scope, context: Context, most: int) -> list[MapPart]:
             )
             for at in scope.chunk_range(context)
         ]
-    return [part for one in named for part in _pieces(context, *one, size)]
+    return [part for span in spans for part in _pieces(context, *span, size)]
 
 
 def number_of_parts(scope: Scope, context: Context) -> int:
@@ -67,5 +67,5 @@ def _line_end(context: Context, byte: int, most: int) -> int:
     if not 0 < byte < context.byte_length:
         return byte
     limit = min(_LINE, most, context.layout.step)
-    found = context.raw(byte - 1, byte - 1 + limit).find(b"\n")
-    return byte if found < 0 else byte + found
+    distance = context.raw(byte - 1, byte - 1 + limit).find(b"\n")
+    return byte if distance < 0 else byte + distance

@@ -55,10 +55,10 @@ def _by_machine(how: str, values: Sequence[tuple[str, Any]]) -> str:
     if how == COUNT:
         return _as_text({"count": len(items)})
     times = Counter(_as_text(item, sort_keys=True) for item in items)
-    found = [(json.loads(text), often) for text, often in times.items()]
+    pairs = [(json.loads(text), often) for text, often in times.items()]
     if how == UNION:
-        return _as_text({"count": len(found), "values": [value for value, _ in found]})
-    return _as_text({"count": len(found), "values": sorted(found, key=lambda one: -one[1])})
+        return _as_text({"count": len(pairs), "values": [value for value, _ in pairs]})
+    return _as_text({"count": len(pairs), "values": sorted(pairs, key=lambda pair: -pair[1])})
 
 
 def _value(name: str, text: str, field: str) -> Any:
@@ -101,7 +101,7 @@ def _sum(values: Sequence[tuple[str, Any]]) -> Any:
             by_key[key] = by_key.get(key, Decimal(0)) + number
     if not is_by_key:
         return total
-    return dict(sorted(by_key.items(), key=lambda one: -one[1]))
+    return dict(sorted(by_key.items(), key=lambda pair: -pair[1]))
 
 
 def _numbers(name: str, value: Any, *, is_by_key: bool) -> Iterator[tuple[str, Decimal]]:
@@ -110,8 +110,8 @@ def _numbers(name: str, value: Any, *, is_by_key: bool) -> Iterator[tuple[str, D
     if is_by_key and not isinstance(value, dict):
         raise ReduceError(f"the answer of {name} is no object, as others are")
     members = value.items() if isinstance(value, dict) else [("", value)]
-    for key, one in members:
-        for number in one if isinstance(one, list) else [one]:
+    for key, member in members:
+        for number in member if isinstance(member, list) else [member]:
             if not isinstance(number, Decimal):
                 raise ReduceError(f"the answer of {name} has something that is no number")
             yield key, number
@@ -122,5 +122,5 @@ def _as_text(value: Any, *, sort_keys: bool = False) -> str:
 
 
 def _plain(value: Decimal) -> int | float:
-    whole = int(value)
-    return whole if whole == value else float(value)
+    integer = int(value)
+    return integer if integer == value else float(value)

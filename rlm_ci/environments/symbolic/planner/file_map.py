@@ -65,30 +65,30 @@ class FileMap:
 def folders(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
     """The folders below the one that all paths share, those with the most files first."""
     shared = _shared(files)
-    found: dict[str, list[int]] = {}
+    rows: dict[str, list[int]] = {}
     for piece in files:
         parts = piece.path.split("/")
         name = "/".join((*parts[: min(shared + 1, len(parts) - 1)], ""))
-        known = found.setdefault(name, [piece.start, piece.end, 0])
-        known[0] = min(known[0], piece.start)
-        known[1] = max(known[1], piece.end)
-        known[2] += 1
+        row = rows.setdefault(name, [piece.start, piece.end, 0])
+        row[0] = min(row[0], piece.start)
+        row[1] = max(row[1], piece.end)
+        row[2] += 1
     stretches = (
-        FileMapRow(path or "./", start, end, number) for path, (start, end, number) in found.items()
+        FileMapRow(path or "./", start, end, number) for path, (start, end, number) in rows.items()
     )
-    return tuple(nsmallest(_MOST, stretches, key=lambda one: (-one.files, one.start)))
+    return tuple(nsmallest(_MOST, stretches, key=lambda row: (-row.files, row.start)))
 
 
 def largest(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
     """The files of the most bytes, the largest first."""
-    first = nsmallest(_MOST, files, key=lambda one: (one.start - one.end, one.start))
+    first = nsmallest(_MOST, files, key=lambda file: (file.start - file.end, file.start))
     return tuple(FileMapRow(file.path, file.start, file.end) for file in first)
 
 
 def named(files: Sequence[SourceFile], query: str, most: int) -> tuple[FileMapRow, ...]:
     """The first files, at most ``most``, with ``query`` in their paths; ASCII in either case."""
-    wanted = _lower(query.strip())
-    source_files = (file for file in files if wanted and wanted in _lower(file.path))
+    phrase = _lower(query.strip())
+    source_files = (file for file in files if phrase and phrase in _lower(file.path))
     return tuple(FileMapRow(file.path, file.start, file.end) for file in islice(source_files, most))
 
 

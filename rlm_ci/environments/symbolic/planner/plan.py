@@ -212,7 +212,7 @@ class PlanReader:
     def read(self, text: str) -> ParsedPlan:
         """The plan in ``text``: one JSON object, or one in a single fence. Raises PlanError."""
         try:
-            raw = strict_json.read_object(text, lambda found: loader.misfit(found, SCHEMA))
+            raw = strict_json.read_object(text, lambda value: loader.misfit(value, SCHEMA))
         except ValueError as error:
             raise PlanError(PARSE_ERROR, str(error)) from None
         # Cut first: the schema then checks only what we take.
@@ -241,11 +241,11 @@ class PlanReader:
         """The plan with its lists cut to the limits."""
         limits = self._limits
         names = ("searches", "counts", "reads", "subcalls", "maps")
-        most = {name: getattr(limits, name) for name in names}
+        ceilings = {name: getattr(limits, name) for name in names}
         if raw.get("intent") in ("final", "fail"):  # nothing is carried out any more
-            most = dict.fromkeys(most, 0)
+            ceilings = dict.fromkeys(ceilings, 0)
         cut = {**raw}
-        for name, number in most.items():
+        for name, number in ceilings.items():
             self._shorten(cut, name, number, name)
         subcalls = cut.get("subcalls")
         if isinstance(subcalls, list):
@@ -281,19 +281,19 @@ class PlanReader:
         return most
 
     def _search(self, index: int, raw: dict[str, Any]) -> Search:
-        most = self._limits.top_k
-        top_k = self._clamp(raw.get("top_k", most), most, f"searches[{index}].top_k")
+        limit = self._limits.top_k
+        top_k = self._clamp(raw.get("top_k", limit), limit, f"searches[{index}].top_k")
         return Search(raw["query"], top_k, _note(raw))
 
     def _count(self, index: int, raw: dict[str, Any]) -> Count:
-        most, what = self._limits.top_k, f"counts[{index}]"
+        limit, what = self._limits.top_k, f"counts[{index}]"
         return Count(
             raw["pattern"],
             _scope(raw),
             raw.get("by", ""),
             raw.get("ignore_case", False),
-            self._clamp(raw.get("top_k", most), most, f"{what}.top_k"),
-            self._clamp(raw.get("hits", min(_HITS, most)), most, f"{what}.hits"),
+            self._clamp(raw.get("top_k", limit), limit, f"{what}.top_k"),
+            self._clamp(raw.get("hits", min(_HITS, limit)), limit, f"{what}.hits"),
             _note(raw),
         )
 
@@ -301,13 +301,13 @@ class PlanReader:
         self, raw: dict[str, Any], name: str, most: int, where: str = ""
     ) -> tuple[Read, ...]:
         """The reads in the list ``name``, each of at most ``most`` bytes."""
-        found = []
-        for index, one in enumerate(raw.get(name, ())):
+        reads = []
+        for index, entry in enumerate(raw.get(name, ())):
             what = f"{where}{name}[{index}]"
-            pointer = self._pointer(one["pointer"], f"{what}.pointer")
-            size = self._clamp(one["bytes"], most, f"{what}.bytes")
-            found.append(Read(pointer, int(one.get("offset", 0)), size, _note(one)))
-        return tuple(found)
+            pointer = self._pointer(entry["pointer"], f"{what}.pointer")
+            size = self._clamp(entry["bytes"], most, f"{what}.bytes")
+            reads.append(Read(pointer, int(entry.get("offset", 0)), size, _note(entry)))
+        return tuple(reads)
 
     def _subcall(self, index: int, raw: dict[str, Any]) -> Subcall:
         what = f"subcalls[{index}]"
@@ -317,17 +317,17 @@ class PlanReader:
         )
         snippets = self._reads(raw, "snippets", self._limits.snippet_bytes, f"{what}.")
         spans = tuple(
-            self._span(one, f"{what}.spans[{number}]")
-            for number, one in enumerate(raw.get("spans", ()))
+            self._span(span, f"{what}.spans[{number}]")
+            for number, span in enumerate(raw.get("spans", ()))
         )
         if not (pointers or snippets or spans):
             self._wrong.append(f"$.{what}: it needs pointers, snippets or spans: name some text")
-        most = self._limits.subcall_input_bytes
+        limit = self._limits.subcall_input_bytes
         return Subcall(
             raw["purpose"],
             pointers,
             snippets + spans,
-            self._clamp(raw["max_input_bytes"], most, f"{what}.max_input_bytes"),
+            self._clamp(raw["max_input_bytes"], limit, f"{what}.max_input_bytes"),
             raw.get("model") or "",
             raw.get("expected_output") or "",
         )
@@ -389,7 +389,7 @@ def _plain(value: Any, levels: int) -> Any:
     if not levels:
         return value
     if isinstance(value, list):
-        return [_plain(one, levels - 1) for one in value]
+        return [_plain(item, levels - 1) for item in value]
     if not isinstance(value, dict):
         return value
     return {

@@ -129,24 +129,24 @@ class Planner:
             bounds=question,
             answers=ValueAnswer(partial(self._read, question, terms)),
             fit=self._fit,
-            place_of=lambda place, attempt: f"{place}/{attempt}",
+            place_of=lambda key, attempt: f"{key}/{attempt}",
         )
         parsed: ParsedPlan | None = loop.run(question, f"plan/{iteration}").value
-        asked = question.to_dict()
+        reply = question.to_dict()
         if parsed is not None:
-            return AcceptedPlan(**asked, plan=parsed.plan, clamped=parsed.clamped)
+            return AcceptedPlan(**reply, plan=parsed.plan, clamped=parsed.clamped)
         raise BadPlanError(
             "the planner's answer is not a plan, and neither is its second one: "
             + question.errors[-1]["message"],
-            PlannerReply(**asked),
+            PlannerReply(**reply),
             where=f"{FOLDER}/{iteration}",
             hint=f"its answers are kept there; {question.hint}",
         )
 
     def _calls_left(self, iteration: int) -> int | None:
         """The calls that the budgets had left when this was first asked, in any session."""
-        place = f"plan/{iteration}"
-        left = self._access.fact("left", place, {}, lambda: {"calls": self._left()})["calls"]
+        key = f"plan/{iteration}"
+        left = self._access.fact("left", key, {}, lambda: {"calls": self._left()})["calls"]
         return None if left is None else int(left)
 
     def _complete(self, question: _PlanQuestion, request: ModelRequest, place: str) -> Completion:
@@ -232,11 +232,11 @@ class Planner:
 
         # An endpoint may refuse it later: its address may lead to another server by then.
         at = "start" if self._takes_schema is None else place
-        known = self._access.fact("structured", at, {"model": self._access.model}, find_out)
-        self._takes_schema = known["takes_schema"]
+        fact = self._access.fact("structured", at, {"model": self._access.model}, find_out)
+        self._takes_schema = fact["takes_schema"]
         if fresh:
             return fresh[0]
-        return self._access.complete(formed if known["takes_schema"] else request, place)
+        return self._access.complete(formed if fact["takes_schema"] else request, place)
 
     def _cap(self) -> int:
         """The tokens of an answer: fewer where the model turned out to read less."""

@@ -203,9 +203,9 @@ class _ProgressNotes:
         )
 
     def _count(self, iteration: int, counted: CountResult) -> Action:
-        asked, pattern_count = counted.asked, counted.found
-        line = f"Count {counted.pointer} of {self._quote(asked.pattern)}{self._within(asked.scope)}"
-        because = self._because(asked.reason)
+        query, pattern_count = counted.asked, counted.found
+        line = f"Count {counted.pointer} of {self._quote(query.pattern)}{self._within(query.scope)}"
+        because = self._because(query.reason)
         if pattern_count is None:
             line += f": {self._quote(counted.fact['error'])}{because}"
             return Action(iteration, _COUNT, line)
@@ -262,9 +262,9 @@ class _ProgressNotes:
         )
 
     def _map(self, iteration: int, done: MapResult) -> Action:
-        asked, pointer = done.asked, printable(done.pointer)
-        line = f"Map {pointer} to {asked.purpose}, {self._quote(asked.prompt)}"
-        line += f"{self._within(asked.scope)}: {done.status}"
+        request, pointer = done.asked, printable(done.pointer)
+        line = f"Map {pointer} to {request.purpose}, {self._quote(request.prompt)}"
+        line += f"{self._within(request.scope)}: {done.status}"
         if done.error:
             line += f", {self._quote(done.error)}"
         if done.parts:
@@ -273,8 +273,8 @@ class _ProgressNotes:
             if missing:
                 some = ", ".join(missing[:_SPANS]) + ", …" * (len(missing) > _SPANS)
                 line += f", not bytes {some}"
-            line += f"; {count(len(done.output.encode()), 'byte')} of result by {asked.reduce}"
-        line += self._because(asked.reason)
+            line += f"; {count(len(done.output.encode()), 'byte')} of result by {request.reduce}"
+        line += self._because(request.reason)
         if not done.output:
             return Action(iteration, _SUBCALL, line)
         text = shortened(self._redact(encodable(done.output)))

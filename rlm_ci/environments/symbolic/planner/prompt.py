@@ -177,21 +177,21 @@ class PromptWriter:
             return len(self._laid_out(first, PromptLayout((), ()), limit).data) + _ROOM
 
         limit = self._limits.prompt_bytes
-        least = max(limit, _ROOM)
+        minimum = max(limit, _ROOM)
         # This ends: the head of the goal grows by a quarter of the limit only.
-        while (more := needed(least)) > least:
-            least = more
-        if least > limit:
+        while (more := needed(minimum)) > minimum:
+            minimum = more
+        if minimum > limit:
             raise ConfigError(
                 f"a planner's prompt of {count(limit, 'byte')} cannot hold what it must",
                 where=SETTING,
-                hint=f"set it to {least} or more",
+                hint=f"set it to {minimum} or more",
             )
         return limit - needed(limit) + _ROOM
 
     def _left(self, question: _Question) -> int | None:
-        most = self._limits.max_iterations
-        ends = [] if most is None else [most - question.iteration - 1]
+        limit = self._limits.max_iterations
+        ends = [] if limit is None else [limit - question.iteration - 1]
         ends += [] if question.calls is None else [question.calls - 1]
         return max(0, min(ends)) if ends else None
 
@@ -204,8 +204,8 @@ class PromptWriter:
         room = min(_FILES, limit // _FILES_PART)
         folders = atlas.folders if len(atlas.folders) > 1 else ()
         shown = listed(lines(folders), int(room * _FOLDERS_PART))
-        rest = listed(lines(atlas.largest), room - len(shown.encode()))
-        return {"folders": shown, "largest": rest}
+        largest = listed(lines(atlas.largest), room - len(shown.encode()))
+        return {"folders": shown, "largest": largest}
 
 
 def _measures(context: ContextMetadata) -> Mapping[str, Any]:

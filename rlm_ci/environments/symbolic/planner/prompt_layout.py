@@ -130,13 +130,13 @@ class PromptLayout:
 
     def _whole(self) -> frozenset[tuple[int, int]]:
         seen: Counter[int] = Counter()
-        whole = set[tuple[int, int]]()
+        complete = set[tuple[int, int]]()
         touched = {at for at, _number in self._dropped}
         for at, action in enumerate(self._done):
             if at not in touched and not action.is_subcall:
-                whole.add((action.iteration, seen[action.iteration]))
+                complete.add((action.iteration, seen[action.iteration]))
             seen[action.iteration] += 1
-        return frozenset(whole)
+        return frozenset(complete)
 
     def prompt(self, *contents: str) -> Prompt:
         """The messages of a system and a user with these contents, marks replaced."""
