@@ -64,8 +64,8 @@ class WikiCheck(WikiJob):
         """
         folder = self._compared_folder()
         agreed = options_of(self)
-        here = agreed.scope
-        if here.commit is not None and self.repository.is_shallow():
+        area = agreed.scope
+        if area.commit is not None and self.repository.is_shallow():
             raise ConfigError(
                 "the clone is shallow: the pages cannot be compared, as they tell of the history",
                 where="--check",
@@ -75,15 +75,15 @@ class WikiCheck(WikiJob):
         corpus = self.corpus(agreed)
         # No cache is believed, as a change may bring one.
         with TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True) as work:
-            looks = self._looks(here)
-            todo = refresh.plan(corpus, state, cache=work, under=here.under, outside=looks.outside)
+            looks = self._looks(area)
+            todo = refresh.plan(corpus, state, cache=work, under=area.under, outside=looks.outside)
             result = _solved(todo, agreed, work, redactor) if todo.todo.files else None
-            believed = self._believed(folder, here)
+            believed = self._believed(folder, area)
             pages = refresh.finish(
                 todo,
                 result,
                 looks,
-                chronicle=self._chronicle(believed, here.commit),
+                chronicle=self._chronicle(believed, area.commit),
                 state=believed,
                 folder=folder,
                 cache=work,
@@ -95,20 +95,20 @@ class WikiCheck(WikiJob):
         level = Severity.from_label(self.settings.fail_level)
         part = self._compared_part(pages, stale, state, corpus)
         part = part if is_whole else part.replace(state=INCOMPLETE, summary="files were not read")
-        return redactor.report(Report(here.subject(), level, (part,)))
+        return redactor.report(Report(area.subject(), level, (part,)))
 
     def _compared_folder(self) -> str:
         """Where the pages are; the run is then one that writes there."""
-        wanted = self.settings.wiki
+        settings = self.settings.wiki
         for name in ("push", "site"):
-            if getattr(wanted, name):
+            if getattr(settings, name):
                 raise UsageError(
                     f"--check writes nothing, and --{name} does",
                     where="--check",
                     hint=f"leave one of them out; --check compares the pages in {self._folder()}, "
                     "or in --out DIR",
                 )
-        if not wanted.out:
+        if not settings.out:
             folder = os.path.join(self._root(), *self._folder().split("/"))
             self.settings.values["wiki.out"] = folder
         return str(self.settings.wiki.out)
@@ -154,14 +154,14 @@ class WikiCheck(WikiJob):
             )
             for change in stale
         )
-        told = f"{len(stale):,} of {count(len(pages.pages), 'page')} stale"
+        summary = f"{len(stale):,} of {count(len(pages.pages), 'page')} stale"
         if not stale:
-            told = f"{count(len(pages.pages), 'page')}, none stale"
+            summary = f"{count(len(pages.pages), 'page')}, none stale"
         prose = pages.sentences.told()
-        told += f" in {where}"
-        told += f"; {prose}" if prose else ""
+        summary += f" in {where}"
+        summary += f"; {prose}" if prose else ""
         metrics = {"pages": len(pages.pages), "stale": len(stale), "prose": prose}
-        return scope.with_closed(Part(self.name, told, metrics, findings), corpus)
+        return scope.with_closed(Part(self.name, summary, metrics, findings), corpus)
 
 
 def _solved(
@@ -194,9 +194,9 @@ def _stale(
         elif change.why == OTHER and state is not None and state.options != pages.state.options:
             change = PageChange(page.name, OPTIONS)
         yield change
-    for one in whys.values():
-        if one.why == GONE and os.path.lexists(place_of(folder, one.name)):
-            yield one
+    for page_change in whys.values():
+        if page_change.why == GONE and os.path.lexists(place_of(folder, page_change.name)):
+            yield page_change
 
 
 def _about(

@@ -68,8 +68,8 @@ def last_pages(wiki_target: WikiTarget, repository: Repository) -> dict[str, byt
     target = wiki_target.target
     with _clone(wiki_target, repository) as clone:
         if target == _WIKI:
-            kept = clone.read(clone.head() or "", "").get(_KEPT)
-            return {} if kept is None else _unpacked(kept)
+            packed = clone.read(clone.head() or "", "").get(_KEPT)
+            return {} if packed is None else _unpacked(packed)
         if target == PR:
             name = OURS if clone.branch(OURS) else clone.head() or ""
             return _ours(clone.read(name, wiki_target.folder))
@@ -177,14 +177,14 @@ def flat(pages: dict[str, bytes]) -> dict[str, bytes]:
         return f"]({names[inner].removesuffix('.md')}{anchor or ''})"
 
     texts = {name: data.decode("utf-8", "surrogateescape") for name, data in pages.items()}
-    found = {
-        there: _LINK.sub(partial(lead, deep="/" in name), texts[name]).encode(
+    flat_pages = {
+        flat_name: _LINK.sub(partial(lead, deep="/" in name), texts[name]).encode(
             "utf-8", "surrogateescape"
         )
-        for name, there in names.items()
+        for name, flat_name in names.items()
     }
-    kept = json.dumps({"version": 1, "pages": texts}, indent=1, sort_keys=True)
-    return {**found, _KEPT: f"{kept}\n".encode("ascii")}
+    record = json.dumps({"version": 1, "pages": texts}, indent=1, sort_keys=True)
+    return {**flat_pages, _KEPT: f"{record}\n".encode("ascii")}
 
 
 def _flat(name: str) -> str:
@@ -212,15 +212,15 @@ def _ours(found: dict[str, bytes]) -> dict[str, bytes]:
 def _pages(folder: str) -> dict[str, bytes]:
     """The pages of a run and their state. Raises DamagedError where one is gone."""
     state = WikiState.read(folder)
-    found = {}
+    pages = {}
     for name in (*sorted(state.pages if state else ()), NAME):
         data = files.read_or_none(place_of(folder, name), _LIMIT)
         if data is None:
             raise DamagedError(
                 "it is gone", where=os.path.join(folder, name), hint="make the pages again"
             )
-        found[name] = data
-    return found
+        pages[name] = data
+    return pages
 
 
 def _clone(target: WikiTarget, repository: Repository) -> AbstractContextManager[Clone]:

@@ -48,10 +48,10 @@ def options(
     them; ``flows`` are the digests of those that were asked about; ``tree`` is a hash of
     all files, as flows lead through those that are settled, too.
     """
-    kept = {path: prose.to_dict() for path, prose in (known or {}).items()}
+    records = {path: prose.to_dict() for path, prose in (known or {}).items()}
     return {
         "version": VERSION,
-        "known": kept,
+        "known": records,
         "settled": sorted(settled),
         "whole": list(whole),
         "doubted": [[sentence.to_list(), list(lines)] for sentence, lines in doubted],
@@ -95,7 +95,7 @@ class WikiObjective:
     def aggregate(self, node: Node, children: Sequence[NodeResult], ask: Ask | None) -> NodeResult:
         alive = [child for child in children if child.status != FAILED]
         data = gathered(child.data for child in alive)
-        data["packed"] = [one for child in alive for one in child.data["packed"]]
+        data["packed"] = [row for child in alive for row in child.data["packed"]]
         counts = sum((child.counts for child in alive), Evidence())
         files = int(sum(child.metrics["files"] for child in alive))
         is_whole = len(alive) == len(children)

@@ -55,12 +55,12 @@ def _pages(old: WikiState | None, new: WikiState) -> Iterator[str]:
 
 def _sentences(old: WikiState | None, new: WikiState, dropped: Mapping[str, str]) -> Iterator[str]:
     gone, added = lost(old, new), lost(new, old) if old is not None else ()
-    present = sum(len(one.said) for one in new.prose.values())
+    present = sum(len(entry.said) for entry in new.prose.values())
     if not (gone or present):
         return
     fresh = len(added) if old is not None else present
-    told = [f"{present - fresh:,} kept", f"{fresh:,} new", f"{len(gone):,} lost"]
-    yield f"**Sentences of a model:** {', '.join(told)}."
+    counts = [f"{present - fresh:,} kept", f"{fresh:,} new", f"{len(gone):,} lost"]
+    yield f"**Sentences of a model:** {', '.join(counts)}."
     rows = [_lost_row(sentence, dropped.get(sentence.text, "")) for sentence in gone[:_LOST]]
     if gone[_LOST:]:
         rows.append(f"- and {count(len(gone) - _LOST, 'other')}")
@@ -69,8 +69,8 @@ def _sentences(old: WikiState | None, new: WikiState, dropped: Mapping[str, str]
 
 
 def _lost_row(sentence: ProseSentence, why: str) -> str:
-    place = code(f"{sentence.path}#L{sentence.line_start}-L{sentence.line_end}")
-    return f"- {place}{f', {why}' if why else ''}: {prose(clip(sentence.text, _SHORT))}"
+    location = code(f"{sentence.path}#L{sentence.line_start}-L{sentence.line_end}")
+    return f"- {location}{f', {why}' if why else ''}: {prose(clip(sentence.text, _SHORT))}"
 
 
 def _cost(usage: Usage) -> str:

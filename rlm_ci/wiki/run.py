@@ -81,12 +81,12 @@ class WikiJob(RepositoryJob):
 
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
         """Everything but the pages of an earlier run: they are no source of themselves."""
-        here, out = agreed.scope, self.settings.wiki.out
+        area, out = agreed.scope, self.settings.wiki.out
         folders = [self._folder()]
         if out:
             folders.append(files.below(self._root(), os.path.realpath(out)) or "")
-        ours = [f"/{folder}/" for folder in folders if folder and self._is_wiki(here, folder)]
-        bounds = here.replace(exclude=(*here.exclude, *ours))
+        patterns = [f"/{folder}/" for folder in folders if folder and self._is_wiki(area, folder)]
+        bounds = area.replace(exclude=(*area.exclude, *patterns))
         corpus = super().corpus(agreed.replace(scope=bounds))
         missing = lacking({language(file.path) for file in corpus.files})
         if missing:
@@ -111,17 +111,17 @@ class WikiJob(RepositoryJob):
         cache = self._cache()
 
         def compared() -> Mapping[str, Any]:
-            asked = corpus.digest, looks.digest(), before or ""
-            return {"is": bool(before and state and state.covers(*asked, cache=cache))}
+            inputs = corpus.digest, looks.digest(), before or ""
+            return {"is": bool(before and state and state.covers(*inputs, cache=cache))}
 
         # A fact, as what is kept between runs may know something else by the time of a replay.
         if is_silent and record.fact("unchanged", "start", {}, compared)["is"]:
             return RecursionPlan(corpus.limited(()), WikiObjective())
 
         def settle(unknown: list[list[int]]) -> list[list[int]]:
-            told = record.shaped("unread", "start", {}, lambda: {"files": unknown}, _runs)
+            unread = record.shaped("unread", "start", {}, lambda: {"files": unknown}, _runs)
             # Without a model, a replay can also read files that the cache has lost since.
-            return [*told, *unknown] if self.replay and is_silent else told
+            return [*unread, *unknown] if self.replay and is_silent else unread
 
         self._work = refresh.plan(
             corpus,
@@ -191,8 +191,8 @@ class WikiJob(RepositoryJob):
                 documents.append(Document(f"artifacts/wiki/{name}", text, places))
         number = sum(len(document.evidence) for document in documents)
         pages = count(len(documents), "page")
-        said = sum(len(one.said) for one in state.prose.values())
-        prose = Sentences(kept=said, doubted=doubted_in(state.prose)).told()
+        sentences = sum(len(entry.said) for entry in state.prose.values())
+        prose = Sentences(kept=sentences, doubted=doubted_in(state.prose)).told()
         part = Part(
             NAME,
             f"{pages}, nothing new: no file changed",
@@ -203,20 +203,20 @@ class WikiJob(RepositoryJob):
 
     def deliver(self, run: Run) -> None:
         """Raises StorageError, RemoteError, ConfigError, UnavailableError."""
-        wanted = self.settings.wiki
+        settings = self.settings.wiki
         source = os.path.dirname(run.path_of(*_PLACE, STATE))
-        if wanted.out:
-            with exclusive(wanted.out):  # two wikis at once: each writes all of its pages
-                touched = self._made.write(wanted.out) if self._made else ()
-            said = f"{count(len(touched), 'file')} written" if touched else "nothing new"
-            self._leaves(run, f"{printable(files.near(wanted.out))}: {said}")
-        if wanted.site:
-            pages = static_site.build(source, wanted.site, self.settings.environ)
-            site = printable(files.near(wanted.site))
+        if settings.out:
+            with exclusive(settings.out):  # two wikis at once: each writes all of its pages
+                touched = self._made.write(settings.out) if self._made else ()
+            outcome = f"{count(len(touched), 'file')} written" if touched else "nothing new"
+            self._leaves(run, f"{printable(files.near(settings.out))}: {outcome}")
+        if settings.site:
+            pages = static_site.build(source, settings.site, self.settings.environ)
+            site = printable(files.near(settings.site))
             self._leaves(run, f"site: {site}, {count(pages, 'page')}")
-        if not (wanted.out or wanted.site or wanted.push):
+        if not (settings.out or settings.site or settings.push):
             self.places.append(f"pages: {files.near(run.path_of(*_PLACE, 'index.md'))}")
-        if wanted.push:
+        if settings.push:
             for line in push(self._delivery(), self.repository, source, self._cost()):
                 self._leaves(run, line)
 
@@ -263,30 +263,30 @@ class WikiJob(RepositoryJob):
 
     def _before(self, run: Run, record: Record) -> str | None:
         """The pages as they were when the run began; None where there were none."""
-        own = run.path_of("rlm", BEFORE, STATE)
+        state_path = run.path_of("rlm", BEFORE, STATE)
         if self.replay:
-            own = os.path.join(os.path.dirname(self.replay), "rlm", BEFORE, STATE)
+            state_path = os.path.join(os.path.dirname(self.replay), "rlm", BEFORE, STATE)
 
         def produce() -> Mapping[str, Any]:
-            found = self._found()
-            for name, data in found.items():
+            pages = self._found()
+            for name, data in pages.items():
                 files.write(run.path_of("rlm", BEFORE, *name.split("/")), data, 0o600)
-            return {"pages": len(found)}
+            return {"pages": len(pages)}
 
-        told = record.fact("before", "start", {}, produce)
-        return os.path.dirname(own) if told["pages"] else None
+        fact = record.fact("before", "start", {}, produce)
+        return os.path.dirname(state_path) if fact["pages"] else None
 
     def _found(self) -> dict[str, bytes]:
         """The pages that are where this run is to bring its own."""
-        wanted = self.settings.wiki
-        for folder in (wanted.out, wanted.site):
+        settings = self.settings.wiki
+        for folder in (settings.out, settings.site):
             if folder:  # a repository may bring a link that leads elsewhere
                 files.require_inside(self.repository.root, os.path.join(folder, "index.md"))
-        if wanted.push:
+        if settings.push:
             return last_pages(self._delivery(), self.repository)
-        folder = wanted.out or wanted.site
+        folder = settings.out or settings.site
         state = WikiState.read(folder) if folder else None
-        if wanted.out and state is None and os.path.lexists(os.path.join(folder, "index.md")):
+        if settings.out and state is None and os.path.lexists(os.path.join(folder, "index.md")):
             raise ConfigError(  # before a model costs anything; other pages are checked later
                 "index.md would be overwritten, but rlm-ci did not write it",
                 where=printable(folder),
@@ -294,7 +294,7 @@ class WikiJob(RepositoryJob):
             )
         if state is None:
             return {}
-        names = (STATE, *state.pages) if wanted.out else (STATE,)  # a site has the state alone
+        names = (STATE, *state.pages) if settings.out else (STATE,)  # a site has the state alone
         read = ((name, files.read_or_none(place_of(folder, name), _LIMIT)) for name in names)
         return {name: data for name, data in read if data is not None}  # what is gone is made again
 
@@ -303,21 +303,21 @@ class WikiJob(RepositoryJob):
         state = WikiState.read(before) if before else None
         if state is None:
             return None
-        named = {page.commit for page in state.pages.values() if page.commit}
-        if here.commit is not None and named:
-            known = [one for one in self.repository.resolve(*named) if one]
+        commits = {page.commit for page in state.pages.values() if page.commit}
+        if here.commit is not None and commits:
+            existing = [oid for oid in self.repository.resolve(*commits) if oid]
             head = here.commit
-            named = {one for one in known if self.repository.merge_base(one, head) == one}
-        return state.summed_up(named)
+            commits = {oid for oid in existing if self.repository.merge_base(oid, head) == oid}
+        return state.summed_up(commits)
 
     def _looks(self, here: RepositoryScope) -> PageOptions:
-        known = (here.repository or "").rpartition("/")[2]
-        name = known or os.path.basename(self._root())
+        repository_name = (here.repository or "").rpartition("/")[2]
+        name = repository_name or os.path.basename(self._root())
         title = f"{name}: {here.under}" if here.under else name
         return PageOptions(
             title,
             self._target(here),
-            is_guess=not (known or here.under),
+            is_guess=not (repository_name or here.under),
             outside=self._outside(here) if here.under else None,
         )
 
@@ -345,9 +345,9 @@ class WikiJob(RepositoryJob):
         if here.repository:
             return LinkDestination(server, here.repository, base)
         remote = f"remote.{self.repository.remote()}.url" if self.repository.git_dir else ""
-        found = gitlab_project(self.repository.config(remote)) if remote else None
+        gitlab = gitlab_project(self.repository.config(remote)) if remote else None
         return (
-            LinkDestination(*found, base, is_gitlab=True) if found else LinkDestination(base=base)
+            LinkDestination(*gitlab, base, is_gitlab=True) if gitlab else LinkDestination(base=base)
         )
 
     def _part(self, done: RecursionResult, pages: WikiPages) -> Part:
@@ -365,8 +365,8 @@ class WikiJob(RepositoryJob):
             state = INCOMPLETE
             missing = len({path for path, _ in result.uncovered if path})
             summary += f"; {count(missing, 'file')} not looked at in full" if missing else ""
-            whole = [why.partition(": ")[2] for path, why in result.uncovered if not path]
-            summary += f"; about the whole: {printable(whole[0])}" if whole else ""
+            whys = [why.partition(": ")[2] for path, why in result.uncovered if not path]
+            summary += f"; about the whole: {printable(whys[0])}" if whys else ""
         metrics = {
             "pages": len(pages.pages),
             "new": new,

@@ -234,11 +234,11 @@ def _sections(headings: list[tuple[str, str]]) -> list[dict[str, object]]:
             groups.setdefault(key, []).append((heading, name))
         if 2 * max(map(len, groups.values())) <= len(headings) or not depth:
             break
-    found: list[dict[str, object]] = []
+    sections: list[dict[str, object]] = []
     for key, pages in groups.items():
         inner: list[object] = [{heading.removeprefix(f"{key}/"): name} for heading, name in pages]
-        found.append({key: inner} if len(pages) > 1 else dict(pages))
-    return found
+        sections.append({key: inner} if len(pages) > 1 else dict(pages))
+    return sections
 
 
 def _heading(text: str) -> str:
@@ -250,7 +250,7 @@ def _heading(text: str) -> str:
 
 def _toml(value: object) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     # Texts alone, none with a control character. TOML knows no surrogates, paired or not.
@@ -260,22 +260,22 @@ def _toml(value: object) -> str:
 def mermaid_script() -> bytes | None:
     """The script, from a package that has it; what is not Mermaid's own is not used."""
     spec = find_spec("mermaidx")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        data = files.read_or_none(os.path.join(place, "assets", "mermaid.js"), _LIMIT)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        data = files.read_or_none(os.path.join(folder, "assets", "mermaid.js"), _LIMIT)
         if data is not None and sha256(data).hexdigest() == _MERMAID:
             return data
     return None
 
 
 def _run(config: str, work: str, environment: Mapping[str, str]) -> None:
-    kept = {name: environment[name] for name in ("PATH", "SYSTEMROOT") if name in environment}
-    env = {**kept, "HOME": work, "NO_COLOR": "1", "PYTHONUTF8": "1"}
+    base = {name: environment[name] for name in ("PATH", "SYSTEMROOT") if name in environment}
+    env = {**base, "HOME": work, "NO_COLOR": "1", "PYTHONUTF8": "1"}
     argv = [sys.executable, "-I", "-m", "zensical", "build", "-f", config]
     ended = process.run(argv, env=env, timeout=_SECONDS, limit=_LIMIT)
     if ended.returncode != 0 or not os.path.isfile(os.path.join(work, "site", "index.html")):
-        said = printable((ended.stderr or ended.stdout).decode("utf-8", "replace").strip()[-300:])
+        output = printable((ended.stderr or ended.stdout).decode("utf-8", "replace").strip()[-300:])
         raise UnavailableError(
-            f"zensical made no site: {said or f'it ended with {ended.returncode}'}",
+            f"zensical made no site: {output or f'it ended with {ended.returncode}'}",
             hint=installation.command("site", upgrade=True),
         )
 
@@ -283,8 +283,8 @@ def _run(config: str, work: str, environment: Mapping[str, str]) -> None:
 def _search_words(path: str) -> None:
     """Take the sources of diagrams out of what the search knows: nobody looks for these."""
     index = json.loads(files.read(path, _LIMIT))
-    for one in index["items"]:
-        one["text"] = _SOURCE.sub("", one["text"])
+    for entry in index["items"]:
+        entry["text"] = _SOURCE.sub("", entry["text"])
     files.write(path, json.dumps(index, ensure_ascii=False, separators=(",", ":")).encode())
 
 
@@ -293,8 +293,8 @@ def _require_ours(out: str) -> None:
         return
     if not os.path.isdir(out) or os.path.islink(out):
         raise ConfigError("the site needs a folder", where=printable(out), hint="name another one")
-    there = set(os.listdir(out)) - {lock.TREE_NAME}
-    if there and not os.path.isfile(os.path.join(out, MARKER)):
+    names = set(os.listdir(out)) - {lock.TREE_NAME}
+    if names and not os.path.isfile(os.path.join(out, MARKER)):
         raise ConfigError(
             "the folder for the site has other content",
             where=printable(out),

@@ -178,9 +178,9 @@ class CallFlows:
                     row = ("command", title, at.path, call.line, call.line, target, 0, 0)
                     flow_starts.append(FlowStart.of(row))
                 break
-        known = {flow_start.at: flow_start for flow_start in reversed(flow_starts)}
+        by_function = {flow_start.at: flow_start for flow_start in reversed(flow_starts)}
         return sorted(
-            known.values(), key=lambda flow_start: (-_length(flow_start.at), flow_start.name)
+            by_function.values(), key=lambda flow_start: (-_length(flow_start.at), flow_start.name)
         )
 
     def _read_body(self, at: Definition) -> list[FlowCall]:
@@ -188,45 +188,45 @@ class CallFlows:
         return self._body(at)[0]
 
     def _load(self, paths: Iterable[str]) -> None:
-        wanted = sorted(path for path in paths if path not in self._calls)
-        for path, content in self._read(wanted).items():
+        unread = sorted(path for path in paths if path not in self._calls)
+        for path, content in self._read(unread).items():
             bare = without_secrets(content)
             self._calls[path] = file_calls(path, bare)
             self._branches[path] = branches(path, bare)
-        self._calls.update(dict.fromkeys(set(wanted) - self._calls.keys(), FileCalls()))
+        self._calls.update(dict.fromkeys(set(unread) - self._calls.keys(), FileCalls()))
 
     def _grow(self, flow: _Growing, *, is_last: bool) -> None:
         front, flow.front = flow.front, []
-        found: dict[_Place, tuple[_Node, FlowCall]] = {}
+        callees: dict[_Place, tuple[_Node, FlowCall]] = {}
         for node in front:
             node.calls, node.raises, node.outside = self._body(node.at)
             for call in node.calls:
-                if len(call.found) != 1 or (place := _place(call.found[0])) in flow.known:
+                if len(call.found) != 1 or (callee := _place(call.found[0])) in flow.known:
                     continue
-                if (_place(node.at), place) in self._apart:
+                if (_place(node.at), callee) in self._apart:
                     node.parted += 1  # which has a flow of its own
                 else:
-                    found.setdefault(place, (node, call))
-        chosen = set() if is_last else self._weighty(found, STEPS - len(flow.known))
-        for place, (node, call) in found.items():
-            if place not in chosen:
-                flow.left.add(place)
+                    callees.setdefault(callee, (node, call))
+        chosen = set() if is_last else self._weighty(callees, STEPS - len(flow.known))
+        for callee, (node, call) in callees.items():
+            if callee not in chosen:
+                flow.left.add(callee)
                 continue
             below = _Node(call.found[0], node)
-            flow.known[place] = below
+            flow.known[callee] = below
             node.below.append(below)
             flow.front.append(below)
 
     def _weighty(self, found: Mapping[_Place, tuple[_Node, FlowCall]], room: int) -> set[_Place]:
         """Those that are followed: of too many those that do most, half of them of one caller."""
-        self._load({place.path for place in found})
-        weights = {place: self._weight(call.found[0]) for place, (_, call) in found.items()}
+        self._load({callee.path for callee in found})
+        weights = {callee: self._weight(call.found[0]) for callee, (_, call) in found.items()}
         chosen: set[_Place] = set()
         taken: dict[int, int] = {}
-        for place in sorted(found, key=lambda place: (-weights[place], place)):
-            node = id(found[place][0])
+        for callee in sorted(found, key=lambda callee: (-weights[callee], callee)):
+            node = id(found[callee][0])
             if len(chosen) < room and taken.get(node, 0) < (room + 1) // 2:
-                chosen.add(place)
+                chosen.add(callee)
                 taken[node] = taken.get(node, 0) + 1
         return chosen
 
@@ -238,17 +238,17 @@ class CallFlows:
 
     def _body(self, at: Definition) -> tuple[list[FlowCall], tuple[RaiseSite, ...], int]:
         """What a definition calls and raises, and how many calls lead to nothing of the program."""
-        place = _place(at)
-        if place not in self._bodies:
+        key = _place(at)
+        if key not in self._bodies:
             calls, raises = self._inside(at)
             calls, raises = self._inside(at)
             flow_calls, outside = self._resolved(at, calls)
-            self._bodies[place] = flow_calls, raises, outside
-        return self._bodies[place]
+            self._bodies[key] = flow_calls, raises, outside
+        return self._bodies[key]
 
     def _inside(self, at: Definition) -> tuple[list[CallSite], tuple[RaiseSite, ...]]:
         """The calls and raises in the lines of a definition that belong to no other within."""
-        found = self._calls.get(at.path, FileCalls())
+        calls_of_file = self._calls.get(at.path, FileCalls())
         first, last = at.symbol.line_start, at.symbol.line_end
         others = [
             (symbol.line_start, symbol.line_end)
@@ -263,8 +263,8 @@ class CallFlows:
             is_there = first <= line <= last
             return is_there and not any(start <= line <= end for start, end in others)
 
-        calls = [call for call in found.calls if is_own(call.line)]
-        return calls, tuple(one for one in found.raises if is_own(one.line))
+        calls = [call for call in calls_of_file.calls if is_own(call.line)]
+        return calls, tuple(site for site in calls_of_file.raises if is_own(site.line))
 
     def _resolved(self, at: Definition, calls: Iterable[CallSite]) -> tuple[list[FlowCall], int]:
         """The first call of each definition of the program, in order; the number of others."""
@@ -277,15 +277,15 @@ class CallFlows:
             outside += not key
             if not key or key == (_place(at),):
                 continue
-            there = around(inside, site.line)
+            enclosing = around(inside, site.line)
             if key in seen:  # what is around one of them alone is no condition of all
                 call = seen[key]
-                shared = tuple(branch for branch in call.branches if branch in there)
+                shared = tuple(branch for branch in call.branches if branch in enclosing)
                 seen[key] = call.replace(branches=shared)
                 continue
             base = "…" if site.base == EXPRESSION else site.base
             name = f"{base}.{site.name}" if base and base != MACRO else site.name
-            seen[key] = FlowCall(site.line, name, targets.found, targets.interface, 0, there)
+            seen[key] = FlowCall(site.line, name, targets.found, targets.interface, 0, enclosing)
         return list(seen.values()), outside
 
 
@@ -301,7 +301,7 @@ def _arms(calls: Sequence[FlowCall]) -> dict[str, FlowCall]:
     """The longest call in each arm of the statement that chooses between most commands, by name."""
     groups: dict[int, dict[str, FlowCall]] = {}
     for call in calls:
-        branch = next((one for one in call.branches if one.kind == ALT), None)
+        branch = next((branch for branch in call.branches if branch.kind == ALT), None)
         name = _chosen_name(branch.text) if branch is not None else ""
         if branch is None or not name or len(call.found) != 1:
             continue
@@ -348,8 +348,8 @@ def _finished(flow: _Growing) -> CallFlow:
 def _step(node: _Node, flow: _Growing) -> FlowStep:
     calls = []
     for call in node.calls:
-        known = flow.known.get(_place(call.found[0])) if len(call.found) == 1 else None
-        calls.append(call.replace(step=known.number) if known is not None else call)
+        callee = flow.known.get(_place(call.found[0])) if len(call.found) == 1 else None
+        calls.append(call.replace(step=callee.number) if callee is not None else call)
     # What has a step of its own is never left out, and else what is longest.
     ranked = sorted(calls, key=lambda flow_call: (not flow_call.step, -_length(flow_call.found[0])))
     ranked = ranked[: max(CALLS, len(node.below) + node.parted)]

@@ -54,11 +54,11 @@ def commands(read: Outline, content: bytes) -> tuple[ProjectCommand, ...]:
     if not is_told or len(content) > _MAX_BYTES or b"\0" in content:
         return ()
     lines = [row.rstrip("\r") for row in content.decode("utf-8", "replace").split("\n")]
-    found: dict[str, ProjectCommand] = {}
+    by_text: dict[str, ProjectCommand] = {}
     for command in (*_written(read, name, lines), *_usual(name, lines)):
         if len(command.text) <= _LONGEST and command.text.isprintable():
-            found.setdefault(command.text, command)
-    return tuple(islice(found.values(), _MOST))
+            by_text.setdefault(command.text, command)
+    return tuple(islice(by_text.values(), _MOST))
 
 
 #: Documents for people who work on a project; a README also says how others get it.
@@ -93,18 +93,18 @@ def _written(read: Outline, name: str, lines: list[str]) -> Iterator[ProjectComm
     scripts = [
         entry for entry in read.entries if entry.kind == "script" and _NAME.fullmatch(entry.name)
     ]
-    for one in scripts:
-        text = f"cargo run --bin {one.name}" if name == "Cargo.toml" else one.name
-        value = lines[one.line_start - 1].partition("=")[2].partition("#")[0].strip(" \"'")
+    for entry in scripts:
+        text = f"cargo run --bin {entry.name}" if name == "Cargo.toml" else entry.name
+        value = lines[entry.line_start - 1].partition("=")[2].partition("#")[0].strip(" \"'")
         runs = value if name in ("pyproject.toml", "setup.cfg") else ""
-        yield ProjectCommand(RUN, text, one.line_start, runs[:_LONGEST])
+        yield ProjectCommand(RUN, text, entry.line_start, runs[:_LONGEST])
     if name == "package.json":
         yield from _package(read, lines)
     elif read.language == "Makefile":
-        for one in read.entries:
-            if _NAME.fullmatch(one.name):
-                runs = _recipe(lines, one.line_start)
-                yield _task(one.name, f"make {one.name}", one.line_start, runs)
+        for entry in read.entries:
+            if _NAME.fullmatch(entry.name):
+                runs = _recipe(lines, entry.line_start)
+                yield _task(entry.name, f"make {entry.name}", entry.line_start, runs)
     reader = _READERS.get(name)
     if reader is not None:
         yield from reader(lines)
@@ -116,12 +116,12 @@ def _task(name: str, text: str, line: int, runs: str = "") -> ProjectCommand:
 
 def _recipe(lines: Sequence[str], line: int) -> str:
     """The first command of a rule that says what it is for, else the first."""
-    found = []
+    recipe = []
     for row in lines[line : line + 40]:
         if not row.startswith("\t"):
             break
-        found.append(row.strip().lstrip("@-+").rstrip("\\ "))
-    return next(filter(by_command, found), found[0] if found else "")
+        recipe.append(row.strip().lstrip("@-+").rstrip("\\ "))
+    return next(filter(by_command, recipe), recipe[0] if recipe else "")
 
 
 def _package(read: Outline, lines: Sequence[str]) -> Iterator[ProjectCommand]:
@@ -164,17 +164,17 @@ def _commands_of(lines: Sequence[str]) -> str:
     Of lists, the last one: what stands before that prepares the environment.
     """
     inside = False
-    found: list[str] = []
+    texts: list[str] = []
     for row in lines[:60]:
-        if row.startswith("[") or (found and re.match(r"\w", row)):
+        if row.startswith("[") or (texts and re.match(r"\w", row)):
             break
-        key = None if found else re.match(r"commands\s*=(.*)", row)
+        key = None if texts else re.match(r"commands\s*=(.*)", row)
         inside = bool(key) or (inside and row[:1] in (" ", "\t", "]"))
         text = (key[1] if key else row).strip() if inside else ""
-        found += [text] if text else []
-    if found and found[0][0] in "#[":
-        return _last_of(found)
-    rows = [row.rstrip("\\ ") for row in found]
+        texts += [text] if text else []
+    if texts and texts[0][0] in "#[":
+        return _last_of(texts)
+    rows = [row.rstrip("\\ ") for row in texts]
     return next((row for row in rows if by_command(row) == TEST), rows[0] if rows else "")
 
 
@@ -196,20 +196,20 @@ _RENAMED = re.compile(r"\bname\s*=\s*[\"']([^\"']+)[\"']")
 
 
 def _nox(lines: Sequence[str]) -> Iterator[ProjectCommand]:
-    begun, given = 0, ""
+    begun, session_name = 0, ""
     for number, row in enumerate(lines, 1):
         if _SESSION.match(row):
-            begun, given = number, ""
+            begun, session_name = number, ""
         if not begun:
             continue
         renamed, function = _RENAMED.search(row), _FUNCTION.match(row)
         if function:
-            name = given or function[1]
+            name = session_name or function[1]
             if _NAME.fullmatch(name):
                 yield _task(name, f"nox -s {name}", begun)
             begun = 0
         elif renamed:
-            given = renamed[1]
+            session_name = renamed[1]
 
 
 def _just(lines: Sequence[str]) -> Iterator[ProjectCommand]:
@@ -386,7 +386,7 @@ def _chosen(lines: Sequence[str], number: int) -> tuple[int, str]:
             value = value.strip()
             if value.startswith("["):
                 listed = " ".join(lines[at - 1 : at + _LISTED]).partition("[")[2].partition("]")[0]
-                value = shlex.join(one or other for one, other in _TEXT.findall(listed))
+                value = shlex.join(double or single for double, single in _TEXT.findall(listed))
             elif len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]:
                 value = value[1:-1]
             return at, value

@@ -45,11 +45,11 @@ def declared(path: str, content: bytes) -> tuple[tuple[str, Statement], ...]:
     if not _is_told(path):
         return ()
     lines = content.decode("utf-8", "surrogateescape").split("\n")
-    found = list(islice(_needed(path, content, lines), _MOST))
-    numbers = [number for _, number in found]
+    packages = list(islice(_needed(path, content, lines), _MOST))
+    numbers = [number for _, number in packages]
     return tuple(
         (package, Statement(_written(package, lines, number, numbers), number, number))
-        for package, number in found
+        for package, number in packages
     )
 
 
@@ -108,10 +108,10 @@ def is_listed(path: str) -> bool:
 def _written(package: str, lines: Sequence[str], number: int, numbers: Sequence[int]) -> str:
     """The requirement as it is quoted, or its line; the name if the line has several."""
     text = lines[number - 1].strip().rstrip(",")
-    quoted = [told for _, told in _QUOTED.findall(text)]
-    own = [told for told in quoted if re.match(rf"{re.escape(package)}(?![\w.-])", told)]
-    if own and (own[0] != package or len(quoted) == 1):
-        return own[0] if len(own[0]) <= 120 else package
+    quoted = [quote for _, quote in _QUOTED.findall(text)]
+    matching = [quote for quote in quoted if re.match(rf"{re.escape(package)}(?![\w.-])", quote)]
+    if matching and (matching[0] != package or len(quoted) == 1):
+        return matching[0] if len(matching[0]) <= 120 else package
     is_own = numbers.count(number) == 1 and len(text) <= 120 and not text.startswith("[")
     return text if is_own else package
 

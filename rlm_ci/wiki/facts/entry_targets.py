@@ -59,7 +59,7 @@ def entry_starts(
     inside = sorted(program)
     manifests = [path for path, file in files.items() if _is_manifest(file)]
     texts = read(sorted(manifests))
-    found: list[FlowStart] = []
+    starts: list[FlowStart] = []
     for path in [*sorted(texts), *inside]:
         for entry in files[path].outline.entries:
             if entry.kind not in _KINDS:
@@ -70,9 +70,11 @@ def entry_starts(
                 at = definition_around(files[path], entry)
             if at is not None:
                 row = (entry.kind, entry.name, path, entry.line_start, entry.line_end, at)
-                found.append(FlowStart.of((*row, 0, 0)))
-        found += _served(files[path]) if path not in texts else ()
-    return sorted(found, key=lambda one: (_KINDS.index(one.kind), one.path, one.line_start))
+                starts.append(FlowStart.of((*row, 0, 0)))
+        starts += _served(files[path]) if path not in texts else ()
+    return sorted(
+        starts, key=lambda start: (_KINDS.index(start.kind), start.path, start.line_start)
+    )
 
 
 def used_starts(
@@ -87,26 +89,26 @@ def used_starts(
     the language have comes last.
     """
     by_name: dict[str, list[Definition]] = {}
-    for one in candidates:
-        by_name.setdefault(one.symbol.name.rpartition(".")[2], []).append(one)
+    for at in candidates:
+        by_name.setdefault(at.symbol.name.rpartition(".")[2], []).append(at)
     single = {name: inner[0] for name, inner in by_name.items() if len(inner) == 1}
     counts = dict.fromkeys(single, 0)
     for path in paths:
         for _, word, kind in uses(files[path].outline, contents[path]):
             if kind == CALL and word in single and single[word].path != path:
                 counts[word] += 1
-    wanted = sorted((name for name, number in counts.items() if number),
+    called = sorted((name for name, number in counts.items() if number),
                     key=lambda name: (name in COMMON, -counts[name], name))  # fmt: skip
     first: dict[str, str] = {}
-    for name in wanted:
+    for name in called:
         first.setdefault(folder_of(single[name].path), name)
-    found = []
-    for name in dict.fromkeys((*wanted[:_EARLY], *list(first.values())[:_EARLY], *wanted)):
-        one = single[name]
-        symbol = one.symbol
-        row = (FUNCTION, symbol.name, one.path, symbol.line_start, symbol.line_end, one)
-        found.append(FlowStart.of((*row, counts[name], len(paths))))
-    return found
+    starts = []
+    for name in dict.fromkeys((*called[:_EARLY], *list(first.values())[:_EARLY], *called)):
+        at = single[name]
+        symbol = at.symbol
+        row = (FUNCTION, symbol.name, at.path, symbol.line_start, symbol.line_end, at)
+        starts.append(FlowStart.of((*row, counts[name], len(paths))))
+    return starts
 
 
 def _served(facts: FileFacts) -> Iterator[FlowStart]:
@@ -142,14 +144,14 @@ def _scripted(  # noqa: PLR0917 - all that says where a script leads
         if match[1] != entry.name:
             continue
         inner = match[2].replace(".", "/")
-        wanted = (f"{inner}.py", f"{inner}/__init__.py")
-        places = [
-            one for one in program if one in wanted or one.endswith(tuple(f"/{w}" for w in wanted))
+        ends = (f"{inner}.py", f"{inner}/__init__.py")
+        fitting = [
+            file for file in program if file in ends or file.endswith(tuple(f"/{w}" for w in ends))
         ]
-        near = folder_of(path)
-        places.sort(key=lambda one: (not one.startswith(near), one.count("/"), one))
-        for place in places:
-            if match[3] and (definition := resolver.named(place, match[3])) is not None:
+        folder = folder_of(path)
+        fitting.sort(key=lambda file: (not file.startswith(folder), file.count("/"), file))
+        for file in fitting:
+            if match[3] and (definition := resolver.named(file, match[3])) is not None:
                 return definition
     return None
 
@@ -160,16 +162,16 @@ def _of_package(path: str, entry: EntryPoint, text: str, program: Sequence[str])
         record = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    found = record.get("bin") if isinstance(record, dict) else None
-    target = found.get(entry.name) if isinstance(found, dict) else found
+    bin_field = record.get("bin") if isinstance(record, dict) else None
+    target = bin_field.get(entry.name) if isinstance(bin_field, dict) else bin_field
     if not isinstance(target, str) or len(target) > 300:
         return None
-    known = set(program)
+    sources = set(program)
     stem = target.rpartition(".")[0] if target.endswith((".js", ".mjs", ".cjs")) else target
-    names = [target, *(f"{one}{suffix}" for one in (target, stem) for suffix in _SUFFIXES)]
+    names = [target, *(f"{base}{suffix}" for base in (target, stem) for suffix in _SUFFIXES)]
     names += [_BUILT.sub("src/", name) for name in names if _BUILT.match(name)]
     every = (posixpath.normpath(posixpath.join(folder_of(path), name)) for name in names)
-    return next((one for one in every if one in known), None)
+    return next((source for source in every if source in sources), None)
 
 
 def definition_around(facts: FileFacts, entry: EntryPoint) -> Definition | None:

@@ -80,16 +80,16 @@ class FileFacts(Row):
     @classmethod
     def of_json(cls, record: Sequence[Any]) -> FileFacts:
         """One from the list that JSON makes of it."""
-        outline, heads, notes, about, needed, project, is_generated, told, chapters = record
+        outline, heads, notes, about, needed, project, is_generated, commands, chapters = record
         return cls(
             Outline.of_json(outline),
             tuple((start, end) for start, end in heads),
             tuple(map(CodeNote.of, notes)),
             None if about is None else Statement.of(about),
-            tuple((name, Statement.of(place)) for name, place in needed),
+            tuple((name, Statement.of(statement)) for name, statement in needed),
             project,
             is_generated,
-            tuple(map(ProjectCommand.of, told)),
+            tuple(map(ProjectCommand.of, commands)),
             tuple(map(Statement.of, chapters)),
         )
 
@@ -115,8 +115,8 @@ def without_secrets(content: bytes) -> bytes:
     if _SECRETS.text(text) == text:
         return content
     # Line by line, so that places stay what they are.
-    whole = _PRIVATE_KEY.sub(lambda match: SIGN + "\n" * match[0].count("\n"), text)
-    lines = "\n".join(map(_SECRETS.text, whole.split("\n")))
+    keyless = _PRIVATE_KEY.sub(lambda match: SIGN + "\n" * match[0].count("\n"), text)
+    lines = "\n".join(map(_SECRETS.text, keyless.split("\n")))
     return lines.encode("utf-8", "surrogateescape")
 
 
@@ -146,15 +146,15 @@ def _facts(path: str, content: bytes) -> FileFacts:
             *other_registries(read.language, content),
         ]
     about = introduction(content, path) if is_readme(path) else None
-    named = project(read, content) or heading(content, path)
-    found = _sound(read, notes, content)
+    title = project(read, content) or heading(content, path)
+    sound = _sound(read, notes, content)
     last = _last_line(content)
     project_commands = tuple(
-        command for command in commands(found[0], content) if command.line <= last
+        command for command in commands(sound[0], content) if command.line <= last
     )
     needed = declared(path, content)
     guide = chapters(content, path) if is_document(path) and not is_readme(path) else ()
-    return FileFacts(*found, about, needed, named, _is_generated(content), project_commands, guide)
+    return FileFacts(*sound, about, needed, title, _is_generated(content), project_commands, guide)
 
 
 #: Where a file says how it was made, in which lines.
@@ -165,8 +165,8 @@ _COMMENT = re.compile(r"\s*(?://|#|/?\*|--|;|<!--|%|\(\*|\"{3}|'{3}|REM\b)")
 def _is_generated(content: bytes) -> bool:
     """Whether the comments at the head of a file say that a program wrote it."""
     head = content[:_HEAD].decode("utf-8", "replace").split("\n")[:_HEAD_LINES]
-    said = " ".join(line for line in head if _COMMENT.match(line))
-    return "@generated" in said or ("DO NOT EDIT" in said and "generated" in said.casefold())
+    notice = " ".join(line for line in head if _COMMENT.match(line))
+    return "@generated" in notice or ("DO NOT EDIT" in notice and "generated" in notice.casefold())
 
 
 def _sound(
@@ -178,7 +178,7 @@ def _sound(
         symbols=tuple(
             symbol for symbol in read.symbols if max(symbol.line_end, symbol.doc_end) <= last
         ),
-        imports=tuple(one for one in read.imports if one.line <= last),
+        imports=tuple(imported for imported in read.imports if imported.line <= last),
         entries=tuple(entry for entry in read.entries if entry.line_end <= last),
     )
     if read.doc_end > last or not 0 < read.doc_start <= read.doc_end:
@@ -240,20 +240,20 @@ def _described(read: Outline, content: bytes) -> Outline:
     start = read.doc_end
     while start < len(lines) and not lines[start].strip():
         start += 1
-    told: list[bytes] = []
+    texts: list[bytes] = []
     for line in lines[start:]:
         text, *behind = ends.split(line, maxsplit=1)
         if text.strip():
-            told.append(text)
+            texts.append(text)
         if behind or not text.strip():
             break
-    if not told or len(told) > 30 or _RULE.fullmatch(told[-1]):
+    if not texts or len(texts) > 30 or _RULE.fullmatch(texts[-1]):
         return undescribed
-    if told[0].lstrip().startswith((b"..", b":", b">>>")):
+    if texts[0].lstrip().startswith((b"..", b":", b">>>")):
         return undescribed
-    text = b" ".join(b" ".join(told).split())
+    text = b" ".join(b" ".join(texts).split())
     doc = text.decode("utf-8", "surrogateescape")
-    return read.replace(doc=doc, doc_start=start + 1, doc_end=start + len(told))
+    return read.replace(doc=doc, doc_start=start + 1, doc_end=start + len(texts))
 
 
 def _is_own_name(read: Outline) -> bool:

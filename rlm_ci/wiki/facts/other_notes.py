@@ -159,7 +159,7 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
             continue
         for pattern, kind in compiled:
             match = next(
-                (one for one in pattern.finditer(line) if code.does(number, line, one.start())),
+                (hit for hit in pattern.finditer(line) if code.does(number, line, hit.start())),
                 None,
             )
             if match:
@@ -246,25 +246,25 @@ def _programs_of_script(text: str) -> Patterns:
     for match in islice(_BOUND.finditer(text), _IMPORTS):
         clause, member = match["clause"] or match["names"], match["member"]
         listed = re.search(r"\{([^{}]*)\}", clause)
-        for there, here in _LISTED.findall(listed[1]) if listed else ():
-            names[here or there] = there
-        own = re.match(r"\s*(?:\*\s*as\s+)?(\w+)", clause)
-        if own and member:
-            names[own[1]] = member
-        elif own:
-            modules.add(own[1])
-    for name, module, there in _PROMISED.findall(text):
-        if module in modules or there in names:
-            names[name] = there if module else names[there]
+        for exported, alias in _LISTED.findall(listed[1]) if listed else ():
+            names[alias or exported] = exported
+        bound = re.match(r"\s*(?:\*\s*as\s+)?(\w+)", clause)
+        if bound and member:
+            names[bound[1]] = member
+        elif bound:
+            modules.add(bound[1])
+    for name, module, exported in _PROMISED.findall(text):
+        if module in modules or exported in names:
+            names[name] = exported if module else names[exported]
     return tuple(_calls(modules, names))
 
 
 def _calls(modules: Iterable[str], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    held = "|".join([*sorted(modules), rf"require\({_MODULE}\)"])
+    module_pattern = "|".join([*sorted(modules), rf"require\({_MODULE}\)"])
     for kind in ("shell", "program"):
-        members = "|".join(there for there in _STARTS if _STARTS[there] == kind)
-        calls = [rf"(?:{held})\.(?:{members})"]
-        calls += [name for name, there in sorted(names.items()) if _STARTS.get(there) == kind]
+        members = "|".join(member for member in _STARTS if _STARTS[member] == kind)
+        calls = [rf"(?:{module_pattern})\.(?:{members})"]
+        calls += [name for name, member in sorted(names.items()) if _STARTS.get(member) == kind]
         yield rf"(?<![.\w$])(?:{'|'.join(calls)})\(", kind
 
 
@@ -277,10 +277,10 @@ _CRATES = ("std", "tokio", "async_std", "async_process")
 def _programs_of_rust(text: str) -> tuple[str, str]:
     """How a file of Rust starts programs: other crates have a ``Command``, too."""
     names = [r"(?:\w+::)*process::Command"]
-    for said in _USE.findall(text) if "Command" in text else ():
-        for path in spread("".join(_AS.sub("@", said).split())):
-            there, _, here = path.partition("@")
-            parts = there.removeprefix("::").split("::")
+    for clause in _USE.findall(text) if "Command" in text else ():
+        for path in spread("".join(_AS.sub("@", clause).split())):
+            original, _, alias = path.partition("@")
+            parts = original.removeprefix("::").split("::")
             if parts[0] in _CRATES and parts[-1] == "Command":
-                names.append(here or "Command")
+                names.append(alias or "Command")
     return rf"(?<![\w:])(?:{'|'.join(dict.fromkeys(names))})::new\(", "program"

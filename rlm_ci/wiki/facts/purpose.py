@@ -81,8 +81,8 @@ def by_name(name: str) -> str:
         return ""
     if words[0] in _STARTS:
         return RUN
-    for purpose, known in _NAMED:
-        if known.intersection(words):
+    for purpose, keywords in _NAMED:
+        if keywords.intersection(words):
             return purpose
     return TEST if any(map(_PYTHON.fullmatch, words)) else ""
 
@@ -90,9 +90,9 @@ def by_name(name: str) -> str:
 def by_command(text: str) -> str:
     """What the first telling part of a shell's line is for; "" for nothing."""
     for part in re.split(r"&&|\|\||[;|]", text[:1000]):
-        found = _by_head(bare(part.split()))
-        if found:
-            return found
+        purpose = _by_head(bare(part.split()))
+        if purpose:
+            return purpose
     return ""
 
 

@@ -137,11 +137,11 @@ class _Reader:
 
     def _dotted(self, node: ast.AST) -> str:
         """The full name of an expression by the imports, "" if they do not have it."""
-        first, dot, rest = dotted(node).partition(".")
-        known = self._names.get(first)
-        if known is None:
-            return first if not rest and first in ("eval", "exec") else ""
-        return f"{known}{dot}{rest}"
+        first, dot, attributes = dotted(node).partition(".")
+        full_name = self._names.get(first)
+        if full_name is None:
+            return first if not attributes and first in ("eval", "exec") else ""
+        return f"{full_name}{dot}{attributes}"
 
     def _note(
         self,
@@ -216,8 +216,8 @@ class _Reader:
                 self._note("choices", node, within, name, listed(members, 12), end=node.lineno)
         if shown and (any(map(self._freezes, node.decorator_list)) or "typing.NamedTuple" in bases):
             self._note("frozen", node, within, name, end=node.lineno)
-        for one in (*node.decorator_list, *node.bases):
-            self._expressions(one, within)
+        for expression in (*node.decorator_list, *node.bases):
+            self._expressions(expression, within)
         self.statements(node.body, name, public=shown)
 
     def _freezes(self, decorator: ast.expr) -> bool:
@@ -247,7 +247,7 @@ class _Reader:
         name = f"{within}.{node.name}" if within else node.name
         dunder = node.name.startswith("__") and node.name.endswith("__")
         if public and (dunder or not node.name.startswith("_")):
-            if any(self._dotted(one) in _ABSTRACT for one in node.decorator_list):
+            if any(self._dotted(decorator) in _ABSTRACT for decorator in node.decorator_list):
                 self._note("abstract", node, within, name, end=node.lineno)
             self._choices(node, name)
             for statement in node.body:
@@ -257,15 +257,15 @@ class _Reader:
 
     def _choices(self, node: Definition, name: str) -> None:
         arguments = node.args
-        for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-            if one.annotation is not None and any(
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if argument.annotation is not None and any(
                 isinstance(part, ast.Subscript) and self._dotted(part.value) in _LITERALS
-                for part in ast.walk(one.annotation)
+                for part in ast.walk(argument.annotation)
             ):
-                text = self._segment(one.annotation)
+                text = self._segment(argument.annotation)
                 if re.search(r"Literal\[(?:True|False)\]", text):  # an overload
                     continue
-                self._note("choices", one, name, f"{name}: {one.arg}", text)
+                self._note("choices", argument, name, f"{name}: {argument.arg}", text)
 
     def _refusal(self, node: ast.If, name: str) -> None:
         """``if …: raise …`` in the body of a function: an argument or a state that it refuses."""
@@ -314,9 +314,9 @@ class _Reader:
     def _imported(self, node: ast.Import | ast.ImportFrom, within: str) -> None:
         """The first import of a package that speaks to a network."""
         if isinstance(node, ast.Import):
-            names = [one.name for one in node.names]
+            names = [alias.name for alias in node.names]
         elif node.module and not node.level:
-            names = [f"{node.module}.{one.name}" for one in node.names]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             return
         for name in names:
@@ -347,7 +347,7 @@ class _Reader:
         ):
             kind = "shell"
         more = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
-        if name == "yaml.load" and any("Safe" in self._segment(one) for one in more):
+        if name == "yaml.load" and any("Safe" in self._segment(argument) for argument in more):
             return
         detail = text_of(node.args[0]) if kind == "environment" and node.args else ""
         if kind == "environment" and not detail and within.rpartition(".")[2] in self._wrappers:
@@ -364,7 +364,7 @@ class _Reader:
         """The functions of the file that read the variable that their first parameter names."""
         if "os" not in {name.partition(".")[0] for name in self._names.values()}:
             return frozenset()
-        found = set()
+        wrappers = set()
         for node in every(tree):
             if (
                 not isinstance(node, ast.FunctionDef)
@@ -381,8 +381,8 @@ class _Reader:
                 elif isinstance(inner, ast.Subscript) and self._is_environment(inner.value):
                     read = inner.slice
                 if isinstance(read, ast.Name) and read.id == first:
-                    found.add(node.name)
-        return frozenset(found)
+                    wrappers.add(node.name)
+        return frozenset(wrappers)
 
     def _is_of_path(self, called: ast.expr) -> bool:
         return (
@@ -398,9 +398,9 @@ class _Reader:
             isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")
         )
         idle = all(
-            isinstance(one, ast.Pass | ast.Continue)
-            or (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-            for one in node.body
+            isinstance(statement, ast.Pass | ast.Continue)
+            or (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+            for statement in node.body
         )
         if broad and (idle or (node.type is None and not _raises(node.body))):
             line = self._lines[node.lineno - 1].decode("utf-8", "surrogateescape")
@@ -422,11 +422,11 @@ def _is_for_types(test: ast.expr) -> bool:
 
 
 def _message(raised: ast.expr) -> str:
-    for one in raised.args if isinstance(raised, ast.Call) else ():
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            return folded(one.value, 200)
-        if isinstance(one, ast.JoinedStr):
-            pieces = (text_of(piece) or "…" for piece in one.values)
+    for argument in raised.args if isinstance(raised, ast.Call) else ():
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            return folded(argument.value, 200)
+        if isinstance(argument, ast.JoinedStr):
+            pieces = (text_of(piece) or "…" for piece in argument.values)
             return folded("".join(pieces), 200)
     return ""
 
@@ -450,7 +450,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
     for name in node._fields:
         value = getattr(node, name, None)
         if isinstance(value, list):
-            nodes += [one for one in value if isinstance(one, ast.AST)]
+            nodes += [child for child in value if isinstance(child, ast.AST)]
         elif isinstance(value, ast.AST) and type(value) not in _EMPTY:
             nodes.append(value)
     return nodes

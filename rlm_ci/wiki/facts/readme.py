@@ -125,10 +125,10 @@ def _parsed(content: bytes, path: str, *, whole: bool = False) -> Sequence[Token
         lines[:end] = [""] * end
     if not path.lower().endswith((".md", ".markdown")):
         lines = ["---" if _UNDERLINE.fullmatch(row) else row for row in lines]
-    named = (match[0] for match in islice(_DEFINITION.finditer(content, 0, _WIDE << 4), _FAR))
-    known: dict[str, object] = {}
-    _parser().parse(b"\n".join(named).decode("utf-8", "replace"), known)
-    return _parser().parse("\n".join(lines), known)
+    definitions = (match[0] for match in islice(_DEFINITION.finditer(content, 0, _WIDE << 4), _FAR))
+    environment: dict[str, object] = {}
+    _parser().parse(b"\n".join(definitions).decode("utf-8", "replace"), environment)
+    return _parser().parse("\n".join(lines), environment)
 
 
 def _shown(token: Token, path: str) -> str:
@@ -168,7 +168,7 @@ def plain(text: str) -> str:
     text = unescape(_TAG.sub("", text))
     parts = _SPAN.split(text)
     parts[::2] = (
-        _STRONG.sub(lambda found: found[1] or found[2] or found[3], part) for part in parts[::2]
+        _STRONG.sub(lambda match: match[1] or match[2] or match[3], part) for part in parts[::2]
     )
     return " ".join("".join(parts).split())
 

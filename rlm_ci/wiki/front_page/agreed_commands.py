@@ -96,17 +96,17 @@ def _agreed(
 
     group = min(groups.values(), key=rank)
     best: dict[int, PlacedCommand] = {}
-    for command in sorted(group, key=lambda one: (len(one.command.text), one.rank)):
+    for command in sorted(group, key=lambda command: (len(command.command.text), command.rank)):
         best.setdefault(_kind(command), command)
     first = best[min(best)]
     text = code(printable(first.command.text), cell=True)
     runs = next(
         (command.command.runs for _, command in sorted(best.items()) if command.command.runs), ""
     )
-    said = [f"runs {code(printable(clip(runs, _RUNS)), cell=True)}"] if runs.strip() else []
-    said += ["usual for such a file"] if set(best) <= {_USUAL} else []
+    notes = [f"runs {code(printable(clip(runs, _RUNS)), cell=True)}"] if runs.strip() else []
+    notes += ["usual for such a file"] if set(best) <= {_USUAL} else []
     links = [_link(command, world) for _, command in sorted(best.items())]
-    return {"text": f"{text} ({'; '.join(said)})" if said else text, "where": ", ".join(links)}
+    return {"text": f"{text} ({'; '.join(notes)})" if notes else text, "where": ", ".join(links)}
 
 
 def _is_part(text: str) -> bool:
@@ -122,8 +122,8 @@ def _is_of_program(command: PlacedCommand, world: PageSources) -> bool:
         return True
     files = [facts for module in world.layout.modules for facts in module.files]
     total = sum(file.outline.lines for file in files)
-    own = sum(file.outline.lines for file in files if file.outline.language in languages)
-    return _MUCH * own >= total
+    lines = sum(file.outline.lines for file in files if file.outline.language in languages)
+    return _MUCH * lines >= total
 
 
 def _link(command: PlacedCommand, world: PageSources) -> str:
@@ -195,8 +195,8 @@ def _of_file(test: FileFacts, texts: Sequence[str]) -> str:
     path, language = test.path, test.outline.language
     if not re.fullmatch(r"[\w./-]+", path, re.ASCII):
         return ""
-    named = (symbol.name.rpartition(".")[2] for symbol in test.outline.symbols)
-    name = next((name for name in named if _TEST_NAME.fullmatch(name)), "")
+    names = (symbol.name.rpartition(".")[2] for symbol in test.outline.symbols)
+    name = next((name for name in names if _TEST_NAME.fullmatch(name)), "")
     if language == "Python" and any(text.startswith(("pytest", "py.test")) for text in texts):
         only = f" -k {name}" if name else ""
         return f"python -m pytest {path}{only}"

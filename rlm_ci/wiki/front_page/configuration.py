@@ -35,17 +35,17 @@ _COMMON = frozenset((
 
 def brief(world: PageSources) -> list[str]:
     """Ten lines of what configures the program, its own variables first."""
-    named: dict[str, list[Reading]] = {}
+    readings: dict[str, list[Reading]] = {}
     for facts, note in _noted(world, "environment"):
         if note.detail:
-            named.setdefault(note.detail, []).append((facts, note))
-    prefixes = Counter(name.lstrip("_").partition("_")[0] for name in named if "_" in name)
+            readings.setdefault(note.detail, []).append((facts, note))
+    prefixes = Counter(name.lstrip("_").partition("_")[0] for name in readings if "_" in name)
 
     def rank(name: str) -> tuple[bool, int, str]:
         return name in _COMMON, -prefixes[name.lstrip("_").partition("_")[0]], name
 
-    names = sorted(named, key=rank)
-    rows = [f"variable {_brief(name, named[name], world)}" for name in names[:_BRIEF]]
+    names = sorted(readings, key=rank)
+    rows = [f"variable {_brief(name, readings[name], world)}" for name in names[:_BRIEF]]
     rows += _more(len(names) - _BRIEF, "variable", "environment-variables")
     files: dict[str, list[Reading]] = {}
     for reading in _noted(world, CONFIG_FILE):
@@ -77,18 +77,18 @@ def _more(number: int, what: str, anchor: str) -> list[str]:
 
 def environment(world: PageSources) -> dict[str, Any]:
     """The variables by name with their first reading, and readings of a computed name."""
-    named: dict[str, list[Reading]] = {}
+    readings: dict[str, list[Reading]] = {}
     computed: list[Reading] = []
     for module in world.layout.modules:
         for file in module.files:
             for note in file.notes:
                 if note.kind == "environment" and note.detail:
-                    named.setdefault(note.detail, []).append((file, note))
+                    readings.setdefault(note.detail, []).append((file, note))
                 elif note.kind == "environment":
                     computed.append((file, note))
-    names = sorted(named)
+    names = sorted(readings)
     return {
-        "variables": [_row(name, named[name], world) for name in names[:_MOST]],
+        "variables": [_row(name, readings[name], world) for name in names[:_MOST]],
         "variables_more": max(0, len(names) - _MOST),
         "computed": [_link(reading, world) for reading in computed[:_COMPUTED]],
         "computed_more": max(0, len(computed) - _COMPUTED),

@@ -34,14 +34,14 @@ _VALUE = re.compile(r"[Ee]rr[A-Z]\w*")
 def error_list(world: PageSources) -> dict[str, Any]:
     """The program's own errors, those most raised first, and the others that it raises."""
     raised = _raised(world)
-    own: dict[str, tuple[FileFacts, int]] = {}
+    definitions: dict[str, tuple[FileFacts, int]] = {}
     for facts, number in _defined(world, raised):
-        own.setdefault(_last(facts.outline.symbols[number].name), (facts, number))
-    names = sorted(own, key=lambda name: (-len(raised.get(name, ())), name))
-    codes = ErrorCodes(world, {name: _bases(*own[name]) for name in own})
-    others = sorted(raised.keys() - own.keys(), key=lambda name: (-len(raised[name]), name))
+        definitions.setdefault(_last(facts.outline.symbols[number].name), (facts, number))
+    names = sorted(definitions, key=lambda name: (-len(raised.get(name, ())), name))
+    codes = ErrorCodes(world, {name: _bases(*definitions[name]) for name in definitions})
+    others = sorted(raised.keys() - definitions.keys(), key=lambda name: (-len(raised[name]), name))
     rows = [
-        {**_row(*own[name], raised.get(name, ()), world), "ends": codes.of(name)}
+        {**_row(*definitions[name], raised.get(name, ()), world), "ends": codes.of(name)}
         for name in names[:_OWN]
     ]
     return {
@@ -60,13 +60,13 @@ def error_list(world: PageSources) -> dict[str, Any]:
 
 
 def _raised(world: PageSources) -> Raised:
-    found: dict[str, list[tuple[FileFacts, CodeNote]]] = {}
+    sites: dict[str, list[tuple[FileFacts, CodeNote]]] = {}
     for module in world.layout.modules:
         for file in module.files:
             for note in file.notes:
                 if note.kind == THROWS:
-                    found.setdefault(note.detail, []).append((file, note))
-    return found
+                    sites.setdefault(note.detail, []).append((file, note))
+    return sites
 
 
 def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[FileFacts, int]]:
@@ -78,18 +78,18 @@ def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[File
         for number in range(len(file.outline.symbols))
         if not file.is_generated
     ]
-    known = set(raised)
+    errors = set(raised)
     for _ in range(_DEEP):
-        found = {
+        derived = {
             _last(facts.outline.symbols[number].name)
             for facts, number in every
-            if _is_error(facts, number, known)
+            if _is_error(facts, number, errors)
         }
-        if found <= known:
+        if derived <= errors:
             break
-        known |= found
+        errors |= derived
     for facts, number in every:
-        if _is_error(facts, number, known):
+        if _is_error(facts, number, errors):
             yield facts, number
 
 

@@ -23,13 +23,13 @@ _MOST = 30
 
 def exit_codes(world: PageSources) -> dict[str, Any]:
     """The codes with what they stand for, each pair once, in the order of the codes."""
-    found: dict[tuple[str, str, str], list[Placed]] = {}
+    sites: dict[tuple[str, str, str], list[Placed]] = {}
     for facts, note in _noted(world, EXIT, CAUGHT):
         if note.detail:
-            found.setdefault((note.detail, note.text, note.within), []).append((facts, note))
-    keys = sorted(found, key=lambda key: (int(key[0]), found[key][0][0].path, key))
+            sites.setdefault((note.detail, note.text, note.within), []).append((facts, note))
+    keys = sorted(sites, key=lambda key: (int(key[0]), sites[key][0][0].path, key))
     return {
-        "exits": [_row(found[key], world) for key in keys[:_MOST]],
+        "exits": [_row(sites[key], world) for key in keys[:_MOST]],
         "exits_more": max(0, len(keys) - _MOST),
     }
 
@@ -62,11 +62,11 @@ class ErrorCodes:
 
     def of(self, name: str) -> str:
         """How the program ends for the error ``name``; "" where that is not said."""
-        for known in self._line(name):
+        for error in self._line(name):
             for how, places in (("has", self._of), ("catches", self._caught)):
-                if known not in places:
+                if error not in places:
                     continue
-                facts, note = places[known]
+                facts, note = places[error]
                 who = f"{note.within}.{note.text}" if how == "has" else note.within
                 link = self._world.register.link(
                     facts.path, note.line_start, note.line_end, cell=True
@@ -78,9 +78,9 @@ class ErrorCodes:
     def _line(self, name: str) -> Iterator[str]:
         """The class and its bases, the nearest first, each once."""
         waiting, seen = [name], {name}
-        for known in waiting:  # which grows
-            yield known
-            fresh = [base for base in self._bases.get(known, ()) if base not in seen]
+        for error in waiting:  # which grows
+            yield error
+            fresh = [base for base in self._bases.get(error, ()) if base not in seen]
             seen.update(fresh)
             waiting += fresh
 

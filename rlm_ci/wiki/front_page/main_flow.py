@@ -87,7 +87,7 @@ def _lines(flow: CallFlow, most: int, world: PageSources) -> list[str]:
             path, call = calls.get(step.number, ("", None))
             condition = when(call.branches[-1:], path, world) if call is not None else ""
         doc = f" — {sentence(step.at.symbol.doc)}" if step.at.symbol.doc else ""
-        raises = ", ".join(dict.fromkeys(code(printable(one.name)) for one in step.raises[:2]))
+        raises = ", ".join(dict.fromkeys(code(printable(site.name)) for site in step.raises[:2]))
         ends = f" Raises {raises}." if raises else ""
         lines.append(f"{condition}{shown[step.number]}{by} {_link(step.at, world)}{doc}{ends}")
     return lines

@@ -50,14 +50,14 @@ def overview(world: PageSources) -> dict[str, Any]:
 
 
 def _about(files: Mapping[str, FileFacts], world: PageSources) -> dict[str, str] | None:
-    found = [
+    introductions = [
         (not path.lower().endswith(".md"), path, file.about)
         for path, file in files.items()
         if file.about is not None and "/" not in path
     ]
-    if not found:
+    if not introductions:
         return None
-    _, path, about = min(found)
+    _, path, about = min(introductions)
     return {
         "text": _beginning(about.text),
         "link": world.register.link(path, about.line_start, about.line_end),

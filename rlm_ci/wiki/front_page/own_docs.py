@@ -28,7 +28,7 @@ _TEACHES = re.compile(
 
 def own_docs(world: PageSources) -> list[str]:
     """A link for each document, the README first."""
-    found = []
+    documents = []
     for path, file in world.files.items():
         stem, _, suffix = path.lower().rpartition(".")
         stem, suffix = (stem, suffix) if stem else (suffix, "txt")
@@ -36,10 +36,10 @@ def own_docs(world: PageSources) -> list[str]:
         if suffix not in _TEXTS or not file.outline.lines:
             continue
         if stem in _KNOWN:
-            found.append((_KNOWN.index(stem), path))
+            documents.append((_KNOWN.index(stem), path))
         elif _BEGINS.fullmatch(path.lower().rpartition(".")[0]):
-            found.append((1, path))
-    return [_linked(path, world) for _, path in sorted(found)[:_MOST]]
+            documents.append((1, path))
+    return [_linked(path, world) for _, path in sorted(documents)[:_MOST]]
 
 
 def _linked(path: str, world: PageSources) -> str:

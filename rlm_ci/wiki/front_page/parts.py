@@ -59,13 +59,13 @@ def parts_of(modules: Sequence[Module]) -> list[ProgramPart]:
 
 def _children(key: str, modules: tuple[Module, ...]) -> dict[str, tuple[Module, ...]]:
     """The modules of a part by the next folder; {} where it has none."""
-    found: dict[str, tuple[Module, ...]] = {}
+    children: dict[str, tuple[Module, ...]] = {}
     start = len(key) + 1 if key else 0
     for module in modules:
-        rest = module.key[start:].partition("/")[0]
-        child = f"{key}/{rest}" if key and rest else rest or key
-        found[child] = (*found.get(child, ()), module)
-    return found if found.keys() != {key} else {}
+        folder = module.key[start:].partition("/")[0]
+        child = f"{key}/{folder}" if key and folder else folder or key
+        children[child] = (*children.get(child, ()), module)
+    return children if children.keys() != {key} else {}
 
 
 def _lines(module: Module) -> int:
@@ -152,12 +152,12 @@ def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
         first = next(file_facts for file_facts in full if names[0] in tops[file_facts.path])
         others = [code(printable(name), cell=True) for name in names[1:_SHOWN]]
         shown = [_defined(first, names[0], world), *others]
-        said = f"{counts[names[0]]} of {len(full)} files define"
-        return f"{said} {listed(shown, len(shown), len(names))}"
+        claim = f"{counts[names[0]]} of {len(full)} files define"
+        return f"{claim} {listed(shown, len(shown), len(names))}"
     if len(facts) >= enough:
         shown = [_defined(file_facts, _stem(file_facts), world) for file_facts in facts[:_SHOWN]]
-        said = f"{len(facts)} of {len(full)} files define what they are named after:"
-        return f"{said} {listed(shown, len(shown), len(facts))}"
+        claim = f"{len(facts)} of {len(full)} files define what they are named after:"
+        return f"{claim} {listed(shown, len(shown), len(facts))}"
     return ""
 
 

@@ -54,10 +54,10 @@ class PlacedCommand(Value):
 
 def project_commands(world: PageSources) -> list[PlacedCommand]:
     """The commands of the project as a whole, the best of each purpose first, each text once."""
-    found: dict[str, PlacedCommand] = {}
-    for command in sorted(every_command(world), key=lambda one: one.rank):
-        found.setdefault(command.command.text, command)
-    return list(found.values())
+    by_text: dict[str, PlacedCommand] = {}
+    for command in sorted(every_command(world), key=lambda command: command.rank):
+        by_text.setdefault(command.command.text, command)
+    return list(by_text.values())
 
 
 def command_table(world: PageSources) -> tuple[list[dict[str, str]], list[dict[str, str]], int]:
@@ -71,22 +71,22 @@ def command_table(world: PageSources) -> tuple[list[dict[str, str]], list[dict[s
         rows += [{"to": heading, **_row(command, world)} for command in shown]
     others = [command for command in every if command.command.purpose == OTHER]
     left += max(0, len(others) - _OTHERS)
-    return rows, [_other(one, world) for one in others[:_OTHERS]], left
+    return rows, [_other(command, world) for command in others[:_OTHERS]], left
 
 
 def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
     """How each package below the top is built, run and tested, and how many are not shown."""
     top, locks = _top(world)
-    found: dict[str, list[PlacedCommand]] = {}
+    by_folder: dict[str, list[PlacedCommand]] = {}
     for path, file in world.files.items():
         folder = folder_of(path)
         is_other = is_workflow(path) or is_document(path) or is_beside(path) or is_test(path)
         if folder != top and not is_other and not is_aside(path):
-            found.setdefault(folder, []).extend(
+            by_folder.setdefault(folder, []).extend(
                 PlacedCommand(path, _for_manager(command, path, locks)) for command in file.commands
             )
-    rows = {folder: _of_each_kind(every) for folder, every in sorted(found.items())}
-    told = [(folder, every) for folder, every in rows.items() if every]
+    rows = {folder: _of_each_kind(every) for folder, every in sorted(by_folder.items())}
+    folders = [(folder, every) for folder, every in rows.items() if every]
     return [
         {
             "folder": code(printable(folder)),
@@ -94,8 +94,8 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
                 " ".join(_other(placed_command, world).values()) for placed_command in every
             ),
         }
-        for folder, every in told[:_FOLDERS]
-    ], max(0, len(told) - _FOLDERS)
+        for folder, every in folders[:_FOLDERS]
+    ], max(0, len(folders) - _FOLDERS)
 
 
 def _of_each_kind(every: list[PlacedCommand]) -> list[PlacedCommand]:
@@ -117,11 +117,11 @@ def _of_each_kind(every: list[PlacedCommand]) -> list[PlacedCommand]:
 
 def _chosen(commands: Sequence[PlacedCommand]) -> list[PlacedCommand]:
     placed_commands = [command for command in commands if not command.is_of_ci][:_ROWS]
-    most = _FROM_CI if placed_commands else _ROWS
+    limit = _FROM_CI if placed_commands else _ROWS
     return [
         *placed_commands,
         *[command for command in commands if command.is_of_ci][
-            : min(most, _ROWS - len(placed_commands))
+            : min(limit, _ROWS - len(placed_commands))
         ],
     ]
 
@@ -161,8 +161,8 @@ def every_command(world: PageSources) -> Iterator[PlacedCommand]:
 def _top(world: PageSources) -> tuple[str, set[str]]:
     """The folder at whose top a person works, and the names of the files in it."""
     top = world.outside.under if world.outside is not None else ""
-    there = [*world.files, *(path for path, _ in world.omitted)]
-    return top, {path.rpartition("/")[2] for path in there if folder_of(path) == top}
+    paths = [*world.files, *(path for path, _ in world.omitted)]
+    return top, {path.rpartition("/")[2] for path in paths if folder_of(path) == top}
 
 
 def _for_manager(command: ProjectCommand, path: str, locks: Collection[str]) -> ProjectCommand:

@@ -66,14 +66,14 @@ def registries(world: PageSources) -> list[dict[str, str]]:
 
 
 def _classes(world: PageSources) -> Mapping[str, list[_Member]]:
-    found: dict[str, list[_Member]] = {}
+    by_name: dict[str, list[_Member]] = {}
     for module in world.layout.modules:
         for file in module.files:
             for symbol in file.outline.symbols:
                 if symbol.kind in ("class", "struct"):
                     last = symbol.name.rpartition(".")[2]
-                    found.setdefault(last, []).append(_Member(file, symbol))
-    return found
+                    by_name.setdefault(last, []).append(_Member(file, symbol))
+    return by_name
 
 
 def _members(
@@ -81,19 +81,19 @@ def _members(
 ) -> list[_Member]:
     """The members of a list, all classes or all modules; none if one of them is not certain."""
     names = [re.split(r"::|\.", name) for name in note.detail.split(", ")]
-    near = {edge.target for edge in world.graph.internal.get(facts.path, ())} | {facts.path}
+    paths = {edge.target for edge in world.graph.internal.get(facts.path, ())} | {facts.path}
     members = []
     for parts in names:
         same = classes.get(parts[-1], []) or _made(parts[-1], facts, world, classes)
         stem = parts[-2] if len(parts) > 1 else ""
         same = [member for member in same if _stem(member.one.path) == stem] or same
         is_near = bool(stem) or facts.outline.language == "Go"
-        if len(same) == 1 and (is_near or same[0].one.path in near):
+        if len(same) == 1 and (is_near or same[0].one.path in paths):
             members.append(same[0])
     if len(members) == len(names):
         return members
     files = [
-        world.files[path] for path in sorted(near - {facts.path}) if path in world.layout.owner
+        world.files[path] for path in sorted(paths - {facts.path}) if path in world.layout.owner
     ]
     by_stem: dict[str, list[FileFacts]] = {}
     for file in files:
@@ -115,16 +115,16 @@ def _made(
         world.files[path] for path in sorted(world.layout.owner) if folder_of(path) == folder
     ]
     pairs = [(file, symbol) for file in file_facts for symbol in file.outline.symbols]
-    made = [(file, symbol) for file, symbol in pairs if symbol.name == name]
-    text = returned(made[0][1].signature, name, "Go").lstrip("*") if len(made) == 1 else ""
-    asked = [
+    makers = [(file, symbol) for file, symbol in pairs if symbol.name == name]
+    text = returned(makers[0][1].signature, name, "Go").lstrip("*") if len(makers) == 1 else ""
+    methods = [
         symbol.name.removeprefix(f"{text}.")
         for _, symbol in pairs
         if text and symbol.name.startswith(f"{text}.")
     ]
     is_interface = any(symbol.name == text and symbol.kind == "interface" for _, symbol in pairs)
-    if is_interface and asked:
-        return [_Member(*made[0], frozenset(asked))]
+    if is_interface and methods:
+        return [_Member(*makers[0], frozenset(methods))]
     return [member for member in classes.get(text, []) if folder_of(member.one.path) == folder]
 
 

@@ -50,14 +50,14 @@ def routes(world: PageSources) -> list[dict[str, str]]:
     tasks += _of_notes(world, OPTION, "an option of the command line ({} are made there)")
     tasks += _of_notes(world, "environment", "an environment variable ({} are read there)")
     tasks += _of_notes(world, EXIT, "with which code it ends ({} codes are named there)")
-    known = {task.one.path for task in tasks}
+    paths = {task.one.path for task in tasks}
     order = sorted(_program(world), key=lambda facts: (-_weight(facts, world), facts.path))
     others = (
         file_facts
         for file_facts in order
-        if file_facts.path not in known and not is_door(file_facts.path)
+        if file_facts.path not in paths and not is_door(file_facts.path)
     )
-    every = [task for one in others if (task := _of_file(one, world)) is not None]
+    every = [task for facts in others if (task := _of_file(facts, world)) is not None]
     tasks += [task for task in every if task.is_told][: max(0, _ROWS - len(tasks))]
     tasks += [task for task in every if not task.is_told][: max(0, _FEW - len(tasks))]
     return [_row(task, world, tests) for task in tasks]
@@ -87,11 +87,11 @@ def _of_commands(world: PageSources) -> Iterator[_Task]:
     ]
     starts = [flow.starts[0] for flow in world.flows]
     places += [(start.name, start.at) for start in starts if start.kind == "command"]
-    found = {at: name for name, at in reversed(places) if at is not None}
-    order = sorted(found, key=lambda at: (at.symbol.line_start - at.symbol.line_end, at.path))
+    names = {at: name for name, at in reversed(places) if at is not None}
+    order = sorted(names, key=lambda at: (at.symbol.line_start - at.symbol.line_end, at.path))
     for at in order[:_COMMANDS]:
         facts = world.files[at.path]
-        words = f"the command {code(printable(found[at]), cell=True)}"
+        words = f"the command {code(printable(names[at]), cell=True)}"
         yield _Task(words, facts, *_head(facts, at))
 
 
@@ -127,8 +127,8 @@ def _of_file(facts: FileFacts, world: PageSources) -> _Task | None:
         outline = facts.outline
         return _Task(sentence(outline.doc, cell=True), facts, outline.doc_start, outline.doc_end)
     module = world.layout.owner[facts.path]
-    found = api(facts, module.folder, world.layout.given) or []
-    tops = [pair for pair in found if "." not in pair[1].name] or found
+    pairs = api(facts, module.folder, world.layout.given) or []
+    tops = [pair for pair in pairs if "." not in pair[1].name] or pairs
     tops = [pair for pair in tops if pair[1].kind not in ("constant", "variable")]
     if not tops:
         return None
@@ -192,9 +192,9 @@ class TestFiles:
             is_beside = facts.outline.language == "Go" and folder_of(facts.path) == folder
             is_alike = subject == stem and (imports or is_beside or subject in self._unique)
             if is_alike or imports or is_beside:
-                near = folder_of(facts.path).rpartition("/")[2] != folder.rpartition("/")[2]
+                is_far = folder_of(facts.path).rpartition("/")[2] != folder.rpartition("/")[2]
                 few = len(self._targets[facts.path])
-                ranked.append((not is_alike, near, few, facts.path, facts))
+                ranked.append((not is_alike, is_far, few, facts.path, facts))
         return [row[-1] for row in sorted(ranked, key=lambda row: row[:4])]
 
 

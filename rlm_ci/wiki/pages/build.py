@@ -108,25 +108,25 @@ class WikiPages(Value):
         # The state comes first: a run that is killed here finds its own pages again by it.
         texts = {page.name: page.text for page in self.pages}
         places = {name: place_of(folder, name) for name in (NAME, *texts)}
-        ours = {NAME, *(old.pages if old else ())}
-        there = sha256(disk.read_or_none(places[NAME], _LIMIT) or b"").hexdigest()
-        wanted = [] if there == hashed(self.state.pieces()) else [NAME]
+        written = {NAME, *(old.pages if old else ())}
+        digest = sha256(disk.read_or_none(places[NAME], _LIMIT) or b"").hexdigest()
+        stale = [] if digest == hashed(self.state.pieces()) else [NAME]
         for name, text in texts.items():
             if disk.read_or_none(places[name], _LIMIT) != text.encode():
-                wanted.append(name)
-        theirs = [name for name in wanted if name not in ours and os.path.lexists(places[name])]
-        if theirs:
-            more = f" and {count(len(theirs) - 1, 'other file')}" if theirs[1:] else ""
+                stale.append(name)
+        foreign = [name for name in stale if name not in written and os.path.lexists(places[name])]
+        if foreign:
+            more = f" and {count(len(foreign) - 1, 'other file')}" if foreign[1:] else ""
             raise ConfigError(
-                f"{printable(theirs[0])}{more} would be overwritten, but rlm-ci did not write it",
+                f"{printable(foreign[0])}{more} would be overwritten, but rlm-ci did not write it",
                 where=printable(folder),
                 hint="name another folder, or move the existing files away",
             )
         disk.make_folder(os.path.join(folder, "modules"))
-        for name in wanted:
+        for name in stale:
             data = self.state.pieces() if name == NAME else (texts[name].encode(),)
             disk.write(places[name], data)
-        touched = sorted(wanted, key=lambda name: name == NAME)
+        touched = sorted(stale, key=lambda name: name == NAME)
         for name, page in sorted(old.pages.items() if old else ()):
             path = place_of(folder, name)
             if name not in texts and page.is_in(path):
@@ -191,22 +191,22 @@ def settled(
     A page that says and cites the same as in ``previous`` keeps its bytes in ``folder``, and so the
     commit of its links. Raises DamagedError if a place is not in the contents.
     """
-    known = {file.path: file for file in corpus.files}
+    files = {file.path: file for file in corpus.files}
     places = {cited_place for draft in drafts for cited_place in draft.places}
-    blobs = {path: known[path].oid for path in sorted({cited_place.path for cited_place in places})}
-    locations = opened(corpus, places, known)
-    pages, kept = [], {}
+    blobs = {path: files[path].oid for path in sorted({cited_place.path for cited_place in places})}
+    locations = opened(corpus, places, files)
+    pages, records = [], {}
     drafts.reverse()
     while drafts:
         draft = drafts.pop()
         old = previous.pages.get(draft.name) if previous is not None else None
         page, record = _settled(draft, locations, corpus.commit, old, folder)
         pages.append(page)
-        kept[draft.name] = record
+        records[draft.name] = record
     commit = corpus.commit
     if previous is not None and previous.tree == corpus.digest:
         commit = previous.commit
-    state = WikiState(corpus.digest, options.digest(), commit, kept, blobs, dict(prose))
+    state = WikiState(corpus.digest, options.digest(), commit, records, blobs, dict(prose))
     return WikiPages(tuple(pages), state)
 
 
@@ -214,17 +214,17 @@ def _placed(
     prose: Mapping[str, Prose], facts: Mapping[str, FileFacts], layout: PageLayout
 ) -> dict[str, tuple[ProseSentence, ...]]:
     """Each sentence on the page of the first file that it quotes; of flows and the whole, apart."""
-    found: dict[str, list[ProseSentence]] = {}
+    by_page: dict[str, list[ProseSentence]] = {}
     for key in sorted(prose):
         for sentence in prose[key].said:
-            known = [(facts.get(quoted.path), quoted.line_end) for quoted in sentence.quotes]
-            if any(file is None or end > file.outline.lines for file, end in known):
+            ends = [(facts.get(quoted.path), quoted.line_end) for quoted in sentence.quotes]
+            if any(file is None or end > file.outline.lines for file, end in ends):
                 continue
             if is_apart(key):
-                found.setdefault(key, []).append(sentence)
+                by_page.setdefault(key, []).append(sentence)
             elif sentence.path in layout.owner:
-                found.setdefault(layout.owner[sentence.path].key, []).append(sentence)
-    return {key: tuple(sentences) for key, sentences in found.items()}
+                by_page.setdefault(layout.owner[sentence.path].key, []).append(sentence)
+    return {key: tuple(sentences) for key, sentences in by_page.items()}
 
 
 def _drafts(world: PageSources, options: PageOptions, at: str) -> Iterator[PageDraft]:
@@ -261,9 +261,9 @@ def _flows(page: PageSources) -> dict[str, Any]:
 
 def _title(world: PageSources, options: PageOptions) -> str:
     every = sorted(world.files.items(), key=lambda pair: (is_readme(pair[0]), pair[0]))
-    named = [facts.project for _, facts in every if facts.project]
+    projects = [facts.project for _, facts in every if facts.project]
     return neutralise.prose(
-        (named[0] if options.is_guess and named else options.title) or "This repository"
+        (projects[0] if options.is_guess and projects else options.title) or "This repository"
     )
 
 
@@ -271,9 +271,9 @@ def _tidy(text: str) -> str:
     """No line ends in a blank, no two blank lines follow each other, one line break at the end."""
     lines: list[str] = []
     for line in text.split("\n"):
-        kept = line.rstrip(" ")
-        if kept or (lines and lines[-1]):
-            lines.append(kept)
+        row = line.rstrip(" ")
+        if row or (lines and lines[-1]):
+            lines.append(row)
     return "\n".join(lines).strip("\n") + "\n"
 
 

@@ -151,14 +151,14 @@ def opened(
     by_path: dict[str, list[CitedPlace]] = {}
     for cited_place in places:
         by_path.setdefault(cited_place.path, []).append(cited_place)
-    found: dict[CitedPlace, Location] = {}
-    for file, content in contents(corpus, (files[one] for one in sorted(by_path) if one in files)):
+    locations: dict[CitedPlace, Location] = {}
+    for file, content in contents(corpus, (files[key] for key in sorted(by_path) if key in files)):
         lines = lines_in(content)
         for cited_place in by_path.pop(file.path):
-            found[cited_place] = _location(cited_place, file.oid, lines)
+            locations[cited_place] = _location(cited_place, file.oid, lines)
     if by_path:
         raise _damaged(min(by_path))
-    return found
+    return locations
 
 
 def lines_in(content: bytes) -> list[str]:
@@ -217,9 +217,9 @@ class LineRuns:
     def starts(self, quote: str, length: int) -> Sequence[int]:
         """The first lines of the runs of ``length`` lines that have the hash ``quote``."""
         if length not in self._known:
-            found: dict[str, list[int]] = {}
+            starts: dict[str, list[int]] = {}
             for start in range(1, len(self._lines) - length + 2):
                 for digest in self._hashes(self._lines[start - 1 : start - 1 + length]):
-                    found.setdefault(digest, []).append(start)
-            self._known[length] = found
+                    starts.setdefault(digest, []).append(start)
+            self._known[length] = starts
         return self._known[length].get(quote, ())

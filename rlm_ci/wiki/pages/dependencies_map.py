@@ -53,49 +53,49 @@ def surroundings(layout: PageLayout, graph: ImportGraph) -> ModuleDependencies:
     weights: dict[tuple[str, str], int] = {}
     keys = {module.key for module in layout.modules}
     for path in sorted(layout.owner):
-        own = layout.owner[path].key
+        key = layout.owner[path].key
         for edge in graph.internal.get(path, ()):
-            found = layout.owner.get(edge.target)
-            if found is None or found.key == own:
+            module = layout.owner.get(edge.target)
+            if module is None or module.key == key:
                 continue
             # An import of a Go package means all of its files.
-            other = found.folder if found.is_shared and found.folder in keys else found.key
-            if other == own:
+            other = module.folder if module.is_shared and module.folder in keys else module.key
+            if other == key:
                 continue
             cited_place = CitedPlace(path, edge.line, edge.line)
-            out.setdefault(own, {}).setdefault(other, cited_place)
-            into.setdefault(other, {}).setdefault(own, cited_place)
-            weights[own, other] = weights.get((own, other), 0) + 1
+            out.setdefault(key, {}).setdefault(other, cited_place)
+            into.setdefault(other, {}).setdefault(key, cited_place)
+            weights[key, other] = weights.get((key, other), 0) + 1
     return ModuleDependencies(out, into, weights, _packages(layout, graph))
 
 
 def _packages(layout: PageLayout, graph: ImportGraph) -> Mapping[str, tuple[UsedPackage, ...]]:
-    found: dict[str, dict[tuple[str, bool], list[CitedPlace]]] = {}
+    by_key: dict[str, dict[tuple[str, bool], list[CitedPlace]]] = {}
     for path in sorted(layout.owner):
         for use in graph.external.get(path, ()):
             for key in (layout.owner[path].key, ALL) if use.package not in _NO_PACKAGES else ():
-                places = found.setdefault(key, {}).setdefault((use.package, use.is_standard), [])
+                places = by_key.setdefault(key, {}).setdefault((use.package, use.is_standard), [])
                 places.append(CitedPlace(path, use.line, use.line))
     return {
         key: tuple(
-            UsedPackage(name, places[0], len(places), known)
-            for (name, known), places in sorted(inner.items())
+            UsedPackage(name, places[0], len(places), is_standard)
+            for (name, is_standard), places in sorted(inner.items())
         )
-        for key, inner in found.items()
+        for key, inner in by_key.items()
     }
 
 
 def neighbourhood(module: Module, around: ModuleDependencies) -> str:
     """The module between those that lean on it and those that it leans on; "" where none do."""
-    own = module.key
+    hub = module.key
     weights = around.weights
-    before = sorted(around.into.get(own, ()), key=lambda key: (-weights[key, own], key))[:_NEAR]
-    after = sorted(around.out.get(own, ()), key=lambda key: (-weights[own, key], key))[:_NEAR]
+    before = sorted(around.into.get(hub, ()), key=lambda key: (-weights[key, hub], key))[:_NEAR]
+    after = sorted(around.out.get(hub, ()), key=lambda key: (-weights[hub, key], key))[:_NEAR]
     if not before and not after:
         return ""
-    keys = dict.fromkeys([*sorted(before), own, *sorted(after)])
+    keys = dict.fromkeys([*sorted(before), hub, *sorted(after)])
     boxes = [DiagramBox(key, title_of(key)) for key in keys]
-    arrows = [(key, own) for key in sorted(before)] + [(own, key) for key in sorted(after)]
+    arrows = [(key, hub) for key in sorted(before)] + [(hub, key) for key in sorted(after)]
     return flowchart(boxes, arrows)
 
 
@@ -156,8 +156,8 @@ def _box(key: str, group: str) -> DiagramBox:
     short = key.rpartition("/")[2] if group else key
     while len(short) > _LABEL and "/" in short:
         short = short.partition("/")[2]
-    whole = title_of(key)
-    return DiagramBox(key, short if group else whole if short == key else f"…/{short}", group)
+    title = title_of(key)
+    return DiagramBox(key, short if group else title if short == key else f"…/{short}", group)
 
 
 def _group(key: str, shown: list[str]) -> str:

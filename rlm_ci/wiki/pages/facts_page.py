@@ -104,8 +104,8 @@ def _begins_of(files: Mapping[str, FileFacts], layout: PageLayout) -> list[FileF
     aside = {facts.path for inner in layout.beside.values() for facts in inner}
 
     def key(facts: FileFacts) -> tuple[int, str]:
-        found = [order.index(e.kind) for e in facts.outline.entries if e.kind in order]
-        return min(found, default=len(order)), facts.path
+        ranks = [order.index(e.kind) for e in facts.outline.entries if e.kind in order]
+        return min(ranks, default=len(order)), facts.path
 
     return sorted((file for file in files.values() if _begins(file, layout, aside)), key=key)
 
@@ -126,12 +126,12 @@ def _packages(world: PageSources) -> list[dict[str, str]]:
     files = world.files
     every = (name for path in files if _speaks(path) for name, _ in files[path].declared)
     around = world.outside.needed() if world.outside else ()
-    named = {_key(name) for name in (*every, *around)}
+    declared = {_key(name) for name in (*every, *around)}
     return [
         {
             "name": code(printable(package.package), cell=True),
             "count": f"{package.count:,}",
-            "declared": "yes" if _key(package.package) in named else "",
+            "declared": "yes" if _key(package.package) in declared else "",
             "link": world.register.link(*package.place, cell=True),
         }
         for package in world.around.packages.get(ALL, ())
@@ -154,17 +154,15 @@ def _declared(world: PageSources) -> list[dict[str, str]]:
         return []
     used = {_key(package.package) for package in world.around.packages.get(ALL, ())}
     files = world.files
-    found: dict[str, dict[str, str]] = {}
+    rows: dict[str, dict[str, str]] = {}
     for path in sorted(files, key=lambda path: (path.count("/"), path)):
         if path.count("/") > 1 or not _speaks(path):
             continue
         for name, statement in files[path].declared:
             if _key(name) not in used and name.lower() != files[path].project.lower():
                 link = world.register.link(path, statement.line_start, statement.line_end)
-                found.setdefault(
-                    _key(name), {"text": code(printable(statement.text)), "link": link}
-                )
-    return [found[key] for key in sorted(found)][:60]
+                rows.setdefault(_key(name), {"text": code(printable(statement.text)), "link": link})
+    return [rows[key] for key in sorted(rows)][:60]
 
 
 #: Packages whose modules have another name.
@@ -233,9 +231,9 @@ def _where(world: PageSources, headings: Mapping[str, str]) -> list[dict[str, An
     rows = []
     for kind, heading in headings.items():
         counts = {
-            module.key: found
+            module.key: number
             for module in world.layout.modules
-            if (found := sum(note.kind == kind for file in module.files for note in file.notes))
+            if (number := sum(note.kind == kind for file in module.files for note in file.notes))
         }
         if counts:
             keys = sorted(counts, key=lambda key: (-counts[key], key))
@@ -267,14 +265,14 @@ def _folders(groups: Mapping[str, Sequence[FileFacts]], world: PageSources) -> l
         for folder, files in groups.items():
             merged.setdefault(folder.partition("/")[0], []).extend(files)
         groups = merged
-    told = {
+    readmes = {
         folder_of(path): (path, file.about)
         for path, file in world.files.items()
         if file.about is not None and folder_of(path) in groups and folder_of(path)
     }
     return [
         {
-            "doc": _folder_doc(folder, files, told.get(folder), world),
+            "doc": _folder_doc(folder, files, readmes.get(folder), world),
             "folder": code(printable(f"{folder}/" if folder else title_of("")), cell=True),
             "files": f"{len(files):,}",
             "lines": f"{_lines(files):,}",

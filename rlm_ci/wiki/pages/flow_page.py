@@ -55,11 +55,11 @@ def call_flows(
     files: Mapping[str, FileFacts], layout: PageLayout, graph: ImportGraph, corpus: Corpus
 ) -> tuple[CallFlow, ...]:
     """The flows of entry points, then of the most used public names that are no step of these."""
-    known = {file.path: file for file in corpus.files}
+    corpus_files = {file.path: file for file in corpus.files}
     program = {path: files[path] for path in sorted(layout.owner)}
 
     def read(paths: Sequence[str]) -> dict[str, bytes]:
-        files = [known[path] for path in paths if path in known]
+        files = [corpus_files[path] for path in paths if path in corpus_files]
         return {file.path: content for file, content in contents(corpus, files)}
 
     outlines = {path: facts.outline for path, facts in program.items()}
@@ -98,14 +98,14 @@ def _users(layout: PageLayout, corpus: Corpus) -> list[str]:
     groups = (layout.beside, layout.tests)
     users = [facts.path for group in groups for inner in group.values() for facts in inner]
     sizes = {file.path: file.size for file in corpus.files}
-    found: list[str] = []
+    counted: list[str] = []
     room = _BYTES
     for path in [*sorted(users), *sorted(layout.owner)]:
         room -= sizes.get(path, _BYTES)
-        if room < 0 or len(found) == _COUNTED:
+        if room < 0 or len(counted) == _COUNTED:
             break
-        found.append(path)
-    return found
+        counted.append(path)
+    return counted
 
 
 def flow_names(flows: Sequence[CallFlow]) -> str:
@@ -124,7 +124,7 @@ def _flow(flow: CallFlow, world: PageSources) -> dict[str, Any]:
     diagram, undrawn = _diagram(flow, world)
     return {
         "title": f"{_WORDS[first.kind]} {code(printable(name))}",
-        "starts": [_start(one, world) for one in flow.starts],
+        "starts": [_start(start, world) for start in flow.starts],
         "said": said(world.prose.get(flow_key(flow), ()), world),
         "diagram": diagram,
         "undrawn": count(undrawn, "step") if undrawn else "",
@@ -151,7 +151,7 @@ def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
         "link": _link(step.at, world),
         "rows": [
             *(_call(call, path, world) for call in step.calls),
-            *(_raise(one, path, world) for one in step.raises),
+            *(_raise(raise_site, path, world) for raise_site in step.raises),
         ],
         "more": count(step.more, "more call") if step.more else "",
         "outside": f"{step.outside:,}" if step.outside else "",
@@ -203,8 +203,8 @@ def _link(at: Definition, world: PageSources) -> str:
 
 def _heads(at: Definition, symbol: Symbol, world: PageSources) -> tuple[int, int]:
     facts = world.files[at.path]
-    for known, lines in zip(facts.outline.symbols, facts.heads, strict=True):
-        if (known.name, known.line_start) == (symbol.name, symbol.line_start):
+    for candidate, lines in zip(facts.outline.symbols, facts.heads, strict=True):
+        if (candidate.name, candidate.line_start) == (symbol.name, symbol.line_start):
             return lines
     return symbol.line_start, symbol.line_start
 
@@ -232,7 +232,7 @@ def _diagram(flow: CallFlow, world: PageSources) -> tuple[str, int]:
         branches = calls[step.number].branches if step.caller and step.number in calls else ()
         around = frames.get(step.caller, ())
         frames[step.number] = around + tuple(_frame(branch, step.caller) for branch in branches)
-        errors = ", ".join(one.name for one in step.raises[:_DRAWN])
+        errors = ", ".join(raise_site.name for raise_site in step.raises[:_DRAWN])
         messages.append(
             Message(
                 drawn[step.caller],

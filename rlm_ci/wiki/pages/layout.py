@@ -93,7 +93,7 @@ def public(facts: FileFacts) -> list[tuple[int, Symbol]]:
         return []
     spaces = _spaces(facts)
     seen: set[str] = set()
-    found = []
+    symbols = []
     hidden: set[str] = set()
     for number, symbol in enumerate(facts.outline.symbols):
         outer = symbol.name.rpartition(".")[0]
@@ -106,16 +106,16 @@ def public(facts: FileFacts) -> list[tuple[int, Symbol]]:
         if symbol.name not in seen:
             seen.add(symbol.name)
             if symbol.name not in spaces:
-                found.append((number, symbol))
-    return found
+                symbols.append((number, symbol))
+    return symbols
 
 
 def _spaces(facts: FileFacts) -> set[str]:
     """Packages and namespaces; of Ruby the modules that hold nothing but what holds more."""
     outline = facts.outline
-    found = {symbol.name for symbol in outline.symbols if symbol.kind == "module"}
-    if outline.language in _SPACED or not found:
-        return found
+    spaces = {symbol.name for symbol in outline.symbols if symbol.kind == "module"}
+    if outline.language in _SPACED or not spaces:
+        return spaces
     if outline.language != "Ruby":
         return set()
     holding = {symbol.name.rpartition(".")[0] for symbol in outline.symbols}
@@ -124,7 +124,7 @@ def _spaces(facts: FileFacts) -> set[str]:
         for symbol in outline.symbols
         if symbol.kind not in CONTAINERS
     }
-    return (found & holding) - full
+    return (spaces & holding) - full
 
 
 def told(facts: FileFacts, name: str) -> str:
@@ -142,12 +142,12 @@ def api(facts: FileFacts, folder: str, given: Given) -> list[tuple[int, Symbol]]
     if not is_inner(shown):
         return public(facts)
     names = given.get(facts.path, frozenset())
-    found = [
+    exported = [
         (number, symbol)
         for number, symbol in public(facts)
         if "*" in names or symbol.name.partition(".")[0] in names
     ]
-    return found or None
+    return exported or None
 
 
 def given_of(files: Iterable[FileFacts]) -> Given:
@@ -156,10 +156,10 @@ def given_of(files: Iterable[FileFacts]) -> Given:
     A stub beside its module has ``_STUB``.
     """
     by_path = {file.path: file for file in files}
-    found: dict[str, set[str]] = {}
+    exports: dict[str, set[str]] = {}
     for path, facts in by_path.items():
         if path.endswith(".pyi") and path.removesuffix("i") in by_path:
-            found[path] = {_STUB}
+            exports[path] = {_STUB}
         if not path.endswith("__init__.py"):
             continue
         folder = folder_of(path)
@@ -169,16 +169,16 @@ def given_of(files: Iterable[FileFacts]) -> Given:
                 continue
             for target in (f"{base}.py", f"{base}/__init__.py"):
                 if target in by_path and is_inner(target.removeprefix(f"{folder}/")):
-                    found.setdefault(target, set()).update(given_names(facts, line).values())
-    return {path: frozenset(names) for path, names in found.items()}
+                    exports.setdefault(target, set()).update(given_names(facts, line).values())
+    return {path: frozenset(names) for path, names in exports.items()}
 
 
 def given_names(door: FileFacts, line: Import) -> dict[str, str]:
     """What an ``__init__.py`` exports of an import: the original names by their new ones."""
     listed = door.outline.exported
     return {
-        name: there
-        for name, there in zip(line.called or line.names, line.names, strict=False)
+        name: original
+        for name, original in zip(line.called or line.names, line.names, strict=False)
         if name == "*" or (name in listed if listed else not name.startswith("_"))
     }
 
@@ -217,31 +217,31 @@ def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
     ]
     tests.sort(key=lambda file_facts: file_facts.path)
     aside = {test.path for test in tests}
-    rest = [facts for facts in code if facts.path not in aside]
-    scripts = {folder_of(facts.path) for facts in rest if _is_script(facts)}
-    unbuilt = _unbuilt(rest, [facts.path for facts in every])
+    sources = [facts for facts in code if facts.path not in aside]
+    scripts = {folder_of(facts.path) for facts in sources if _is_script(facts)}
+    unbuilt = _unbuilt(sources, [facts.path for facts in every])
     beside = [
         facts
-        for facts in rest
+        for facts in sources
         if is_beside(facts.path)
         or folder_of(facts.path) in scripts
         or facts.path in apart | unbuilt
     ]
-    if len(beside) == len(rest):  # a repository of examples is about them
+    if len(beside) == len(sources):  # a repository of examples is about them
         beside = []
     aside = {facts.path for facts in beside}
-    written = [facts for facts in rest if facts.path not in aside]
+    written = [facts for facts in sources if facts.path not in aside]
     # Where all is generated, that is what the pages are about.
     program = [facts for facts in written if not facts.is_generated] or written
-    generated = tuple(sorted({one.path for one in written} - {facts.path for facts in program}))
-    given = given_of(program)
+    generated = tuple(sorted({facts.path for facts in written} - {facts.path for facts in program}))
+    exports = given_of(program)
     groups: dict[str, list[FileFacts]] = {}
-    for one in program:
-        groups.setdefault(folder_of(one.path), []).append(one)
+    for facts in program:
+        groups.setdefault(folder_of(facts.path), []).append(facts)
     groups = _folded(groups)
-    own: list[FileFacts] = []
+    separate: list[FileFacts] = []
     for key, inner in groups.items():
-        sizes = {facts.path: api_size(facts, key, given) for facts in inner}
+        sizes = {facts.path: api_size(facts, key, exports) for facts in inner}
         if sum(sizes.values()) > _MANY:
             # A package's door stays on the package's own page.
             large = {
@@ -249,16 +249,16 @@ def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
                 for path, size in sizes.items()
                 if size >= _OWN and not path.endswith("__init__.py")
             }
-            own += [facts for facts in inner if facts.path in large]
+            separate += [facts for facts in inner if facts.path in large]
             groups[key] = [facts for facts in inner if facts.path not in large]
-    single = {facts.path for facts in own}
+    single = {facts.path for facts in separate}
     names = page_names([*(key for key, inner in groups.items() if inner), *single])
     modules = [Module(key, names[key], tuple(inner)) for key, inner in groups.items() if inner]
-    modules += [Module(facts.path, names[facts.path], (facts,), is_file=True) for facts in own]
+    modules += [Module(facts.path, names[facts.path], (facts,), is_file=True) for facts in separate]
     modules.sort(key=lambda module: module.key)
     owner = {file.path: module for module in modules for file in module.files}
     return PageLayout(
-        tuple(modules), owner, _by_folder(tests), _by_folder(beside), given, generated
+        tuple(modules), owner, _by_folder(tests), _by_folder(beside), exports, generated
     )
 
 
@@ -269,13 +269,13 @@ def _apart(code: Iterable[FileFacts], tests: Iterable[FileFacts], graph: ImportG
     """
     every = {facts.path for facts in code}
     others = {test.path for test in tests} | {path for path in every if is_beside(path)}
-    found = {path for path in every - others if is_aside(path)}
+    aside = {path for path in every - others if is_aside(path)}
     used = {
         path.partition("/")[0]
-        for path in found
-        if any(edge.target in every - others - found for edge in graph.importers(path))
+        for path in aside
+        if any(edge.target in every - others - aside for edge in graph.importers(path))
     }
-    return {path for path in found if path.partition("/")[0] not in used}
+    return {path for path in aside if path.partition("/")[0] not in used}
 
 
 #: The manifests without which the files of a language are built by nothing.
@@ -288,12 +288,12 @@ def _unbuilt(code: Sequence[FileFacts], paths: Iterable[str]) -> set[str]:
     for facts in code:
         lines[facts.outline.language] += facts.outline.lines
     built = {path for path in paths if path.rpartition("/")[2] in _BUILT_BY.values()}
-    most = max(lines, key=lambda name: (lines[name], name), default="")
+    main_language = max(lines, key=lambda name: (lines[name], name), default="")
     return {
         file_facts.path
         for file_facts in code
         if file_facts.outline.language in _BUILT_BY
-        and file_facts.outline.language != most
+        and file_facts.outline.language != main_language
         and not any(
             _is_above(path, file_facts.path, _BUILT_BY[file_facts.outline.language])
             for path in built
@@ -302,8 +302,8 @@ def _unbuilt(code: Sequence[FileFacts], paths: Iterable[str]) -> set[str]:
 
 
 def _is_above(manifest: str, path: str, name: str) -> bool:
-    folder, _, found = manifest.rpartition("/")
-    return found == name and (not folder or path.startswith(f"{folder}/"))
+    folder, _, file_name = manifest.rpartition("/")
+    return file_name == name and (not folder or path.startswith(f"{folder}/"))
 
 
 def _is_shipped(facts: FileFacts) -> bool:
@@ -338,13 +338,13 @@ def _folded(groups: dict[str, list[FileFacts]]) -> dict[str, list[FileFacts]]:
 
 def _speaks(files: Iterable[FileFacts]) -> bool:
     """Whether there is something to say: names, notes, entries, or more than a stub of a doc."""
-    said = 0
+    weight = 0
     for file in files:
         outline = file.outline
         notes = sum(note.kind not in UNCOUNTED for note in file.notes)
-        said += len(public(file)) + notes + 2 * len(outline.entries)
-        said += 2 * bool(outline.doc) + outline.lines // 50
-    return said >= 4
+        weight += len(public(file)) + notes + 2 * len(outline.entries)
+        weight += 2 * bool(outline.doc) + outline.lines // 50
+    return weight >= 4
 
 
 def _by_folder(files: Iterable[FileFacts]) -> dict[str, tuple[FileFacts, ...]]:

@@ -24,7 +24,7 @@ def messages(
 
     Those that end in one of ``shown``, paths with lines, stand elsewhere on the page.
     """
-    found = [
+    placed_notes = [
         (file, note)
         for file in files
         for note in file.notes
@@ -37,6 +37,6 @@ def messages(
             "within": code(printable(note.within)) if note.within else "",
             "link": register.link(facts.path, note.line_start, note.line_end),
         }
-        for facts, note in found[:_MOST]
+        for facts, note in placed_notes[:_MOST]
     ]
-    return rows, len(found) - len(rows)
+    return rows, len(placed_notes) - len(rows)

@@ -130,7 +130,7 @@ def said(
     ``held`` is what the model said of them when it was asked again.
     """
     groups: dict[str, list[dict[str, str]]] = {}
-    for claim in sorted(claims, key=lambda one: not one.is_supported):
+    for claim in sorted(claims, key=lambda claim: not claim.is_supported):
         links = [
             world.register.link(quoted.path, quoted.line_start, quoted.line_end)
             for quoted in dict.fromkeys(claim.quotes)
@@ -147,9 +147,9 @@ def _origin(prose_sentence: ProseSentence, held: str) -> str:
         else "a model"
     )
     commit = f" at commit {code(prose_sentence.commit[:_COMMIT])}" if prose_sentence.commit else ""
-    found = "The linked lines were found; nobody has asked whether they support them"
-    told = f"Asked again, it said that {held}" if prose_sentence.is_supported else found
-    return f"Sentences by {model}{commit}. {told}:"
+    unasked = "The linked lines were found; nobody has asked whether they support them"
+    verdict = f"Asked again, it said that {held}" if prose_sentence.is_supported else unasked
+    return f"Sentences by {model}{commit}. {verdict}:"
 
 
 def is_door(path: str) -> bool:
@@ -212,7 +212,7 @@ def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
     "" where the files define nothing that is public.
     """
     every = [(file, *pair) for file in files for pair in _tops(file)]
-    tops = [one for one in every if one[2].kind not in _VALUES] or every
+    tops = [row for row in every if row[2].kind not in _VALUES] or every
     if not tops:
         return ""
     holders = (symbol for _, _, symbol in tops if symbol.kind in CONTAINERS)
@@ -280,16 +280,16 @@ def _others(
 def _elsewhere(module: Module, world: PageSources) -> str:
     if world.outside is None:
         return ""
-    found: dict[str, tuple[str, int]] = {}
+    targets: dict[str, tuple[str, int]] = {}
     for file in module.files:
         for edge in world.graph.internal.get(file.path, ()):
             if not edge.target.startswith(f"{world.outside.under}/"):
-                found.setdefault(edge.target, (file.path, edge.line))
+                targets.setdefault(edge.target, (file.path, edge.line))
     shown = [
         f"{code(printable(target))} {world.register.link(path, line, line)}"
-        for target, (path, line) in sorted(found.items())[:_NOTES]
+        for target, (path, line) in sorted(targets.items())[:_NOTES]
     ]
-    return listed(shown, _NOTES, len(found))
+    return listed(shown, _NOTES, len(targets))
 
 
 def starts(files: Sequence[FileFacts]) -> list[tuple[FileFacts, EntryPoint]]:
@@ -318,15 +318,15 @@ def entries(
 
 
 def _exports(module: Module, world: PageSources) -> str:
-    found = exports(module, world)
-    return linked([(name, *found[name]) for name in sorted(found)], _EXPORTS, world.register)
+    names = exports(module, world)
+    return linked([(name, *names[name]) for name in sorted(names)], _EXPORTS, world.register)
 
 
 def exports(module: Module, world: PageSources) -> Names:
     """Names that a package's door takes from files within, and so gives out."""
     first = f"{module.key}/" if module.key else ""
     doors = {f"{first}{name}" for name in _DOORS}
-    facts = next((one for one in module.files if one.path in doors), None)
+    facts = next((file for file in module.files if file.path in doors), None)
     return {} if facts is None else _given(facts, world, _PASSED_ON)
 
 
@@ -335,44 +335,44 @@ def _given(door: FileFacts, world: PageSources, further: int) -> Names:
     targets: dict[int, list[str]] = {}
     for edge in world.graph.internal.get(door.path, ()):
         targets.setdefault(edge.line, []).append(edge.target)
-    found: dict[str, tuple[FileFacts, int]] = {}
-    for wanted in door.outline.imports:
+    exported: dict[str, tuple[FileFacts, int]] = {}
+    for statement in door.outline.imports:
         # The graph keeps the first line only that leads to a file: others may, too.
-        base = base_of(folder_of(door.path), wanted)
+        base = base_of(folder_of(door.path), statement)
         paths = [f"{base}.py", f"{base}/__init__.py"] if base is not None else []
-        names = given_names(door, wanted)
+        names = given_names(door, statement)
         if door.outline.language != "Python":
             names = names if door.outline.exported else {}
-            paths = [] if wanted.line in targets else _called_so(wanted.module, door, world)
-        for path in dict.fromkeys([*targets.get(wanted.line, ()), *paths]):
+            paths = [] if statement.line in targets else _called_so(statement.module, door, world)
+        for path in dict.fromkeys([*targets.get(statement.line, ()), *paths]):
             other = world.files.get(path)
             if other is None or path == door.path or is_test(path):
                 continue
-            _take(found, names, _own(other, is_all="*" in names), door)
+            _take(exported, names, _own(other, is_all="*" in names), door)
             is_door = path.rpartition("/")[2] in _DOORS
-            if further and is_door and names.keys() - found.keys():
-                _take(found, names, _given(other, world, further - 1), door)
-    return found
+            if further and is_door and names.keys() - exported.keys():
+                _take(exported, names, _given(other, world, further - 1), door)
+    return exported
 
 
 def _called_so(module: str, door: FileFacts, world: PageSources) -> list[str]:
     """Of the files that a door imports, those that are called as the last word of ``module``."""
     last = module.replace("::", "/").rpartition("/")[2].partition(".")[0]
-    found = []
+    paths = []
     for edge in world.graph.internal.get(door.path, ()):
         stem = edge.target.rpartition(".")[0].removesuffix("/mod").removesuffix("/index")
         if last and stem.rpartition("/")[2] == last:
-            found.append(edge.target)
-    return found
+            paths.append(edge.target)
+    return paths
 
 
 def _own(facts: FileFacts, *, is_all: bool) -> Names:
     """What a file defines, by name; what ``import *`` takes of it where that takes all."""
-    found: dict[str, tuple[FileFacts, int]] = {}
+    defined: dict[str, tuple[FileFacts, int]] = {}
     for number, symbol in enumerate(facts.outline.symbols):
         if "." not in symbol.name and (symbol.is_public or not is_all):
-            found.setdefault(symbol.name, (facts, number))
-    return found
+            defined.setdefault(symbol.name, (facts, number))
+    return defined
 
 
 def _take(
@@ -382,13 +382,13 @@ def _take(
     door: FileFacts,
 ) -> None:
     listed = door.outline.exported
-    for name, wanted in names.items():
-        if wanted in there:
-            found.setdefault(name, there[wanted])
+    for name, original in names.items():
+        if original in there:
+            found.setdefault(name, there[original])
     if "*" in names:
-        for name, place in there.items():
+        for name, definition in there.items():
             if not listed or "*" in listed or name in listed:
-                found.setdefault(name, place)
+                found.setdefault(name, definition)
 
 
 # ── invariants and risks ──
@@ -400,10 +400,10 @@ def notes(
     """The notes of these kinds, in the order of the headings; the files come in turn."""
     groups = []
     for kind, heading in headings.items():
-        found = [(file, note) for file in files for note in file.notes if note.kind == kind]
-        if found:
-            items = [_note(facts, note, world) for facts, note in found[:_NOTES]]
-            groups.append({"heading": heading, "items": items, "more": len(found) - len(items)})
+        pairs = [(file, note) for file in files for note in file.notes if note.kind == kind]
+        if pairs:
+            items = [_note(facts, note, world) for facts, note in pairs[:_NOTES]]
+            groups.append({"heading": heading, "items": items, "more": len(pairs) - len(items)})
     return groups
 
 

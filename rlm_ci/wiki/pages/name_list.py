@@ -64,7 +64,7 @@ def listing(
         return None
     rows: list[dict[str, Any]] = []
     others: list[tuple[str, FileFacts, int]] = []
-    most, values = (limit.at(facts.outline.lines) for limit in (_NAMES, _VALUES))
+    room, values = (limit.at(facts.outline.lines) for limit in (_NAMES, _VALUES))
     holders: dict[str, dict[str, Any]] = {}
     names: list[tuple[str, FileFacts, int]] = []
     words: set[str] = set()
@@ -89,7 +89,7 @@ def listing(
             else:
                 holder["others"].append((symbol.name.rpartition(".")[2], facts, number))
             continue
-        if len(rows) == most:
+        if len(rows) == room:
             others.append((told(facts, symbol.name), facts, number))
             continue
         row = _row(facts, number, symbol, register)
@@ -100,8 +100,8 @@ def listing(
     for row in rows:
         row["rest"] = _named(row["others"])
         # What has methods is not known by its fields.
-        held = () if row["members"] else row["values"]
-        row["holds"] = linked(held, _VALUES.at(row["lines"]), register)
+        fields = () if row["members"] else row["values"]
+        row["holds"] = linked(fields, _VALUES.at(row["lines"]), register)
     return {
         "file": code(printable(shown)),
         **_folded(rows, len(others)),

@@ -42,26 +42,26 @@ class OuterProject(Value):
         with repository.start_tree(commit, sizes=True) as listing:
             tree = parse_tree(listing.finish())
         paths = _beyond((path for path, entry in tree.items() if entry.is_file), under)
-        wanted = [
+        manifests = [
             manifest for manifest in _manifests(paths) if 0 <= tree[manifest].size <= _LONGEST
         ]
-        contents = repository.read(*(tree[path].oid for path in wanted)) if wanted else []
-        found = zip(wanted, contents, strict=True)
-        return cls(under, paths, {path: data for path, data in found if data is not None})
+        contents = repository.read(*(tree[path].oid for path in manifests)) if manifests else []
+        pairs = zip(manifests, contents, strict=True)
+        return cls(under, paths, {path: data for path, data in pairs if data is not None})
 
     @classmethod
     def on_disk(cls, repository: Repository, every: Iterable[str], under: str) -> OuterProject:
         """``every``: the files of the work tree."""
-        paths, found = _beyond(every, under), {}
+        paths, manifests = _beyond(every, under), {}
         for path in _manifests(paths):
             with suppress(files.UnreadableError):
-                found[path] = files.read_inside(repository.root, path, _LONGEST)
-        return cls(under, paths, found)
+                manifests[path] = files.read_inside(repository.root, path, _LONGEST)
+        return cls(under, paths, manifests)
 
     def digest(self) -> str:
-        told = [self.under, *self.paths]
-        told += [f"{path}\0{sha256(data).hexdigest()}" for path, data in self.manifests.items()]
-        return sha256("\0".join(told).encode("utf-8", "surrogateescape")).hexdigest()
+        parts = [self.under, *self.paths]
+        parts += [f"{path}\0{sha256(data).hexdigest()}" for path, data in self.manifests.items()]
+        return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
     def outlines(self) -> list[Outline]:
         return [outline(path, data) for path, data in self.manifests.items()]
@@ -81,14 +81,16 @@ def _home(path: str) -> str:
 
 
 def _beyond(every: Iterable[str], under: str) -> tuple[str, ...]:
-    return tuple(sorted(one for one in every if one != under and not one.startswith(f"{under}/")))
+    return tuple(
+        sorted(path for path in every if path != under and not path.startswith(f"{under}/"))
+    )
 
 
 def _manifests(paths: Sequence[str]) -> list[str]:
-    found = [
+    manifests = [
         path for path in paths if _MANIFEST.fullmatch(path.rpartition("/")[2]) or is_listed(path)
     ]
-    return sorted(found, key=lambda path: (path.count("/"), path))[:_MOST]
+    return sorted(manifests, key=lambda path: (path.count("/"), path))[:_MOST]
 
 
 def listed(repository: Repository) -> list[str]:

@@ -91,11 +91,10 @@ def page_names(keys: Iterable[str]) -> dict[str, str]:
     It has letters, digits, dots, dashes and underscores only. Names differ not in case alone, and
     do not depend on other paths, unless two would be the same.
     """
-    wanted = {key: _plain(key) for key in keys}
-    counts = Counter(name.lower() for name in wanted.values())
+    names = {key: _plain(key) for key in keys}
+    counts = Counter(name.lower() for name in names.values())
     return {
-        key: _marked(name, key) if counts[name.lower()] > 1 else name
-        for key, name in wanted.items()
+        key: _marked(name, key) if counts[name.lower()] > 1 else name for key, name in names.items()
     }
 
 

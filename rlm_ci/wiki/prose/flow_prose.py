@@ -74,24 +74,24 @@ def flow_text(
     """The flow through ``sources``, which has all files of its steps."""
     lines: dict[str, set[int]] = {}
     spans: dict[str, set[tuple[int, int]]] = {}
-    rows, told = [], []
+    rows, parts = [], []
     for step in flow.steps:
         path, symbol = step.at.path, step.at.symbol
         content = sources[path].content.decode("utf-8", "surrogateescape").split("\n")
-        own = sorted(_lines(step, files[path], content))
-        lines.setdefault(path, set()).update(own)
+        numbers = sorted(_lines(step, files[path], content))
+        lines.setdefault(path, set()).update(numbers)
         is_class = symbol.kind in {"class", "struct"}  # whose other members are no step
-        ends = own if is_class else [*own, symbol.line_start, symbol.line_end]
+        ends = numbers if is_class else [*numbers, symbol.line_start, symbol.line_end]
         span = min(ends), max(ends)
         spans.setdefault(path, set()).add(span)
         called = "the code of the file" if symbol.kind == TOP else f"`{name(symbol.name)}`"
         by = f", called by step {step.caller}" if step.caller else ""
-        place = f"{name(path)}:{symbol.line_start}-{symbol.line_end}"
-        rows.append(f"  step {step.number}: {called} in {place}{by}")
-        told.append(f"{step.number} {step.caller} True {symbol.kind} ")
-        told += ["" if symbol.kind == TOP else symbol.name]
-        told += [content[line - 1].strip() for line in own]
-    digest = sha256("\0".join(told).encode("utf-8", "surrogateescape")).hexdigest()
+        location = f"{name(path)}:{symbol.line_start}-{symbol.line_end}"
+        rows.append(f"  step {step.number}: {called} in {location}{by}")
+        parts.append(f"{step.number} {step.caller} True {symbol.kind} ")
+        parts += ["" if symbol.kind == TOP else symbol.name]
+        parts += [content[line - 1].strip() for line in numbers]
+    digest = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
     return FlowText(
         key=flow_key(flow),
         digest=mark(digest),
@@ -108,33 +108,33 @@ def _lines(step: FlowStep, file: FileFacts, content: Sequence[str]) -> set[int]:
     first, last = symbol.line_start, min(symbol.line_end, len(content))
     if last - first < _SHORT and symbol.kind not in {"class", "struct"}:
         return set(range(first, last + 1))
-    found: set[int] = set()
-    for known, (start, end) in zip(file.outline.symbols, file.heads, strict=True):
-        if (known.name, known.line_start) == (symbol.name, first):
-            found.update(range(start, end + 1))
+    numbers: set[int] = set()
+    for candidate, (start, end) in zip(file.outline.symbols, file.heads, strict=True):
+        if (candidate.name, candidate.line_start) == (symbol.name, first):
+            numbers.update(range(start, end + 1))
             if symbol.doc:
-                found.update(range(symbol.doc_start, symbol.doc_end + 1))
-    for line in (*(call.line for call in step.calls), *(one.line for one in step.raises)):
-        found.add(line)
+                numbers.update(range(symbol.doc_start, symbol.doc_end + 1))
+    for line in (*(call.line for call in step.calls), *(site.line for site in step.raises)):
+        numbers.add(line)
         if line > 1 and _BEGINS.search(content[line - 2]):
-            found.add(line - 1)
-    return {line for line in found if first <= line <= last}
+            numbers.add(line - 1)
+    return {line for line in numbers if first <= line <= last}
 
 
 def flowing(kept: KeptProse, flows: Sequence[FlowText]) -> KeptProse:
     """``kept`` with prose of these flows alone, each by its present key."""
-    prose = {key: one for key, one in kept.prose.items() if not key.startswith(FLOW)}
-    left = {key: one for key, one in kept.prose.items() if key.startswith(FLOW)}
-    own = {flow.key for flow in flows}
+    prose = {key: entry for key, entry in kept.prose.items() if not key.startswith(FLOW)}
+    left = {key: entry for key, entry in kept.prose.items() if key.startswith(FLOW)}
+    keys = {flow.key for flow in flows}
     dropped = list(kept.dropped)
     for flow in flows:
-        one = left.pop(_key_before(flow, left, own), None)
-        if one is None:
+        entry = left.pop(_key_before(flow, left, keys), None)
+        if entry is None:
             continue
-        stays = tuple(sentence for sentence in one.said if flow.holds(sentence))
-        dropped += [(sentence, STEPS_GONE) for sentence in one.said if sentence not in stays]
-        prose[flow.key] = one.replace(said=stays)
-    dropped += [(sentence, FLOW_GONE) for one in left.values() for sentence in one.said]
+        stays = tuple(sentence for sentence in entry.said if flow.holds(sentence))
+        dropped += [(sentence, STEPS_GONE) for sentence in entry.said if sentence not in stays]
+        prose[flow.key] = entry.replace(said=stays)
+    dropped += [(sentence, FLOW_GONE) for entry in left.values() for sentence in entry.said]
     return kept.replace(prose={key: prose[key] for key in sorted(prose)}, dropped=tuple(dropped))
 
 

@@ -145,12 +145,12 @@ class _Teller:
         changed: list[SourcePiece] = []
         for text in texts:
             before = self._known[text.path].shown if text.path in self._known else ()
-            asked = self._before.get(text.path, ())
+            digests = self._before.get(text.path, ())
             new = []
             for piece in pieces(text):
                 if piece.digest in before:
                     self._shown.setdefault(text.path, []).append(piece.digest)
-                elif text.content.strip() and piece.digest not in asked:
+                elif text.content.strip() and piece.digest not in digests:
                     new.append(piece)
             if before:
                 changed += new
@@ -208,9 +208,9 @@ class _Teller:
 
     def _asks(self, place: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> str:
         """Ask; why there is no answer, "" if there is one."""
-        known = {piece.piece: self._of(piece.piece) for piece in share.pieces if piece.piece.digest}
+        prior = {piece.piece: self._of(piece.piece) for piece in share.pieces if piece.piece.digest}
         rows, used = [], 0
-        for sentence in chain.from_iterable(known.values()):
+        for sentence in chain.from_iterable(prior.values()):
             row = f"- {name(sentence.path)}:{sentence.line_start}: {name(sentence.text)}"
             used += len(row.encode("utf-8", "replace")) + 1
             if used <= self._for_known:
@@ -222,19 +222,19 @@ class _Teller:
             "whole": "\n".join(whole_prose.ground_rows(sentences)),
             "background": self._background if sentences else "",
         }
-        prompt = self._render({"fence": fence(*data.values()), "is_new": bool(known), **data})
+        prompt = self._render({"fence": fence(*data.values()), "is_new": bool(prior), **data})
         answer, wrong = ask_object(
             self._ask, place, prompt, partial(misfit, schema=SENTENCE),
             list_form("sentences", schema=SENTENCE),
         )  # fmt: skip
         if answer is None:
             return NO_ANSWER.format(wrong)
-        others = [one for one in answer["sentences"] if _flow_of(one) is None]
-        if known:
-            self._keep(others, known)
+        others = [row for row in answer["sentences"] if _flow_of(row) is None]
+        if prior:
+            self._keep(others, prior)
         else:
             self._opener.reject_all(others)
-        self._keep_flows([one for one in answer["sentences"] if _flow_of(one) is not None], share)
+        self._keep_flows([row for row in answer["sentences"] if _flow_of(row) is not None], share)
         if sentences and isinstance(answer.get("whole"), list):
             self._whole, self._whole_counts = whole_prose.unjudged(
                 answer["whole"], sentences, sentences
@@ -378,22 +378,22 @@ def judged(
         sentence = ProseSentence.from_list(row)
         lines = tuple(data["quoted"].get(quote.quote, "") for quote in sentence.quotes)
         claims[sentence.key] = GroundedClaim(sentence, lines)
-    whole = data.get("whole")
-    about = whole_prose.claims(whole) if whole else []
+    summary = data.get("whole")
+    about = whole_prose.claims(summary) if summary else []
     result = ask_support(ask, "support", [*claims.values(), *about])
-    own = {claim.said.key for claim in about}
+    summary_keys = {claim.said.key for claim in about}
     return ProseResult(
         {
             "supported": [prose_sentence.to_list() for prose_sentence in result.supported],
             "unsupported": [
                 prose_sentence.to_list()
                 for prose_sentence in result.unsupported
-                if prose_sentence.key not in own
+                if prose_sentence.key not in summary_keys
             ],
-            **({"whole": whole_prose.judged_by(whole, result)} if whole else {}),
+            **({"whole": whole_prose.judged_by(summary, result)} if summary else {}),
         },
         uncovered=tuple(
-            ("" if prose_sentence.key in own else prose_sentence.path, why)
+            ("" if prose_sentence.key in summary_keys else prose_sentence.path, why)
             for prose_sentence, why in result.open
         ),
     )
@@ -404,15 +404,15 @@ def merged(
 ) -> dict[str, tuple[ProseSentence, ...]]:
     """What was said of files before, and by a recursion whose result has ``data``."""
     displaced = {ProseSentence.from_list(row).key for row in data.get("displaced", ())}
-    found = {
+    by_path = {
         path: {sentence.key: sentence for sentence in rows if sentence.key not in displaced}
         for path, rows in known.items()
     }
     for path, rows in data["prose"].items():
         for row in rows:
             sentence = ProseSentence.from_list(row)
-            found.setdefault(path, {}).setdefault(sentence.key, sentence)
-    return {path: stood(rows.values(), data) for path, rows in found.items()}
+            by_path.setdefault(path, {}).setdefault(sentence.key, sentence)
+    return {path: stood(rows.values(), data) for path, rows in by_path.items()}
 
 
 def stood(sentences: Iterable[ProseSentence], data: Mapping[str, Any]) -> tuple[ProseSentence, ...]:

@@ -59,5 +59,5 @@ def misfit(answer: Mapping[str, Any], schema: str) -> str:
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):
         return "sentences must be a list"
-    told = [loader.misfit(sentence, schema) for sentence in sentences[:SENTENCES]]
-    return told[0] if told and all(told) else ""
+    misfits = [loader.misfit(sentence, schema) for sentence in sentences[:SENTENCES]]
+    return misfits[0] if misfits and all(misfits) else ""

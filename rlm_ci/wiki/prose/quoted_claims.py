@@ -49,14 +49,14 @@ def unheld(sentence: Any) -> ProseSentence:
     record = sentence if isinstance(sentence, dict) else {}
     quotes = record.get("quotes")
     first = quotes[0] if isinstance(quotes, list) and quotes else None
-    place = ("", 1, 1)
+    location = ("", 1, 1)
     if isinstance(first, dict):
         path, start, end = (first.get(key) for key in ("path", "line_start", "line_end"))
         if isinstance(path, str) and isinstance(start, int) and isinstance(end, int):
             start = min(max(1, start), _LAST)
-            place = encodable(path[:_LONG]), start, min(max(start, end), _LAST)
+            location = encodable(path[:_LONG]), start, min(max(start, end), _LAST)
     text = str(record.get("text", ""))[:_LONG] or "(nothing)"
-    return ProseSentence(encodable(" ".join(text.split())), (QuotedLines(*place, ""),))
+    return ProseSentence(encodable(" ".join(text.split())), (QuotedLines(*location, ""),))
 
 
 class QuotedClaims:
@@ -66,8 +66,8 @@ class QuotedClaims:
         self._shown = texts
         self._texts: dict[str, list[LeafText]] = {}
         for text in texts:  # slices of one file share its path
-            for known in {text.path, encodable(text.path), name(text.path)}:
-                self._texts.setdefault(known, []).append(text)
+            for path in {text.path, encodable(text.path), name(text.path)}:
+                self._texts.setdefault(path, []).append(text)
         self._lines: dict[LeafText, QuotedFile] = {}
         self._functions: dict[str, list[tuple[str, NamedDefinition]]] | None = None
         self._outcomes = {VERIFIED: 0, REANCHORED: 0, REJECTED: 0}
@@ -117,12 +117,12 @@ class QuotedClaims:
         quotes: list[QuotedLines] = []
         texts: dict[str, str] = {}
         outcomes = set()
-        for one in claim["quotes"]:
-            found, outcome = self._place(one)
-            if found is None:
+        for quote in claim["quotes"]:
+            located, outcome = self._place(quote)
+            if located is None:
                 return None, REJECTED
-            source, place = found
-            quoted = self._file(source).quoted(place[0], place[1])
+            source, span = located
+            quoted = self._file(source).quoted(span[0], span[1])
             if quoted is None:
                 return None, REJECTED
             texts[quoted.quote] = self._file(source).text_of(quoted)
@@ -165,11 +165,11 @@ class QuotedClaims:
         paths = {quote.path for quote in quotes}
         seen = set()
         for match in _NAMES.finditer(words):
-            named = next(filter(None, match.groups())).replace("::", ".").strip(".")
-            known = self._known().get(named.rpartition(".")[2], ())
-            fitting = [row for row in known if f".{row[0]}".endswith(f".{named}")] or known
-            near = [row for row in fitting if row[1].path in paths] or fitting
-            for _, definition in near if len(near) <= _SAME else ():
+            full_name = next(filter(None, match.groups())).replace("::", ".").strip(".")
+            rows = self._known().get(full_name.rpartition(".")[2], ())
+            fitting = [row for row in rows if f".{row[0]}".endswith(f".{full_name}")] or rows
+            nearest = [row for row in fitting if row[1].path in paths] or fitting
+            for _, definition in nearest if len(nearest) <= _SAME else ():
                 if definition not in seen:
                     seen.add(definition)
                     yield definition

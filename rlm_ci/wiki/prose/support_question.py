@@ -48,7 +48,7 @@ def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> Suppor
     """Ask of each claim whether its grounds support it, in as few prompts as they need."""
     render = loader.load_template(_PROMPT)
     words = len(render({"fence": fence(""), "listing": ""}).encode())
-    found: dict[bool, list[ProseSentence]] = {True: [], False: []}
+    judged: dict[bool, list[ProseSentence]] = {True: [], False: []}
     unjudged: list[tuple[ProseSentence, str]] = []
     left, number = list(claims), 0
 
@@ -72,8 +72,8 @@ def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> Suppor
             unjudged += [(claim.said, _NO_ANSWER.format(wrong)) for claim in some]
             continue
         for at, claim in enumerate(some, 1):
-            found[at in answer["supported"]].append(claim.said)
-    return SupportResult(tuple(found[True]), tuple(found[False]), tuple(unjudged))
+            judged[at in answer["supported"]].append(claim.said)
+    return SupportResult(tuple(judged[True]), tuple(judged[False]), tuple(unjudged))
 
 
 def lack(error: LimitError | RemoteError) -> str:

@@ -39,7 +39,7 @@ _DRIFT, EARLY = 4, 8
 def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
     """The sentences that what is said of the whole rests on: of each file one, then a second."""
     turns = zip_longest(*(said[path] for path in sorted(said)))
-    return [one for turn in turns for one in turn if one is not None][:_SUMMED]
+    return [sentence for turn in turns for sentence in turn if sentence is not None][:_SUMMED]
 
 
 def is_due(sentences: Sequence[ProseSentence], before: Collection[str], part: int = _DRIFT) -> bool:
@@ -87,11 +87,11 @@ def _summed(ask: Ask, sentences: Sequence[ProseSentence], background: str) -> Pr
     )  # fmt: skip
     if answer is None:
         return ProseResult(uncovered=(("", NO_ANSWER.format(wrong)),))
-    told, counts = unjudged(answer["sentences"], sentences[: len(rows)], sentences)
-    result = ask_support(ask, "support-whole", claims(told))
+    summary, counts = unjudged(answer["sentences"], sentences[: len(rows)], sentences)
+    result = ask_support(ask, "support-whole", claims(summary))
     why = result.open[0][1] if result.open else ""
     uncovered = (("", why),) if why else ()
-    return ProseResult({"whole": judged_by(told, result)}, counts, uncovered)
+    return ProseResult({"whole": judged_by(summary, result)}, counts, uncovered)
 
 
 def unjudged(
@@ -157,7 +157,7 @@ def _marks(sentences: Iterable[ProseSentence]) -> list[str]:
 def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
     """A sentence about the whole: it rests on sentences, and on all that they rest on."""
     quotes = dict.fromkeys(chain.from_iterable(sentence.quotes for sentence in rests_on))
-    named = dict.fromkeys(chain.from_iterable(sentence.named for sentence in rests_on))
+    definitions = dict.fromkeys(chain.from_iterable(sentence.named for sentence in rests_on))
     words = marked(encodable(" ".join(text.split())))
-    sentence = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(named)[:NAMED])
+    sentence = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(definitions)[:NAMED])
     return GroundedClaim(sentence, tuple(prose_sentence.text for prose_sentence in rests_on))

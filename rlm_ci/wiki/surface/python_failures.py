@@ -48,29 +48,29 @@ class _PythonFailures:
     def variables(self, tree: ast.Module) -> None:
         """The codes that variables have with which a function ends, or calls one that ends so."""
         for node, within in _functions(tree.body, "") if self._computed else ():
-            wanted = {self._computed[node.name]} if node.name in self._computed else set()
+            variables = {self._computed[node.name]} if node.name in self._computed else set()
             for call in filter(_is_call, ast.walk(node)):
                 name = name_of(call.func)
                 if name in self._computed and name != node.name:
-                    wanted |= self._passed(tree, name, call, within)
-            if wanted:
-                self._bound(node.body, wanted, within, "")
+                    variables |= self._passed(tree, name, call, within)
+            if variables:
+                self._bound(node.body, variables, within, "")
 
     def _passed(self, tree: ast.Module, name: str, call: ast.Call, within: str) -> set[str]:
         """The variable that a call hands to a function as its code; a number is noted."""
         for node, _ in _functions(tree.body, ""):
-            names = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
+            names = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
             if node.name == name and self._computed[name] in names:
-                place = names.index(self._computed[name])
-                given = next(
-                    (keyword.value for keyword in call.keywords if keyword.arg == names[place]),
+                position = names.index(self._computed[name])
+                argument = next(
+                    (keyword.value for keyword in call.keywords if keyword.arg == names[position]),
                     None,
                 )
-                given = call.args[place] if place < len(call.args) else given
-                code = _number(given) if given is not None else None
+                argument = call.args[position] if position < len(call.args) else argument
+                code = _number(argument) if argument is not None else None
                 if code is not None:
                     self._note(EXIT, call, within, folded(ast.unparse(call), _CODE), code)
-                return {given.id} if isinstance(given, ast.Name) else set()
+                return {argument.id} if isinstance(argument, ast.Name) else set()
         return set()
 
     def _bound(self, body: list[ast.stmt], names: set[str], within: str, test: str) -> None:
@@ -80,9 +80,9 @@ class _PythonFailures:
                 target, value = node.targets[0], node.value
                 is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
                 pairs = zip(target.elts, value.elts, strict=False) if is_pair else [(target, value)]  # type: ignore[attr-defined]  # of tuples
-                for one, given in pairs:
-                    code = _number(given)
-                    if name_of(one) in names and code is not None:
+                for left, right in pairs:
+                    code = _number(right)
+                    if name_of(left) in names and code is not None:
                         text = test or ast.unparse(node)
                         self._note(EXIT, node, within, folded(text, _CODE), code)
             elif isinstance(node, ast.If):
@@ -126,16 +126,16 @@ class _PythonFailures:
 
     def _class(self, node: ast.ClassDef, name: str) -> None:
         is_list = bool(_ENUM.fullmatch(node.name))
-        for one in node.body:
-            target = one.targets[0] if isinstance(one, ast.Assign) else None
-            target = one.target if isinstance(one, ast.AnnAssign) else target
-            code = _number(one.value) if isinstance(one, ast.Assign | ast.AnnAssign) else None
+        for member in node.body:
+            target = member.targets[0] if isinstance(member, ast.Assign) else None
+            target = member.target if isinstance(member, ast.AnnAssign) else target
+            code = _number(member.value) if isinstance(member, ast.Assign | ast.AnnAssign) else None
             if not isinstance(target, ast.Name) or code is None:
                 continue
             if is_list:
-                self._note(EXIT, one, "", f"{node.name}.{target.id}", code)
+                self._note(EXIT, member, "", f"{node.name}.{target.id}", code)
             elif target.id in _ATTRIBUTES:
-                self._note(CODE_OF, one, name, target.id, code)
+                self._note(CODE_OF, member, name, target.id, code)
 
     def _constants(self, node: ast.Assign) -> None:
         code = _number(node.value)
@@ -151,7 +151,7 @@ class _PythonFailures:
         if name == "SystemExit":
             self._end(node, raised.args, within, caught)
             return
-        message = next((text for one in raised.args if (text := _text(one))), "")
+        message = next((text for argument in raised.args if (text := _text(argument))), "")
         if name and " " in message:
             self._note(MESSAGE, node, within, name, folded(message, _MESSAGE))
 

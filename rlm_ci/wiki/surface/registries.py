@@ -79,7 +79,7 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
         return []
     notes = []
     for match, line in CodePlaces(language, source).matches(_LIST):
-        parts = [one.strip() for one in (match["object"] or match["array"]).split(",")]
+        parts = [part.strip() for part in (match["object"] or match["array"]).split(",")]
         entries = [_ENTRY.fullmatch(part) for part in parts if part]
         names = [entry[1] for entry in entries if entry and entry[1] not in _WORDS]
         if len(names) == len(entries):
@@ -115,7 +115,7 @@ def _chosen(source: bytes) -> list[CodeNote]:
 
 
 def _note(name: str, members: Iterable[str], first: int, last: int) -> list[CodeNote]:
-    known = list(dict.fromkeys(members))
-    if not _FEW <= len(known) <= _MEMBERS:
+    names = list(dict.fromkeys(members))
+    if not _FEW <= len(names) <= _MEMBERS:
         return []
-    return [CodeNote(REGISTRY, first, last, "", name, ", ".join(known))]
+    return [CodeNote(REGISTRY, first, last, "", name, ", ".join(names))]

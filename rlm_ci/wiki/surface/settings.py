@@ -63,8 +63,8 @@ class _PythonSettings:
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 inner = f"{within}.{node.name}" if within else node.name
-                for one in node.decorator_list:
-                    self._option(one, inner)
+                for decorator in node.decorator_list:
+                    self._option(decorator, inner)
                 if isinstance(node, ast.ClassDef):
                     self._model(node, inner)
                 else:
@@ -106,14 +106,14 @@ class _PythonSettings:
         """The option that a call declares; ``name`` is that of the parameter that it fills."""
         if not isinstance(node, ast.Call) or (callee(node) not in _OPTIONS and not name):
             return
-        flags = [one for one in map(text_of, node.args) if re.fullmatch(r"-\S+", one)]
+        flags = [flag for flag in map(text_of, node.args) if re.fullmatch(r"-\S+", flag)]
         if not flags and name:
             flags = [f"--{name.strip('_').replace('_', '-')}"]
         if flags:
             words = {keyword.arg: keyword.value for keyword in node.keywords}
-            told = _with_default(text_of(words.get("help")), words.get("default", default))
+            help_text = _with_default(text_of(words.get("help")), words.get("default", default))
             text = folded(", ".join(flags), _NAME)
-            self.notes.append(_note(OPTION, node.lineno, within, text, told))
+            self.notes.append(_note(OPTION, node.lineno, within, text, help_text))
             for variable in _variables(words.get("envvar")):
                 read = f"{flags[-1]}, envvar"
                 self.notes.append(_note("environment", node.lineno, within, read, variable))
@@ -136,16 +136,16 @@ class _PythonSettings:
     def _model(self, node: ast.ClassDef, within: str) -> None:
         """The keys of a configuration that is read into a class."""
         bases = {name_of(base) for base in node.bases}
-        bases |= {last_name(one) for one in node.decorator_list}
+        bases |= {last_name(decorator) for decorator in node.decorator_list}
         if not bases & _MODELS or not (_DEFAULTS.fullmatch(node.name) or "BaseSettings" in bases):
             return
         keys = [
-            one.target.id
-            for one in node.body
-            if isinstance(one, ast.AnnAssign)
-            and isinstance(one.target, ast.Name)
-            and one.target.id != "model_config"
-            and not one.target.id.startswith("_")
+            statement.target.id
+            for statement in node.body
+            if isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and statement.target.id != "model_config"
+            and not statement.target.id.startswith("_")
         ]
         if keys:
             self.notes.append(_note(CONFIG_KEYS, node.lineno, "", within, ", ".join(keys[:_KEYS])))
@@ -158,7 +158,7 @@ class _PythonSettings:
         name = getattr(target, "id", "")
         if not isinstance(value, ast.Dict) or not _DEFAULTS.fullmatch(name):
             return
-        keys = [key for one in value.keys if one is not None and (key := text_of(one))]
+        keys = [key for item in value.keys if item is not None and (key := text_of(item))]
         keys = [key for key in keys if re.fullmatch(r"[A-Za-z_][\w.-]*", key)][:_KEYS]
         if len(keys) >= _FEW:
             self.notes.append(_note(SETTINGS, node.lineno, within, name, ", ".join(keys)))
@@ -170,8 +170,8 @@ def _note(kind: str, line: int, within: str, text: str, detail: str = "") -> Cod
 
 def _with_default(told: str, value: ast.expr | None) -> str:
     """The help of an option, with its default if that is written beside it."""
-    known = isinstance(value, ast.Constant) and isinstance(value.value, str | int | float)
-    shown = f"default {ast.unparse(value)}" if known and value is not None else ""
+    is_simple = isinstance(value, ast.Constant) and isinstance(value.value, str | int | float)
+    shown = f"default {ast.unparse(value)}" if is_simple and value is not None else ""
     parts = [folded(told, _HELP), folded(f"({shown})", _NAME) if shown else ""]
     return " ".join(filter(None, parts))
 
@@ -179,7 +179,7 @@ def _with_default(told: str, value: ast.expr | None) -> str:
 def _variables(node: ast.expr | None) -> list[str]:
     """The names in ``envvar="A"`` and ``envvar=["A", "B"]``."""
     every = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
-    return [name for one in every if (name := text_of(one))]
+    return [name for element in every if (name := text_of(element))]
 
 
 # ── other languages ──
@@ -252,19 +252,19 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
 
 def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
     """The option that a match declares, and the variable that stands for it."""
-    held = match.groupdict()
-    if held.get("text"):
-        name, told = held["text"], held.get("help") or ""
-        if held.get("set"):
-            name = f"{'-' if held['set'] == 'flag' else '--'}{name}"
-            told = told or _constant(text, held.get("constant") or "")
-        yield _note(OPTION, line, "", name, folded(told, _HELP))
-    elif held.get("clap"):
-        written, field = held["clap"], held["field"].removeprefix("r#")
-        long, told, default = _LONG.search(written), _TOLD.search(written), _DEFAULT.search(written)
+    groups = match.groupdict()
+    if groups.get("text"):
+        name, hint = groups["text"], groups.get("help") or ""
+        if groups.get("set"):
+            name = f"{'-' if groups['set'] == 'flag' else '--'}{name}"
+            hint = hint or _constant(text, groups.get("constant") or "")
+        yield _note(OPTION, line, "", name, folded(hint, _HELP))
+    elif groups.get("clap"):
+        written, field = groups["clap"], groups["field"].removeprefix("r#")
+        long, hint, default = _LONG.search(written), _TOLD.search(written), _DEFAULT.search(written)
         if long:
             name = f"--{long['name'] or field.replace('_', '-')}"
-            help_text = told["help"] if told else _documented(text, line)
+            help_text = hint["help"] if hint else _documented(text, line)
             value = (default[1] or default[2]) if default else ""
             parts = (folded(help_text, _HELP), f"(default {folded(value, _NAME)})" if value else "")
             yield _note(OPTION, line, "", name, " ".join(filter(None, parts)))
@@ -275,10 +275,10 @@ def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
 
 def _constant(text: str, name: str) -> str:
     """The text of a constant of the same file, its first sentence or line."""
-    found = name and re.search(
+    match = name and re.search(
         rf"\b{name}\s*(?:string\s*)?=\s*(?:\"([^\"\n]{{1,400}})\"|`([^`]{{1,4000}})`)", text
     )
-    return (found[1] or found[2].strip().partition("\n")[0]) if found else ""
+    return (match[1] or match[2].strip().partition("\n")[0]) if match else ""
 
 
 def _documented(text: str, line: int) -> str:
@@ -287,8 +287,8 @@ def _documented(text: str, line: int) -> str:
     at = line - 1
     while at and rows[at - 1].strip().startswith("#["):
         at -= 1
-    told: list[str] = []
+    comment: list[str] = []
     while at and (row := rows[at - 1].strip()).startswith("///"):
-        told.insert(0, row.removeprefix("///").strip())
+        comment.insert(0, row.removeprefix("///").strip())
         at -= 1
-    return " ".join("\n".join(told).partition("\n\n")[0].split())
+    return " ".join("\n".join(comment).partition("\n\n")[0].split())

@@ -68,13 +68,13 @@ def _tree(corpus: Corpus) -> list[str]:
         sizes[folder_of(file.path)] += file.size
     largest = sorted(files, key=lambda folder: (-sizes[folder], folder))
     return [
-        f"{name(one) or '.'}: {count(files[one], 'file')}, {sizes[one]:,} bytes" for one in largest
+        f"{name(key) or '.'}: {count(files[key], 'file')}, {sizes[key]:,} bytes" for key in largest
     ]
 
 
 def _imports(layout: PageLayout, graph: ImportGraph) -> list[str]:
     weights = surroundings(layout, graph).weights
-    found: dict[str, list[str]] = {}
-    for (own, other), _ in sorted(weights.items(), key=lambda row: (-row[1], row[0])):
-        found.setdefault(own, []).append(name(other))
-    return [f"{name(own)}: {', '.join(others)}" for own, others in sorted(found.items())]
+    imports: dict[str, list[str]] = {}
+    for (module, other), _ in sorted(weights.items(), key=lambda row: (-row[1], row[0])):
+        imports.setdefault(module, []).append(name(other))
+    return [f"{name(module)}: {', '.join(others)}" for module, others in sorted(imports.items())]

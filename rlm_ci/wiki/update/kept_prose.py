@@ -107,14 +107,16 @@ class Sentences(Value):
 
         ``refused`` are new or doubted ones that do not stand.
         """
-        old = {(key, sentence.key) for key, one in before.prose.items() for sentence in one.said}
-        now = {(key, sentence.key) for key, one in prose.items() for sentence in one.said}
-        kept = len(old & now)
+        old = {
+            (key, sentence.key) for key, entry in before.prose.items() for sentence in entry.said
+        }
+        now = {(key, sentence.key) for key, entry in prose.items() for sentence in entry.said}
+        common = len(old & now)
         lies = {sentence.key for sentence, _ in refused}
-        replaced = sum(said not in lies for _, said in old - now)
+        replaced = sum(key not in lies for _, key in old - now)
         dropped = (*before.dropped, *refused)
-        moved, new = min(before.moved, kept), len(now - old)
-        return cls(kept, moved, new, replaced, dropped, doubted_in(prose))
+        moved, new = min(before.moved, common), len(now - old)
+        return cls(common, moved, new, replaced, dropped, doubted_in(prose))
 
     def told(self) -> str:
         """In words; "" where there never was a sentence."""
@@ -134,17 +136,17 @@ class Sentences(Value):
         """What goes, with where its first quote was or should have been."""
         rows = []
         for sentence, why in self.dropped:
-            place = (
+            location = (
                 f"{name(clip(sentence.path, _PATH))}#L{sentence.line_start}-L{sentence.line_end}"
             )
-            where = place if sentence.path else "of the whole"
+            where = location if sentence.path else "of the whole"
             rows.append(f"dropped: {where}, {why[0]}: {clip(name(sentence.text), _SHORT)}")
         return rows
 
 
 def doubted_in(prose: Mapping[str, Prose]) -> int:
     """How many sentences nobody has judged by what they quote."""
-    return sum(not sentence.is_supported for one in prose.values() for sentence in one.said)
+    return sum(not sentence.is_supported for entry in prose.values() for sentence in entry.said)
 
 
 def tells(quote: str) -> bool:
@@ -178,12 +180,12 @@ class QuotedFile:
         """These lines at their place that is nearest to the old one; None for none."""
         length = quoted.line_end - quoted.line_start + 1
         first = quoted.line_start - 1
-        here = self._lines[first : first + length]
-        if quoted.quote in _hashes(here) and self._is_within(quoted, quoted.line_start):
+        lines = self._lines[first : first + length]
+        if quoted.quote in _hashes(lines) and self._is_within(quoted, quoted.line_start):
             starts = [quoted.line_start]
         else:
-            found = self._runs.starts(quoted.quote, length)
-            starts = [start for start in found if self._is_within(quoted, start)]
+            candidates = self._runs.starts(quoted.quote, length)
+            starts = [start for start in candidates if self._is_within(quoted, start)]
         if not starts:
             return None
         start = min(starts, key=lambda start: (abs(start - quoted.line_start), start))
@@ -216,7 +218,7 @@ class QuotedFile:
     def still(self, definition: NamedDefinition) -> NamedDefinition | None:
         """The function as it was; None where it is another now."""
         if self._known is None:
-            self._known = {tuple(known)[1:] for _, _, known in self.functions()}
+            self._known = {tuple(function)[1:] for _, _, function in self.functions()}
         return definition.replace(path=self.path) if tuple(definition)[1:] in self._known else None
 
     def _is_within(self, quoted: QuotedLines, start: int) -> bool:
@@ -242,43 +244,43 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
         return KeptProse()
     rows = list(_rows(state.prose, corpus))
     files = {file.path: file for file in corpus.files}
-    wanted: dict[str, dict[_Ground, None]] = {}
+    by_path: dict[str, dict[_Ground, None]] = {}
     for _, sentence, is_sound in rows:
         for ground in _grounds(sentence) if is_sound else ():
-            wanted.setdefault(ground.path, {})[ground] = None
-    gone = {path: grounds for path, grounds in wanted.items() if path not in files}
-    found: dict[_Ground, _Ground] = {}
-    for file, content in contents(corpus, (files[path] for path in wanted if path in files)):
-        found |= _standing(QuotedFile(file.path, content), wanted[file.path])
+            by_path.setdefault(ground.path, {})[ground] = None
+    gone = {path: grounds for path, grounds in by_path.items() if path not in files}
+    standing: dict[_Ground, _Ground] = {}
+    for file, content in contents(corpus, (files[path] for path in by_path if path in files)):
+        standing |= _standing(QuotedFile(file.path, content), by_path[file.path])
     prose = _asked(state, files)
     if gone:
         new = _NewSources(state, corpus, (prose_sentence for _, prose_sentence, _ in rows))
         prose |= new.renamed(gone)
         for path, grounds in gone.items():
-            found |= _renamed(new.opened(path), grounds)
+            standing |= _renamed(new.opened(path), grounds)
     omitted = dict(corpus.omitted)
-    kept: dict[str, dict[ProseSentence, None]] = {}
+    placed: dict[str, dict[ProseSentence, None]] = {}
     moved, dropped = 0, []
     for key, sentence, is_sound in rows:
-        missing = [ground for ground in _grounds(sentence) if ground not in found]
+        missing = [ground for ground in _grounds(sentence) if ground not in standing]
         if missing or not is_sound:
             why = NOT_OURS if not is_sound else _lost(missing[0], files, omitted, under)
             dropped.append((sentence, why))
             continue
         now = sentence.replace(
-            quotes=tuple(dict.fromkeys(found[quote] for quote in sentence.quotes)),
-            named=tuple(dict.fromkeys(found[definition] for definition in sentence.named)),
+            quotes=tuple(dict.fromkeys(standing[quote] for quote in sentence.quotes)),
+            named=tuple(dict.fromkeys(standing[definition] for definition in sentence.named)),
         )
         moved += [tuple(lines)[:2] for lines in now.quotes] != [
             tuple(quote)[:2] for quote in sentence.quotes
         ]
-        place = key if is_apart(key) else now.path
-        kept.setdefault(place, {})[_marked(now, state, corpus, files)] = None
-        prose.setdefault(place, Prose("", state.prose[key].model, ()))
-    for place, rows_of in kept.items():
-        prose[place] = prose[place].replace(said=tuple(rows_of))
+        prose_key = key if is_apart(key) else now.path
+        placed.setdefault(prose_key, {})[_marked(now, state, corpus, files)] = None
+        prose.setdefault(prose_key, Prose("", state.prose[key].model, ()))
+    for prose_key, rows_of in placed.items():
+        prose[prose_key] = prose[prose_key].replace(said=tuple(rows_of))
     for key in filter(is_apart, state.prose):
-        if len(kept.get(key, ())) < len(state.prose[key].said):  # so that it is asked about again
+        if len(placed.get(key, ())) < len(state.prose[key].said):  # so that it is asked about again
             prose[key] = prose[key].replace(shown=(), digest="")
     return KeptProse({key: prose[key] for key in sorted(prose)}, moved, tuple(dropped))
 
@@ -289,12 +291,12 @@ def _grounds(sentence: ProseSentence) -> tuple[_Ground, ...]:
 
 def _standing(lines: QuotedFile, wanted: Iterable[_Ground]) -> dict[_Ground, _Ground]:
     """Those of ``wanted`` that are in the file, each with its place there."""
-    found: dict[_Ground, _Ground] = {}
-    for one in wanted:
-        now = lines.moved(one) if isinstance(one, QuotedLines) else lines.still(one)
+    standing: dict[_Ground, _Ground] = {}
+    for ground in wanted:
+        now = lines.moved(ground) if isinstance(ground, QuotedLines) else lines.still(ground)
         if now is not None:
-            found[one] = now
-    return found
+            standing[ground] = now
+    return standing
 
 
 def _renamed(
@@ -306,10 +308,10 @@ def _renamed(
         looked.append(_standing(lines, wanted))
         if len(looked[-1]) == len(wanted):
             break
-    found: dict[_Ground, _Ground] = {}
-    for one in sorted(looked, key=len, reverse=True):  # the file with most of them comes first
-        found = one | found
-    return found
+    standing: dict[_Ground, _Ground] = {}
+    for matches in sorted(looked, key=len, reverse=True):  # the file with most of them comes first
+        standing = matches | standing
+    return standing
 
 
 def _lost(
@@ -340,33 +342,33 @@ def _marked(
 
 
 def _asked(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose]:
-    found = {}
+    by_key = {}
     for key, prose in state.prose.items():
         file = files.get(key)
         if is_apart(key) or file is not None:
             is_same = file is None or prose.digest == mark(file.oid)
-            found[key] = prose.replace(said=(), digest=prose.digest if is_same else "")
-    return found
+            by_key[key] = prose.replace(said=(), digest=prose.digest if is_same else "")
+    return by_key
 
 
 def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
     """All sentences. How many count is bounded, by file: a change may bring any number."""
     sizes = {file.path: file.size for file in corpus.files}
     count: Counter[str] = Counter()
-    whole = sum(sizes.values())
-    for key, one in prose.items():
-        for sentence in one.said:
-            size = sizes.get(sentence.path, whole)
-            place = key if is_apart(key) else f" {sentence.path}"
-            count[place] += 1
+    total = sum(sizes.values())
+    for key, entry in prose.items():
+        for sentence in entry.said:
+            size = sizes.get(sentence.path, total)
+            group = key if is_apart(key) else f" {sentence.path}"
+            count[group] += 1
             many = MOST * (1 + size // LEAST)  # no window is smaller
-            most = SENTENCES if is_apart(key) else many
+            limit = SENTENCES if is_apart(key) else many
             is_short = len(sentence.text) <= _CHARACTERS and all(
                 quote.line_end - quote.line_start < LINES and is_source(quote.path)
                 for quote in sentence.quotes
             )
             is_few = len(sentence.quotes) <= QUOTES and len(sentence.named) <= NAMED
-            is_sound = is_short and is_few and count[place] <= most
+            is_sound = is_short and is_few and count[group] <= limit
             yield key, sentence, is_sound
 
 
@@ -388,8 +390,8 @@ class _NewSources:
 
     def renamed(self, gone: Iterable[str]) -> dict[str, Prose]:
         """What is kept of files that have only another name now, by that."""
-        known = (self._state.prose[path] for path in gone if path in self._state.prose)
-        pairs = ((prose, self._alike.get(("digest", prose.digest), ())) for prose in known)
+        entries = (self._state.prose[path] for path in gone if path in self._state.prose)
+        pairs = ((prose, self._alike.get(("digest", prose.digest), ())) for prose in entries)
         return {same[0].path: prose.replace(said=()) for prose, same in pairs if same}
 
     def opened(self, path: str) -> Iterator[QuotedFile]:
@@ -411,4 +413,4 @@ def _missing(path: str, omitted: Mapping[str, str], under: str) -> Why:
     if under and path != under and not path.startswith(f"{under}/"):
         return ELSEWHERE
     above = [path, *(path[: at + 1] for at, sign in enumerate(path) if sign == "/")]
-    return LEFT_OUT if any(one in omitted for one in above) else FILE_GONE
+    return LEFT_OUT if any(parent in omitted for parent in above) else FILE_GONE

@@ -33,9 +33,9 @@ class PageChange(Value):
         """The reason, and the first files in the form that ``shown`` gives a path."""
         if not self.paths:
             return self.why
-        named = ", ".join(map(shown, self.paths[:_NAMED]))
+        listing = ", ".join(map(shown, self.paths[:_NAMED]))
         more = len(self.paths) - _NAMED
-        return f"{self.why}: {named}" + (f" and {count(more, 'other file')}" if more > 0 else "")
+        return f"{self.why}: {listing}" + (f" and {count(more, 'other file')}" if more > 0 else "")
 
 
 def page_changes(old: WikiState | None, new: WikiState) -> tuple[PageChange, ...]:
@@ -56,9 +56,9 @@ def page_changes(old: WikiState | None, new: WikiState) -> tuple[PageChange, ...
 
 def lost(old: WikiState | None, new: WikiState) -> tuple[ProseSentence, ...]:
     """The sentences of a model that ``old`` has and ``new`` lacks."""
-    known = {sentence.text for prose in new.prose.values() for sentence in prose.said}
+    texts = {sentence.text for prose in new.prose.values() for sentence in prose.said}
     every = (sentence for prose in (old.prose.values() if old else ()) for sentence in prose.said)
-    return tuple(sentence for sentence in every if sentence.text not in known)
+    return tuple(sentence for sentence in every if sentence.text not in texts)
 
 
 def _why(state: PageState, other: PageState) -> tuple[str, tuple[str, ...]]:

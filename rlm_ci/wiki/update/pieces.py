@@ -133,13 +133,13 @@ def shown(source_pieces: Iterable[SourcePiece], *, in_full: bool) -> list[ShownP
     for piece in source_pieces:
         by = piece.text.line_start - 1
         lines = piece.text.content.decode("utf-8", "surrogateescape").split("\n")
-        wanted = set(range(piece.line_start - by, piece.line_end - by + 1))
-        size = sum(len(lines[line - 1]) + 1 for line in wanted)
+        numbers = set(range(piece.line_start - by, piece.line_end - by + 1))
+        size = sum(len(lines[line - 1]) + 1 for line in numbers)
         if not in_full and size > _SMALL:
             if symbols is None:
                 symbols = outline(piece.text.path, piece.text.content).symbols
-            wanted = _Excerpt(lines, wanted, symbols, int(size * _SHARE)).chosen()
-        rows = tuple(_rows(lines, sorted(wanted), by, piece))
+            numbers = _Excerpt(lines, numbers, symbols, int(size * _SHARE)).chosen()
+        rows = tuple(_rows(lines, sorted(numbers), by, piece))
         shown_pieces.append(ShownPiece(piece, rows, sum(map(_size, rows))))
     return shown_pieces
 
@@ -159,7 +159,7 @@ def _rows(
 ) -> Iterator[str]:
     last = piece.line_start - by - 1
     for line in (*wanted, piece.line_end - by + 1):
-        if any(one.strip() for one in lines[last : line - 1]):
+        if any(row.strip() for row in lines[last : line - 1]):
             yield GAP
         if line <= piece.line_end - by:
             yield _row(line + by, lines[line - 1])
@@ -204,14 +204,14 @@ class _Excerpt:
         self._room = int(room * _HEADS)
         for symbol in (*self._acts, *self._holders):
             self._take(self._head(symbol))
-        for symbol in sorted((*self._acts, *self._holders), key=lambda one: not one.is_public):
+        for symbol in sorted((*self._acts, *self._holders), key=lambda item: not item.is_public):
             if symbol.doc:
                 self._take(range(symbol.doc_start, symbol.doc_end + 1))
         self._room = int(room * _VALUES)
         for run in self._values():
             self._take(run)
         self._room = room
-        bodies = [self._body(one) for one in self._acts]
+        bodies = [self._body(act) for act in self._acts]
         for body in sorted(bodies, key=self._weight):
             self._take(body)
         for body in bodies:
@@ -255,8 +255,8 @@ class _Excerpt:
 
     def _values(self) -> Iterator[list[int]]:
         """Runs of lines outside of functions that are no imports."""
-        within = {line for one in self._acts for line in _span(one)}
-        within.update(line for one in self._holders for line in self._doc(one))
+        within = {line for act in self._acts for line in _span(act)}
+        within.update(line for holder in self._holders for line in self._doc(holder))
         run: list[int] = []
         for line in sorted(self._inside):
             is_value = line not in within and not _IMPORTS.match(self._lines[line - 1])

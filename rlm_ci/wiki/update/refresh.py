@@ -96,41 +96,41 @@ def plan(
     ``settle`` takes the places of unknown files in the corpus, as runs, and returns those that
     were unknown when the run began: the cache may have changed since.
     """
-    known = _load(cache, corpus)
-    unknown = {file.path for file in corpus.files if file.path not in known}
+    packed = _load(cache, corpus)
+    unknown = {file.path for file in corpus.files if file.path not in packed}
     if settle is not None:
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
-        known = _known(corpus, known, unknown)
+        packed = _known(corpus, packed, unknown)
     before = held(state, corpus, under)
-    work = Refresh(corpus, corpus.limited(unknown), objective.options(), known, before, outside)
+    work = Refresh(corpus, corpus.limited(unknown), objective.options(), packed, before, outside)
     return work if model is None else _with_model(work, unknown)
 
 
 def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
     """The refresh with what a model is to be asked about."""
     corpus, prose = work.corpus, work.prose.prose
-    asked = _asked(corpus, prose)
-    wanted = unknown | asked
-    said = {path: one for path, one in prose.items() if not is_apart(path)}
+    outdated = _asked(corpus, prose)
+    paths = unknown | outdated
+    file_prose = {path: entry for path, entry in prose.items() if not is_apart(path)}
     about = prose.get(WHOLE, Prose("", "", ()))
-    flows = {one.digest for key, one in prose.items() if key.startswith(FLOW)}
-    doubted = _doubted(corpus, {key: one for key, one in prose.items() if key != WHOLE})
-    sentences = grounds({path: one.said for path, one in said.items()})
+    flows = {entry.digest for key, entry in prose.items() if key.startswith(FLOW)}
+    doubted = _doubted(corpus, {key: entry for key, entry in prose.items() if key != WHOLE})
+    sentences = grounds({path: entry.said for path, entry in file_prose.items()})
     is_whole_due = is_due(sentences, about.shown)
     if not is_whole_due:
         doubted += _doubted_of_whole(about, sentences)
-    if corpus.files and not wanted and (doubted or is_whole_due or _are_due(work, flows)):
+    if corpus.files and not paths and (doubted or is_whole_due or _are_due(work, flows)):
         # Something was left open: it is asked behind any file, the least of them.
-        wanted = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
+        paths = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
     options = objective.options(
-        known=said,
-        settled=wanted - asked,
+        known=file_prose,
+        settled=paths - outdated,
         whole=about.shown,
         doubted=doubted,
         flows=flows,
         tree=corpus.digest,
     )
-    return work.replace(todo=corpus.limited(wanted), options=options)
+    return work.replace(todo=corpus.limited(paths), options=options)
 
 
 def _are_due(work: Refresh, flows: Collection[str]) -> bool:
@@ -149,7 +149,7 @@ def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
 
 def _doubted(corpus: Corpus, prose: Mapping[str, Prose]) -> list[tuple[ProseSentence, list[str]]]:
     """Sentences of which nobody asked whether their quotes support them, with these."""
-    rows = [line for one in prose.values() for line in one.said if not line.is_supported]
+    rows = [line for entry in prose.values() for line in entry.said if not line.is_supported]
     quoted_lines = {quoted for row in rows for quoted in row.quotes}
     paths = {quoted_lines.path for quoted_lines in quoted_lines}
     lines: dict[QuotedLines, str] = {}
@@ -181,28 +181,28 @@ def _doubted_of_whole(
 
 def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
     """The places of ``paths`` in the corpus: of each run the first, and the one behind it."""
-    found: list[list[int]] = []
-    for place, file in enumerate(corpus.files):
+    runs: list[list[int]] = []
+    for position, file in enumerate(corpus.files):
         if file.path not in paths:
             continue
-        if found and found[-1][1] == place:
-            found[-1][1] = place + 1
+        if runs and runs[-1][1] == position:
+            runs[-1][1] = position + 1
         else:
-            found.append([place, place + 1])
-    return found
+            runs.append([position, position + 1])
+    return runs
 
 
 def _known(corpus: Corpus, found: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
     """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
-    known = {path: one for path, one in found.items() if path not in unknown}
+    packed = {path: row for path, row in found.items() if path not in unknown}
     lost = [
         corpus_file
         for corpus_file in corpus.files
-        if corpus_file.path not in unknown and corpus_file.path not in known
+        if corpus_file.path not in unknown and corpus_file.path not in packed
     ]
     for file, content in contents(corpus, lost):
-        known[file.path] = pack([facts_of(file.path, content)])
-    return known
+        packed[file.path] = pack([facts_of(file.path, content)])
+    return packed
 
 
 def _chosen(corpus: Corpus, runs: Iterable[Sequence[int]]) -> set[str]:
@@ -235,35 +235,35 @@ def finish(
     _store(cache, work, facts)
     for path, fact in facts.items():
         facts[path] = fact.masked(mask)
-    found = survey(work.corpus, facts, options.outside)
+    overview = survey(work.corpus, facts, options.outside)
     del facts
-    kept = flowing(work.prose, flow_texts(work.corpus, found))
+    kept_prose = flowing(work.prose, flow_texts(work.corpus, overview))
     prose = {
-        key: one.replace(
-            said=tuple(sentence.replace(text=mask(sentence.text)) for sentence in one.said)
+        key: entry.replace(
+            said=tuple(sentence.replace(text=mask(sentence.text)) for sentence in entry.said)
         )
-        for key, one in _spoken(work.replace(prose=kept), result, model or "").items()
+        for key, entry in _spoken(work.replace(prose=kept_prose), result, model or "").items()
     }
-    drafts = drafted(found, work.corpus, options, chronicle=chronicle, prose=prose)
-    del found
+    drafts = drafted(overview, work.corpus, options, chronicle=chronicle, prose=prose)
+    del overview
     pages = settled(drafts, work.corpus, options, prose=prose, previous=state, folder=folder)
     with suppress(RlmCiError):  # then the next run reads all of it again
         pages.state.remember(cache)
-    return pages.replace(sentences=Sentences.of(kept, prose, _refused(result)))
+    return pages.replace(sentences=Sentences.of(kept_prose, prose, _refused(result)))
 
 
 def _refused(result: NodeResult | None) -> list[tuple[ProseSentence, Why]]:
     """The sentences that do not stand, each with why."""
     if result is None:
         return []
-    told = result.data, result.data.get("whole", {})
-    found = [
-        (ProseSentence.from_list(row), (one, several))
-        for part in told
-        for row, (one, several) in part.get("rejected", ())
+    parts = result.data, result.data.get("whole", {})
+    rejected = [
+        (ProseSentence.from_list(row), (single, several))
+        for part in parts
+        for row, (single, several) in part.get("rejected", ())
     ]
-    lies = (row for part in told for row in part.get("unsupported", ()))
-    return [*found, *((ProseSentence.from_list(row), UNSUPPORTED) for row in lies)]
+    lies = (row for part in parts for row in part.get("unsupported", ()))
+    return [*rejected, *((ProseSentence.from_list(row), UNSUPPORTED) for row in lies)]
 
 
 def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, Prose]:
@@ -272,35 +272,35 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     if result is None:
         return dict(before)
     data = result.data
-    said = merged({path: prose.said for path, prose in before.items()}, data)
+    by_path = merged({path: prose.said for path, prose in before.items()}, data)
     oids = {file.path: file.oid for file in work.corpus.files}
     # Of a long file one part may have failed, and another not.
     unfinished = {path for path, _ in result.uncovered}
-    found: dict[str, Prose] = {}
-    for path in dict.fromkeys((*said, *data["done"])):
+    spoken: dict[str, Prose] = {}
+    for path in dict.fromkeys((*by_path, *data["done"])):
         old = before.get(path, Prose("", model, ()))
         shown = tuple(dict.fromkeys(data["shown"].get(path, ())))
         if path in data["done"] and path not in unfinished:
             digest, name = mark(oids[path]), model
         else:
             digest, name, shown = old.digest, old.model, tuple(dict.fromkeys((*old.shown, *shown)))
-        found[path] = Prose(digest, name, said.get(path, ()), shown)
+        spoken[path] = Prose(digest, name, by_path.get(path, ()), shown)
     for key, (digest, rows) in data["flows"].items():
         sentences = stood(map(ProseSentence.from_list, rows), data)
-        found[key] = Prose(digest, model, _of_flow(said.get(key, ()), sentences))
-    whole = data.get("whole")
-    if whole is not None:
+        spoken[key] = Prose(digest, model, _of_flow(by_path.get(key, ()), sentences))
+    summary = data.get("whole")
+    if summary is not None:
         prose_sentences = before[WHOLE].said if WHOLE in before else ()
-        new = [ProseSentence.from_list(row) for row in whole["said"]]
+        new = [ProseSentence.from_list(row) for row in summary["said"]]
         if new and all(sentence.is_supported for sentence in new):
             prose_sentences = tuple(
                 sentence for sentence in prose_sentences if sentence.is_supported
             )
         both = {sentence.key: sentence for sentence in (*reversed(prose_sentences), *reversed(new))}
         rows = tuple(reversed(both.values()))[:SENTENCES]
-        found[WHOLE] = Prose("", model, rows, tuple(whole["shown"]))
-    for key, prose in found.items():
-        found[key] = prose.replace(
+        spoken[WHOLE] = Prose("", model, rows, tuple(summary["shown"]))
+    for key, prose in spoken.items():
+        spoken[key] = prose.replace(
             said=tuple(
                 sentence
                 if sentence.model
@@ -308,7 +308,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
                 for sentence in prose.said
             )
         )
-    return {key: found[key] for key in sorted(found)}
+    return {key: spoken[key] for key in sorted(spoken)}
 
 
 def _of_flow(
@@ -316,10 +316,10 @@ def _of_flow(
 ) -> tuple[ProseSentence, ...]:
     """New sentences instead of the known ones, which stay where nobody has judged the new ones."""
     old = {sentence.key: sentence for sentence in sentences}
-    told = {sentence.key: old.get(sentence.key, sentence) for sentence in new}
-    if told and all(sentence.is_supported for sentence in told.values()):
-        return tuple(told.values())
-    return tuple((old | told).values())[-SENTENCES:]
+    current = {sentence.key: old.get(sentence.key, sentence) for sentence in new}
+    if current and all(sentence.is_supported for sentence in current.values()):
+        return tuple(current.values())
+    return tuple((old | current).values())[-SENTENCES:]
 
 
 # ── what is kept ──
@@ -337,14 +337,14 @@ def _load(folder: str, corpus: Corpus) -> dict[str, str]:
     except files.UnreadableError:
         return {}
     places = {_key(file.path, file.oid): file.path for file in corpus.files}
-    found = {}
+    by_path = {}
     for line in data.splitlines():
         key, _, packed = line.decode("ascii", "replace").partition(" ")
         if key in places:
             with suppress(ValueError, IndexError):
                 if unpack(packed):
-                    found[places[key]] = packed
-    return found
+                    by_path[places[key]] = packed
+    return by_path
 
 
 def _store(folder: str, work: Refresh, facts: Mapping[str, FileFacts]) -> None:

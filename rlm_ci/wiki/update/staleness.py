@@ -69,21 +69,21 @@ def _shown_otherwise(
             path = claim.place.path
             beside.setdefault(path.rpartition("/")[0], set()).add(name)
             if path in changed:
-                known = citing.setdefault(path, {})
-                is_same = known.get(name, True) and _stands(claim, changed, (), lines_of)
-                known[name] = is_same
-    found: dict[str, list[str]] = {}
+                verdicts = citing.setdefault(path, {})
+                is_same = verdicts.get(name, True) and _stands(claim, changed, (), lines_of)
+                verdicts[name] = is_same
+    paths_by_page: dict[str, list[str]] = {}
     for number, file in enumerate(files):
         pages = set(beside.get(file.path.rpartition("/")[0], ()))
         if file.status == "M":
-            known = citing.get(file.path, {})
-            has_more = bool(known) and (number >= _MOST or _has_more(change, file.path))
-            pages = {name for name, is_same in known.items() if has_more or not is_same}
+            verdicts = citing.get(file.path, {})
+            has_more = bool(verdicts) and (number >= _MOST or _has_more(change, file.path))
+            pages = {name for name, is_same in verdicts.items() if has_more or not is_same}
         if FACTS in state.pages and (file.status != "M" or file.added != file.deleted):
             pages.add(FACTS)  # it has the numbers of files and lines
         for name in pages:
-            found.setdefault(name, []).append(file.path)
-    return found
+            paths_by_page.setdefault(name, []).append(file.path)
+    return paths_by_page
 
 
 def _lines_of(change: ChangeSet) -> Callable[[str], Sequence[str]]:
@@ -117,24 +117,24 @@ def _cited_and_gone(
 ) -> dict[str, list[Location]]:
     """The places on the old side that pages cite, and which ``change`` edits or removes."""
     changed = {file.old_path or file.path: file for file in files if file.status != "A"}
-    wanted: dict[str, dict[HashedPlace, list[str]]] = {}
+    claims_by_path: dict[str, dict[HashedPlace, list[str]]] = {}
     for name, page in state.pages.items():
         for claim in page.claims:
             if claim.place.path in changed:
-                pages = wanted.setdefault(claim.place.path, {}).setdefault(claim, [])
+                pages = claims_by_path.setdefault(claim.place.path, {}).setdefault(claim, [])
                 pages.append(name)
-    found: dict[str, list[Location]] = {}
-    for path in sorted(wanted):
+    locations: dict[str, list[Location]] = {}
+    for path in sorted(claims_by_path):
         file_change = changed[path]
         old = change.read(path, _LIMIT, old=True)
         is_gone = file_change.status == "D" or file_change.path != path  # links name the path, too
         new = None if is_gone else change.read(file_change.path, _LIMIT)
         if old is None or (new is None and not is_gone):
             continue  # too large to be cited by lines
-        for claim, location in _gone(wanted[path], path, file_change.old_oid, (old, new)):
-            for name in wanted[path][claim]:
-                found.setdefault(name, []).append(location)
-    return found
+        for claim, location in _gone(claims_by_path[path], path, file_change.old_oid, (old, new)):
+            for name in claims_by_path[path][claim]:
+                locations.setdefault(name, []).append(location)
+    return locations
 
 
 def renewed(
@@ -148,13 +148,13 @@ def renewed(
     if brought is None:
         return frozenset()
     changed = {file.path: file for file in change.files()}
-    there = {path for path, file_change in changed.items() if file_change.status != "D"}
+    present = {path for path, file_change in changed.items() if file_change.status != "D"}
     gone = {
         file_change.old_path or file_change.path
         for file_change in changed.values()
         if file_change.status in "DR"
-    } - there
-    found = set()
+    } - present
+    updated = set()
 
     lines_of = _lines_of(change)
 
@@ -172,8 +172,8 @@ def renewed(
                 and all(_stands(claim, changed, gone, lines_of) for claim in page.claims)
             )
         if is_right:
-            found.add(name)
-    return frozenset(found)
+            updated.add(name)
+    return frozenset(updated)
 
 
 def _stands(

@@ -133,8 +133,8 @@ class ProseSentence(Row):
 
     def to_list(self) -> list[Any]:
         quotes = [list(quote) if quote.within else list(quote)[:-1] for quote in self.quotes]
-        named = [list(definition) for definition in self.named]
-        return [self.text, quotes, named, self.model, self.commit, self.is_supported]
+        definitions = [list(definition) for definition in self.named]
+        return [self.text, quotes, definitions, self.model, self.commit, self.is_supported]
 
     @classmethod
     def from_list(cls, row: Sequence[Any]) -> ProseSentence:
@@ -155,14 +155,14 @@ class Prose(Value):
     shown: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"digest": self.digest, "model": self.model}
-        told["said"] = [row.to_list() for row in self.said]
-        return {**told, "shown": list(self.shown)} if self.shown else told
+        record: dict[str, Any] = {"digest": self.digest, "model": self.model}
+        record["said"] = [row.to_list() for row in self.said]
+        return {**record, "shown": list(self.shown)} if self.shown else record
 
     @staticmethod
     def _upgraded(record: Any) -> Any:
-        said = [_upgraded(row, record["model"]) for row in record["said"]]
-        return {**record, "said": said}
+        rows = [_upgraded(row, record["model"]) for row in record["said"]]
+        return {**record, "said": rows}
 
 
 class StoredPage(Value):
@@ -192,7 +192,7 @@ class PageState(Value):
 
     @property
     def claims(self) -> Iterator[HashedPlace]:
-        return (one if isinstance(one, HashedPlace) else claim_of(one) for one in self.cited)
+        return (row if isinstance(row, HashedPlace) else claim_of(row) for row in self.cited)
 
     def is_in(self, path: str) -> bool:
         """Whether the file at ``path`` has the bytes of this page."""
@@ -304,24 +304,24 @@ def readers() -> str:
     """The versions of this program, of Python, and of the libraries that read for it."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = [__version__, f"{VERSION}.{FACTS}", ".".join(map(str, sys.version_info[:2]))]
+    versions = [__version__, f"{VERSION}.{FACTS}", ".".join(map(str, sys.version_info[:2]))]
     libraries = ["markdown-it-py"]
     if any(map(is_known, LANGUAGES)):
         names = {_PACKAGES.get(name, name.lower()) for name in LANGUAGES}
         libraries += ["tree-sitter", *(f"tree-sitter-{name}" for name in sorted(names))]
     for name in libraries:
         try:
-            found.append(version(name))
+            versions.append(version(name))
         except PackageNotFoundError:
-            found.append("none")
-    return " ".join(found)
+            versions.append("none")
+    return " ".join(versions)
 
 
 def hashed(pieces: Iterable[bytes]) -> str:
-    found = sha256()
+    hasher = sha256()
     for piece in pieces:
-        found.update(piece)
-    return found.hexdigest()
+        hasher.update(piece)
+    return hasher.hexdigest()
 
 
 def _object(

@@ -85,8 +85,8 @@ class WikiSources:
 
     def background(self, packed: Iterable[str]) -> str:
         """See ``background.background``."""
-        found = self._survey(packed)
-        return background(self._corpus, found.layout, found.graph)
+        overview = self._survey(packed)
+        return background(self._corpus, overview.layout, overview.graph)
 
     def _survey(self, packed: Iterable[str]) -> Survey:
         rows = (*self._known.values(), *packed)
