@@ -284,7 +284,7 @@ class Subject(Value):
     @staticmethod
     def _upgraded(record: Any) -> Any:
         """With the pairs that ``to_dict`` writes as objects."""
-        agents = [[one["name"], one["commits"]] for one in record.get("agents", ())]
+        agents = [[agent["name"], agent["commits"]] for agent in record.get("agents", ())]
         return {**record, "agents": agents}
 
 
@@ -309,7 +309,7 @@ class Coverage(Value):
     @staticmethod
     def _upgraded(record: Any) -> Any:
         """With the pairs that ``to_dict`` writes as objects."""
-        return {**record, "omitted": [[one["path"], one["reason"]] for one in record["omitted"]]}
+        return {**record, "omitted": [[row["path"], row["reason"]] for row in record["omitted"]]}
 
 
 class Usage(Value):
@@ -333,16 +333,16 @@ class Usage(Value):
     @staticmethod
     def _upgraded(record: Any) -> Any:
         """With the numbers that are null by their names."""
-        told = {name: value for name, value in record.items() if value is not None}
-        return {**told, "unknown": sorted(record.keys() - told.keys() - {"cost_usd"})}
+        numbers = {name: value for name, value in record.items() if value is not None}
+        return {**numbers, "unknown": sorted(record.keys() - numbers.keys() - {"cost_usd"})}
 
     def to_dict(self) -> dict[str, Any]:
-        told = {**super().to_dict(), **dict.fromkeys(self.unknown)}
-        del told["unknown"]
+        record = {**super().to_dict(), **dict.fromkeys(self.unknown)}
+        del record["unknown"]
         for name in ("cached_tokens", "uncached_cost_usd", "lost_tokens"):
-            if not told[name]:
-                del told[name]
-        return told
+            if not record[name]:
+                del record[name]
+        return record
 
 
 class Report(Value):
@@ -436,17 +436,17 @@ class Report(Value):
         """
         from rlm_ci.report.overview.changes import Overview
 
-        found: dict[str, list[Finding]] = {item["id"]: [] for item in record["parts"]}
+        by_check: dict[str, list[Finding]] = {item["id"]: [] for item in record["parts"]}
         for item in record["findings"]:
             finding = Finding.from_dict(item)
             check = finding.rule.partition("/")[0]
-            if check not in found:
+            if check not in by_check:
                 raise ValueError(f"a finding of {finding.rule}, and no part {check}")
-            found[check].append(finding)
+            by_check[check].append(finding)
         parts = []
         for item in record["parts"]:
             findings = tuple(
-                found.pop(item["id"], ())
+                by_check.pop(item["id"], ())
             )  # where an id comes twice, the first has them
             state = item["verdict"] if item["verdict"] in (NOT_RUN, INCOMPLETE) else None
             is_on = (metrics := item["metrics"]).get("enabled") is not False

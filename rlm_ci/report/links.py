@@ -62,12 +62,12 @@ def _is_bytes(path: str) -> bool:
 
 def check_server_url(url: str) -> str:
     """``url`` without a slash at its end. Raises ConfigError if it is not a plain address."""
-    scheme, found, rest = url.partition("://")
-    host, _, folder = rest.rstrip("/").partition("/")
+    scheme, colon, address = url.partition("://")
+    host, _, folder = address.rstrip("/").partition("/")
     name, _, port = host.partition(":")
     parts = [name, *(folder.split("/") if folder else ())]
     plain = all(part and not part.startswith(".") and set(part) <= _NAME for part in parts)
-    if not found or scheme not in ("https", "http") or not plain or not (port or "0").isdecimal():
+    if not colon or scheme not in ("https", "http") or not plain or not (port or "0").isdecimal():
         raise errors.ConfigError(
             f"{printable(url[:200])!r} is not the address of a GitHub server",
             where="server_url",
@@ -83,10 +83,10 @@ class Links:
         server = check_server_url(options.server_url)
         self._rule_pages = options.rule_pages
         names = (subject.repository or "").split("/")
-        known = len(names) == 2 and all(
+        is_repository = len(names) == 2 and all(
             name and set(name) <= _NAME and name.strip(".") for name in names
         )
-        self.repository = f"{server}/{names[0]}/{names[1]}" if known else None
+        self.repository = f"{server}/{names[0]}/{names[1]}" if is_repository else None
         self._new = None if subject.worktree else _commit(subject.head)
         self._old = _commit(subject.merge_base) or _commit(subject.base)
 
@@ -95,8 +95,8 @@ class Links:
         return address(finding.rule, finding.source) if self._rule_pages else None
 
     def commit(self, sha: str | None) -> str | None:
-        known = _commit(sha)
-        return f"{self.repository}/commit/{known}" if self.repository and known else None
+        commit = _commit(sha)
+        return f"{self.repository}/commit/{commit}" if self.repository and commit else None
 
     def pull_request(self, number: int | None) -> str | None:
         return f"{self.repository}/pull/{number}" if self.repository and number else None

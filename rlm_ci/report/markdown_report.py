@@ -65,11 +65,11 @@ class MarkdownSurface:
         return neutralise.prose(text)
 
     def hint(self, text: str) -> str:
-        found = in_manual(text)
-        if found is None:
+        rule_link = in_manual(text)
+        if rule_link is None:
             return self.text(text)
-        rule, url, rest = found
-        return f"[{self.text(rule)}]({url}){neutralise.prose(rest) if rest else ''}"
+        rule, url, trailing = rule_link
+        return f"[{self.text(rule)}]({url}){neutralise.prose(trailing) if trailing else ''}"
 
     def cell(self, text: str) -> str:
         return neutralise.prose(text, cell=True)
@@ -120,25 +120,25 @@ def render(report: Report, options: RenderOptions, name: str, room: TextLimit) -
     claims = view.claims_with_runs
     steps = _STEPS
     if room.few_lines and claims:
-        most = max(_LINES, _LINES_EACH * claims)
+        max_lines = max(_LINES, _LINES_EACH * claims)
         runs = (_BRIEFEST.replace(runs=number) for number in range(view.runs, -1, -1))
         repairs = (_NO_RUN.replace(repairs=number) for number in range(view.repairs, -1, -1))
         brief = (_BRIEF, _BRIEFER, *runs, *repairs)  # each has less than the one before
 
         def fits(limits: ViewLimits) -> bool:
             text = attempt(limits)
-            return text.count("\n") <= most and room.has(text)
+            return text.count("\n") <= max_lines and room.has(text)
 
         at = bisect_left(brief, 1, key=fits)
         if at < len(brief):
             return attempt(brief[at])
         steps = ((0, _NO_RUN.replace(repairs=0)), *_STEPS)
-    for least, limits in steps:
+    for fewest, limits in steps:
         sample = room.size(attempt(limits.replace(findings=_SAMPLE))) if total > _SAMPLE else 0
         if sample * total < 2 * room.limit * _SAMPLE and room.has(text := attempt(limits)):
             return text
-        if least or limits is steps[-1][1]:
-            text = _most_findings(attempt, limits, (min(least, total), total), room)
+        if fewest or limits is steps[-1][1]:
+            text = _most_findings(attempt, limits, (min(fewest, total), total), room)
             if text:
                 return text
     return _cut(attempt(_STEPS[-1][1].replace(findings=0)), room, options.marker)
@@ -182,12 +182,12 @@ def _most_findings(
 
 def _cut(text: str, room: TextLimit, marker: str) -> str:
     """``text`` up to the last line after which no fence and no fold is open, and a note."""
-    kept: list[str] = []
+    lines: list[str] = []
     safe = 0
     fence = ""
     depth = 0
     for line in text.split("\n"):
-        kept.append(line)
+        lines.append(line)
         bare = line.strip()
         marks = bare[: len(bare) - len(bare.lstrip("`"))]
         if not fence and len(marks) >= 3:
@@ -197,12 +197,12 @@ def _cut(text: str, room: TextLimit, marker: str) -> str:
         if not fence:  # texts from outside never begin a line with a tag, nor are one
             depth += bare.startswith(("<details", "<pre"))
             depth -= bare in ("</details>", "</code></pre>")
-        if len(kept) % 16 == 1 and not room.has("\n".join([*kept, "", _CUT, ""])):
+        if len(lines) % 16 == 1 and not room.has("\n".join([*lines, "", _CUT, ""])):
             break
         if not fence and depth <= 0:
-            safe = len(kept)
+            safe = len(lines)
     while safe > 0:
-        shorter = "\n".join([*kept[:safe], "", _CUT, ""])
+        shorter = "\n".join([*lines[:safe], "", _CUT, ""])
         if room.has(shorter):
             return shorter
         safe -= 1

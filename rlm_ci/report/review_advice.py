@@ -43,26 +43,26 @@ def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[s
 
     ``auto``: the repository's own analyzers run already.
     """
-    known = [name for name, number in others.items() if name in ANALYZERS and number]
-    if not known:
+    names = [name for name, number in others.items() if name in ANALYZERS and number]
+    if not names:
         return None
-    told = ", ".join(
-        f"{count(others[name], f'{name} file')} ({ANALYZERS[name][0]})" for name in known[:_MOST]
+    text = ", ".join(
+        f"{count(others[name], f'{name} file')} ({ANALYZERS[name][0]})" for name in names[:_MOST]
     )
-    rest = len(known) - _MOST
-    told += f" and {count(rest, 'more language')}" if rest > 0 else ""
-    told = f"Not looked at: {told}. A model (`--model PROVIDER:NAME`) reads every file"
-    if known == ["Python"]:
-        return f"{told}; or install ruff.", ""
-    set_up = f"{told}; or set up the tool in the repository, and install it"
-    found_by_auto = any(ANALYZERS[name][1] for name in known)
+    left = len(names) - _MOST
+    text += f" and {count(left, 'more language')}" if left > 0 else ""
+    text = f"Not looked at: {text}. A model (`--model PROVIDER:NAME`) reads every file"
+    if names == ["Python"]:
+        return f"{text}; or install ruff.", ""
+    set_up = f"{text}; or set up the tool in the repository, and install it"
+    found_by_auto = any(ANALYZERS[name][1] for name in names)
     if found_by_auto and auto:
         return f"{set_up}.", ""
     where = " on the base branch" if is_change else ""
     add = f"add to `rlm-ci.toml`{where}:"
     if found_by_auto:
         return f"{set_up}; then {add}", _AUTO
-    return f"{told}; or install the tool, and {add}", _BY_NAME
+    return f"{text}; or install the tool, and {add}", _BY_NAME
 
 
 def unread(paths: Iterable[str], why: str = "no analyzer for it is set up and installed") -> str:
@@ -77,5 +77,5 @@ def named(numbers: Mapping[str, int]) -> str:
         count(number, f"{name if name != OTHER else OTHER.lower()} file")
         for name, number in ranked[:_MOST]
     ]
-    rest = sum(number for _, number in ranked[_MOST:])
-    return ", ".join([*files, *([count(rest, "other file")] if rest else [])])
+    left = sum(number for _, number in ranked[_MOST:])
+    return ", ".join([*files, *([count(left, "other file")] if left else [])])

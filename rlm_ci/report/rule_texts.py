@@ -23,12 +23,12 @@ def known() -> tuple[str, ...]:
 
 def of_check(check: str) -> list[tuple[str, str, str]]:
     """The rules of a check: each with its severity, and the first sentence of its text."""
-    found = []
+    rules = []
     for title, text in _sections().items():
         begins = re.match(r"Severity `(\w+)`\. (.+?(?:\.(?= |$)|$))", text, re.MULTILINE)
         if title.startswith(f"{check}/") and begins:
-            found.append((title, begins[1], _plain(begins[2])))
-    return found
+            rules.append((title, begins[1], _plain(begins[2])))
+    return rules
 
 
 def markdown(rule: str) -> str | None:

@@ -38,9 +38,9 @@ def section(rule: str, source: str) -> str:
     """The heading of ``rule``."""
     if not rule.startswith("review/"):
         return rule
-    known = (title for start, title in _REVIEW.items() if rule.startswith(start))
+    titles = (title for start, title in _REVIEW.items() if rule.startswith(start))
     others = "review/TOOL-RULE" if source.startswith("analyzer:") else "review/NAME"
-    return next(known, others)
+    return next(titles, others)
 
 
 def anchor(title: str) -> str:

@@ -65,41 +65,41 @@ def require(
     """
     doubts = []
     for number, entry in enumerate(entries, 1):
-        place = f"{source}, [[suppressions]] number {number}"
+        where = f"{source}, [[suppressions]] number {number}"
         if entry["until"] and not dates.is_day(entry["until"]):
             raise ConfigError(
                 f"until must be a day YYYY-MM-DD, not {entry['until'][:80]!r}",
-                where=place,
+                where=where,
                 hint="write it as 2027-01-31",
             )
-        _read(entry, place)
+        _read(entry, where)
         mark = entry.get("fingerprint")
         if mark and not (len(mark) == DIGITS and set(mark) <= set("0123456789abcdef")):
             raise ConfigError(
                 f"a fingerprint has {DIGITS} hexadecimal digits, not {mark[:80]!r}",
-                where=place,
+                where=where,
                 hint="copy it from report.json, or write the entry by rlm-ci suppress",
             )
         claim = entry.get("claim")
         if claim and not (mark and claim_mark.is_mark(claim)):
             raise ConfigError(
                 f"{claim[:80]!r} is not the mark of a claim with its fingerprint",
-                where=place,
+                where=where,
                 hint="write the entry by rlm-ci suppress",
             )
         check, slash, condition = entry["rule"].partition("/")
         if check not in rules:
-            near = nearest(check, list(rules))
+            hint = nearest(check, list(rules))
             what = f"it covers nothing: there is no check {check[:80]!r}"
-            doubts.append(ConfigError(what, where=place, hint=near))
+            doubts.append(ConfigError(what, where=where, hint=hint))
             continue
         conditions = rules[check]
         if slash and conditions is not None and condition not in conditions:
-            known = [f"{check}/{one}" for one in conditions]
+            rule_names = [f"{check}/{name}" for name in conditions]
             raise ConfigError(
                 f"unknown rule {entry['rule'][:80]!r}",
-                where=place,
-                hint=nearest(entry["rule"], known),
+                where=where,
+                hint=nearest(entry["rule"], rule_names),
             )
     return doubts
 
@@ -125,12 +125,12 @@ def apply(
     marks = [""] * len(part.findings)
     if any(entry.fingerprint for entry in accepted):
         ranked = sorted(range(len(marks)), key=lambda at: order(part.findings[at]))
-        told = fingerprints(redact(part.findings[at]) for at in ranked)
-        for at, mark in zip(ranked, told, strict=True):
+        ranked_marks = fingerprints(redact(part.findings[at]) for at in ranked)
+        for at, mark in zip(ranked, ranked_marks, strict=True):
             marks[at] = mark
     findings = []
-    for one, mark in zip(part.findings, marks, strict=True):
-        finding = one
+    for original, mark in zip(part.findings, marks, strict=True):
+        finding = original
         reason = finding.suppression or inline(finding)
         if reason is None:
             holding = [entry for entry in accepted if entry.covers(finding, mark, day)]
@@ -206,8 +206,8 @@ def inline(finding: Finding) -> str | None:
     if not quote or _INLINE not in quote:
         return None
     for line in quote.split("\n"):
-        for said in line.split(_INLINE)[1:]:
-            rule, bracket, reason = said.partition("]")
+        for comment in line.split(_INLINE)[1:]:
+            rule, bracket, reason = comment.partition("]")
             # What closes a comment of the file's own language is no reason.
             text = reason.strip().removesuffix("-->").removesuffix("*/").strip()
             if bracket and text and _covers(rule.strip(), finding.rule):
@@ -224,13 +224,13 @@ def _doubted(finding: Finding) -> Finding:
     import re  # seldom needed, and slow to import
 
     pattern = r"(rlm-ci[ \t]*:[ \t]*ignore)\b((?:(?!rlm-ci[ \t]*:)[^\n])*)"
-    found = re.findall(pattern, quote, re.IGNORECASE)
-    if not found:
+    comments = re.findall(pattern, quote, re.IGNORECASE)
+    if not comments:
         return finding
     # Of several, the one that is nearest to the rule.
-    faults = (_fault(opening, rest, finding.rule) for opening, rest in found)
-    told = max(faults, key=lambda one: one[0])
-    why = f"The comment beside it is not valid: {told[1]}."
+    faults = (_fault(opening, ending, finding.rule) for opening, ending in comments)
+    fault = max(faults, key=lambda pair: pair[0])
+    why = f"The comment beside it is not valid: {fault[1]}."
     return finding.replace(hint=f"{finding.hint} {why}" if finding.hint else why)
 
 

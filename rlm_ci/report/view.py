@@ -92,13 +92,15 @@ class View:
         self._time = options.time
         findings = wording.worst_first(report.findings)
         self.live, self.argued = wording.parted(findings)
-        self.old = [one for one in findings if one.suppression in OLD]
+        self.old = [finding for finding in findings if finding.suppression in OLD]
         self.suppressed = [
-            one for one in findings if one.suppression is not None and one.suppression not in OLD
+            finding
+            for finding in findings
+            if finding.suppression is not None and finding.suppression not in OLD
         ]
-        self._old_claims = [one for one in self.old if one.proof is not None]
+        self._old_claims = [claim for claim in self.old if claim.proof is not None]
         #: Those that have a repair, and those of which something ran, the worst first.
-        self._repaired = [id(one) for one in self.live if one.proof and one.proof.repair]
+        self._repaired = [id(claim) for claim in self.live if claim.proof and claim.proof.repair]
         #: The severe refuted claims with what was run, for a person to judge.
         self._refuted_high = [
             claim.finding.replace(
@@ -290,14 +292,14 @@ class View:
             key = (places[0].path, places[0].side) if places else None
             groups.setdefault(key, []).append(finding)
         views = []
-        whole = wording.whole(self._report)
+        subject = wording.whole(self._report)
         for members in groups.values():
             location = members[0].evidence[0] if members[0].evidence else None
             linked = brief and all(member.evidence[0].line_start for member in members if location)
             views.append({
                 "path": self._surface.code(location.path) if location else None,
                 "url": self._links.file(location) if location and not linked else None,
-                "about": whole[0].upper() + whole[1:],
+                "about": subject[0].upper() + subject[1:],
                 "removed": bool(location and location.side == "old"),
                 "findings": [self._finding(member, limits) for member in members],
             })  # fmt: skip
@@ -363,7 +365,7 @@ class View:
         """The refuted claims that are not shown with what was run."""
         shown = wording.refuted_high(self._report)[: wording.ARGUED_SHOWN]
         others = [claim for claim in self._report.refuted if claim not in shown]
-        return [self._brief(one.finding, limits, one.reason) for one in others[: limits.claims]]
+        return [self._brief(case.finding, limits, case.reason) for case in others[: limits.claims]]
 
     def _brief(self, finding: Finding, limits: ViewLimits, reason: str = "") -> dict[str, Any]:
         """A claim in a line."""
@@ -406,10 +408,10 @@ class View:
         counts = []
         for part in report.parts:
             binary = wording.amount(part.metrics, "binary_files")
-            told = [wording.ignored(part.metrics)]
+            notes = [wording.ignored(part.metrics)]
             if binary:
-                told.append(f"{wording.count(binary, 'binary file')}, counted without lines")
-            text = "; ".join(filter(None, told))
+                notes.append(f"{wording.count(binary, 'binary file')}, counted without lines")
+            text = "; ".join(filter(None, notes))
             if text:
                 counts.append({"id": self._surface.code(part.id), "text": text})
         parts = [
@@ -441,8 +443,8 @@ class View:
 
     def _overrides(self) -> dict[str, Any] | None:
         """How to accept the failing findings; None when nothing fails."""
-        every, kept = self._report.failing(), (wording.TAMPER, wording.BENCH)
-        failing = [finding for finding in every if finding.rule.partition("/")[0] not in kept]
+        every, locked = self._report.failing(), (wording.TAMPER, wording.BENCH)
+        failing = [finding for finding in every if finding.rule.partition("/")[0] not in locked]
         if not failing:
             return None
         checks = dict.fromkeys(finding.rule.partition("/")[0] for finding in failing)
@@ -472,8 +474,8 @@ class View:
             (len(self._report.refuted), limits.refuted or EVERYTHING, "refuted claim", ""),
         )
         shed = [
-            f"{total - shown:,} of {wording.count(total, noun)}{rest}"
-            for total, shown, noun, rest in lists
+            f"{total - shown:,} of {wording.count(total, noun)}{suffix}"
+            for total, shown, noun, suffix in lists
             if total > shown
         ]
         if len(self._parts) > limits.parts:
@@ -493,12 +495,12 @@ class View:
             shed.append("how to override")
         if not limits.overview and self._report.overview:
             shed.append("the whole of what changes")
-        for total, shown, noun, rest in (
+        for total, shown, noun, suffix in (
             (self.runs, limits.runs if limits.quote_lines else 0, "reproduction", " with output"),
             (self.repairs, limits.repairs, "repair", ""),
         ):
             if total > shown:
-                shed.append(f"{total - shown:,} of {wording.count(total, noun)}{rest}")
+                shed.append(f"{total - shown:,} of {wording.count(total, noun)}{suffix}")
         return shed
 
 

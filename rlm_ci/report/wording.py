@@ -89,13 +89,13 @@ def gathered(omitted: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
     for path, reason in omitted:
         word, colon, details = reason.partition(":")  # the word is one for machines
         alike.setdefault(f"{word.replace('_', ' ')}{colon}{details}", []).append(path)
-    found = []
+    groups = []
     for reason, paths in alike.items():
         if len(paths) > _APART:
-            found.append((paths[0], f" and {count(len(paths) - 1, 'more file')}", reason))
+            groups.append((paths[0], f" and {count(len(paths) - 1, 'more file')}", reason))
         else:
-            found += [(path, "", reason) for path in paths]
-    return found
+            groups += [(path, "", reason) for path in paths]
+    return groups
 
 
 def state(part: Part, fail_level: Severity) -> str:
@@ -136,17 +136,17 @@ def _claims_left(parts: Iterable[Part]) -> str:
         unchecked += amount(part.metrics, "unchecked")
         disputed += amount(part.metrics, "disputed")
     live, argued = parted(findings)
-    told = []
+    counts = []
     if argued:
-        told.append(f"{count(len(argued), 'claim')} to read, not shown by a run")
+        counts.append(f"{count(len(argued), 'claim')} to read, not shown by a run")
     if unchecked:
-        told.append(f"{count(unchecked, 'claim')} could not be checked")
+        counts.append(f"{count(unchecked, 'claim')} could not be checked")
     if disputed:
-        told.append(f"{count(disputed, 'claim')} refuted by an argument alone")
-    if live and (told or any(finding.proof is not None for finding in live)):
-        told.insert(0, f"{count(len(live), 'finding')} below the fail level")
-    begins = "" if live or argued or not told else "Nothing shown: "
-    return f"{begins}{', '.join(told)}"
+        counts.append(f"{count(disputed, 'claim')} refuted by an argument alone")
+    if live and (counts or any(finding.proof is not None for finding in live)):
+        counts.insert(0, f"{count(len(live), 'finding')} below the fail level")
+    begins = "" if live or argued or not counts else "Nothing shown: "
+    return f"{begins}{', '.join(counts)}"
 
 
 def rows(report: Report) -> tuple[Part, ...]:
@@ -167,15 +167,15 @@ def result(part: Part, fail_level: Severity, *, cure: bool = True) -> str:
     if verdict in (CLEAN, FINDINGS):
         return summary
     label = LABELS.get(verdict, verdict)
-    told = summary[: len(label)].lower() == label
-    return summary if told else f"{label}: {summary}" if summary else label
+    is_labelled = summary[: len(label)].lower() == label
+    return summary if is_labelled else f"{label}: {summary}" if summary else label
 
 
 def hint(part: Part) -> str:
     """The hint of the error that stopped ``part``, if its summary is that error; else ""."""
     error = part.error
-    known = error is not None and part.summary == explain(error)
-    return printable.printable(error.hint or "") if error is not None and known else ""
+    is_error = error is not None and part.summary == explain(error)
+    return printable.printable(error.hint or "") if error is not None and is_error else ""
 
 
 def has_one_cause(report: Report) -> bool:
@@ -188,21 +188,21 @@ def has_one_cause(report: Report) -> bool:
 def overrides(report: Report) -> list[tuple[str, str]]:
     """For a terminal: the parts that fail, each with how to accept its findings with a reason."""
     failing = [part for part in report.parts if part.verdict(report.fail_level) == FINDINGS]
-    found = []
+    ways = []
     for part in (part.id for part in failing if part.block is None):  # a block says it itself
         variable = f"{part.replace('-', '_').upper()}_OVERRIDE_REASON"
         if variable in OVERRIDES.get(part, ""):
-            found.append((part, f'put {variable}="why" in front of the command'))
+            ways.append((part, f'put {variable}="why" in front of the command'))
         elif part == REVIEW:
-            found.append(
+            ways.append(
                 (
                     part,
                     'run rlm-ci suppress PATH:LINE --reason "why"; merge rlm-ci.toml to the base',
                 )
             )
         elif part == _ARCHIVE:
-            found.append((part, "add [[suppressions]] with a reason to rlm-ci.toml"))
-    return found
+            ways.append((part, "add [[suppressions]] with a reason to rlm-ci.toml"))
+    return ways
 
 
 def ignored(metrics: Mapping[str, Any]) -> str:
@@ -222,8 +222,8 @@ def whole(report: Report) -> str:
     if is_question(report):
         return "the question"
     first = report.parts[0].id if report.parts else ""
-    known = {LOOP: "the run", _WIKI: "the wiki", EPISODE: "the task", BENCH: "the candidate"}
-    return known.get(first, "the change as a whole")
+    subjects = {LOOP: "the run", _WIKI: "the wiki", EPISODE: "the task", BENCH: "the candidate"}
+    return subjects.get(first, "the change as a whole")
 
 
 def is_question(report: Report) -> bool:
@@ -249,15 +249,15 @@ def headline(report: Report) -> str:
         return f"{count(failing, 'finding')} {'fails' if failing == 1 else 'fail'} this change"
     if verdict == CLEAN and _idle(report):
         return "Nothing was done: the agent failed in all of its turns"
-    if loop and (told := _fixed(loop, verdict, leads=loop is report.parts[0])):
-        doubts = suspicious(report) if told == _DONE else []
-        return f"{told}, with {count(len(doubts), 'suspicious finding')}" if doubts else told
+    if loop and (text := _fixed(loop, verdict, leads=loop is report.parts[0])):
+        doubts = suspicious(report) if text == _DONE else []
+        return f"{text}, with {count(len(doubts), 'suspicious finding')}" if doubts else text
     wiki = next((part.metrics for part in report.parts if "prose" in part.metrics), None)
     if wiki is not None and verdict in (CLEAN, INCOMPLETE):
-        told = ", ".join(filter(None, (count(wiki["pages"], "page"), wiki["prose"])))
+        text = ", ".join(filter(None, (count(wiki["pages"], "page"), wiki["prose"])))
         # A wiki that is only compared has "stale"; one that is made has "new".
         done = "Up to date" if wiki.get("new", wiki.get("stale")) == 0 else "Written"
-        return f"{done if verdict == CLEAN else 'Not finished'}: {told}"
+        return f"{done if verdict == CLEAN else 'Not finished'}: {text}"
     stopped = join([part.id for part in report.parts if part.state == verdict])
     if len(report.parts) > 1 and has_one_cause(report):
         stopped = ""  # some of them may be off, which nobody could read
@@ -341,9 +341,9 @@ def verdict_line(report: Report) -> str:
 def _reach(report: Report) -> Mapping[str, Any] | None:
     """How much a review without a model looked at; None for any other report."""
     for part in report.parts:
-        found = part.metrics.get("reach") if part.id == REVIEW else None
-        if isinstance(found, dict) and part.metrics.get("model") is None:
-            return found
+        reach = part.metrics.get("reach") if part.id == REVIEW else None
+        if isinstance(reach, dict) and part.metrics.get("model") is None:
+            return reach
     return None
 
 
@@ -418,11 +418,11 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
         finding.is_argued and finding.suppression is None for finding in report.findings
     )
     below = len(report.findings) - len(report.failing()) - suppressed - old - only_argued
-    told = []
+    notes = []
     if below:
-        told.append(f"{below:,} below the fail level ({report.fail_level.label})")
+        notes.append(f"{below:,} below the fail level ({report.fail_level.label})")
     if suppressed:
-        told.append(f"{suppressed:,} suppressed")
+        notes.append(f"{suppressed:,} suppressed")
     if old:
         claims = [
             f"{printable.printable(finding.rule)} at {position(finding.evidence[0])}"
@@ -430,18 +430,18 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
             if finding.proof and finding.evidence
         ]
         among = "among them " if len(claims) < old else ""
-        told.append(f"{old:,} not of this change{f' ({among}{join(claims)})' if claims else ''}")
+        notes.append(f"{old:,} not of this change{f' ({among}{join(claims)})' if claims else ''}")
     if only_argued:
-        told.append(f"{only_argued:,} argued only")
+        notes.append(f"{only_argued:,} argued only")
     if report.refuted:
-        told.append(f"{count(len(report.refuted), 'claim')} refuted")
+        notes.append(f"{count(len(report.refuted), 'claim')} refuted")
     for name, what in ((NOT_RUN, "did not run"), (INCOMPLETE, "did not finish")):
         stopped = join([part.id for part in report.parts if part.state == name])
         if stopped and name != verdict:
-            told.append(f"{stopped} {what}")
+            notes.append(f"{stopped} {what}")
     limits = "" if beside_line and verdict == CLEAN else _limits(report)
     authors = by_agents(report.subject.commits, report.subject.agents)
-    return "; ".join(filter(None, (", ".join(told), limits, authors)))
+    return "; ".join(filter(None, (", ".join(notes), limits, authors)))
 
 
 def by_agents(commits: int, agents: Iterable[tuple[str, int]]) -> str:
@@ -478,8 +478,8 @@ def position(location: Location) -> str:
 
 def spoken_lines(location: Location) -> str:
     """``""``, ``"line 3"`` or ``"lines 3-5"``."""
-    told = lines(location)
-    return f"lines {told}" if "-" in told else f"line {told}" if told else ""
+    numbers = lines(location)
+    return f"lines {numbers}" if "-" in numbers else f"line {numbers}" if numbers else ""
 
 
 def parted(findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
@@ -538,7 +538,7 @@ def proof_command(report: Report, proof: Proof) -> str:
     claims = (*report.findings, *(claim.finding for claim in report.refuted))
     others = {_proof_id(claim.proof) for claim in claims if claim.proof} - {number}
     short = number[:_SHORT_ID]
-    if any(one.startswith(short) for one in others):
+    if any(other.startswith(short) for other in others):
         short = number
     return f"rlm-ci verify {report.run_id} --proof {short}"
 

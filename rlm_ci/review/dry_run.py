@@ -92,19 +92,19 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
     if agreed.model is None:
         return ReviewCost(None)
     depth = LIMITS.get(agreed.options.get("depth", QUICK))
-    most = agreed.prompt_bytes if depth is None else int(depth.prompt * agreed.prompt_bytes)
-    counter = _Counter(agreed, most)
+    prompt_bytes = agreed.prompt_bytes if depth is None else int(depth.prompt * agreed.prompt_bytes)
+    counter = _Counter(agreed, prompt_bytes)
     _solve(job, agreed, counter, redactor)
     calls, changed = len(counter.sizes), agreed.options["changed"]
     if depth is not None and changed is not None and calls:
         # The last one asks what the change does.
         depth = depth.shared(max(1, calls - 1), times_of(changed))
     looks = [depth is not None and depth.has_room(size) for size in counter.sizes]
-    told = list(zip(counter.sizes, looks, strict=True))
-    sent = [depth.most_sent(size) if depth and look else size for size, look in told]
+    pairs = list(zip(counter.sizes, looks, strict=True))
+    sent = [depth.most_sent(size) if depth and look else size for size, look in pairs]
     most_calls = sum(depth.turns if depth and look else 1 for look in looks)
     price = price_of(models_of(settings))(agreed.model)
-    least, worst = (int(sum(sizes) / _TOKEN) for sizes in (counter.sizes, sent))
+    fewest, worst = (int(sum(sizes) / _TOKEN) for sizes in (counter.sizes, sent))
     answers = agreed.max_completion_tokens
 
     def usd(calls: int, prompts: int, completion: int) -> Decimal | None:
@@ -112,9 +112,9 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
             return None if price is None else Decimal(0)
         return price.most(prompts // calls, completion) * calls
 
-    limit = limit_of(changed, {CALLS: calls, TOKENS: least})
+    limit = limit_of(changed, {CALLS: calls, TOKENS: fewest})
     return ReviewCost(
-        agreed.model, calls, least, usd(calls, least, 0), most_calls, worst,
+        agreed.model, calls, fewest, usd(calls, fewest, 0), most_calls, worst,
         usd(most_calls, worst, answers), answers, *map(int, limit),
     )  # fmt: skip
 

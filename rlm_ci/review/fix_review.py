@@ -49,19 +49,19 @@ def review(proof_place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
 
     Raises RemoteError, StorageError, ConfigError.
     """
-    here = RepositoryScope(
+    fix_scope = RepositoryScope(
         commit=proof_place.head,
         head=proof_place.head,
         base=proof_place.base,
         merge_base=proof_place.base,
     )
-    change = scope.change_of(here, proof_place.repository)
+    change = scope.change_of(fix_scope, proof_place.repository)
     if change is None:
         raise AssertionError("a fix has two sides")
-    affected_files, changed = near_of(here, proof_place.repository, ()), changed_of(change)
+    affected_files, changed = near_of(fix_scope, proof_place.repository, ()), changed_of(change)
     more = loader.load_template("prompts/review-fix.md.j2")({})
     room = room_for_change(ask.max_bytes, ask.repair, Guidelines(())) - len(more.encode())
-    shown = prompts_of(change, affected_files, here, room, least=2 * min(LEAST, ask.repair))
+    shown = prompts_of(change, affected_files, fix_scope, room, least=2 * min(LEAST, ask.repair))
     limit = metered.limit_of(changed, {})
     counted = MeteredAsk(ask, None, limit)
     findings: list[TracedFinding] = []

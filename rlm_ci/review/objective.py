@@ -105,7 +105,7 @@ def options(
         )
     return {
         "version": _VERSION,
-        "domains": [one for one in DOMAINS if one in domains],
+        "domains": [domain for domain in DOMAINS if domain in domains],
         "analyzers": [row.to_dict() for row in rows],
         "extend": [] if analyzer is None else list(named(extend, analyzer.rules)),
         "refute_level": refute_level,
@@ -114,7 +114,7 @@ def options(
         "notes": list(notes),
         "changed": None
         if changed is None
-        else {path: [list(one) for one in changed[path]] for path in sorted(changed)},
+        else {path: [list(span) for span in changed[path]] for path in sorted(changed)},
     }
 
 
@@ -135,8 +135,8 @@ def with_base(chosen: Mapping[str, Any], change: ChangeSet, most: int) -> dict[s
     Files of more than ``most`` bytes are left out. Raises StorageError.
     """
     analyzers = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
-    found = base_comparison.at_base(change, analyzers, chosen["domains"], most)
-    return {**chosen, "base": found}
+    base = base_comparison.at_base(change, analyzers, chosen["domains"], most)
+    return {**chosen, "base": base}
 
 
 def confined(chosen: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
@@ -164,8 +164,8 @@ def asked_for(chosen: Mapping[str, Any], model: str | None) -> str:
     from hashlib import sha256
 
     names = ("version", "domains", "refute_level", "guidelines", "depth")
-    asked = [__version__, model, *(chosen.get(name) for name in names)]
-    return sha256(json.dumps(asked).encode()).hexdigest()[:32]
+    terms = [__version__, model, *(chosen.get(name) for name in names)]
+    return sha256(json.dumps(terms).encode()).hexdigest()[:32]
 
 
 def analyse(task: LeafTask) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def analyse(task: LeafTask) -> dict[str, Any]:
     return {
         "findings": [finding.to_dict() for finding in findings],
         "counts": [*done.counts.to_dict().values()],
-        "failed": [list(one) for one in done.failed],
+        "failed": [list(failure) for failure in done.failed],
         "seen": sorted(done.seen),
         "notes": [*done.notes, *notes],
     }
@@ -224,16 +224,16 @@ class ReviewObjective:
         onward = options.get("onward")
         #: The results of an earlier review of the same change, if any.
         self._onward = None if onward is None else CarriedReview.from_dict(onward)
-        asked = None if self._onward is None else self._onward.asked
+        paths = None if self._onward is None else self._onward.asked
         #: The files that a model has yet to read; None for all.
-        self._unread = None if asked is None else frozenset(asked)
+        self._unread = None if paths is None else frozenset(paths)
 
     # ── leaves ──
 
     def judge(
         self, node: Node, task: LeafTask, analysis: Mapping[str, Any], ask: Ask | None
     ) -> NodeResult:
-        findings = [Finding.from_dict(one) for one in analysis["findings"]]
+        findings = [Finding.from_dict(record) for record in analysis["findings"]]
         if self._changed is None:
             findings = merge.gathered(findings)
         questions = NodeQuestions(self._explorer, node.id)
@@ -254,7 +254,7 @@ class ReviewObjective:
         ]
         missing = self._missing if node.parent is None else ()
         uncovered = tuple(dict.fromkeys((*failed, *missing, *looked.uncovered, *proved.uncovered)))
-        known = frozenset(analysis["seen"])
+        seen = frozenset(analysis["seen"])
         lacking = frozenset(path for path, _ in uncovered)
         is_whole = self._changed is None
         # Where no prompt is left, an earlier review has read all.
@@ -266,11 +266,11 @@ class ReviewObjective:
         ]
         paths = {file.path for file in files}
         # What prompts show is looked at if they are read, which the root knows.
-        here = paths if is_read and is_whole else known - (self._shown() if is_read else set())
-        unknown = sorted(paths - here) if is_read else []
+        covered = paths if is_read and is_whole else seen - (self._shown() if is_read else set())
+        unknown = sorted(paths - covered) if is_read else []
         metrics = {
             "files": len(files),
-            "looked": sum(file.path in here - lacking for file in files)
+            "looked": sum(file.path in covered - lacking for file in files)
             + (self._read(unknown, lacking) if node.parent is None else 0),
             "bytes": 0 if is_prompt else sum(len(text.content) for text in task.texts),
             "claims": len(looked.findings),
@@ -283,7 +283,7 @@ class ReviewObjective:
             node.id,
             PARTIAL if uncovered else COMPLETED,
             _summary(merged, metrics),
-            _confidence(task, known, is_read=is_read),
+            _confidence(task, seen, is_read=is_read),
             merged,
             notes=(*map(_mended, mended), *self._notes(node), *analysis["notes"], *questions.notes),
             uncovered=uncovered,
@@ -293,7 +293,7 @@ class ReviewObjective:
                 **self._kept(proved, mended),
                 "unchecked": self._unchecked(node, looked.unchecked),
                 # Files that an analyzer reads without knowing them by their names.
-                "scripts": sorted(known - analyzers.known(self._analyzers, sorted(known))),
+                "scripts": sorted(seen - analyzers.known(self._analyzers, sorted(seen))),
                 "unknown": unknown,
                 **({} if self._prompts or node.parent else self._described(ask, Counter())),
             },
@@ -318,9 +318,9 @@ class ReviewObjective:
 
     def _accepted(self, paths: Sequence[str], room: int) -> str:
         """What the maintainers have accepted or settled in the files of a prompt: a line each."""
-        told = self.options.get("accepted") or {}
+        accepted = self.options.get("accepted") or {}
         lines = suppressions.lines_about(
-            told.get("entries", ()), f"{NAME}/", paths, told.get("day")
+            accepted.get("entries", ()), f"{NAME}/", paths, accepted.get("day")
         )
         for claim in () if self._onward is None else self._onward.claims:
             finding, location = claim.finding, claim.finding.evidence[0]
@@ -371,13 +371,13 @@ class ReviewObjective:
 
     def _kept(self, proved: ProvedClaims, mended: Sequence[Finding]) -> dict[str, Any]:
         """What the proofs hold, and the claims where a later review may need them."""
-        told = proved.data()
+        data = proved.data()
         if self._too_many:
-            told["unread"] = list(self._too_many)
+            data["unread"] = list(self._too_many)
         if self._onward is not None:
-            told["claims"] = [claim.to_dict() for claim in proved.claims]
-            told["mended"] = [wording.position(finding.evidence[0]) for finding in mended]
-        return told
+            data["claims"] = [claim.to_dict() for claim in proved.claims]
+            data["mended"] = [wording.position(finding.evidence[0]) for finding in mended]
+        return data
 
     def _unchecked(self, node: Node, paths: Iterable[str]) -> list[str]:
         """A file for each claim that could not be checked; at the root, earlier ones, too."""
@@ -510,9 +510,9 @@ def _confidence(task: LeafTask, container: Container[str], *, is_read: bool) -> 
     total = weighted = 0.0
     for text in task.texts:
         size = len(text.content) + 1
-        sure = _READ if is_read else _ANALYZED if text.path in container else _UNREAD
+        certainty = _READ if is_read else _ANALYZED if text.path in container else _UNREAD
         total += size
-        weighted += size * sure
+        weighted += size * certainty
     return round(weighted / total, 4) if total else 1.0
 
 
@@ -526,10 +526,10 @@ def _summary(findings: Sequence[TracedFinding], metrics: Mapping[str, float]) ->
     open_ones = [finding.finding for finding in findings if finding.finding.suppression is None]
     old = sum(finding.finding.suppression in OLD for finding in findings)
     share = f"{looked:,} of " if looked < files else ""
-    told = count(len(open_ones), "finding")
+    text = count(len(open_ones), "finding")
     if files:  # a prompt of a change has none of its own
-        told += f" in {share}{count(files, 'file')}"
-    worst = max((one.severity for one in open_ones), default=None)
-    told += f", most severe: {worst.label}" if worst is not None else ""
-    told += f"; {old:,} not of this change" if old else ""
-    return "; ".join((told, *dropped(metrics)))
+        text += f" in {share}{count(files, 'file')}"
+    worst = max((finding.severity for finding in open_ones), default=None)
+    text += f", most severe: {worst.label}" if worst is not None else ""
+    text += f"; {old:,} not of this change" if old else ""
+    return "; ".join((text, *dropped(metrics)))

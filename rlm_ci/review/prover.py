@@ -85,16 +85,16 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         None if label == "off" else Severity.from_label(label)
         for label in (chosen["refute_level"], chosen["repair_level"])
     ]
-    change, told = at.change, chosen["proofs"]
+    change, proofs = at.change, chosen["proofs"]
     sources = sources_of(change, corpus, Guidelines(chosen.get("guidelines", ())))
     accepted = partial(_accepted, chosen.get("accepted"), at.run.redactor.finding)
-    if told["lacking"] or change is None or change.merge_base is None:
-        return Prover(sources, None, told["lacking"], *levels, accepted=accepted)
+    if proofs["lacking"] or change is None or change.merge_base is None:
+        return Prover(sources, None, proofs["lacking"], *levels, accepted=accepted)
 
     def choose() -> Sandbox:
-        found = sandbox.choose(at.sandbox, at.environ)
-        at.run.set_sandbox(found.name)
-        return found
+        box = sandbox.choose(at.sandbox, at.environ)
+        at.run.set_sandbox(box.name)
+        return box
 
     proof_place = ProofPlace(
         change.repository,
@@ -102,8 +102,8 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
         change.head,
         ReplaySandbox if at.is_replay else choose,
         at.environ,
-        Command.parse(told["setup"], where=_SETUP) if told["setup"] else None,
-        tuple(map(Command.parse, told["validators"])),
+        Command.parse(proofs["setup"], where=_SETUP) if proofs["setup"] else None,
+        tuple(map(Command.parse, proofs["validators"])),
     )
     runner = at.held.enter_context(ProofRunner(proof_place, at.record.fact, tell=at.tell))
     return Prover(sources, runner, "", *levels, accepted=accepted)
@@ -132,16 +132,16 @@ def sources_of(
     change: ChangeSet | None, corpus: Corpus, guidelines: Guidelines | None = None
 ) -> Sources:
     """The files of ``corpus``, with what ``change`` did to them."""
-    known = {file.path: file for file in corpus.files}
+    by_path = {file.path: file for file in corpus.files}
 
     @lru_cache(maxsize=256)
     def read(path: str) -> bytes | None:
-        return corpus.read([known[path]])[0] if path in known else None
+        return corpus.read([by_path[path]])[0] if path in by_path else None
 
     def hunks() -> Hunks:
         return {} if change is None else change.hunks()[0]
 
-    return Sources(list(known), read, hunks, guidelines or Guidelines(()))
+    return Sources(list(by_path), read, hunks, guidelines or Guidelines(()))
 
 
 def refuted(result: NodeResult) -> tuple[RefutedClaim, ...]:
@@ -152,5 +152,5 @@ def write(result: NodeResult, done: RecursionResult) -> None:
     """Write what was run for the findings; an earlier attempt may have left other files."""
     folder = done.run.path_of("rlm", "artifacts", "review", stored_proofs.FOLDER)
     shutil.rmtree(folder, ignore_errors=True)
-    for mark, one in result.data.get("proofs", {}).items():
-        StoredProof.from_dict(one).write(mark, done.write)
+    for mark, record in result.data.get("proofs", {}).items():
+        StoredProof.from_dict(record).write(mark, done.write)

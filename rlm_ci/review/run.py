@@ -99,7 +99,7 @@ class ReviewJob(RepositoryJob):
             is_git=bool(self.repository.git_dir),
             may_write=self.may_write(),
         )
-        told = objective.options(
+        terms = objective.options(
             domains=settings.review.domains,
             analyzers=() if self.is_own() else settings.review.analyzers,
             ruff=settings.review.ruff,
@@ -112,26 +112,26 @@ class ReviewJob(RepositoryJob):
             notes=[why] if why else [],
         )
         if self.is_own() and self.may_write():
-            told = objective.with_own(told, self._place(here, change))
+            terms = objective.with_own(terms, self._place(here, change))
         if has_one:
             accepted = {"entries": settings.suppressions, "day": dates.today(), "settled": []}
-            told = {**told, "guidelines": self._guidelines(here, change), "accepted": accepted}
+            terms = {**terms, "guidelines": self._guidelines(here, change), "accepted": accepted}
         proofs, setup = settings.review.proofs, settings.review.setup
         validator = settings.loop.validator
         proofs = prover.options(proofs, setup, validator, change, may_write=self.may_write())
-        told = {**told, "proofs": proofs, "describe": settings.review.describe}
+        terms = {**terms, "proofs": proofs, "describe": settings.review.describe}
         if change is None:
-            return told
+            return terms
         settings_files = settings_at(self.repository, change.names(), change.base)
-        told = {**told, "settings": settings_files}
-        return objective.with_base(told, change, here.max_file_bytes)
+        terms = {**terms, "settings": settings_files}
+        return objective.with_base(terms, change, here.max_file_bytes)
 
     def fitted(self, agreed: RepositoryOptions) -> RepositoryOptions:
         """``agreed`` with a depth that has room in its prompts, and why it is less than wanted."""
-        options, wanted = agreed.options, agreed.options["depth"]
-        given = guidelines.Guidelines(options.get("guidelines", ()))
-        depth = with_room(wanted, agreed.prompt_bytes, agreed.repair, given)
-        lost = [] if depth == wanted else ["tools"] if depth else ["guidelines"]
+        options, wanted_depth = agreed.options, agreed.options["depth"]
+        wishes = guidelines.Guidelines(options.get("guidelines", ()))
+        depth = with_room(wanted_depth, agreed.prompt_bytes, agreed.repair, wishes)
+        lost = [] if depth == wanted_depth else ["tools"] if depth else ["guidelines"]
         depth = depth or with_room(QUICK, agreed.prompt_bytes, agreed.repair)
         if not lost:
             return agreed
@@ -152,13 +152,13 @@ class ReviewJob(RepositoryJob):
         elif changes := load.changes_of(self.settings, repository):
             policy = changes[0].policy_commit
             commit, side = (policy, "") if policy else (commit, side)
-        found = []
+        wishes = []
         if at := commit or (repository.git_dir and repository.head_commit()):
             names = None if change is None else change.names()
-            found = guidelines.in_files(repository, at, names, side)
-            found = found if commit else guidelines.on_disk(repository, found)
+            wishes = guidelines.in_files(repository, at, names, side)
+            wishes = wishes if commit else guidelines.on_disk(repository, wishes)
         pointed = commit if side else None
-        return guidelines.kept([*guidelines.in_settings(repository, pointed, rows, side), *found])
+        return guidelines.kept([*guidelines.in_settings(repository, pointed, rows, side), *wishes])
 
     def is_own(self) -> bool:
         """Whether the repository's own analyzers are asked for."""
@@ -210,18 +210,18 @@ class ReviewJob(RepositoryJob):
             options = {**options, "settings": settings}
         change = scope.change_of(agreed.scope, self.repository)
         has_prompts = change is not None and agreed.model is not None
-        whole = self.near(agreed.scope).corpus if has_prompts else corpus
+        all_files = self.near(agreed.scope).corpus if has_prompts else corpus
         sandbox, environ = self.settings.sandbox, self.settings.environ
-        held, is_replay = self._held, bool(self.replay)
+        stack, is_replay = self._held, bool(self.replay)
         tell = self.progress.step
-        place = prover.ProverPlace(sandbox, environ, change, run, record, held, is_replay, tell)
-        claims = prover.prover(place, options, whole)
+        site = prover.ProverPlace(sandbox, environ, change, run, record, stack, is_replay, tell)
+        claims = prover.prover(site, options, all_files)
         explorer = None
         if agreed.model is not None and agreed.options.get("depth", QUICK) != QUICK:
-            made = explorer_of(agreed, self.repository, record.fact, whole, claims.runner)
-            explorer = self._held.enter_context(made)
-        most = NodeQuestions(explorer).prompt_bytes(agreed.prompt_bytes)
-        prompts = self.prompts(agreed, options, most)
+            context = explorer_of(agreed, self.repository, record.fact, all_files, claims.runner)
+            explorer = self._held.enter_context(context)
+        prompt_bytes = NodeQuestions(explorer).prompt_bytes(agreed.prompt_bytes)
+        prompts = self.prompts(agreed, options, prompt_bytes)
         parts = (
             [part_of(prompt, self.near(agreed.scope)) for prompt in prompts.prompts]
             if prompts
@@ -245,13 +245,13 @@ class ReviewJob(RepositoryJob):
         room = room_for_change(most, agreed.repair, wishes)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
-        files, asked = self.near(agreed.scope), onward.get("asked")
+        files, unread = self.near(agreed.scope), onward.get("asked")
         return prompts_of(
             change,
             files,
             agreed.scope,
             room,
-            asked,
+            unread,
             described=described,
             least=2 * min(LEAST, agreed.repair),
         )
@@ -359,7 +359,7 @@ class ReviewJob(RepositoryJob):
             result,
             report,
             title=title,
-            sarif=lambda one: render.render(one, "sarif", options),
+            sarif=lambda redacted: render.render(redacted, "sarif", options),
             link=Links(report.subject, options).place,
             redact=done.run.redactor.report,
             mask=done.run.redactor.text,
@@ -402,32 +402,32 @@ class ChangeReviewJob(ReviewJob):
         )
 
     def options(self, here: RepositoryScope) -> dict[str, Any]:
-        told = super().options(here)
+        terms = super().options(here)
         if not self.may_write():
-            told = objective.without_disk(told)
+            terms = objective.without_disk(terms)
             if self.is_own():
                 rows = not_asked(Tree.at(self.repository, self.change.base))
-                told = {**told, "left_out": [row.to_dict() for row in rows]}
+                terms = {**terms, "left_out": [row.to_dict() for row in rows]}
         if not has_model(self.settings, here):
-            return told
+            return terms
         model, files = self.settings.model, self.near(here)
         begun = self.before.begin(
-            self.change, files, source_of(model), objective.asked_for(told, model)
+            self.change, files, source_of(model), objective.asked_for(terms, model)
         )
-        accepted = told["accepted"]
+        accepted = terms["accepted"]
         if begun.since is not None or begun.is_doubt:
             settled = [[*settlement.to_dict().values()] for settlement in self.settled()]
             accepted = {**accepted, "settled": settled}
-        told = {**told, "onward": begun.to_dict(), "accepted": accepted}
+        terms = {**terms, "onward": begun.to_dict(), "accepted": accepted}
         if not self.before.is_posted or self.before.is_asked:
-            return told  # a person who asks for a review gets all of it
-        most = int(self.settings.review.rounds)
-        return {**told, "round": review_rounds.begin(self.before.last, self.change, most).to_dict()}
+            return terms  # a person who asks for a review gets all of it
+        cap = int(self.settings.review.rounds)
+        return {**terms, "round": review_rounds.begin(self.before.last, self.change, cap).to_dict()}
 
     def within_round(self, part: Part, done: RecursionResult) -> Part:
-        if (told := done.agreed.options.get("round")) is None:
+        if (record := done.agreed.options.get("round")) is None:
             return part
-        this = ReviewRound.from_dict(told)
+        this = ReviewRound.from_dict(record)
         findings, late = review_rounds.parted(part.findings, this, self.change)
         part = part.replace(
             findings=findings, metrics={**part.metrics, "round": this.number, "late": late}
@@ -448,10 +448,10 @@ class ChangeReviewJob(ReviewJob):
         self, claims: list[EarlierClaim], done: RecursionResult
     ) -> list[EarlierClaim]:
         """``claims`` for the next review: what is too late now is too late then."""
-        if (told := done.agreed.options.get("round")) is None:
+        if (record := done.agreed.options.get("round")) is None:
             return claims
         findings = [claim.finding for claim in claims]
-        marked, _ = review_rounds.parted(findings, ReviewRound.from_dict(told), self.change)
+        marked, _ = review_rounds.parted(findings, ReviewRound.from_dict(record), self.change)
         pairs = zip(claims, marked, strict=True)
         return [claim for claim, finding in pairs if finding.suppression not in (LATE, ENDED)]
 
@@ -464,7 +464,7 @@ class ChangeReviewJob(ReviewJob):
         (part,) = report.parts
         left_out = 0
         if part.state is None and begun.is_kept:
-            claims = [EarlierClaim.from_dict(one) for one in result.data["claims"]]
+            claims = [EarlierClaim.from_dict(record) for record in result.data["claims"]]
             changed = done.agreed.options["changed"]
             # What rests on a deleted file is asked again: the next review cannot open its lines.
             gone = [
@@ -488,16 +488,16 @@ class ChangeReviewJob(ReviewJob):
             packed = pack(claims, marks, asked_for, mask, unchecked, sentences=sentences)
             self.kept, left_out = packed.text or TOO_MUCH, packed.left_out
         mended = result.data["mended"]
-        asked = len(done.corpus.files) if begun.asked is None else len(begun.asked)
+        number = len(done.corpus.files) if begun.asked is None else len(begun.asked)
         metrics = {
             "since": begun.since,
             "why": begun.why,
-            "asked": asked,
+            "asked": number,
             "carried": len(begun.claims) - len(mended),
             "mended": len(mended),
         }
         refuted = [claim.finding for claim in prover.refuted(result)]
-        told = f"{carry_over.told(begun, asked, mended, refuted)}{carry_over.left_out(left_out)}"
+        told = f"{carry_over.told(begun, number, mended, refuted)}{carry_over.left_out(left_out)}"
         part = part.replace(
             summary=printable(f"{part.summary}{told}"),
             metrics={**part.metrics, **metrics},

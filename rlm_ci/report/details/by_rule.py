@@ -42,7 +42,7 @@ class FindingsByRule:
         severities: dict[str, int] = {}
         for finding in sorted(
             (finding for some in self._groups.values() for finding in some),
-            key=lambda one: -one.severity,
+            key=lambda finding: -finding.severity,
         ):
             severities[finding.severity.label] = severities.get(finding.severity.label, 0) + 1
         more = len(self._groups) - len(self._numbers)

@@ -60,9 +60,9 @@ def of(finding: Finding) -> str:
 
 def is_same(one: str, other: str) -> bool:
     """Whether two marks, "" for none, are about the same lines."""
-    (where, *lines, _), (there, *others, _) = (mark.split(".") if mark else ("", "") for mark in
-                                               (one, other))  # fmt: skip
-    return where == there and not set(lines).isdisjoint(others)
+    (code, *lines, _), (other_code, *others, _) = (mark.split(".") if mark else ("", "") for mark in
+                                                   (one, other))  # fmt: skip
+    return code == other_code and not set(lines).isdisjoint(others)
 
 
 def is_worse(now: str, before: str) -> bool:

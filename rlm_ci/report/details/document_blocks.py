@@ -35,9 +35,9 @@ def blocks(text: str) -> Iterator[tuple[list[str], list[list[str]]]]:
 
 def _prose(lines: list[str]) -> Iterator[tuple[list[str], list[list[str]]]]:
     """Lines between tables, without the blank ones around them."""
-    told = "\n".join(lines).strip("\n").split("\n")
-    if any(line.strip() for line in told):
-        yield told, []
+    stripped = "\n".join(lines).strip("\n").split("\n")
+    if any(line.strip() for line in stripped):
+        yield stripped, []
 
 
 def is_row(line: str) -> bool:

@@ -47,26 +47,26 @@ def pieces(fix: str) -> list[tuple[bool, str]]:
     Code is what stands in a fence. Without any, a text is prose if it reads like a sentence, and
     else code, which loses nothing in a fence.
     """
-    whole = replacement(fix)
-    if whole is not None:
-        return [(True, whole.removesuffix("\n"))] if whole else [(False, "Delete these lines.")]
-    found: list[tuple[bool, str]] = []
+    content = replacement(fix)
+    if content is not None:
+        return [(True, content.removesuffix("\n"))] if content else [(False, "Delete these lines.")]
+    parts: list[tuple[bool, str]] = []
     lines: list[str] = []
     fence = ""
     for line in fix.replace("\r\n", "\n").strip("\n").split("\n"):
         opened = _opens(line)
         if fence and _closes(line, fence):
-            found.append((True, "\n".join(lines)))
+            parts.append((True, "\n".join(lines)))
             fence, lines = "", []
         elif opened and not fence:
-            found += _paragraphs(lines)
+            parts += _paragraphs(lines)
             fence, lines = opened, []
         else:
             lines.append(line)
     if fence:  # its end was cut off
-        return [*found, (True, "\n".join(lines))]
+        return [*parts, (True, "\n".join(lines))]
     text = "\n".join(lines)
-    return [*found, *_paragraphs(lines)] if found or _is_prose(text) else [(True, text)]
+    return [*parts, *_paragraphs(lines)] if parts or _is_prose(text) else [(True, text)]
 
 
 def _paragraphs(lines: list[str]) -> list[tuple[bool, str]]:

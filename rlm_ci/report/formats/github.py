@@ -37,9 +37,9 @@ def render(report: Report, _options: RenderOptions) -> str:
     room = {"error": MOST, "warning": MOST, "notice": MOST - 1 if crowded else MOST}
     left = {name: len(commands) - room[name] for name, commands in levels.items()}
     lines = [line for name, commands in levels.items() for line in commands[: room[name]]]
-    told = [wording.count(number, name) for name, number in left.items() if number > 0]
-    if told:
-        text = f"{', '.join(told)} more: see the job summary or report.json"
+    counts = [wording.count(number, name) for name, number in left.items() if number > 0]
+    if counts:
+        text = f"{', '.join(counts)} more: see the job summary or report.json"
         lines.append(neutralise.command("notice", {"title": "rlm-ci"}, text))
     return "".join(f"{line}\n" for line in lines)
 

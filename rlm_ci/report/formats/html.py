@@ -36,11 +36,11 @@ class HtmlSurface:
     cell = text
 
     def hint(self, text: str) -> list[dict[str, Any]]:
-        found = in_manual(text)
-        if found is None:
+        rule_link = in_manual(text)
+        if rule_link is None:
             return self.text(text)
-        rule, url, rest = found
-        return [*({**piece, "url": url} for piece in self.text(rule)), *self.text(rest)]
+        rule, url, trailing = rule_link
+        return [*({**piece, "url": url} for piece in self.text(rule)), *self.text(trailing)]
 
     def code(self, text: str) -> str:
         return printable(text)

@@ -151,7 +151,7 @@ def _location(location: Location | None) -> dict[str, Any]:
 
 def _invocation(report: Report, left: int, left_out: dict[str, int]) -> dict[str, Any]:
     """Whether everything was looked at, with notifications for the rest."""
-    told = [
+    notifications = [
         {
             "level": "error",
             "message": {"text": _message(wording.result(part, report.fail_level))},
@@ -162,19 +162,19 @@ def _invocation(report: Report, left: int, left_out: dict[str, int]) -> dict[str
     ]
     if left:
         text = f"{wording.count(left, 'result')} more than a run may have; all are in report.json"
-        told.append({"level": "warning", "message": {"text": text}})
+        notifications.append({"level": "warning", "message": {"text": text}})
     for noun, number in left_out.items():
         if not number:
             continue
         text = f"{wording.count(number, noun)} left out; all are in report.json"
-        told.append({"level": "note", "message": {"text": text}})
-    if report.verdict() not in ("clean", FINDINGS) and not told:
-        told.append({"level": "error", "message": {"text": wording.headline(report)}})
-    broken = any(item["level"] == "error" for item in told)
+        notifications.append({"level": "note", "message": {"text": text}})
+    if report.verdict() not in ("clean", FINDINGS) and not notifications:
+        notifications.append({"level": "error", "message": {"text": wording.headline(report)}})
+    broken = any(item["level"] == "error" for item in notifications)
     return {
         "executionSuccessful": not broken,
         "exitCode": report.exit_code(),
-        "toolExecutionNotifications": told,
+        "toolExecutionNotifications": notifications,
     }
 
 

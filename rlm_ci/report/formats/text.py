@@ -61,8 +61,10 @@ class _TextWriter:
                 continue
             findings = wording.worst_first(part.findings)
             if quiet or not self._options.verbose:  # one line counts the others
-                findings = [one for one in findings if one.suppression is None]
-            findings = [one for one in findings if not one.is_argued or one.suppression]
+                findings = [finding for finding in findings if finding.suppression is None]
+            findings = [
+                finding for finding in findings if not finding.is_argued or finding.suppression
+            ]
             for finding, following in zip(findings, [*findings[1:], None], strict=False):
                 yield from self._finding(finding, following)
         if not quiet:
@@ -85,8 +87,8 @@ class _TextWriter:
                 result = f"{result}; {ignored}"
             if not quiet or part.state is not None:
                 again = part.state is not None and result == above
-                told = f"{wording.LABELS.get(part.state or '', '')}, as above" if again else result
-                yield from self._part(part, names, told)
+                text = f"{wording.LABELS.get(part.state or '', '')}, as above" if again else result
+                yield from self._part(part, names, text)
                 if (hint := wording.hint(part)) and not again:
                     # To be copied, so it is one line, however long.
                     yield f"{' ' * (names + 4)}→ {hint}"
@@ -96,8 +98,8 @@ class _TextWriter:
         if not quiet:
             yield ""
             yield from self._advice()
-            for part, told in wording.overrides(self._report):
-                yield f"  {self._ink(f'to override {part}:', _DIM)} {told}"
+            for part, way in wording.overrides(self._report):
+                yield f"  {self._ink(f'to override {part}:', _DIM)} {way}"
             yield from self._wrap(wording.remarks(self._report, beside_line=True), "  ")
         # A result that is not applied is shown even if quiet.
         if not quiet or wording.tone(self._report) != self._report.verdict():
@@ -110,14 +112,14 @@ class _TextWriter:
             else:
                 yield from self._wrap(line, "") if line.strip() else ("",)
         places = document.evidence
-        most = len(places) if self._options.verbose else _PLACES
+        limit = len(places) if self._options.verbose else _PLACES
         if places:
             yield ""
-        for number, location in enumerate(places[:most]):
+        for number, location in enumerate(places[:limit]):
             yield f"{self._ink('also' if number else 'from', _DIM)} {wording.position(location)}"
             yield from self._quote(location)
-        if len(places) > most:
-            yield self._ink(f"and {wording.count(len(places) - most, 'more place')}", _DIM)
+        if len(places) > limit:
+            yield self._ink(f"and {wording.count(len(places) - limit, 'more place')}", _DIM)
         yield ""
 
     def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
@@ -225,15 +227,15 @@ class _TextWriter:
         if location is None or location.quote is None or location.line_start is None:
             return
         quoted = location.quote.rstrip("\n").split("\n")
-        most = _QUOTED if self._options.verbose else _QUOTED_BRIEFLY
+        limit = _QUOTED if self._options.verbose else _QUOTED_BRIEFLY
         digits = len(str(location.line_start + len(quoted) - 1))
         room = self._width - digits - 7
-        for number, line in enumerate(quoted[:most], location.line_start):
+        for number, line in enumerate(quoted[:limit], location.line_start):
             shown = _fit(printable(line.rstrip("\r").expandtabs(4)), room)
             gutter = self._ink(f"{number:>{digits}} │", _DIM)
             yield f"    {gutter} {shown}".rstrip()
-        if len(quoted) > most:
-            yield self._ink(f"    {'':>{digits}} │ … {len(quoted) - most} more", _DIM)
+        if len(quoted) > limit:
+            yield self._ink(f"    {'':>{digits}} │ … {len(quoted) - limit} more", _DIM)
 
     def _part(self, part: Part, names: int, result: str) -> Iterator[str]:
         state = wording.state(part, self._report.fail_level)
@@ -260,8 +262,8 @@ class _TextWriter:
         advice = wording.advice(self._report)
         if advice is None:
             return
-        told, lines = advice
-        yield from self._wrap(told.replace("`", ""), "  ")
+        sentence, lines = advice
+        yield from self._wrap(sentence.replace("`", ""), "  ")
         yield from (f"    {self._ink(line, _DIM)}" for line in lines.splitlines())
         yield ""
 
@@ -273,8 +275,8 @@ class _TextWriter:
         if headline.startswith("Done, with "):
             doubts = wording.suspicious(self._report)
             places = [location for finding in doubts for location in finding.evidence[:1]]
-            named = [f"{location.path}:{location.line_start or 1}" for location in places]
-            headline += f": {first_of(named, 'place')}" if named else ""
+            spots = [f"{location.path}:{location.line_start or 1}" for location in places]
+            headline += f": {first_of(spots, 'place')}" if spots else ""
         return self._ink(f"{mark} {headline}", _BOLD, colour)
 
     def _wrap(self, text: str, indent: str, lead: str = "") -> Iterator[str]:
@@ -310,7 +312,7 @@ def _outputs(proof: Proof) -> list[tuple[str, str]]:
 
 def _same_hint(finding: Finding, following: Finding) -> bool:
     """Whether the next finding, of the same check, shows the same hint."""
-    checks = {one.rule.partition("/")[0] for one in (finding, following)}
+    checks = {member.rule.partition("/")[0] for member in (finding, following)}
     same = finding.hint == following.hint and len(checks) == 1
     return same and following.suppression is None
 

@@ -74,7 +74,7 @@ class OverviewView:
                 self._surface.text(permission(change)) for change in overview.permissions[:most]
             ],
             "migrations": [
-                self._surface.text(migration(one)) for one in overview.migrations[:most]
+                self._surface.text(migration(change)) for change in overview.migrations[:most]
             ],
             "dependents": self._dependents() if most else [],
             "drawing": drawing(overview.dependents, self._surface.code)
@@ -95,12 +95,12 @@ class OverviewView:
             if words.groups:
                 remarks = f"{remarks}; " if remarks else ""
                 remarks += "no room here for what it says of the files"
-            about = tuple(one.replace(lines=()) for one in words.about)
+            about = tuple(sentence.replace(lines=()) for sentence in words.about)
             words = words.replace(about=about, groups=())
         groups = [self._sentence(group) for group in words.groups]
         return {
             "model": self._surface.code(_short(words.model)) if words.model else "",
-            "about": [self._sentence(one) for one in words.about],
+            "about": [self._sentence(sentence) for sentence in words.about],
             "groups": groups[:room],
             "folded": groups[room:],
             "remarks": self._surface.text(remarks) if remarks else None,
@@ -125,12 +125,12 @@ class OverviewView:
     def _headline(self) -> str:
         """All names in numbers."""
         counts = self._overview.counts
-        told = [f"{counts[change]:,} {word}" for change, word in _COUNTS if counts.get(change)]
+        amounts = [f"{counts[change]:,} {word}" for change, word in _COUNTS if counts.get(change)]
         total = sum(counts.get(change, 0) for change, _ in _COUNTS)
         files = sum(area.files for area in self._overview.areas)
         text = count(files, "file")
         if total:
-            text += f"; {count(total, 'public name')}: {', '.join(told)}"
+            text += f"; {count(total, 'public name')}: {', '.join(amounts)}"
         breaking = counts.get("breaking", 0)
         return f"{text}; {breaking:,} breaking" if breaking else text
 
@@ -139,8 +139,8 @@ class OverviewView:
         names = [name for name in self._overview.names if name.breaking or name.outside]
         lines = [(name.breaking, sentence(name)) for name in names[:_NAMES]]
         if names[_NAMES:]:
-            told = f"{count(len(names) - _NAMES, 'more name')} with callers, or breaking"
-            lines.append((False, told))
+            line = f"{count(len(names) - _NAMES, 'more name')} with callers, or breaking"
+            lines.append((False, line))
         overview = self._overview
         for noun, items in (
             (
@@ -155,7 +155,7 @@ class OverviewView:
                 ],
             ),
             ("new permissions", [permission(change) for change in overview.permissions]),
-            ("migrations", [migration(one) for one in overview.migrations]),
+            ("migrations", [migration(change) for change in overview.migrations]),
         ):
             if items:
                 more = f" and {len(items) - _ITEMS:,} more" if items[_ITEMS:] else ""
@@ -230,25 +230,25 @@ class OverviewView:
 
 def _remarks(words: ModelWords) -> str:
     """Why there are no sentences or no more of them, and which are of an earlier review."""
-    told = [words.note] if words.note else []
+    remarks = [words.note] if words.note else []
     if words.dropped:
         left_out = "its quote was" if words.dropped == 1 else "their quotes were"
-        told.append(f"{count(words.dropped, 'sentence')} dropped: {left_out} not found")
-    since = Counter(one.since[:12] for one in (*words.about, *words.groups) if one.since)
-    told += [
+        remarks.append(f"{count(words.dropped, 'sentence')} dropped: {left_out} not found")
+    since = Counter(phrase.since[:12] for phrase in (*words.about, *words.groups) if phrase.since)
+    remarks += [
         f"{count(number, 'sentence')} carried from `{commit}`, as what it rests on is unchanged"
         if number == 1
         else f"{number} sentences carried from `{commit}`, as what they rest on is unchanged"
         for commit, number in since.items()
     ]
-    return "; ".join(told)
+    return "; ".join(remarks)
 
 
 def sentence(change: NameChange) -> str:
     """A change of a name, and who is left with it, on one line; names are in backticks."""
-    told = callers_told(change)
+    callers = callers_told(change)
     where = f" (`{_short(change.path)}`)" if change.kind != "module" else ""
-    return f"`{_short(change.name)}`{where} {_said(change)}" + (f"; {told}" if told else "")
+    return f"`{_short(change.name)}`{where} {_said(change)}" + (f"; {callers}" if callers else "")
 
 
 def callers_told(change: NameChange) -> str:
@@ -301,8 +301,8 @@ def diagram(dependents: Sequence[Dependent]) -> str:
     """Who imports what the change touches, as a fenced block of Markdown."""
     touched = dict.fromkeys(dependent.target for dependent in dependents)
     boxes = [
-        DiagramBox(one, neutralise.clip(one, 40), "this change" if one in touched else "")
-        for one in dict.fromkeys([*(dependent.source for dependent in dependents), *touched])
+        DiagramBox(path, neutralise.clip(path, 40), "this change" if path in touched else "")
+        for path in dict.fromkeys([*(dependent.source for dependent in dependents), *touched])
     ]
     return flowchart(boxes, [(dependent.source, dependent.target) for dependent in dependents])
 

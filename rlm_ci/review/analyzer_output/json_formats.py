@@ -89,40 +89,40 @@ def _mypy(one: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _pyright(told: Mapping[str, Any]) -> Iterator[Row]:
-    for one in told["generalDiagnostics"]:
-        place = one.get("range") or {}
-        lines = [place[end]["line"] + 1 for end in ("start", "end")] if place else [None, None]
-        column = place["start"]["character"] + 1 if place else None
-        yield one["file"], *lines, column, one.get("rule"), one["severity"], one["message"], ""
+    for flaw in told["generalDiagnostics"]:
+        span = flaw.get("range") or {}
+        lines = [span[end]["line"] + 1 for end in ("start", "end")] if span else [None, None]
+        column = span["start"]["character"] + 1 if span else None
+        yield flaw["file"], *lines, column, flaw.get("rule"), flaw["severity"], flaw["message"], ""
 
 
 def _eslint(told: Any) -> Iterator[Row]:
     for file in told:
-        for one in file["messages"]:
-            level = "error" if one["severity"] == 2 else "warning"
-            rule = one["ruleId"] or "fatal"
-            places = one.get("line"), one.get("endLine"), one.get("column")
-            yield file["filePath"], *places, rule, level, one["message"], ""
+        for message in file["messages"]:
+            level = "error" if message["severity"] == 2 else "warning"
+            rule = message["ruleId"] or "fatal"
+            places = message.get("line"), message.get("endLine"), message.get("column")
+            yield file["filePath"], *places, rule, level, message["message"], ""
 
 
 def _clippy(told: Mapping[str, Any]) -> Iterator[Row]:
     if told.get("reason") != "compiler-message":
         return
-    one = told["message"]
-    rule = (one.get("code") or {}).get("code", "").removeprefix("clippy::")
-    for span in one["spans"]:
+    message = told["message"]
+    rule = (message.get("code") or {}).get("code", "").removeprefix("clippy::")
+    for span in message["spans"]:
         if span["is_primary"]:
             places = span["line_start"], span["line_end"], span["column_start"]
-            yield span["file_name"], *places, rule, one["level"], one["message"], ""
+            yield span["file_name"], *places, rule, message["level"], message["message"], ""
             return
 
 
 def _golangci(told: Mapping[str, Any]) -> Iterator[Row]:
-    for one in told.get("Issues") or ():
-        place = one["Pos"]
-        level = one.get("Severity") or "warning"
-        lines = place["Line"], None, place.get("Column")
-        yield place["Filename"], *lines, one["FromLinter"], level, one["Text"], ""
+    for issue in told.get("Issues") or ():
+        position = issue["Pos"]
+        level = issue.get("Severity") or "warning"
+        lines = position["Line"], None, position.get("Column")
+        yield position["Filename"], *lines, issue["FromLinter"], level, issue["Text"], ""
 
 
 def _staticcheck(one: Mapping[str, Any]) -> Iterator[Row]:
@@ -134,25 +134,25 @@ def _staticcheck(one: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _shellcheck(told: Mapping[str, Any]) -> Iterator[Row]:
-    for one in told["comments"]:
-        code = f"SC{one['code']}"
+    for comment in told["comments"]:
+        code = f"SC{comment['code']}"
         help_ = f"https://www.shellcheck.net/wiki/{code}"
-        lines = one["line"], one["endLine"], one["column"]
-        yield one["file"], *lines, code, one["level"], one["message"], help_
+        lines = comment["line"], comment["endLine"], comment["column"]
+        yield comment["file"], *lines, code, comment["level"], comment["message"], help_
 
 
 def _actionlint(told: Any) -> Iterator[Row]:
-    for one in told or ():
-        lines = one["line"], None, one["column"]
-        yield one["filepath"], *lines, one["kind"], "error", one["message"], ""
+    for problem in told or ():
+        lines = problem["line"], None, problem["column"]
+        yield problem["filepath"], *lines, problem["kind"], "error", problem["message"], ""
 
 
 def _hadolint(told: Any) -> Iterator[Row]:
-    for one in told:
-        code = one["code"]
+    for problem in told:
+        code = problem["code"]
         help_ = f"https://github.com/hadolint/hadolint/wiki/{code}"
-        lines = one["line"], None, one["column"]
-        yield one["file"], *lines, code, one["level"], one["message"], help_
+        lines = problem["line"], None, problem["column"]
+        yield problem["file"], *lines, code, problem["level"], problem["message"], help_
 
 
 #: How each is read, and whether it prints a record a line.

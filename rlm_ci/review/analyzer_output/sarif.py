@@ -143,14 +143,14 @@ def _components(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rules(run: Mapping[str, Any]) -> dict[str | int, dict[str, Any]]:
-    found: dict[str | int, dict[str, Any]] = {}
+    rules: dict[str | int, dict[str, Any]] = {}
     for component in _components(run):
         for index, rule in enumerate(_list(component.get("rules"))):
             if isinstance(rule, dict):
-                found.setdefault(index, rule)
+                rules.setdefault(index, rule)
                 if isinstance(rule.get("id"), str):
-                    found.setdefault(rule["id"], rule)
-    return found
+                    rules.setdefault(rule["id"], rule)
+    return rules
 
 
 def _finder(
@@ -176,8 +176,8 @@ def _result(
     """One result, without spots if it has no place; None if it has no message."""
     spots = tuple(
         spot
-        for place in _list(record.get("locations"))[:_PLACES]
-        if (spot := _spot(_dict(place), find)) is not None
+        for location in _list(record.get("locations"))[:_PLACES]
+        if (spot := _spot(_dict(location), find)) is not None
     )
     reference = _dict(record.get("rule"))
     key = record.get("ruleId") or reference.get("id")
@@ -227,9 +227,9 @@ def _score(value: Any) -> float | None:
 
 
 def _suppression(record: Mapping[str, Any]) -> str | None:
-    for one in filter(_is_dict, _list(record.get("suppressions"))):
-        if one.get("status", "accepted") == "accepted":
-            return _text(one.get("justification"), _MESSAGE) or "suppressed in the tool's own way"
+    for entry in filter(_is_dict, _list(record.get("suppressions"))):
+        if entry.get("status", "accepted") == "accepted":
+            return _text(entry.get("justification"), _MESSAGE) or "suppressed in the tool's own way"
     return None
 
 
@@ -256,10 +256,10 @@ def _spot(
 def _complaint(run: Mapping[str, Any]) -> str:
     for invocation in filter(_is_dict, _list(run.get("invocations"))):
         if invocation.get("executionSuccessful") is False:
-            for told in filter(_is_dict, _list(invocation.get("toolExecutionNotifications"))):
-                said = _text(_dict(told.get("message")).get("text"))
-                if said:
-                    return said
+            for notice in filter(_is_dict, _list(invocation.get("toolExecutionNotifications"))):
+                text = _text(_dict(notice.get("message")).get("text"))
+                if text:
+                    return text
             return "it says that it did not finish"
     # SARIF 2.1.0, 3.14.23: a tool that looked and found nothing gives an empty list.
     return "" if isinstance(run.get("results"), list) else "it did not look: it gives no results"

@@ -54,10 +54,10 @@ def by_halves(
             ScratchInput(inputs[0].text, inputs[0].path, b"")
         ):
             broken = halves
-            while any(len(one.files) > 1 for one in broken) and not search.is_over():
+            while any(len(group.files) > 1 for group in broken) and not search.is_over():
                 broken = search.parted(broken)
-    heard = [*search.heard, *(part for one in broken for part in one.heard)]
-    return heard, [(one.files, one.why) for one in broken]
+    heard = [*search.heard, *(part for group in broken for part in group.heard)]
+    return heard, [(group.files, group.why) for group in broken]
 
 
 class _Search:
@@ -91,19 +91,19 @@ class _Search:
 
     def parted(self, broken: Sequence[_Broken]) -> list[_Broken]:
         """The halves of each group that it fails on; a single file stays."""
-        found: list[_Broken] = []
-        for one in broken:
-            if len(one.files) == 1 or self.is_over():
-                found.append(one)
+        groups: list[_Broken] = []
+        for group in broken:
+            if len(group.files) == 1 or self.is_over():
+                groups.append(group)
                 continue
-            middle = len(one.files) // 2
-            for half in (one.files[:middle], one.files[middle:]):
-                found += self.tried(half, max(1.0, self._seconds() / 2))
-        return found
+            middle = len(group.files) // 2
+            for half in (group.files[:middle], group.files[middle:]):
+                groups += self.tried(half, max(1.0, self._seconds() / 2))
+        return groups
 
     def is_well_with(self, file: ScratchInput) -> bool:
         """Whether it reads this file; its output is dropped."""
-        known = len(self.heard)
+        before = len(self.heard)
         is_well = not self.tried([file], max(1.0, self._seconds() / 2))
-        del self.heard[known:]
+        del self.heard[before:]
         return is_well

@@ -34,25 +34,25 @@ def builtin(ruff: str, extend: Sequence[str]) -> Analyzer | None:
 
 def configured(row: Mapping[str, Any], number: int, sandbox: str) -> Analyzer:
     """The analyzer of a row of the settings. Raises ConfigError for one that cannot work."""
-    place = f"[[review.analyzers]] number {number}"
+    where = f"[[review.analyzers]] number {number}"
     name, command = row["name"], tuple(row.get("command") or ())
     plain = name.replace("-", "").replace("_", "")
     if not (plain.isascii() and plain.isalnum() and name == name.casefold() and len(name) <= 40):
         raise ConfigError(
             f"an analyzer cannot be called {name[:80]!r}",
-            where=place,
+            where=where,
             hint="use small letters, digits and hyphens",
         )
     if not command or not all(isinstance(word, str) and word for word in command):
         raise ConfigError(
             f"the analyzer {name} has no command",
-            where=place,
+            where=where,
             hint='say what to run: command = ["tool", "--format", "sarif", "{files}"]',
         )
     if not any(word == "{files}" or "{folder}" in word for word in command):
         raise ConfigError(
             f"the command of the analyzer {name} names no files",
-            where=place,
+            where=where,
             hint="put {files}, as a word of its own, or {folder} where it takes them",
         )
     return Analyzer(

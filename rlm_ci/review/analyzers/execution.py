@@ -96,8 +96,8 @@ def _ruff(
                 sarif.read(printed((*command[:-1], _piped(file), "-"), file.content), _only(file))
                 for file in some
             ])  # fmt: skip
-        wanted = {scratch_input.text for scratch_input in some}
-        scratch_files = [file for file in scratch.held if file.text in wanted]
+        numbers = {scratch_input.text for scratch_input in some}
+        scratch_files = [file for file in scratch.held if file.text in numbers]
         return sarif.merged([
             sarif.read(printed((*command, *(file.name for file in batch))), scratch.find)
             for batch in _batches(("{files}",), scratch_files)

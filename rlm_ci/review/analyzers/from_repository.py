@@ -100,9 +100,9 @@ def rows(context: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
         return _single(tool, program, context), []
 
     with ThreadPoolExecutor(cores()) as pool:
-        told = list(pool.map(row, _set_up(context.policy)))
-    return [analyzer for analyzer, _ in told if analyzer], [
-        note for _, notes in told for note in notes
+        pairs = list(pool.map(row, _set_up(context.policy)))
+    return [analyzer for analyzer, _ in pairs if analyzer], [
+        note for _, notes in pairs for note in notes
     ]
 
 
@@ -139,10 +139,10 @@ def _row(tool: KnownTool, sandbox: str, **more: Any) -> Analyzer:
 
 
 def _single(tool: KnownTool, program: str, context: AnalyzerContext) -> Analyzer:
-    known = matcher([*tool.configs, *(path for path, _ in tool.sections)])
+    matches = matcher([*tool.configs, *(path for path, _ in tool.sections)])
     settings: list[tuple[str, str]] = []
     room = _SETTINGS
-    for path, content in context.policy.read(sorted(filter(known, context.policy.modes))).items():
+    for path, content in context.policy.read(sorted(filter(matches, context.policy.modes))).items():
         room -= len(content)
         if room >= 0:
             settings.append((path, content.decode("utf-8", "replace")))
@@ -195,8 +195,8 @@ def _without_culprits(
     changed = [path for path in sorted(context.paths or ()) if path in modes and matches(path)]
 
     def run(some: Sequence[ScratchInput], seconds: float) -> AnalyzerOutput:
-        kept = {scratch_input.path for scratch_input in some if scratch_input.content}
-        left_out = frozenset(changed) - kept
+        shown = {scratch_input.path for scratch_input in some if scratch_input.content}
+        left_out = frozenset(changed) - shown
         seen = _look(tool, program, context, context.head, left_out, seconds)
         if seen.why:
             raise AnalyzerError(seen.why)
@@ -204,7 +204,7 @@ def _without_culprits(
 
     inputs = [ScratchInput(at, path, b"changed") for at, path in enumerate(changed)]
     broken = by_halves(inputs, run)[1] if len(inputs) > 1 else [(inputs, why)]
-    failed = {scratch_input.path: told for some, told in broken for scratch_input in some}
+    failed = {scratch_input.path: reason for some, reason in broken for scratch_input in some}
     if not failed or len(failed) == len(changed):  # together they fail, or each by itself
         return _TreeResults({}, why)
     seen = _look(tool, program, context, context.head, frozenset(failed))
@@ -270,8 +270,8 @@ def _printout(
             if printout
             else []
         )
-        said = printed.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise AnalyzerError(next(iter(words), "") or said or f"it ended with {printed.returncode}")
+        tail = printed.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise AnalyzerError(next(iter(words), "") or tail or f"it ended with {printed.returncode}")
     return printout
 
 
@@ -290,8 +290,8 @@ def _run(
     first = os.path.join(os.path.dirname(program), command[0]) if tool.program else program
     words = list(command[1:])
     if tool.python:
-        known = (os.path.join(context.root, name, "bin", "python") for name in context.dependencies)
-        words[:0] = [f"{tool.python}={one}" for one in known if os.path.isfile(one)][:1]
+        paths = (os.path.join(context.root, name, "bin", "python") for name in context.dependencies)
+        words[:0] = [f"{tool.python}={path}" for path in paths if os.path.isfile(path)][:1]
     return sandboxed.run(
         (first, *words),
         context.sandbox,
@@ -309,7 +309,7 @@ def _recorded(
 ) -> dict[str, list[list[object]] | str]:
     """The results in JSON by a mark of each file, or why the tool failed."""
     every = filter(matcher(tool.files), tree.modes) if seen.why else (*seen.by_path, *seen.failed)
-    paths = [one for one in every if context.paths is None or one in context.paths]
+    paths = [path for path in every if context.paths is None or path in context.paths]
     contents = tree.read(path for path in paths if not checkouts.is_setting(path))
     return {
         mark(path, content): seen.why
@@ -339,5 +339,5 @@ def _elsewhere(
     if not new:
         return []
     path, _, message = new[0]
-    told = f"{count(len(new), 'new result')} of {tool.name} in files that this change leaves alone"
-    return [f"{told}, such as {printable(path)}: {message}"[: 2 * _SAID]]
+    text = f"{count(len(new), 'new result')} of {tool.name} in files that this change leaves alone"
+    return [f"{text}, such as {printable(path)}: {message}"[: 2 * _SAID]]

@@ -52,11 +52,11 @@ class KnownTool(Value):
         if any(fnmatchcase(path, config) for path in top for config in self.configs):
             return True
         hook = rf"\s*-?\s*id:\s*['\"]?(cargo-)?{re.escape(self.name)}(-check|-docker|-full)?\b"
-        wanted = (*self.sections, (".pre-commit-config.yaml", hook))
-        contents = read({path for path, _ in wanted})
+        patterns = (*self.sections, (".pre-commit-config.yaml", hook))
+        contents = read({path for path, _ in patterns})
         return any(
             re.search(rf"^{pattern}", contents[path].decode("utf-8", "replace"), re.MULTILINE)
-            for path, pattern in wanted
+            for path, pattern in patterns
             if path in contents
         )
 

@@ -47,9 +47,9 @@ class Analyzer(Value):
 def search_path() -> str:
     """PATH, and the folder of our interpreter."""
     folders = ours().get("PATH", "").split(os.pathsep)
-    known = [folder for folder in folders if os.path.isabs(folder)]
-    own = os.path.dirname(os.path.abspath(sys.executable))
-    return os.pathsep.join([*known, own])
+    absolute = [folder for folder in folders if os.path.isabs(folder)]
+    python_folder = os.path.dirname(os.path.abspath(sys.executable))
+    return os.pathsep.join([*absolute, python_folder])
 
 
 def locate(program: str) -> str | None:
@@ -75,11 +75,11 @@ def _installed(program: str, extend: tuple[str, ...]) -> Analyzer | None:
     listed = process.run(
         (program, "rule", "--all", "--output-format", "json"), env=environment(), timeout=60
     )
-    known = set(re.findall(r'"code": ?"([A-Z]+[0-9]+)"', listed.stdout.decode("utf-8", "replace")))
-    rules = tuple(rule for rule in ruff.rules() if rule in known)
+    codes = set(re.findall(r'"code": ?"([A-Z]+[0-9]+)"', listed.stdout.decode("utf-8", "replace")))
+    rules = tuple(rule for rule in ruff.rules() if rule in codes)
     if not rules:
         return None
-    rules = tuple(sorted({*rules, *ruff.named(extend, known)}))
+    rules = tuple(sorted({*rules, *ruff.named(extend, codes)}))
     return Analyzer(
         ruff.NAME, (), ruff.FILES, "quality", "critical", printable(version[0][:40]), rules
     )
@@ -87,6 +87,6 @@ def _installed(program: str, extend: tuple[str, ...]) -> Analyzer | None:
 
 def environment() -> dict[str, str]:
     """The environment of ruff."""
-    known = ours()
-    kept = {name: known[name] for name in _KEPT if name in known}
-    return {**kept, "NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
+    variables = ours()
+    chosen = {name: variables[name] for name in _KEPT if name in variables}
+    return {**chosen, "NO_COLOR": "1", "PYTHONSAFEPATH": "1"}

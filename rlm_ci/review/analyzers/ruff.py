@@ -175,7 +175,7 @@ def named(selectors: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
 
     Raises ValueError with a selector that names none.
     """
-    found: set[str] = set()
+    selected: set[str] = set()
     for selector in selectors:
         is_whole = selector.isalpha() and selector not in _FAMILIES  # D is neither DJ nor DTZ
         some = {
@@ -185,8 +185,8 @@ def named(selectors: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
         }
         if not selector or not some:
             raise ValueError(selector)
-        found |= some
-    return tuple(sorted(found))
+        selected |= some
+    return tuple(sorted(selected))
 
 
 def _letters(rule: str) -> str:

@@ -62,11 +62,11 @@ def settings_at(
     Files that they extend are among them. Those that ruff must not read are not usable.
     """
     folders = sorted({folder for path in paths for folder in _above(path) if "\n" not in folder})
-    wanted = [join(folder, name) for folder in folders for name in _NAMES]
+    candidates = [join(folder, name) for folder in folders for name in _NAMES]
     texts: dict[str, str] = {}
     targets: dict[str, str] = {}
     for _ in range(_LONGEST_CHAIN):
-        read = tree.contents(repository, commit, wanted, _LARGEST)
+        read = tree.contents(repository, commit, candidates, _LARGEST)
         for path, content in [pair for some in read for pair in some.items()]:
             record = _section(path, content)
             if record is None:
@@ -76,7 +76,7 @@ def settings_at(
                 texts[path] = f"{_UNUSABLE}{path}: {record}"
             elif isinstance(target := record.get("extend"), str):
                 targets[path] = _place(path, target)
-        wanted = sorted(set(targets.values()) - texts.keys() - {""})
+        candidates = sorted(set(targets.values()) - texts.keys() - {""})
     entries = repository.tree(commit) if commit and targets else {}
     links = {path for path, entry in entries.items() if entry.mode == tree.LINK}
     for _ in range(_LONGEST_CHAIN):  # who extends what is not usable is not usable either
@@ -91,9 +91,9 @@ def settings_at(
 
 def _place(path: str, target: str) -> str:
     """The file that settings at ``path`` extend; "" for one that is surely not the repository's."""
-    place = normpath(join(dirname(path), target))
-    is_inside = _EXPANDED.isdisjoint(target) and not place.startswith(("/", "../"))
-    return place if is_inside else ""
+    resolved = normpath(join(dirname(path), target))
+    is_inside = _EXPANDED.isdisjoint(target) and not resolved.startswith(("/", "../"))
+    return resolved if is_inside else ""
 
 
 def _above(path: str) -> list[str]:
@@ -135,7 +135,7 @@ def within(
         for path in [join(folder, name) for name in reversed(_NAMES)]
         if path in texts_by_path
     }
-    asked: set[str] = set()
+    paths: set[str] = set()
     unusable: dict[str, None] = {}
     for path in dict.fromkeys(
         finding.evidence[0].path for finding in findings if _is_bound(finding, extended)
@@ -146,21 +146,21 @@ def within(
         if decides[nearest].startswith(_UNUSABLE):
             unusable[decides[nearest].removeprefix(_UNUSABLE)] = None
         else:
-            asked.add(path)
+            paths.add(path)
     leaf_texts = [
-        leaf_text for leaf_text in texts if leaf_text.path in asked and leaf_text.line_start == 1
+        leaf_text for leaf_text in texts if leaf_text.path in paths and leaf_text.line_start == 1
     ]
-    own = [pair for pair in files if not pair[1].startswith(_UNUSABLE)]
+    rows = [pair for pair in files if not pair[1].startswith(_UNUSABLE)]
     selected: set[Said] = set()
     try:
-        selected = _selected(leaf_texts, own, sandbox, by_pipe=by_pipe) if leaf_texts else selected
+        selected = _selected(leaf_texts, rows, sandbox, by_pipe=by_pipe) if leaf_texts else selected
     except (ValueError, sandboxed.AnalyzerError) as error:
         unusable[str(error)] = None
-        asked = set()
+        paths = set()
     return [
         finding
         for finding in findings
-        if finding.evidence[0].path not in asked
+        if finding.evidence[0].path not in paths
         or not _is_bound(finding, extended)
         or _said(finding) in selected
     ], [
@@ -209,7 +209,7 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
         program, "check", "--no-cache", "--quiet", "--exit-zero", "--no-fix", "--ignore-noqa",
         "--force-exclude", "--output-format", "json",
     )  # fmt: skip
-    found: set[Said] = set()
+    selected: set[Said] = set()
     with ScratchFolder([] if by_pipe else inputs, files, real_names=True) as scratch:
 
         def said(*words: str, stdin: bytes = b"") -> list[Said]:
@@ -227,24 +227,24 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
                     scratch.root, named(scratch_input.path, scratch_input.text, real=True)
                 )
                 answer = said(f"--stdin-filename={name}", "-", stdin=scratch_input.content)
-                found |= {(rule, scratch_input.path, row) for rule, _, row in answer}
-            return found
+                selected |= {(rule, scratch_input.path, row) for rule, _, row in answer}
+            return selected
         numbers = {file.name: file.text for file in scratch.held}
         names = list(numbers)
         for at in range(0, len(names), _BATCH):
             for rule, name, row in said("--", *names[at : at + _BATCH]):
                 if name not in numbers:
                     raise ValueError("ruff named a file that it was not given")
-                found.add((rule, texts[numbers[name]].path, row))
-    return found
+                selected.add((rule, texts[numbers[name]].path, row))
+    return selected
 
 
 def _told(printed: bytes) -> list[Said]:
     """Rule, name of the file and line of all that ruff has printed."""
     try:
         return [
-            (str(one["code"]), str(one["filename"]), int(one["location"]["row"]))
-            for one in json.loads(printed or b"[]")
+            (str(result["code"]), str(result["filename"]), int(result["location"]["row"]))
+            for result in json.loads(printed or b"[]")
         ]
     except (ValueError, KeyError, TypeError):
         raise ValueError("ruff printed something else than its findings") from None

@@ -64,9 +64,9 @@ def analyse(
     notes: list[str] = []
     verified = rejected = 0
     for analyzer in analyzers:
-        inputs, unread, kept = _given(analyzer, texts)
+        inputs, unread, withheld = _given(analyzer, texts)
         failed += [(analyzer.name, path, why) for path, why in unread]
-        notes += [f"{analyzer.name} was not shown {path}: it could command it" for path in kept]
+        notes += [f"{analyzer.name} was not shown {path}: it could command it" for path in withheld]
         if not inputs:
             continue
         seen |= {scratch_input.path for scratch_input in inputs}
@@ -78,13 +78,13 @@ def analyse(
         ]
         printout = sarif.merged(heard)
         rejected += printout.rejected
-        found = [*printout.results, *(_undecodable(texts, inputs) if analyzer.rules else ())]
+        placed = [*printout.results, *(_undecodable(texts, inputs) if analyzer.rules else ())]
         lost = [
             analyzer_result
             for analyzer_result in printout.placeless
             if _domain(analyzer, analyzer_result) in domains
         ]
-        for result in found:
+        for result in placed:
             finding = _finding(analyzer, result, texts, domains)
             if finding == REJECTED:
                 rejected += 1
@@ -114,7 +114,7 @@ def _given(
     """What an analyzer is shown; what it cannot read, and why; what would configure it."""
     inputs: list[ScratchInput] = []
     unread: list[tuple[str, str]] = []
-    kept: list[str] = []
+    withheld: list[str] = []
     matches = matcher(analyzer.files) if analyzer.files else None
     for number, (path, _, content, *_) in enumerate(texts):
         if analyzer.rules:
@@ -125,17 +125,17 @@ def _given(
             except ValueError as error:
                 unread.append((path, str(error)))
         elif analyzer.results is not None:
-            told = analyzer.results.get(mark(path, content))
-            if isinstance(told, str):
-                unread.append((path, told))
-            elif told is not None:
+            record = analyzer.results.get(mark(path, content))
+            if isinstance(record, str):
+                unread.append((path, record))
+            elif record is not None:
                 inputs.append(ScratchInput(number, path, content))
         elif matches is None or matches(path):
             if configures(path):
-                kept.append(name(path))
+                withheld.append(name(path))
             else:
                 inputs.append(ScratchInput(number, path, content))
-    return inputs, unread, kept
+    return inputs, unread, withheld
 
 
 def _undecodable(
@@ -143,9 +143,9 @@ def _undecodable(
 ) -> Iterator[AnalyzerResult]:
     """Files with characters that Python cannot read; ruff gets them mended."""
     for scratch_input in inputs:
-        found = ruff.undecodable(texts[scratch_input.text].content)
-        if found is not None:
-            line, why = found
+        fault = ruff.undecodable(texts[scratch_input.text].content)
+        if fault is not None:
+            line, why = fault
             spot = sarif.ResultPlace(scratch_input.text, line, line)
             yield sarif.AnalyzerResult(ruff.SYNTAX, ruff.SYNTAX, why, "error", (spot,))
 
@@ -168,15 +168,15 @@ def _first_errors(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def known(analyzers: Sequence[Analyzer], paths: Sequence[str]) -> frozenset[str]:
     """Those of ``paths`` that at least one analyzer looks at, by their names alone."""
-    found: set[str] = set()
+    seen: set[str] = set()
     for analyzer in analyzers:
         matches = matcher(analyzer.files) if analyzer.files else None
-        found |= {
+        seen |= {
             path
             for path in paths
             if (matches is None or matches(path)) and (analyzer.rules or not configures(path))
         }
-    return frozenset(found)
+    return frozenset(seen)
 
 
 # ── results as findings ──
@@ -256,5 +256,5 @@ def _severity(result: AnalyzerResult) -> Severity:
     """By the tool's security score if there is one, else by its level."""
     if result.score is not None:
         steps = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM))
-        return next((level for least, level in steps if result.score >= least), Severity.LOW)
+        return next((level for floor, level in steps if result.score >= floor), Severity.LOW)
     return _LEVELS[result.level]

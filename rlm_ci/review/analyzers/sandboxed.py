@@ -64,12 +64,12 @@ def run(
     It may write to the folder ``out``. Its environment has only variables that say where tools
     are. Below ``root`` it sees the ``tree`` alone.
     """
-    place = _sandbox(name)
-    known = _known(argv[0])
+    box = _sandbox(name)
+    variables = _known(argv[0])
     printed = os.path.join(out, "printed")
     job = sandbox.SandboxJob(
         redirected(argv, printed),
-        env={**sandbox.toolchain_variables(known), "NO_COLOR": "1", "PYTHONSAFEPATH": "1"},
+        env={**sandbox.toolchain_variables(variables), "NO_COLOR": "1", "PYTHONSAFEPATH": "1"},
         stdin=stdin,
         network=network,
         mounts=(Mount(out, out, writable=True),),
@@ -77,7 +77,7 @@ def run(
         keep=_KEEP,
     )
     try:
-        ended = tree.replace(tools=_tools(argv[0], tuple(known.items()), root)).run(place, job)
+        ended = tree.replace(tools=_tools(argv[0], tuple(variables.items()), root)).run(box, job)
     except RlmCiError as error:
         raise AnalyzerError(str(error)) from None
     if ended.reason == "timeout":
@@ -174,8 +174,8 @@ def _known(program: str) -> dict[str, str]:
 @lru_cache(maxsize=16)
 def _tools(program: str, known: tuple[tuple[str, str], ...], root: str) -> tuple[Mount, ...]:
     """What a sandbox must show of the machine's tools, the virtual environment of one too."""
-    told = dict(known)
+    variables = dict(known)
     prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
     if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
-        told["VIRTUAL_ENV"] = prefix
-    return sandbox.toolchain_mounts(told, root)
+        variables["VIRTUAL_ENV"] = prefix
+    return sandbox.toolchain_mounts(variables, root)

@@ -90,9 +90,9 @@ class ScratchFolder:
         """The number of the text that a SARIF address means, None when it is none of ours."""
         from urllib.parse import unquote
 
-        scheme, colon, rest = address.partition(":")
+        scheme, colon, location = address.partition(":")
         if colon and scheme.casefold() == "file":
-            path = unquote(rest, errors="surrogateescape")
+            path = unquote(location, errors="surrogateescape")
             path = "/" + path.lstrip("/")
             if os.name == "nt":
                 path = path.lstrip("/")
@@ -174,4 +174,4 @@ def configures(path: str) -> bool:
     last = parts[-1]
     if last.startswith("."):
         return not last.startswith(".env")
-    return any(fnmatchcase(last, one) for one in _CONFIGURING)
+    return any(fnmatchcase(last, pattern) for pattern in _CONFIGURING)

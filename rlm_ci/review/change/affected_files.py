@@ -33,11 +33,11 @@ class AffectedFiles:
 
         Changed files outside of the corpus are among them.
         """
-        known = [path for path in (*self._files, *self._gone) if path in frozenset(changed)]
-        if not known:
+        inside = [path for path in (*self._files, *self._gone) if path in frozenset(changed)]
+        if not inside:
             return [*changed]
         outlines = [*self._outlines.values()]
-        return [*dict.fromkeys((*changed, *self._graph.touching(known, outlines)))]
+        return [*dict.fromkeys((*changed, *self._graph.touching(inside, outlines)))]
 
     def importers(self, path: str) -> tuple[ImportEdge, ...]:
         """The files that import ``path``, which may be gone, each with its line."""
@@ -57,9 +57,9 @@ class AffectedFiles:
         It holds while their names, heads and documentation do: how they come to their results is
         read with them. Who imports the file is concerned by what it defines itself.
         """
-        near = {edge.target for edge in self._graph.internal.get(path, ())} - {path}
-        own = self._files[path].oid if path in self._files else ""
-        rows = ((path, own), *((other, self._interface(other)) for other in sorted(near)))
+        imported = {edge.target for edge in self._graph.internal.get(path, ())} - {path}
+        oid = self._files[path].oid if path in self._files else ""
+        rows = ((path, oid), *((other, self._interface(other)) for other in sorted(imported)))
         text = "".join(f"{name}\0{digest}\0" for name, digest in rows)
         return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:DIGITS]
 

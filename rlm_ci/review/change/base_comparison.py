@@ -40,9 +40,9 @@ def _look(
     """For each readable path: its findings with their marks, and who failed on it."""
     # A script without an ending is known by its first line only.
     scripts = {path for path in oids if "." not in path.rpartition("/")[2]}
-    wanted = sorted(run.known(analyzers, sorted(oids)) | scripts)
-    for at in range(0, len(wanted), _BATCH):
-        paths = wanted[at : at + _BATCH]
+    candidates = sorted(run.known(analyzers, sorted(oids)) | scripts)
+    for at in range(0, len(candidates), _BATCH):
+        paths = candidates[at : at + _BATCH]
         contents = change.repository.read_small([oids[path] for path in paths], most)
         texts = tuple(
             LeafText.of((path, oids[path], content, 1, None))
@@ -53,13 +53,13 @@ def _look(
             continue
         node = Node.of(("", None, 0, NodeScope.of((FILE_GROUP, "", 0, len(texts), None, None))))
         done = run.analyse(LeafTask(node, texts, {}), analyzers, domains)
-        found: dict[str, list[tuple[Finding, str]]] = {text.path: [] for text in texts}
+        by_path: dict[str, list[tuple[Finding, str]]] = {text.path: [] for text in texts}
         for pair in zip(done.findings, marks(done.findings, texts), strict=True):
-            found[pair[0].evidence[0].path].append(pair)
+            by_path[pair[0].evidence[0].path].append(pair)
         failed: dict[str, list[str]] = {}
         for name, path, _ in done.failed:
             failed.setdefault(path, []).append(name)
-        for path, some in found.items():
+        for path, some in by_path.items():
             yield path, some, failed.get(path, [])
 
 
@@ -76,32 +76,32 @@ def at_base(
     before = {file.old_path or file.path: file for file in files if file.status[:1] in "MRTD"}
     gone = removed_of(change) if before else {}
     look = partial(_look, change, chosen, domains, most)
-    found: dict[str, list[str]] = {}
+    marks_by_path: dict[str, list[str]] = {}
     names: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}
     moved: dict[str, Counter[str]] = {}
     oids = {old: file_change.old_oid for old, file_change in before.items()}
-    for old, told, failed in look(oids):
+    for old, pairs, failed in look(oids):
         file_change = before[old]
-        everything = [mark for _, mark in told]
+        everything = [mark for _, mark in pairs]
         if file_change.status[:1] == "D":
             moved[file_change.path] = Counter(everything)
             continue
-        is_broken = any(finding.rule == run.SYNTAX for finding, _ in told)
-        found[file_change.path] = sorted(everything)
-        names[file_change.path] = sorted({f.message for f, _ in told if f.rule == _UNDEFINED})
+        is_broken = any(finding.rule == run.SYNTAX for finding, _ in pairs)
+        marks_by_path[file_change.path] = sorted(everything)
+        names[file_change.path] = sorted({f.message for f, _ in pairs if f.rule == _UNDEFINED})
         unknown[file_change.path] = sorted({*failed, *([ruff.NAME] if is_broken else [])})
         if any(
-            overlaps(finding.evidence[0], gone.get(file_change.path, ())) for finding, _ in told
+            overlaps(finding.evidence[0], gone.get(file_change.path, ())) for finding, _ in pairs
         ):
             moved[file_change.path] = Counter(everything)
     after = {
         file.path: file.new_oid for file in files if file.path in moved and file.status[:1] != "D"
     }
-    for path, told, _ in look(after):
-        moved[path] -= Counter(mark for _, mark in told)
+    for path, pairs, _ in look(after):
+        moved[path] -= Counter(mark for _, mark in pairs)
     return {
-        "found": dict(sorted(found.items())),
+        "found": dict(sorted(marks_by_path.items())),
         "left": sorted(mark for marks_ in moved.values() for mark in marks_.elements()),
         "names": {path: some for path, some in sorted(names.items()) if some},
         "unknown": {path: some for path, some in sorted(unknown.items()) if some},
@@ -117,11 +117,11 @@ def compared(
     """
     compare = _Comparison(texts, changed, base)
     marked = list(marks(findings, texts))
-    told: dict[int, Finding] = {}
+    by_index: dict[int, Finding] = {}
     # Of two equal ones, the one on untouched lines is the old one.
     for at in sorted(range(len(findings)), key=lambda at: is_touched(findings[at], changed)):
-        told[at] = compare(findings[at], marked[at])
-    return [told[at] for at in sorted(told)]
+        by_index[at] = compare(findings[at], marked[at])
+    return [by_index[at] for at in sorted(by_index)]
 
 
 class _Comparison:
@@ -174,7 +174,7 @@ class _Comparison:
 def _nearest(location: Location, text: LeafText, changed: Ranges) -> Location | None:
     last = max(1, len(text.complete.splitlines()))
     start = location.line_start or 1
-    ends = [min(end, last) for one in changed.get(location.path, ()) for end in one]
+    ends = [min(end, last) for span in changed.get(location.path, ()) for end in span]
     if not ends:
         return None
     nearest = min(ends, key=lambda end: abs(end - start))

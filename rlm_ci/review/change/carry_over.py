@@ -249,9 +249,9 @@ def unpack(text: str, source: str, domains: Collection[str]) -> SavedReview:
     if not _MARKS.fullmatch(marks):
         raise ValueError("no marks")
     claims = tuple(_claim(row, source, domains) for row in record["f"])
-    known = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
+    digests = frozenset(marks[at : at + DIGITS] for at in range(0, len(marks), DIGITS))
     unchecked, sentences = (tuple(record.get(name, ())) for name in "uw")
-    return SavedReview(record["t"], known, claims, unchecked, sentences)
+    return SavedReview(record["t"], digests, claims, unchecked, sentences)
 
 
 def _claim(row: Sequence[Any], source: str, domains: Collection[str]) -> CarriedClaim:
@@ -370,11 +370,11 @@ def line_after(hunks: Sequence[Hunk], line: int) -> tuple[int, int]:
 
 
 def _opened(lines: HashedLines, contents: Mapping[str, tuple[str, bytes]]) -> Location | None:
-    found = contents.get(lines.path)
-    if found is None:
+    entry = contents.get(lines.path)
+    if entry is None:
         return None
-    location = Location(lines.path, lines.line_start, lines.line_end, blob=found[0])
-    return opened_at(location, found[1], lines.digest)
+    location = Location(lines.path, lines.line_start, lines.line_end, blob=entry[0])
+    return opened_at(location, entry[1], lines.digest)
 
 
 def opened_at(location: Location, content: bytes, digest: str) -> Location | None:
@@ -396,22 +396,22 @@ def told(
     """
     if begun.since is None:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
-    told = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
+    text = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
     claims = {(claim.finding.rule, claim.finding.evidence) for claim in begun.claims}
     again = sum((finding.rule, finding.evidence) in claims for finding in refuted)
     carried = len(begun.claims) - len(mended) - again
     hold = "holds" if carried == 1 else "hold"
-    told = f"{told}, and {count(carried, 'claim')} of it from before {hold}"
+    text = f"{text}, and {count(carried, 'claim')} of it from before {hold}"
     if again:
-        told += f"; {again} {'stays' if again == 1 else 'stay'} refuted"
+        text += f"; {again} {'stays' if again == 1 else 'stay'} refuted"
     if begun.unchecked:
-        told += f"; {count(len(begun.unchecked), 'claim')} from before could not be checked"
+        text += f"; {count(len(begun.unchecked), 'claim')} from before could not be checked"
     if not mended:
-        return told
+        return text
     verb, more = ("is", "its") if len(mended) == 1 else ("are", "their")
     shown = ", ".join(mended[:_SHOWN]) + (", …" if len(mended) > _SHOWN else "")
     why = f"{more} own {'reproduction passes' if more == 'its' else 'reproductions pass'} now"
-    return f"{told}; {count(len(mended), 'claim')} {verb} mended, as {why}: {shown}"
+    return f"{text}; {count(len(mended), 'claim')} {verb} mended, as {why}: {shown}"
 
 
 def left_out(number: int) -> str:
@@ -429,5 +429,5 @@ def covered(coverage: Coverage, begun: CarriedReview, paths: Sequence[str]) -> C
     if begun.since is None or begun.asked is None:
         return coverage
     why = f"not read again by the model: nothing changed since {begun.since[:12]}"
-    rest = [(path, why) for path in paths if path not in frozenset(begun.asked)]
-    return coverage.replace(omitted=(*coverage.omitted, *rest))
+    unread = [(path, why) for path in paths if path not in frozenset(begun.asked)]
+    return coverage.replace(omitted=(*coverage.omitted, *unread))

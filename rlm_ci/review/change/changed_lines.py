@@ -29,22 +29,22 @@ def changed_of(change: ChangeSet) -> dict[str, list[list[int]]]:
     whole, and so is a file whose patch cannot be read.
     """
     hunks, unknown = change.hunks(context=0)
-    found = {path: [[1, _END]] for path in unknown}
+    ranges = {path: [[1, _END]] for path in unknown}
     for path, some in hunks.items():
         touched: set[int] = set()
         for hunk in some:
             # Without lines, a hunk begins at the one before the gap.
             touched.update(range(hunk.new_start, hunk.new_start + (hunk.new_count or 2)))
-        found[path] = _runs(sorted(touched - {0}))
+        ranges[path] = _runs(sorted(touched - {0}))
     for file in change.files():
         if file.status[:1] == "D":
-            found[file.path] = [GONE]
+            ranges[file.path] = [GONE]
             continue
-        found.setdefault(file.path, [])
+        ranges.setdefault(file.path, [])
         moved = file.status[:1] in ("R", "C") and file.old_path
         if file.status[:1] == "T" or (moved and _kind(file.old_path) != _kind(file.path)):
-            found[file.path] = [[1, _END]]
-    return found
+            ranges[file.path] = [[1, _END]]
+    return ranges
 
 
 def _kind(path: str) -> tuple[str, bool]:

@@ -38,8 +38,8 @@ def marks(findings: Sequence[Finding], texts: Sequence[LeafText]) -> Iterator[st
             files[location.path] = _File(location.path, contents.get(location.path, b""))
         about = files[location.path].about(location.line_start, location.quote or "")
         # Numbers in a message are counts and lines.
-        told = "\0".join((finding.rule, _NUMBER.sub("0", finding.message), about))
-        yield sha256(told.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        text = "\0".join((finding.rule, _NUMBER.sub("0", finding.message), about))
+        yield sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def with_definition(claim: Finding, content: bytes) -> Finding:
@@ -74,8 +74,8 @@ class _File:
             return ""
         if line in self._heads:
             return f"definition {self._heads[line]}"
-        found = None if self._module is None else self._statement(self._module, line)
-        return found or "".join(quote.split())
+        statement = None if self._module is None else self._statement(self._module, line)
+        return statement or "".join(quote.split())
 
     def _statement(self, module: ast.Module, line: int) -> str | None:
         """The innermost statement at ``line``, None where there is a comment, or nothing."""
@@ -101,7 +101,7 @@ class _File:
         """The statements right below a node, and the last line of each."""
         if node not in self._bodies:
             body = _inside(node)
-            self._bodies[node] = (body, [one.end_lineno or one.lineno for one in body])
+            self._bodies[node] = (body, [child.end_lineno or child.lineno for child in body])
         return self._bodies[node]
 
 
@@ -116,8 +116,8 @@ def _inside(node: ast.AST) -> list[ast.stmt]:
     nodes: list[ast.stmt] = []
     for name in _BELOW:
         below = getattr(node, name, None)
-        for one in below if isinstance(below, list) else ():
-            nodes += [one] if isinstance(one, ast.stmt) else _inside(one)
+        for child in below if isinstance(below, list) else ():
+            nodes += [child] if isinstance(child, ast.stmt) else _inside(child)
     return nodes
 
 

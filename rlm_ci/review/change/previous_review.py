@@ -78,10 +78,10 @@ class PreviousReviews:
         since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
         if since is None:
             return CarriedReview(why, is_doubt=True, is_kept=True)
-        kept = _read(last.review, source, asked_for)
-        if isinstance(kept, str):
-            return CarriedReview(kept, is_doubt=True, is_kept=True)
-        return _gone_on(since, why, kept, change, files)
+        saved = _read(last.review, source, asked_for)
+        if isinstance(saved, str):
+            return CarriedReview(saved, is_doubt=True, is_kept=True)
+        return _gone_on(since, why, saved, change, files)
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
         """The checkpoint of the last run, or why there is none."""
@@ -123,31 +123,31 @@ def _gone_on(
     since: str, why: str, review: SavedReview, change: ChangeSet, affected_files: AffectedFiles
 ) -> CarriedReview:
     corpus, changed = affected_files.corpus, change.names()
-    known = {file.path: file for file in corpus.files}
+    by_path = {file.path: file for file in corpus.files}
     new = [path for path in changed if affected_files.mark(path) not in review.marks]
     after = change.replace(trigger="range", base=since, merge_base=since, also=())
     # A file that is as at the base again is no longer part of the change, and nobody reads it.
     restored = frozenset(after.names()).difference(changed)
-    asked = carry_over.stale(review.claims, [*new, *restored], known.keys())
-    told = {lines.path for claim in review.claims for lines in claim.places}
+    stale = carry_over.stale(review.claims, [*new, *restored], by_path.keys())
+    claimed = {lines.path for claim in review.claims for lines in claim.places}
     again = {
         lines.path
         for claim in review.claims
         if claim.has_reproduction
         for lines in claim.places
-        if lines.path in asked or lines.path not in known
+        if lines.path in stale or lines.path not in by_path
     }
     edited = _edited(after, affected_files, again)
-    files = [known[path] for path in sorted(told & known.keys() - asked)]
+    files = [by_path[path] for path in sorted(claimed & by_path.keys() - stale)]
     pairs = zip(files, corpus.read(files) if files else (), strict=True)
     contents = {file.path: (file.oid, content) for file, content in pairs}
-    claims, counts = carry_over.opened(review.claims, asked, known.keys(), contents, edited)
+    claims, counts = carry_over.opened(review.claims, stale, by_path.keys(), contents, edited)
     if counts.rejected:
         lost = f"{count(counts.rejected, 'place')} that the last review names"
         return CarriedReview(
             f"{lost} cannot be found again", is_doubt=True, is_kept=True, counts=counts
         )
-    order = tuple(path for path in changed if path in asked)
+    order = tuple(path for path in changed if path in stale)
     return CarriedReview(
         why,
         is_kept=True,
@@ -156,7 +156,7 @@ def _gone_on(
         claims=claims,
         counts=counts,
         is_same=since == change.head,
-        unchecked=tuple(path for path in review.unchecked if path in known and path not in asked),
+        unchecked=tuple(path for path in review.unchecked if path in by_path and path not in stale),
         words=carried_words.still_true(review.sentences, change, since)
         if review.sentences
         else None,

@@ -52,7 +52,7 @@ def readable(
 ) -> ReadableChange:
     """The change below the folder of ``scope``, of the files ``container`` (None: all)."""
     hunks, broken = change.hunks(context=0)
-    known = {file.path: file for file in corpus.files}
+    by_path = {file.path: file for file in corpus.files}
     omitted = dict(corpus.omitted)
     reason = filter_by(scope.rules, committed=True)
     files, silent, missing, others = [], [], [], []
@@ -69,21 +69,21 @@ def readable(
         word = (why or "").partition(":")[0]
         content = texts.head(row)
         some = hunks.get(row.path, ())
-        told = _heading(row)
+        heading = _heading(row)
         if (why and word != LOCK_FILE) or not _is_file(row):
-            silent.append(f"=== {name(row.path)} === {told}; not shown: {_about(row, why)}")
+            silent.append(f"=== {name(row.path)} === {heading}; not shown: {_about(row, why)}")
         elif (
             row.path in broken
             or (not is_gone and content is None)
-            or (row.path in known and row.added is None)
+            or (row.path in by_path and row.added is None)
         ):
             missing.append((row.path, "git shows no lines of its change"))
         elif not some and row.status[:1] != "R":
-            silent.append(f"=== {name(row.path)} === {told}, without a changed line")
+            silent.append(f"=== {name(row.path)} === {heading}, without a changed line")
         elif is_of_endings(some) and row.status[:1] == "M":
-            silent.append(f"=== {name(row.path)} === {told}: only the ends of lines")
+            silent.append(f"=== {name(row.path)} === {heading}: only the ends of lines")
         else:
-            readable_file = _made(row, told, content or b"", texts.old(row), some)
+            readable_file = _made(row, heading, content or b"", texts.old(row), some)
             if readable_file.edits or readable_file.gone:
                 files.append(readable_file)
             else:

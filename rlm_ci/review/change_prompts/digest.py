@@ -61,18 +61,18 @@ def digest_of(
     files = every if only is None else [file for file in every if file.path in only]
     silent = clip("\n".join(read.silent), _SILENT) if only is None else ""
     heads = [heading(file) for file in files]
-    named, used = 0, 0
-    while named < len(heads) and used + heads[named].size <= _NAMES * room:
-        used += heads[named].size
-        named += 1
-    listed = [rows(file, spans(file, file.edits, _AROUND)) for file in files[:named]]
+    number, used = 0, 0
+    while number < len(heads) and used + heads[number].size <= _NAMES * room:
+        used += heads[number].size
+        number += 1
+    listed = [rows(file, spans(file, file.edits, _AROUND)) for file in files[:number]]
     texts: list[str] = []
     left = room - used - len(silent.encode("utf-8", "replace"))
     shares = _shares(listed, left)
     for file, first, some, share in zip(files, heads, listed, shares, strict=False):
         texts += [first.text, *_cut(file, some, share)]
-    if named < len(files):
-        texts.append(f"... and {count(len(files) - named, 'more file')}")
+    if number < len(files):
+        texts.append(f"... and {count(len(files) - number, 'more file')}")
     texts += [silent] if silent else []
     new = tuple(_after(readable_file) for readable_file in every if not readable_file.is_gone)
     return ChangeDigest(
@@ -96,16 +96,16 @@ def _shares(listed: Sequence[Sequence[PromptRow]], room: int) -> list[int]:
 def _cut(file: ReadableFile, some: Sequence[PromptRow], share: int) -> Iterator[str]:
     """The most telling rows of a file in order, and how many changed lines are not among them."""
     ranks = _ranks(file, some)
-    kept = set()
+    shown = set()
     for at in sorted(range(len(some)), key=ranks.__getitem__):
         if some[at].size > _ROW:
             continue
         share -= some[at].size
         if share < 0:
             break
-        kept.add(at)
-    yield from (some[at].text for at in sorted(kept))
-    left = sum(row.mark in (NEW, REMOVED) for at, row in enumerate(some) if at not in kept)
+        shown.add(at)
+    yield from (some[at].text for at in sorted(shown))
+    left = sum(row.mark in (NEW, REMOVED) for at, row in enumerate(some) if at not in shown)
     if left:
         yield f"... {count(left, 'changed line')} not shown"
 
@@ -118,7 +118,7 @@ def _ranks(file: ReadableFile, some: Sequence[PromptRow]) -> list[tuple[int, int
     for row in reversed(some):
         number = row.new or number
         below.append(number)
-    found: list[tuple[int, int]] = []
+    ranks: list[tuple[int, int]] = []
     turns: Counter[Symbol | None] = Counter()
     for row, number in zip(some, reversed(below), strict=True):
         names = file.removed if row.mark == REMOVED else ()
@@ -126,8 +126,8 @@ def _ranks(file: ReadableFile, some: Sequence[PromptRow]) -> list[tuple[int, int
         owner = file.innermost.get(number)
         is_told = owner is not None or file.kind != CODE or not file.symbols
         turns[owner] += 1
-        found.append((0 if is_head else 1 if is_told else 2, turns[owner]))
-    return found
+        ranks.append((0 if is_head else 1 if is_told else 2, turns[owner]))
+    return ranks
 
 
 def _after(file: ReadableFile) -> LeafText:

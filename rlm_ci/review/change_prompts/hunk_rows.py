@@ -109,22 +109,22 @@ class ReadableFile(Value):
     @cached_property
     def innermost(self) -> dict[int, Symbol]:
         """The innermost definition at each line that is in one."""
-        found: dict[int, Symbol] = {}
+        by_line: dict[int, Symbol] = {}
         for symbol in self.symbols:  # the outer before the inner
-            found |= dict.fromkeys(range(symbol.line_start, symbol.line_end + 1), symbol)
-        return found
+            by_line |= dict.fromkeys(range(symbol.line_start, symbol.line_end + 1), symbol)
+        return by_line
 
     @cached_property
     def around(self) -> dict[int, tuple[Symbol, ...]]:
         """The definitions around each edit, by where it begins; the outermost first."""
         waiting = [symbol for symbol in self.symbols if symbol.kind in BLOCKS][::-1]
-        found, active = {}, []
+        by_edit, active = {}, []
         for edit in self.edits:
             while waiting and waiting[-1].line_start <= edit.at:
                 active.append(waiting.pop())
             active = [symbol for symbol in active if symbol.line_end >= edit.at]
-            found[edit.at] = tuple(symbol for symbol in active if symbol.line_end >= edit.last)
-        return found
+            by_edit[edit.at] = tuple(symbol for symbol in active if symbol.line_end >= edit.last)
+        return by_edit
 
 
 def edits_of(hunks: Iterable[Hunk]) -> tuple[LineEdit, ...]:
@@ -157,13 +157,13 @@ def is_of_endings(hunks: Iterable[Hunk]) -> bool:
 
 def joined(spans: Iterable[tuple[int, int]], last: int, gap: int = _GAP) -> list[tuple[int, int]]:
     """Spans within 1 and ``last``, in order; those that meet, or nearly do, are one."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in sorted((max(1, low), min(last, high)) for low, high in spans):
-        if found and start <= found[-1][1] + gap:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and start <= merged[-1][1] + gap:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif start <= end:
-            found.append((start, end))
-    return found
+            merged.append((start, end))
+    return merged
 
 
 def rows(file: ReadableFile, spans: Spans) -> list[PromptRow]:

@@ -134,7 +134,7 @@ class _FileListing:
             yield heading(self.file)
             shown = joined(self.spans, len(self.file.lines) + 1)
             yield from shown_rows(self.file, shown, self._room)
-        for listed, first in sorted(self.parts, key=lambda one: one[1]):
+        for listed, first in sorted(self.parts, key=lambda part: part[1]):
             more = " (continued)" if first else ""
             yield heading(self.file.replace(heading=f"{self.file.heading}{more}"))
             yield from listed
@@ -146,7 +146,7 @@ class Listing:
     def __init__(self, group: Sequence[Piece], context: int, room: int) -> None:
         self._room = room
         self._files: dict[str, _FileListing] = {}
-        for piece in sorted(group, key=lambda one: kind_rank(one.file)):
+        for piece in sorted(group, key=lambda piece: kind_rank(piece.file)):
             path = piece.file.path
             self._files.setdefault(path, _FileListing(piece.file, context, room)).add(piece)
         #: Files whose hunks are not in this prompt.
@@ -185,15 +185,15 @@ class Listing:
         texts: list[str] = []
         shown: list[tuple[str, int, int]] = []
         hunks: list[FileHunks] = []
-        for path, one in self._files.items():
-            listed = tuple(one.rows())
+        for path, listing in self._files.items():
+            listed = tuple(listing.rows())
             hunks.append((path, listed))
             texts += [row.text for row in listed]
             shown += _runs(path, [row.new for row in listed if row.new])
         if self._others:
             texts.append(AROUND)
-        for path, one in sorted(self._others.items()):
-            listed = tuple(one.rows())
+        for path, listing in sorted(self._others.items()):
+            listed = tuple(listing.rows())
             texts += [row.text for row in listed]
             shown += _runs(path, [row.new for row in listed if row.new])
         if silent:

@@ -46,8 +46,8 @@ class Neighbours:
         if path in self._readable:
             file = self._readable[path]
             return file.replace(heading=f"{file.heading}; its hunks are in another part")
-        told = "changed; not part of this review" if path in self._changed else "unchanged"
-        return ReadableFile(path, told, CODE, self.lines(path), ())
+        heading = "changed; not part of this review" if path in self._changed else "unchanged"
+        return ReadableFile(path, heading, CODE, self.lines(path), ())
 
     def around(
         self, touched: Touched, is_shown: Callable[[str, int], bool]
@@ -57,50 +57,50 @@ class Neighbours:
             for edge in self._near.importers(file.gone) if file.gone else ():
                 yield edge.target, (edge.line, edge.line)
         code = [(file, edits) for file, edits in touched if file.kind == CODE and edits]
-        gone = self._rarest(used_name(one) for file, _ in code for one in file.removed)
-        grave = self._rarest(used_name(one) for file, _ in code for one in file.resigned)
+        gone = self._rarest(used_name(name) for file, _ in code for name in file.removed)
+        grave = self._rarest(used_name(name) for file, _ in code for name in file.resigned)
         names = self._rarest(name for file, edits in code for name in defined(file, edits))
-        told = {*gone, *grave}
+        major = {*gone, *grave}
         for name in gone:
             yield from self._used(name, _USES, is_shown, imports=True)
         for name in grave:
             yield from self._used(name, _USES, is_shown)
         yield from self._called(code)
         for name in names:
-            yield from self._used(name, 0 if name in told else _OTHER_USES, is_shown)
+            yield from self._used(name, 0 if name in major else _OTHER_USES, is_shown)
 
     def _rarest(self, names: Iterable[str]) -> list[str]:
         """Names by how often they are used: a rare one is rarely that of something else."""
-        return sorted(dict.fromkeys(names), key=lambda one: len(self._by_name.get(one, ())))
+        return sorted(dict.fromkeys(names), key=lambda name: len(self._by_name.get(name, ())))
 
     def _used(
         self, name: str, most: int, is_shown: Callable[[str, int], bool], *, imports: bool = False
     ) -> Iterator[tuple[str, tuple[int, int]]]:
         """Uses of a name that are not shown yet, each wording once; those in tests last."""
-        told: set[str] = set()
+        wordings: set[str] = set()
         for path, line, kind in self._by_name.get(name, ()):
-            if len(told) == most:
+            if len(wordings) == most:
                 break
             if (imports or kind != IMPORT) and not is_shown(path, line):
                 # A parser may count more lines than git does.
                 text = "".join(self.lines(path)[line - 1 : line]).strip()
-                if text and text not in told:
-                    told.add(text)
+                if text and text not in wordings:
+                    wordings.add(text)
                     yield path, (line, line)
 
     @cached_property
     def _by_name(self) -> dict[str, list[tuple[str, int, str]]]:
         """Path, line and kind of the uses of each name."""
-        found: dict[str, list[tuple[str, int, str]]] = {}
+        by_name: dict[str, list[tuple[str, int, str]]] = {}
         for path in sorted(self._paths, key=is_trial):
-            own = {
+            definitions = {
                 (symbol.line_start, symbol.name.rpartition(".")[2])
                 for symbol in self._symbols(path)
             }
             for line, used, kind in self._uses(path):
-                if (line, used) not in own:
-                    found.setdefault(used, []).append((path, line, kind))
-        return found
+                if (line, used) not in definitions:
+                    by_name.setdefault(used, []).append((path, line, kind))
+        return by_name
 
     def _called(self, touched: Touched) -> Iterator[tuple[str, tuple[int, int]]]:
         """The heads of what new lines call."""
@@ -114,19 +114,19 @@ class Neighbours:
                     calls.setdefault((definition, used), {}).update(dict.fromkeys(called_on))
             for (definition, used), receivers in calls.items():
                 some = [Definition(*row) for row in self._defined.get(used, ())]
-                for path, one in meant(definition, used, receivers, some[: _SAME_NAME + 1]):
+                for path, symbol in meant(definition, used, receivers, some[: _SAME_NAME + 1]):
                     if len(some) <= _SAME_NAME:
-                        yield path, head(self.lines(path), one)
+                        yield path, head(self.lines(path), symbol)
 
     @cached_property
     def _defined(self) -> dict[str, list[tuple[str, Symbol]]]:
         """Definitions by the last part of their names; what makes a class by the name of it."""
-        found: dict[str, list[tuple[str, Symbol]]] = {}
+        by_name: dict[str, list[tuple[str, Symbol]]] = {}
         for path in self._paths:
             for symbol in self._symbols(path):
                 if symbol.kind in BLOCKS:
-                    found.setdefault(used_name(symbol.name), []).append((path, symbol))
-        return found
+                    by_name.setdefault(used_name(symbol.name), []).append((path, symbol))
+        return by_name
 
     @cached_property
     def _paths(self) -> Sequence[str]:

@@ -26,7 +26,7 @@ def near_of(here: RepositoryScope, repository: Repository, own: Sequence[str]) -
 
 def part_of(prompt: ChangePrompt, files: AffectedFiles) -> PromptPart:
     """A prompt as a leaf, with the files that it answers for and those that it shows besides."""
-    known = {file.path: file for file in files.files((*prompt.paths, *prompt.files))}
-    covered = tuple(known.pop(path, CorpusFile.of((path, "", 0))) for path in prompt.paths)
+    by_path = {file.path: file for file in files.files((*prompt.paths, *prompt.files))}
+    covered = tuple(by_path.pop(path, CorpusFile.of((path, "", 0))) for path in prompt.paths)
     size = len(prompt.text.encode("utf-8", "replace"))
-    return PromptPart.of((prompt.label, covered, tuple(known.values()), size))
+    return PromptPart.of((prompt.label, covered, tuple(by_path.values()), size))

@@ -51,9 +51,9 @@ def pieces_of(file: ReadableFile, context: int, fill: int, room: int) -> list[Pi
 
     Rows that do not fit into ``room`` bytes are left out.
     """
-    whole = _piece(file, file.edits, context, room)
-    if 2 * whole.size <= fill:
-        return [whole] if _has_changes(whole, context, room) else []
+    file_piece = _piece(file, file.edits, context, room)
+    if 2 * file_piece.size <= fill:
+        return [file_piece] if _has_changes(file_piece, context, room) else []
     groups: list[list[LineEdit]] = []
     last, used = "", 0
     for edit in file.edits:
@@ -69,8 +69,8 @@ def pieces_of(file: ReadableFile, context: int, fill: int, room: int) -> list[Pi
         last = inside
     pieces = []
     for group in groups:
-        one = _piece(file, tuple(group), context, room)
-        some = [one] if one.size <= fill else _cut(one, context, fill, room)
+        uncut = _piece(file, tuple(group), context, room)
+        some = [uncut] if uncut.size <= fill else _cut(uncut, context, fill, room)
         pieces += [piece for piece in some if _has_changes(piece, context, room)]
     return pieces
 
@@ -116,14 +116,14 @@ def _cut(piece: Piece, context: int, fill: int, room: int) -> list[Piece]:
 
 def defined(file: ReadableFile, edits: Sequence[LineEdit]) -> list[str]:
     """The names whose definitions ``edits`` touch, by the last part of each."""
-    found = []
+    names = []
     starts = sorted(file.symbols, key=lambda symbol: symbol.line_start)
     for edit in edits:
-        found += [symbol.name for symbol in file.around[edit.at][-1:]]
-        first = bisect_left(starts, edit.at, key=lambda one: one.line_start)
-        last = bisect_right(starts, edit.last, key=lambda one: one.line_start)
-        found += [one.name for one in starts[first:last]]
-    return list(dict.fromkeys(map(used_name, found)))
+        names += [symbol.name for symbol in file.around[edit.at][-1:]]
+        first = bisect_left(starts, edit.at, key=lambda symbol: symbol.line_start)
+        last = bisect_right(starts, edit.last, key=lambda symbol: symbol.line_start)
+        names += [symbol.name for symbol in starts[first:last]]
+    return list(dict.fromkeys(map(used_name, names)))
 
 
 def used_name(qualified: str) -> str:
@@ -134,14 +134,14 @@ def used_name(qualified: str) -> str:
 
 def packed(pieces: Sequence[Piece], context: int, fill: int, room: int) -> list[list[Piece]]:
     """The pieces in groups of at most ``fill`` bytes; related ones together, then the small."""
-    near = _relations(pieces, [_words(piece, context, room) for piece in pieces])
+    relations = _relations(pieces, [_words(piece, context, room) for piece in pieces])
     left = dict.fromkeys(sorted(range(len(pieces)), key=lambda at: _seed(pieces[at], at)))
     groups: list[list[int]] = []
     while left:
         first = next(iter(left))
         del left[first]
         group, used = [first], pieces[first].size
-        gains = Counter(near.get(first, {}))
+        gains = Counter(relations.get(first, {}))
         while True:
             fitting = [
                 (gain, -at)
@@ -154,7 +154,7 @@ def packed(pieces: Sequence[Piece], context: int, fill: int, room: int) -> list[
             del left[at]
             group.append(at)
             used += pieces[at].size
-            gains.update(near.get(at, {}))
+            gains.update(relations.get(at, {}))
         groups.append(group)
     return [[pieces[at] for at in group] for group in _filled(groups, pieces, fill)]
 
@@ -167,19 +167,19 @@ def _seed(piece: Piece, at: int) -> tuple[bool, bool, int, int]:
 
 def _filled(groups: list[list[int]], pieces: Sequence[Piece], room: int) -> list[list[int]]:
     """The same groups, those that fit one prompt together in one."""
-    found: list[list[int]] = []
+    filled: list[list[int]] = []
     sizes: list[int] = []
     for group in groups:
         size = sum(pieces[at].size for at in group)
-        for place, used in enumerate(sizes):
+        for number, used in enumerate(sizes):
             if used + size <= room:
-                found[place] += group
-                sizes[place] += size
+                filled[number] += group
+                sizes[number] += size
                 break
         else:
-            found.append([*group])
+            filled.append([*group])
             sizes.append(size)
-    return found
+    return filled
 
 
 def _relations(pieces: Sequence[Piece], words: Sequence[set[str]]) -> dict[int, dict[int, float]]:
@@ -194,12 +194,12 @@ def _relations(pieces: Sequence[Piece], words: Sequence[set[str]]) -> dict[int, 
         for name in dict.fromkeys((*defined(file, piece.edits), *map(used_name, file.removed))):
             definers.setdefault(name, []).append(at)
         stems.setdefault(file.path.rpartition("/")[2].partition(".")[0].lower(), []).append(at)
-    near: dict[int, dict[int, float]] = {}
-    for one, other, weight in _related(pieces, users, definers, stems):
-        for first, second in ((one, other), (other, one)) if one != other else ():
-            row = near.setdefault(first, {})
+    weights: dict[int, dict[int, float]] = {}
+    for this, other, weight in _related(pieces, users, definers, stems):
+        for first, second in ((this, other), (other, this)) if this != other else ():
+            row = weights.setdefault(first, {})
             row[second] = row.get(second, 0.0) + weight
-    return near
+    return weights
 
 
 def _related(
@@ -212,7 +212,7 @@ def _related(
     for name, some in definers.items():
         using = users.get(name, ())
         if len(name) >= _NAME and len(some) * len(using) <= _SHARED:
-            yield from ((one, other, 1.0 / len(using)) for one in some for other in using)
+            yield from ((definer, other, 1.0 / len(using)) for definer in some for other in using)
     for at, piece in enumerate(pieces):
         for other in stems.get(subject_of(piece.file.path) or "", ())[:_SHARED]:
             yield at, other, 1.0

@@ -101,8 +101,8 @@ def prompts_of(
         for readable_file in readable_change.files
         if described is None or readable_file.path in described
     ]
-    most = max(_LEAST_DIGEST, min(ROOM, int(_DIGEST * plain * _share(some, readable_change.files))))
-    digest = digest_of(readable_change, min(room, most), described)
+    cap = max(_LEAST_DIGEST, min(ROOM, int(_DIGEST * plain * _share(some, readable_change.files))))
+    digest = digest_of(readable_change, min(room, cap), described)
     return ChangePrompts(tuple(prompts), unseen, digest, unread)
 
 

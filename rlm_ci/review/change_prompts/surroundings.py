@@ -21,24 +21,24 @@ _HEAD, _WHOLE = 12, 150
 
 def spans(file: ReadableFile, edits: Sequence[LineEdit], context: int) -> list[tuple[int, int]]:
     """The lines to show of ``file`` for ``edits``, with ``context`` lines around each."""
-    found = []
-    near = min(context, PROSE) if is_trial(file.path) else context
+    ranges = []
+    margin = min(context, PROSE) if is_trial(file.path) else context
     for edit in edits:
         if file.kind != CODE:
             around = min(context, PROSE) if file.kind == DOCUMENT else 0
-            found.append((edit.at - around, edit.last + around))
+            ranges.append((edit.at - around, edit.last + around))
             continue
-        low, high = edit.at - near, edit.last + near
+        low, high = edit.at - margin, edit.last + margin
         chain = file.around[edit.at]
         if chain:
-            inner, beyond = chain[-1], min(near, _BEYOND)
+            inner, beyond = chain[-1], min(margin, _BEYOND)
             low = max(low, min(inner.line_start, edit.at - beyond))
             high = min(high, max(inner.line_end, edit.last + beyond))
-        found.append((low, high))
+        ranges.append((low, high))
         if context:
-            found += [head(file.lines, symbol) for symbol in chain if symbol.line_start < low]
+            ranges += [head(file.lines, symbol) for symbol in chain if symbol.line_start < low]
     # What was removed at the end stands before the line behind the last one.
-    return joined(found, max((len(file.lines), *(edit.last for edit in edits))))
+    return joined(ranges, max((len(file.lines), *(edit.last for edit in edits))))
 
 
 def head(lines: Sequence[str], symbol: Symbol) -> tuple[int, int]:

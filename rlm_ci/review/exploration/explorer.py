@@ -81,14 +81,14 @@ class ExplorationLimits(Value):
 
     def most_sent(self, size: int) -> int:
         """The bytes of all requests that begin with a prompt of ``size`` bytes."""
-        most = max(_LEAST_SENT, int(self.sent * size))
-        return most if self.all_sent is None else min(most, self.all_sent)
+        limit = max(_LEAST_SENT, int(self.sent * size))
+        return limit if self.all_sent is None else min(limit, self.all_sent)
 
     def shared(self, conversations: int, times: int) -> ExplorationLimits:
         """The limits of one of several conversations of a change of ``times`` 500 lines."""
         if self.all_turns is None or self.all_sent is None:
             return self
-        turns, sent = (most * times // conversations for most in (self.all_turns, self.all_sent))
+        turns, sent = (total * times // conversations for total in (self.all_turns, self.all_sent))
         return self.replace(turns=min(self.turns, turns), all_turns=turns, all_sent=sent)
 
     def has_room(self, size: int) -> bool:
@@ -162,9 +162,9 @@ class NodeQuestions:
         if self._explorer is None:
             return ask_object(ask, place, prompt, misfit, form)
         talk = _Conversation(self._explorer, ask, place, prompt, self._node)
-        found, why = self._talked(self._explorer.fact, talk, misfit)
-        if found is not None:
-            return found, ""
+        answer, why = self._talked(self._explorer.fact, talk, misfit)
+        if answer is not None:
+            return answer, ""
         if why not in self.notes:
             self.notes.append(why)
         return ask_object(ask, place, prompt, misfit, form)
@@ -237,8 +237,8 @@ class _Conversation(Limits):
 
     def answered(self) -> None:
         # The text of a call takes nothing from what it may show, unless it is long.
-        own = min(self._size() - self._sent, _USUAL)
-        self._most = min(self._most + own, self._ask.max_bytes)
+        added = min(self._size() - self._sent, _USUAL)
+        self._most = min(self._most + added, self._ask.max_bytes)
 
     def end(self, calls: Sequence[ToolCall]) -> str:
         """Also for too many calls, or too long ones, to go on with."""
@@ -262,8 +262,8 @@ class _Conversation(Limits):
 
     def is_last_call(self, turn: int) -> bool:
         """Whether the budgets have room for one call: a fact, as other leaves call, too."""
-        place = f"{self._node}/{self.place}/left-{turn}"
-        left = self._explorer.fact("left", place, {}, lambda: {"calls": self._ask.calls_left()})
+        fact_id = f"{self._node}/{self.place}/left-{turn}"
+        left = self._explorer.fact("left", fact_id, {}, lambda: {"calls": self._ask.calls_left()})
         return left["calls"] is not None and left["calls"] < _LOOK
 
     def _is_over(self) -> bool:
@@ -289,9 +289,9 @@ class _Conversation(Limits):
         def produce() -> Mapping[str, Any]:
             return {"text": _within(self._explorer.tools.act(name, arguments).text, limit)}
 
-        place = f"{self._node}/{self.place}/look-{self.looks}"
+        fact_id = f"{self._node}/{self.place}/look-{self.looks}"
         key = {"name": name, "arguments": dict(arguments)}
-        return Observation(self._explorer.fact("look", place, key, produce)["text"])
+        return Observation(self._explorer.fact("look", fact_id, key, produce)["text"])
 
 
 def _bytes(value: object) -> int:

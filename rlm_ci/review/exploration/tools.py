@@ -82,27 +82,27 @@ class ReviewTools(Closing):
 
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The tools as OpenAI describes functions."""
-        found = [tool_schemas.schema(name) for name in (*_READERS, *(["run"] * self.runs))]
+        readers = [tool_schemas.schema(name) for name in (*_READERS, *(["run"] * self.runs))]
         if self.has_base:
-            for one in found:
-                parameters = one["function"]["parameters"]
+            for schema in readers:
+                parameters = schema["function"]["parameters"]
                 parameters["properties"] = {**parameters["properties"], "side": _SIDE}
         history = [tool_schemas.schema("history")] if self._commit else []
-        return (*found, *history, *([_COMPARE] * self.runs))
+        return (*readers, *history, *([_COMPARE] * self.runs))
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carry out one call. Raises StorageError."""
-        told = dict(arguments)
-        side = told.pop("side", HEAD)
+        inputs = dict(arguments)
+        side = inputs.pop("side", HEAD)
         if self._runner is None or name not in ("run", "compare"):
-            return self._read(side, name, told)
+            return self._read(side, name, inputs)
         if self._seconds <= 0:
             return Observation("Refused: no time is left to run code")
         since = time.monotonic()
         try:
             if name == "compare":
-                return Observation(_compared(*self._runner.compare(told["script"])))
-            return Observation(_ran(self._runner, told["command"], side))
+                return Observation(_compared(*self._runner.compare(inputs["script"])))
+            return Observation(_ran(self._runner, inputs["command"], side))
         except (UnavailableError, ConfigError) as error:
             return Observation(f"Nothing can be run: {printable(error.what)}")
         finally:

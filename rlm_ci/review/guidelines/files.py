@@ -88,10 +88,10 @@ def scope_of(path: str, head: Mapping[str, Sequence[str]]) -> GuidelineScope | N
         return GuidelineScope(BY_FOLDER, folder)
     else:
         patterns = head.get("globs", ())
-    written = [one for pattern in patterns for one in _without_braces(pattern)][:_PATTERNS]
+    written = [glob for pattern in patterns for glob in _without_braces(pattern)][:_PATTERNS]
     if not written:
         return None
-    if any(one in _EVERYTHING for one in written):
+    if any(glob in _EVERYTHING for glob in written):
         return GuidelineScope(BY_FOLDER, folder)
     return GuidelineScope(BY_PATTERN, folder, tuple(written))
 
@@ -104,14 +104,14 @@ def front_matter(text: str) -> tuple[dict[str, tuple[str, ...]], int]:
     lines = text.split("\n")
     if lines[0].strip() != "---":
         return {}, 0
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     field: list[str] = []
     for number, line in enumerate(lines[1:], 2):
         if line.strip() == "---":
-            return {name: tuple(words) for name, words in found.items()}, number
+            return {name: tuple(words) for name, words in fields.items()}, number
         match = _FIELD.match(line)
         if match:
-            field = found.setdefault(match[1], [])
+            field = fields.setdefault(match[1], [])
             field += _words(match[2])
         elif line.strip().startswith("- "):
             field += _words(line.strip()[2:])
@@ -131,21 +131,21 @@ def _words(value: str) -> list[str]:
             word = ""
         else:
             word += char
-    bare = (one.strip().strip("\"'").strip() for one in (*words, word))
-    return [one for one in bare if one]
+    bare = (raw.strip().strip("\"'").strip() for raw in (*words, word))
+    return [entry for entry in bare if entry]
 
 
 def _without_braces(pattern: str) -> list[str]:
     """``*.{ts,tsx}`` as two patterns; a pattern for too many is dropped."""
     done: list[str] = []
-    rest = [pattern]
-    while rest:
-        one = rest.pop(0)
-        match = _BRACES.search(one)
+    left = [pattern]
+    while left:
+        glob = left.pop(0)
+        match = _BRACES.search(glob)
         if not match:
-            done.append(one)
+            done.append(glob)
             continue
-        rest += [one[: match.start()] + word + one[match.end() :] for word in match[1].split(",")]
-        if len(rest) + len(done) > _PATTERNS:
+        left += [glob[: match.start()] + word + glob[match.end() :] for word in match[1].split(",")]
+        if len(left) + len(done) > _PATTERNS:
             return []
     return done

@@ -79,8 +79,8 @@ class Guideline(Value):
         """Whether ``hint`` is what a finding says that rests on these lines."""
         begins = _ASKED + name(self.path)
         sentence = hint[len(begins) :].partition(": ")[2].removesuffix("…")
-        known = printable(" ".join(self.text.split()))
-        return hint.startswith(begins) and sentence != "" and sentence in known
+        text = printable(" ".join(self.text.split()))
+        return hint.startswith(begins) and sentence != "" and sentence in text
 
     def quoted_by(self, hint: str) -> Location | None:
         """The fewest lines that ``hint`` quotes, if a pointer to them can be given."""
@@ -160,7 +160,7 @@ def in_settings(
     rows = list(rows)
     if not rows:
         return []
-    names = [f"{commit}:{one}" for one in CONFIG_FILES] if commit else []
+    names = [f"{commit}:{path}" for path in CONFIG_FILES] if commit else []
     contents = repository.read_small(names, _FILE * 8) if names else []
     config: list[tuple[str, bytes]] = [
         (path, content)
@@ -193,28 +193,28 @@ def _lines_of(content: bytes, text: str, number: int) -> tuple[int, str] | None:
     """Where a config file has ``text``, the guideline ``number``: the line, and what it says."""
     lines = [line.rstrip("\r") for line in content.decode("utf-8", "surrogateescape").split("\n")]
     headers = [at for at, line in enumerate(lines) if _HEADER.match(line.replace(" ", ""))]
-    wanted = text.split("\n")
+    sought = text.split("\n")
     if number > len(headers):
         return None
-    for at in range(headers[number - 1], len(lines) - len(wanted) + 1):
-        had = lines[at : at + len(wanted)]
+    for at in range(headers[number - 1], len(lines) - len(sought) + 1):
+        had = lines[at : at + len(sought)]
         is_other = had[0].lstrip().startswith("paths")
-        if not is_other and all(want in have for want, have in zip(wanted, had, strict=True)):
+        if not is_other and all(want in have for want, have in zip(sought, had, strict=True)):
             return at + 1, "\n".join(had)
     return None
 
 
 def on_disk(repository: Repository, guidelines: Iterable[Guideline]) -> list[Guideline]:
     """``guidelines`` as the work tree has them."""
-    made = []
+    current = []
     for guideline in guidelines:
         try:
             content = system_files.read_inside(repository.root, guideline.path, _FILE)
         except system_files.UnreadableError:
             continue
         again = _read(guideline.path, repository.blob_id(content), content, guideline.side)
-        made += [again] if again else []
-    return made
+        current += [again] if again else []
+    return current
 
 
 def kept(guidelines: Iterable[Guideline]) -> list[dict[str, Any]]:
@@ -230,11 +230,11 @@ def kept(guidelines: Iterable[Guideline]) -> list[dict[str, Any]]:
             guideline.path,
         ),
     )
-    for one in order:
-        row = one.replace(text=one.text[: ROOM * 2]).to_dict()
+    for guideline in order:
+        row = guideline.replace(text=guideline.text[: ROOM * 2]).to_dict()
         size = len(row["text"])
-        if size <= room and (one.text, one.scope) not in texts:
-            texts.add((one.text, one.scope))
+        if size <= room and (guideline.text, guideline.scope) not in texts:
+            texts.add((guideline.text, guideline.scope))
             rows.append(row)
             room -= size
     return rows
@@ -259,17 +259,17 @@ class ShownGuidelines(Value):
         for guideline in self.given:
             if path not in (guideline.path, encodable(guideline.path), name(guideline.path)):
                 continue
-            place = location.replace(path=guideline.path, side=guideline.side or "old")
-            found = anchor(
-                place, guideline.leaf_text.content, guideline.blob, guideline.line
+            claimed = location.replace(path=guideline.path, side=guideline.side or "old")
+            spot = anchor(
+                claimed, guideline.leaf_text.content, guideline.blob, guideline.line
             ).location
-            if found is not None:
-                said = printable(" ".join((found.quote or "").split()))
-                said = f"{said[:_SENTENCE]}…" if len(said) > _SENTENCE else said
+            if spot is not None:
+                sentence = printable(" ".join((spot.quote or "").split()))
+                sentence = f"{sentence[:_SENTENCE]}…" if len(sentence) > _SENTENCE else sentence
                 where = (
-                    f"{name(guideline.path)}:{found.line_start}" if guideline.side else _IN_SETTINGS
+                    f"{name(guideline.path)}:{spot.line_start}" if guideline.side else _IN_SETTINGS
                 )
-                return found if guideline.side else None, f"{_ASKED}{where}: {said}"
+                return spot if guideline.side else None, f"{_ASKED}{where}: {sentence}"
         return None
 
 

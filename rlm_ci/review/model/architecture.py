@@ -60,8 +60,8 @@ def draw(ask: Ask, findings: Sequence[TracedFinding]) -> ArchitectureClaims:
 
 def _drawn(ask: Ask, findings: Sequence[TracedFinding]) -> ArchitectureClaims:
     render = loader.load_template(_TEMPLATE)
-    told: dict[str, Any] = {"fence": fence(""), "listing": ""}
-    room = ask.max_bytes - len(render(told).encode()) - ask.repair
+    empty: dict[str, Any] = {"fence": fence(""), "listing": ""}
+    room = ask.max_bytes - len(render(empty).encode()) - ask.repair
     lines: list[str] = []
     for number, finding in enumerate(findings, 1):
         line = _line(number, finding.finding)
@@ -74,7 +74,7 @@ def _drawn(ask: Ask, findings: Sequence[TracedFinding]) -> ArchitectureClaims:
     listing = "\n".join(lines)
     prompt = render({"fence": fence(listing), "listing": listing})
     answer, wrong = ask_object(
-        ask, "architecture-1", prompt, lambda found: loader.every_misfit(found, _SCHEMA),
+        ask, "architecture-1", prompt, lambda record: loader.every_misfit(record, _SCHEMA),
         answer_form(_SCHEMA),
     )  # fmt: skip
     if answer is None:
@@ -103,19 +103,19 @@ def _opened(
     traced_findings, offered, rejected = [], 0, 0
     for claim in claims:
         numbers = list(dict.fromkeys(map(int, claim["of"])))
-        known = [findings[number - 1] for number in numbers if 1 <= number <= len(findings)]
+        cited = [findings[number - 1] for number in numbers if 1 <= number <= len(findings)]
         offered += len(numbers)
-        rejected += len(numbers) - len(known)
-        if len(known) < 2 or repeats(claim["message"], _EXAMPLES):
+        rejected += len(numbers) - len(cited)
+        if len(cited) < 2 or repeats(claim["message"], _EXAMPLES):
             continue
         places = [
             location
-            for traced_finding in known
+            for traced_finding in cited
             for location in traced_finding.finding.evidence[:_EACH]
         ]
         severity = min(
             Severity.from_label(claim["severity"]),
-            max(traced_finding.finding.severity for traced_finding in known),
+            max(traced_finding.finding.severity for traced_finding in cited),
         )
         finding = Finding(
             f"review/architecture-{kebab(claim['rule'], 60)}",
@@ -125,15 +125,15 @@ def _opened(
             domain=DOMAIN,
             confidence=round(min(_SUREST, float(claim["confidence"])), 3),
             # A claim on suppressed findings alone is suppressed too.
-            suppression=known[0].finding.suppression
-            if all(traced_finding.finding.suppression for traced_finding in known)
+            suppression=cited[0].finding.suppression
+            if all(traced_finding.finding.suppression for traced_finding in cited)
             else None,
             source=source_of(model),
         )
         traced_findings.append(
             TracedFinding(
                 finding,
-                tuple(sorted({node for traced_finding in known for node in traced_finding.nodes})),
+                tuple(sorted({node for traced_finding in cited for node in traced_finding.nodes})),
             )
         )
     if len(traced_findings) < len(claims):

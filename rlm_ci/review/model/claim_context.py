@@ -138,7 +138,7 @@ class Sources:
             spans = self._definition(location)
             if spans:
                 yield location.path, spans
-                yield from ((location.path, [one]) for one in self._related(location.path, spans))
+                yield from ((location.path, [span]) for span in self._related(location.path, spans))
         yield from ((path, [span]) for path, span in self._called(finding))
 
     def is_near_change(self, finding: Finding) -> bool:
@@ -168,7 +168,7 @@ class Sources:
         start, end = location.line_start or 1, location.line_end or location.line_start or 1
         if not file.lines:
             return []
-        blocks = [one for one in file.symbols if one.kind in BLOCKS]
+        blocks = [block for block in file.symbols if block.kind in BLOCKS]
         symbol = _innermost(blocks, start, end)
         first, last = (1, len(file.lines)) if symbol is None else _bounds(file, symbol)
         tops = [head(file.lines, beginning) for beginning in _beginnings(blocks, symbol)]
@@ -177,28 +177,28 @@ class Sources:
         wide, *narrow = ([(max(first, start - by), min(last, end + by))] for by in _AROUND)
         options = [wide, *narrow] if symbol is None else [
             [*tops, (first, last)], [*tops, *wide, *inside], [*tops, *wide],
-            *([*tops, *one] for one in narrow),
+            *([*tops, *around] for around in narrow),
         ]  # fmt: skip
         some = [joined(option, self._last(location.path), 0) for option in options]
-        fitting = (one for one in some if size_of(self._rows(location.path, one)) <= _DEFINITION)
+        fitting = (view for view in some if size_of(self._rows(location.path, view)) <= _DEFINITION)
         return next(fitting, [(start, start)])
 
     def _related(self, path: str, spans: Spans) -> list[tuple[int, int]]:
         """The edits of a file that define what ``spans`` name; the nearest one if none is there."""
         file, room = self._file(path), _RELATED
         words = {word for row in self._rows(path, spans) for word in _WORD.findall(row.text)}
-        near = {line_edit: _distance(spans, line_edit) for line_edit in file.edits}
-        found: list[tuple[int, int]] = []
-        for edit in sorted(near, key=near.__getitem__):
+        distances = {line_edit: _distance(spans, line_edit) for line_edit in file.edits}
+        related: list[tuple[int, int]] = []
+        for edit in sorted(distances, key=distances.__getitem__):
             lines = (*edit.removed, *file.lines[edit.at - 1 : edit.at - 1 + edit.added])
             defined = {word for line in lines if (m := _DEFINES.match(line)) for word in m.groups()}
-            is_nearest = not found and not any(one == 0 for one in near.values())
+            is_nearest = not related and not any(distance == 0 for distance in distances.values())
             span = edit.at - 1, edit.last + 1
             size = size_of(self._rows(path, [span]))
-            if near[edit] and (is_nearest or defined & words) and size <= room:
+            if distances[edit] and (is_nearest or defined & words) and size <= room:
                 room -= size
-                found.append(span)
-        return found
+                related.append(span)
+        return related
 
     def _called(self, finding: Finding) -> Iterator[tuple[str, tuple[int, int]]]:
         """The definitions that the first definition of a claim calls, of the files that it sees."""
@@ -208,19 +208,19 @@ class Sources:
         content = self.read(location.path)
         if content is None:
             return
-        known = self._outline(location.path, content)
+        file_outline = self._outline(location.path, content)
         start = location.line_start or 1
-        symbol = _innermost(known.symbols, start, location.line_end or start)
+        symbol = _innermost(file_outline.symbols, start, location.line_end or start)
         if symbol is None:
             return
-        edges = ImportGraph.of([known], self._paths).internal.get(location.path, ())
+        edges = ImportGraph.of([file_outline], self._paths).internal.get(location.path, ())
         paths = [location.path, *(edge.target for edge in edges)]
         index = ReferenceIndex(paths, self.read)
         called = index.callees(Definition(location.path, symbol))
-        for path, one in [definition for definition in called if definition.symbol.kind in BLOCKS][
+        for path, used in [definition for definition in called if definition.symbol.kind in BLOCKS][
             :_CALLS
         ]:
-            first, last = _bounds(self._file(path), one)
+            first, last = _bounds(self._file(path), used)
             is_touched = any(e.at <= last and first <= e.last for e in self._file(path).edits)
             yield path, (first, min(last, first + (_TOUCHED if is_touched else _CALLED) - 1))
 

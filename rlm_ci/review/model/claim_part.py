@@ -15,15 +15,15 @@ def part_of(claim: str, wanted: str) -> str:
 
     "" unless it repeats some of them, in their order, and says nothing else.
     """
-    clauses, found = _clauses(claim), []
+    clauses, parts = _clauses(claim), []
     for sought in _clauses(wanted):
         at = next((n for n, clause in enumerate(clauses) if _words(clause) == _words(sought)), None)
         if at is None:
             return ""
-        found.append(clauses[at])
+        parts.append(clauses[at])
         del clauses[: at + 1]
-    whole = (one if one[-1] in ".!?" else f"{one.rstrip(',;:')}." for one in found)
-    return " ".join(one[:1].upper() + one[1:] for one in whole)
+    sentences = (clause if clause[-1] in ".!?" else f"{clause.rstrip(',;:')}." for clause in parts)
+    return " ".join(sentence[:1].upper() + sentence[1:] for sentence in sentences)
 
 
 def _clauses(text: str) -> list[str]:

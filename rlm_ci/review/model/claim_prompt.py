@@ -47,7 +47,7 @@ class ClaimPrompt(Value):
         """``framework`` says what runs tests in Python, "" for nothing; None: nothing is run."""
         location = finding.evidence[0]
         severity = finding.severity.label
-        told = {
+        data = {
             "severity": severity,
             "place": f"{name(location.path)}, lines {location.line_start}-{location.line_end}",
             "claim": printable(finding.message),
@@ -57,7 +57,7 @@ class ClaimPrompt(Value):
         rules = {"runs": framework is not None, "most": MOST_LINES}
         # The lines have a fence of their own: other claims on them begin with the same bytes.
         listing = {"listing": context.listing, "listing_fence": fence(context.listing)}
-        beginning = _rendered("claim", {**rules, **told, **listing, "fence": fence(*told.values())})
+        beginning = _rendered("claim", {**rules, **data, **listing, "fence": fence(*data.values())})
         return cls(beginning, severity, context.texts, context.subject)
 
     def asking(self, question: str, told: Mapping[str, Any], tried: str = "") -> str:
@@ -68,7 +68,7 @@ class ClaimPrompt(Value):
 def tried(reproduction: Reproduction, outcome: ProofOutcome, breaks: str) -> str:
     """What was run for a claim, and how it ended on both sides."""
     base = outcome.base
-    told = {
+    data = {
         "breaks": breaks,
         "kind": reproduction.kind,
         "path": printable(reproduction.path),
@@ -80,7 +80,7 @@ def tried(reproduction: Reproduction, outcome: ProofOutcome, breaks: str) -> str
         "base": "" if base is None else base.status,
         "base_output": "" if base is None else base.tail,
     }
-    return _rendered("tried", {**told, "fence": fence(*told.values())})
+    return _rendered("tried", {**data, "fence": fence(*data.values())})
 
 
 def _rendered(question: str, told: Mapping[str, Any]) -> str:

@@ -51,15 +51,15 @@ def describe(
         return ModelWords("", note="the model was not asked what the change does")
     opener = _Opener(digest)
     words = ModelWords(ask.model)
-    known = ""
+    earlier = ""
     if carried is not None:
         words = opener.again(words, carried.words)
         if not carried.files:
             return words
-        known = "\n".join(sentence.text for sentence in (*words.about, *words.groups))
+        earlier = "\n".join(sentence.text for sentence in (*words.about, *words.groups))
     if not may_ask:
         return words.replace(note="the model was not asked about what the last push has changed")
-    data = {"listing": digest.text, "fence": fence(f"{known}\n{digest.text}"), "known": known}
+    data = {"listing": digest.text, "fence": fence(f"{earlier}\n{digest.text}"), "known": earlier}
     is_whole = carried is None or carried.is_whole
     prompt = loader.load_template(_TEMPLATE)({**data, "is_whole": is_whole})
     if len(prompt.encode("utf-8", "replace")) > ask.max_bytes:
@@ -73,7 +73,7 @@ def describe(
         return words.replace(note=f"the model was not asked: no room in {error.budget}")
     except RemoteError as error:
         return words.replace(note=printable(f"the model gave no answer: {error}")[:_NOTE])
-    answer, _ = read_answer(completion, lambda found: loader.every_misfit(found, _SCHEMA))
+    answer, _ = read_answer(completion, lambda record: loader.every_misfit(record, _SCHEMA))
     if answer is None:
         return words.replace(note="the model's answer could not be read")
     return opener.words(words, answer if is_whole else {**answer, "about": []})
@@ -96,11 +96,11 @@ class _Opener:
 
     def words(self, words: ModelWords, answer: Mapping[str, Any]) -> ModelWords:
         offered = answer["about"][:_ABOUT], answer.get("groups", [])[:_GROUPS]
-        about = [sentence for one in offered[0] if (sentence := self._sentence(one))]
-        groups = [sentence for one in offered[1] if (sentence := self._group(one))]
+        about = [sentence for claim in offered[0] if (sentence := self._sentence(claim))]
+        groups = [sentence for claim in offered[1] if (sentence := self._group(claim))]
         # What is carried of the same files is not said twice.
-        known = {path for group in words.groups for path in group.files}
-        fresh = [group for group in groups if not known.issuperset(group.files)]
+        carried = {path for group in words.groups for path in group.files}
+        fresh = [group for group in groups if not carried.issuperset(group.files)]
         dropped = words.dropped + sum(map(len, offered)) - len(about) - len(groups)
         about, groups = [*words.about, *about][:_ABOUT], [*words.groups, *fresh][:_GROUPS]
         return words.replace(about=tuple(about), groups=tuple(groups), dropped=dropped)
@@ -126,8 +126,8 @@ class _Opener:
         sentence = self._sentence(claim)
         if sentence is None:
             return None
-        known = [self._path(one) for one in claim.get("files", ())]
-        files = tuple(dict.fromkeys(filter(None, known)))[:_FILES]
+        paths = [self._path(file) for file in claim.get("files", ())]
+        files = tuple(dict.fromkeys(filter(None, paths)))[:_FILES]
         return (
             sentence.replace(files=files)
             if {line.path for line in sentence.lines} & {*files}
@@ -143,9 +143,9 @@ class _Opener:
         """A sentence, if each of its quotes stands."""
         if loader.misfit(claim, _SENTENCE) or repeats(claim["text"], _EXAMPLES):
             return None
-        places = [self._place(one) for one in claim["quotes"]]
-        lines = tuple(dict.fromkeys(one for one in places if one is not None))
-        if len([one for one in places if one is not None]) < len(places):
+        places = [self._place(quote) for quote in claim["quotes"]]
+        lines = tuple(dict.fromkeys(spot for spot in places if spot is not None))
+        if len([spot for spot in places if spot is not None]) < len(places):
             return None
         text = encodable(said_of(self._shown, " ".join(claim["text"].split())))
         return SaidSentence(clip(text, _TEXT), lines)
@@ -168,8 +168,8 @@ class _Opener:
 
 
 def _by_name(texts: Iterable[LeafText]) -> Mapping[str, Sequence[LeafText]]:
-    found: dict[str, list[LeafText]] = {}
+    by_name: dict[str, list[LeafText]] = {}
     for text in texts:  # removed parts of one file share its path
-        for known in {text.path, encodable(text.path), name(text.path)}:
-            found.setdefault(known, []).append(text)
-    return found
+        for spelling in {text.path, encodable(text.path), name(text.path)}:
+            by_name.setdefault(spelling, []).append(text)
+    return by_name

@@ -102,9 +102,9 @@ class Finder:
         What an endpoint refuses for its length is asked about in smaller windows.
         """
         wishes = self._wishes([leaf_text.path for leaf_text in texts])
-        told = self._told(wishes)
+        data = self._told(wishes)
         render = loader.load_template(_TEMPLATE)
-        words = len(render(told).encode())
+        words = len(render(data).encode())
         room = self._room(words)
         if room < LEAST:
             why = f"a prompt of {self._ask.max_bytes:,} bytes has no room for it"
@@ -113,7 +113,7 @@ class Finder:
         cutter, number, is_over = WindowCutter(texts), 1, False
         uncovered: list[tuple[str, str]] = []
         while not is_over and (window := cutter.window(room)) is not None:
-            prompt = render({**told, "fence": fence(window.listing), "listing": window.listing})
+            prompt = render({**data, "fence": fence(window.listing), "listing": window.listing})
             try:
                 why, is_over = self._take(f"find-{number}", prompt, opener)
             except RemoteError as error:
@@ -129,8 +129,8 @@ class Finder:
 
     def _room(self, words: int) -> int:
         """The bytes of a listing beside ``words``."""
-        most = self._questions.prompt_bytes(self._ask.max_bytes)
-        return most - words - self._ask.repair
+        prompt_bytes = self._questions.prompt_bytes(self._ask.max_bytes)
+        return prompt_bytes - words - self._ask.repair
 
     def look_at_change(
         self, prompt: ChangePrompt, texts: Sequence[LeafText], accepted: str = ""
@@ -146,14 +146,14 @@ class Finder:
         while left and not is_over:
             change_prompt = left.pop(0)
             opener.guidelines = self._wishes(change_prompt.paths)
-            told = {**self._told(opener.guidelines), "part": change_prompt.part}
+            fields = {**self._told(opener.guidelines), "part": change_prompt.part}
             data = {"fence": fence(change_prompt.text), "listing": change_prompt.text}
             data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
-            asked = loader.load_template(CHANGE_TEMPLATE)({**told, **data})
+            question = loader.load_template(CHANGE_TEMPLATE)({**fields, **data})
             try:
-                why, is_over = self._take(f"find-{number}", asked, opener)
+                why, is_over = self._take(f"find-{number}", question, opener)
             except RemoteError as error:
-                room = self._room(len(asked.encode()) - len(change_prompt.text.encode()))
+                room = self._room(len(question.encode()) - len(change_prompt.text.encode()))
                 is_useful = is_too_long(error) and room >= 2 * min(LEAST, self._ask.repair)
                 if is_useful and (parts := change_prompt.cut(room)):
                     left = [
@@ -212,9 +212,9 @@ def accepted_bytes(repair: int) -> int:
 
 def room_for_change(max_bytes: int, repair: int, guidelines: Guidelines) -> int:
     """The bytes of a listing in a prompt of ``max_bytes``; see ``Ask``."""
-    told = {"domains": "x" * _DIFFERENT, "example": "", "guidelines": "", "part": ""}
-    told |= {"accepted": "x" * accepted_bytes(repair), "accepted_fence": fence("")}
-    empty = loader.load_template(CHANGE_TEMPLATE)({**told, "fence": fence(""), "listing": ""})
+    data = {"domains": "x" * _DIFFERENT, "example": "", "guidelines": "", "part": ""}
+    data |= {"accepted": "x" * accepted_bytes(repair), "accepted_fence": fence("")}
+    empty = loader.load_template(CHANGE_TEMPLATE)({**data, "fence": fence(""), "listing": ""})
     return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - repair
 
 
@@ -267,8 +267,8 @@ class _Opener:
         #: Deleted files, whose lines stand at the base.
         self._gone = frozenset(text.path for text in gone)
         for text in self._shown:  # slices of one file share its path
-            for known in {text.path, encodable(text.path), name(text.path)}:
-                self._texts.setdefault(known, []).append(text)
+            for spelling in {text.path, encodable(text.path), name(text.path)}:
+                self._texts.setdefault(spelling, []).append(text)
         self._domains = domains
         self._source = source_of(model)
         self._analyzers = tuple(f"{analyzer}-" for analyzer in analyzers)
@@ -298,13 +298,13 @@ class _Opener:
                 continue
             location, is_moved = self._open(claim)
             opened += location is not None
-            others = [self._open(one)[0] for one in claim.get("also", ())]
+            others = [self._open(other)[0] for other in claim.get("also", ())]
             hint, is_founded = None, True
-            if named := claim.get("guideline"):
-                told = self.guidelines.open(named) if self.guidelines else None
-                self._outcomes[REJECTED if told is None else VERIFIED] += 1
-                is_founded = told is not None
-                rests_on, hint = told or (None, None)
+            if guideline := claim.get("guideline"):
+                reference = self.guidelines.open(guideline) if self.guidelines else None
+                self._outcomes[REJECTED if reference is None else VERIFIED] += 1
+                is_founded = reference is not None
+                rests_on, hint = reference or (None, None)
                 others.append(rests_on)
             if location is None:
                 self._dropped += 1
@@ -353,8 +353,8 @@ class _Opener:
         texts = self._texts.get(path) or self._elsewhere(path)
         for text in texts:
             side = "old" if text.path in self._gone else "new"
-            known = location.replace(path=text.path, side=side)
-            anchored_claim = anchor(known, text.content, text.blob, text.line_start)
+            claimed = location.replace(path=text.path, side=side)
+            anchored_claim = anchor(claimed, text.content, text.blob, text.line_start)
             if best.location is None or anchored_claim.outcome == VERIFIED:
                 best = anchored_claim
         self._outcomes[best.outcome] += 1
@@ -374,7 +374,7 @@ class _Opener:
         if rule.startswith(self._analyzers) and self._analyzers:
             rule = f"model-{rule}"
         fix = claim.get("suggested_fix")
-        places = dict.fromkeys((location, *(one for one in others if one is not None)))
+        places = dict.fromkeys((location, *(other for other in others if other is not None)))
         return Finding(
             f"review/{rule}",
             Severity.from_label(claim["severity"]),

@@ -104,8 +104,8 @@ def _patch(texts: Mapping[str, tuple[str, str]]) -> str:
 
 def _lines(text: str) -> list[str]:
     """The lines of a text with their line breaks, which the last may lack."""
-    *whole, last = text.split("\n")
-    return [*(f"{line}\n" for line in whole), *filter(None, (last,))]
+    *complete, last = text.split("\n")
+    return [*(f"{line}\n" for line in complete), *filter(None, (last,))]
 
 
 def _misfit(answer: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ class MeteredAsk:
         response_format: Message | None = None,
         tools: Sequence[Message] = (),
     ) -> Completion:
-        size = sum(len(str(one).encode("utf-8", "replace")) for one in (*messages, *tools))
+        size = sum(len(str(part).encode("utf-8", "replace")) for part in (*messages, *tools))
         if self._limit is not None:
             calls = self._before[CALLS] + self._calls + 1
             tokens = self._before[TOKENS] + self._tokens + size // _BYTES

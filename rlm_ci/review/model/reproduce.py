@@ -133,8 +133,8 @@ class ClaimTrial:
             if answer["kind"] == NONE:
                 why = self._line(answer["breaks"])
                 before = f"{self.last.reason}; " if self.last.outcome else ""
-                told = f"{before}the model has no reproduction: {why}"
-                return self.last.replace(reason=told)
+                reason = f"{before}the model has no reproduction: {why}"
+                return self.last.replace(reason=reason)
             self._messages += [
                 {"role": "user", "content": question},
                 {"role": "assistant", "content": json.dumps(answer)},
@@ -169,20 +169,20 @@ class ClaimTrial:
         verdict, why = answer["verdict"], self._line(answer["reason"])
         if verdict == FAULT:
             severity = Severity.from_label(answer.get("severity", self._finding.severity.label))
-            wanted = answer.get("shown", "").strip()
-            shown = part_of(self._finding.message, wanted)
-            if wanted and not shown:
+            claimed = answer.get("shown", "").strip()
+            shown = part_of(self._finding.message, claimed)
+            if claimed and not shown:
                 trial = trial.replace(reason=f"{trial.reason}; {_REWORDED}")
             return trial.replace(severity=severity, shown=shown)
         doubt = "that the test is wrong" if verdict == WRONG_TEST else "nothing certain"
-        told = f"it fails at head, but its judge says {doubt}: {why or 'no reason given'}"
-        return trial.replace(level=ARGUED, reason=told, is_wrong=verdict == WRONG_TEST)
+        reason = f"it fails at head, but its judge says {doubt}: {why or 'no reason given'}"
+        return trial.replace(level=ARGUED, reason=reason, is_wrong=verdict == WRONG_TEST)
 
     def _again(self, trial: Trial) -> str:
         render = loader.load_template("prompts/review-reproduce-again.md.j2")
         output = "" if trial.outcome is None else trial.outcome.head.tail
-        told = {"why": printable(trial.reason), "output": output}
-        return render({**told, "is_miss": trial.is_missed, "fence": fence(*told.values())})
+        data = {"why": printable(trial.reason), "output": output}
+        return render({**data, "is_miss": trial.is_missed, "fence": fence(*data.values())})
 
     def _judged(self, trial: Trial, number: int, content: str, failing: str) -> Mapping[str, Any]:
         """Whether the failure shows the claim, and how severe it is.
@@ -215,8 +215,8 @@ def _misjudged(content: str, failing: str, answer: Mapping[str, Any]) -> str:
     wrong = [verdict_misfit(answer, _VERDICTS)]
     line = answer.get("line", failing)
     if answer.get("verdict") == FAULT and not _names(line, failing or content):
-        told = f", which is: {failing}" if failing else ""
-        wrong.append(f"line must be the line of the test that fails, to the letter{told}")
+        suffix = f", which is: {failing}" if failing else ""
+        wrong.append(f"line must be the line of the test that fails, to the letter{suffix}")
     if answer.get("severity", Severity.LOW.label) not in _MORE["severity"]["enum"]:
         wrong.append("severity must be one of critical, high, medium, low")
     if not isinstance(answer.get("shown", ""), str):
@@ -226,5 +226,5 @@ def _misjudged(content: str, failing: str, answer: Mapping[str, Any]) -> str:
 
 def _names(line: object, text: str) -> bool:
     """Whether ``line`` is all of ``text``, or enough of it to be no other line."""
-    words, whole = (" ".join(one.split()) for one in (str(line), text))
-    return isinstance(line, str) and words in whole and (words == whole or len(words) >= _NAMES)
+    words, passage = (" ".join(raw.split()) for raw in (str(line), text))
+    return isinstance(line, str) and words in passage and (words == passage or len(words) >= _NAMES)

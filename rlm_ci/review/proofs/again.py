@@ -32,8 +32,8 @@ class ProofsAgain(Value):
         """In a line, for people."""
         if not self.ran:
             return "no proof was run again" if self.problems else "the run has no proofs"
-        held = f"{len(self.problems):,} not as before" if self.problems else "as before"
-        return f"{count(self.ran, 'proof')} run again: {held}"
+        outcome = f"{len(self.problems):,} not as before" if self.problems else "as before"
+        return f"{count(self.ran, 'proof')} run again: {outcome}"
 
 
 def run(
@@ -43,23 +43,23 @@ def run(
 
     Raises UnavailableError, and UsageError where there is no such proof.
     """
-    kept: dict[str, Mapping[str, Any]] = {}
+    records: dict[str, Mapping[str, Any]] = {}
 
     def remembered(
         kind: str, where: str, _key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
     ) -> Mapping[str, Any]:
         name = f"{kind} {where}"
-        if name not in kept:
-            kept[name] = produce()
-        return kept[name]
+        if name not in records:
+            records[name] = produce()
+        return records[name]
 
     # A run of several parts has its review as a run within.
     folders = (folder, *(os.path.join(folder, inner) for inner in checksums.children(folder)))
     try:
         stored = [
-            one
+            pair
             for name in folders
-            for one in stored_proofs.read(os.path.join(name, *stored_proofs.PLACE))
+            for pair in stored_proofs.read(os.path.join(name, *stored_proofs.PLACE))
         ]
     except DamagedError as error:
         return ProofsAgain(0, (printable(str(error)),))
@@ -80,24 +80,24 @@ def run(
 def _chosen(stored: list[tuple[str, StoredProof]], only: str) -> list[tuple[str, StoredProof]]:
     """The proof that ``only`` names, by its id or its beginning. Raises UsageError."""
     begun = [pair for pair in stored if pair[0].startswith(only)]
-    found = [pair for pair in begun if pair[0] == only] or begun
-    if len(found) == 1:
-        return found
-    ids = ", ".join(printable(name) for name, _ in found or stored)
+    matches = [pair for pair in begun if pair[0] == only] or begun
+    if len(matches) == 1:
+        return matches
+    ids = ", ".join(printable(name) for name, _ in matches or stored)
     name = printable(only)
-    what = f"{name} is the beginning of several" if found else f"the run has no proof {name}"
+    what = f"{name} is the beginning of several" if matches else f"the run has no proof {name}"
     raise UsageError(what, where="--proof", hint=f"its proofs: {ids or 'none'}")
 
 
 def _unlike(proof: StoredProof, runner: ProofRunner) -> list[str]:
     """What is not as it was. The level may be lower than the runs say, and so does not count."""
-    found = []
+    differences = []
     before, now = _told(proof.outcome), _told(runner.check(proof.reproduction))
     if now != before:
-        found.append(f"now {now}; it was {before}")
+        differences.append(f"now {now}; it was {before}")
     if proof.repair and not (tried := runner.try_repair(proof.repair, proof.reproduction)).ok:
-        found.append(f"its repair does not hold: {tried.reason}")
-    return found
+        differences.append(f"its repair does not hold: {tried.reason}")
+    return differences
 
 
 def _told(outcome: ProofOutcome) -> str:

@@ -59,7 +59,7 @@ class Launcher:
             return record(ends.NOT_RUN, "there is no Python")
         token = secrets.token_hex(16)
         with (
-            files.scratch_folders("own", "out") as (own, out),
+            files.scratch_folders("own", "out") as (source, out),
             _Written(folder) as written,
         ):
             control = _Control(reproduction.kind)
@@ -69,7 +69,7 @@ class Launcher:
                 "controls": control.scripts, "warning": expected_warning(reproduction.expects),
             }  # fmt: skip
             if reproduction.kind == ends.SCRIPT:
-                files.write(os.path.join(own, "script.py"), _bytes(reproduction.content), 0o600)
+                files.write(os.path.join(source, "script.py"), _bytes(reproduction.content), 0o600)
                 order |= {"file": f"{_OWN}/script.py", "control": ""}
             else:
                 beside = os.path.join(
@@ -85,15 +85,15 @@ class Launcher:
                 (python, "-s", "-B", "-X", "utf8", f"{_INSIDE}/reproduce.py"),
                 side,
                 json.dumps(order).encode("ascii"),
-                (Mount(_PROGRAM, _INSIDE), Mount(own, _OWN), Mount(out, _OUT, writable=True)),
+                (Mount(_PROGRAM, _INSIDE), Mount(source, _OWN), Mount(out, _OUT, writable=True)),
                 slower=2 if how == WATCHED else 1,
             )
             report = _report(os.path.join(out, "report"), token)
-        told = _judged(ended, report, control.expected, trees.root)
+        outcome = _judged(ended, report, control.expected, trees.root)
         if side != BASE and (changed := next(filter(trees.differs, _texts(report, "plugins")), "")):
             reason = f"the change edits {printable(changed)}, a plugin of the tests"
-            return record(ends.NOT_RUN, reason, told["output"])
-        return told
+            return record(ends.NOT_RUN, reason, outcome["output"])
+        return outcome
 
     def _by_validator(self, reproduction: Reproduction, side: str, how: str) -> dict[str, Any]:
         trees = self._trees
@@ -114,8 +114,8 @@ class Launcher:
                 return self._started(argv, side, mounts=trees.caches(side))
 
             ended = self._started(argv, side, mounts=trees.caches(side))
-            told = _beyond_bounds(ended) or other_languages.record_of(test, ended, again)
-        return record(**told, output=_shown(ended, trees.root))
+            outcome = _beyond_bounds(ended) or other_languages.record_of(test, ended, again)
+        return record(**outcome, output=_shown(ended, trees.root))
 
     def shell(self, line: str, side: str) -> StreamResult:
         """How a line of shell ends at the root of a tree. Raises as ``run``."""
@@ -169,10 +169,10 @@ class _Control:
     """
 
     def __init__(self, kind: str) -> None:
-        one, two, mark = (secrets.token_hex(8) for _ in range(3))
-        fails = f"assert '{one}' == '{two}', '{mark}'"
-        compares = f"self.assertEqual('{one}', '{two}', '{mark}')"
-        passes = f"assert '{one}' == '{one}', '{mark}'"
+        word, other, mark = (secrets.token_hex(8) for _ in range(3))
+        fails = f"assert '{word}' == '{other}', '{mark}'"
+        compares = f"self.assertEqual('{word}', '{other}', '{mark}')"
+        passes = f"assert '{word}' == '{word}', '{mark}'"
         methods, functions = ({_name(): body for body in some} for some in (
             (fails, compares, passes), (fails, passes),
         ))  # fmt: skip
@@ -183,9 +183,9 @@ class _Control:
             f"    def {name}(self):\n        {body}\n" for name, body in methods.items()
         )
         self.scripts = functions
-        told = functions if kind == ends.SCRIPT else methods | functions
+        controls = functions if kind == ends.SCRIPT else methods | functions
         #: What must be in the exception of each; "" where there is none.
-        self.expected = {name: "" if body == passes else mark for name, body in told.items()}
+        self.expected = {name: "" if body == passes else mark for name, body in controls.items()}
 
 
 def _name() -> str:
@@ -204,17 +204,17 @@ class _Written:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        for place in reversed(self._made):
-            files.clear(place)
-        for place, data in self._before.items():
-            files.write(place, data, 0o600)
+        for path in reversed(self._made):
+            files.clear(path)
+        for path, data in self._before.items():
+            files.write(path, data, 0o600)
 
     def add(self, texts: Mapping[str, bytes]) -> None:
         """Put texts behind what files of the tree have."""
         for path, data in texts.items():
-            place = os.path.join(self._folder, path)
-            self._before[place] = files.read(place, OUTPUT)
-            files.write(place, self._before[place] + data, 0o600)
+            full_path = os.path.join(self._folder, path)
+            self._before[full_path] = files.read(full_path, OUTPUT)
+            files.write(full_path, self._before[full_path] + data, 0o600)
 
     def write(self, texts: Mapping[str, str]) -> str:
         """Write new files; why not, where one is there already, or would lie elsewhere."""
@@ -231,11 +231,11 @@ class _Written:
                     self._made.append(parent)
                 if os.path.islink(parent) or not os.path.isdir(parent):
                     return f"{printable(path)} leads out of the tree"
-            place = os.path.join(parent, name)
-            if os.path.lexists(place):
+            full_path = os.path.join(parent, name)
+            if os.path.lexists(full_path):
                 return f"{printable(path)} is a file of the project"
-            self._made.append(place)
-            files.write(place, _bytes(text), 0o600)
+            self._made.append(full_path)
+            files.write(full_path, _bytes(text), 0o600)
         return ""
 
 
@@ -249,8 +249,8 @@ def _report(path: str, token: str) -> Mapping[str, Any]:
 
 
 def _texts(report: Mapping[str, Any], name: str) -> list[str]:
-    found = report.get(name)
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    texts = report.get(name)
+    return [text for text in texts if isinstance(text, str)] if isinstance(texts, list) else []
 
 
 def record(
@@ -270,11 +270,11 @@ def _judged(
     ended: StreamResult, report: Mapping[str, Any], expected: Mapping[str, str], root: str
 ) -> dict[str, Any]:
     """A run as its record: first whether it stayed within its bounds, then what it reported."""
-    told = _beyond_bounds(ended)
-    if not told and not report:
+    outcome = _beyond_bounds(ended)
+    if not outcome and not report:
         reason = f"it ended before its end, with code {ended.returncode}"
-        told = {"status": ends.NOT_RUN, "reason": reason}
-    return record(**(told or _of_report(report, expected, root)), output=_shown(ended, root))
+        outcome = {"status": ends.NOT_RUN, "reason": reason}
+    return record(**(outcome or _of_report(report, expected, root)), output=_shown(ended, root))
 
 
 def _shown(ended: StreamResult, root: str) -> str:
@@ -304,7 +304,7 @@ def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str
             for failure in map(ClaimFailure.from_dict, report["failures"])
         )
         controls, passed = dict(report["controls"]), list(report["passed"])
-        uses = tuple(ProjectUse(*map(str, one)) for one in report["uses"])
+        uses = tuple(ProjectUse(*map(str, use)) for use in report["uses"])
         skipped, problem = report["skipped"], str(report["problem"])
     except (KeyError, TypeError, ValueError):
         return {"status": ends.NOT_RUN, "reason": "its report cannot be read"}
@@ -317,14 +317,14 @@ def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str
         reason = "code under test changes how tests end: a control test did not end as it must"
     if reason:
         return {"status": ends.NOT_RUN, "reason": reason}
-    told = tuple(failure.to_dict() for failure in failures)
+    records = tuple(failure.to_dict() for failure in failures)
     if any(failure.errno == errno.EROFS for failure in failures):
         return {"status": ends.CHANGED_FILES, "reason": "it tries to change files of the project"}
     if any(failure.errno in _NO_SPACE for failure in failures):
         return {"status": ends.TOO_MUCH_OUTPUT, "reason": "it writes more than it may"}
     if failures:
         reason = failures[0].told
-        return {"status": ends.FAILED, "reason": reason, "failures": told, "uses": uses}
+        return {"status": ends.FAILED, "reason": reason, "failures": records, "uses": uses}
     if not passed:
         reason = "its tests are skipped" if skipped else "it has no test"
         return {"status": ends.NOT_RUN, "reason": reason}

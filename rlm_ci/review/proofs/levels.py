@@ -93,16 +93,16 @@ def is_expected(expects: str, failure: ClaimFailure) -> bool:
     nothing: every failure is one.
     """
     text = _plain(expects)
-    name, colon, rest = (part.strip() for part in text.partition(":"))
-    known = _plain(f"{failure.message}\n{failure.line}")
+    name, colon, detail = (part.strip() for part in text.partition(":"))
+    printed = _plain(f"{failure.message}\n{failure.line}")
     if not failure.kinds:  # of another language, whose runner prints what it likes
-        is_named = name in known or (name == "AssertionError" and _ASSERTS.search(known))
-        return bool(len(text) >= _ENOUGH and is_named and rest in known)
+        is_named = name in printed or (name == "AssertionError" and _ASSERTS.search(printed))
+        return bool(len(text) >= _ENOUGH and is_named and detail in printed)
     if _NAME.fullmatch(name) and (colon or " " not in text):
         last = name.rpartition(".")[2]
         is_kind = name in failure.kinds or ("." in name and last in failure.kinds)
-        return is_kind and rest in known
-    return len(text) >= _ENOUGH and text in known
+        return is_kind and detail in printed
+    return len(text) >= _ENOUGH and text in printed
 
 
 def expected_warning(expects: str) -> str:

@@ -46,13 +46,13 @@ class ForeignTest(Value):
     def named(self) -> tuple[str, ...]:
         """The tests in it. Raises UnparsableError."""
         reproduction = self.one
-        found = tuple(
+        names = tuple(
             test.name
             for test in readers.of(reproduction.path).tests(reproduction.path, reproduction.content)
         )
-        if not found:
+        if not names:
             raise forms.UnparsableError(reproduction.path)
-        return found
+        return names
 
     def argv(self, folder: str) -> tuple[str, ...] | None:
         """The command for these tests alone; None where it cannot be told."""
@@ -74,11 +74,11 @@ class ForeignTest(Value):
     def inverted(self) -> tuple[str, tuple[str, ...]]:
         """The text with the claims reversed, and the tests that must fail now."""
         reproduction = self.one
-        wanted = dict.fromkeys(self.named(), forms.INVERTED)
-        made = readers.of(reproduction.path).change(
-            reproduction.path, reproduction.content, wanted, SystemRandom(), plain=True
+        inversions = dict.fromkeys(self.named(), forms.INVERTED)
+        inverted = readers.of(reproduction.path).change(
+            reproduction.path, reproduction.content, inversions, SystemRandom(), plain=True
         )
-        return made.text, tuple(made.made)
+        return inverted.text, tuple(inverted.made)
 
     def failed(self, ended: StreamResult) -> tuple[ClaimFailure, ...]:
         """The tests that failed, each with what was printed."""
@@ -107,8 +107,8 @@ class ForeignTest(Value):
 
     def passed(self, ended: StreamResult) -> bool:
         """Whether all of them passed, and the command says so, too."""
-        told = [outcome.state for outcome in self._told(ended)]
-        return bool(told) and set(told) == {outcomes.PASSED} and not ended.returncode
+        states = [outcome.state for outcome in self._told(ended)]
+        return bool(states) and set(states) == {outcomes.PASSED} and not ended.returncode
 
     def _told(self, ended: StreamResult) -> Sequence[outcomes.TestOutcome]:
         lines = transcribe(ended.output, str).lines
@@ -134,9 +134,9 @@ def record_of(
     else:
         failures = test.failed(ended)
     if failures:
-        told = tuple(failure.to_dict() for failure in failures)
+        records = tuple(failure.to_dict() for failure in failures)
         first = failures[0].message.partition("\n")[0]
-        return {"status": ends.FAILED, "reason": printable(first), "failures": told}
+        return {"status": ends.FAILED, "reason": printable(first), "failures": records}
     if not test.passed(ended):
         return {
             "status": ends.NOT_RUN,

@@ -107,8 +107,8 @@ class RepairTrial:
         patch = recounted(patch)
         side = f"repair-{sha256(patch.encode('utf-8', 'backslashreplace')).hexdigest()[:12]}"
         key = {**self._key, "patch": patch}
-        told = self._fact("repair", f"proofs/{side}", key, lambda: {"why": self._laid(side, patch)})
-        if why := str(told["why"]):
+        fact = self._fact("repair", f"proofs/{side}", key, lambda: {"why": self._laid(side, patch)})
+        if why := str(fact["why"]):
             return RepairOutcome(ok=False, reason=why)
         self._trees.patches[side] = patch
         for number in (1, 2):
@@ -120,15 +120,15 @@ class RepairTrial:
         if judge.command is None:
             reason = f"the reproduction passes; {judge.lacking}"
             return RepairOutcome(ok=True, reason=reason, patch=patch, is_run=True)
-        own = judge.before["own_conftest"]
+        is_own = judge.before["own_conftest"]
         argv, shown = judge.command.argv, printable(judge.command.text)[:_SAID]
-        more = " with the change's own conftest.py" if own else ""
+        more = " with the change's own conftest.py" if is_own else ""
         reason = f"the reproduction passes, and `{shown}`{more} is as green as before"
-        after = self._validated(side, argv, own_conftest=own)
+        after = self._validated(side, argv, own_conftest=is_own)
         if why := _worse(judge.before, after):
             # A test may fail now and then, whatever the patch does; one that hangs, hangs again.
             is_over = after["reason"] == _TIMEOUT
-            second = after if is_over else self._validated(side, argv, 2, own_conftest=own)
+            second = after if is_over else self._validated(side, argv, 2, own_conftest=is_own)
             if again := _worse(judge.before, second):
                 return RepairOutcome(ok=False, reason=again, is_run=True)
             reason = f"{reason} in one of two runs; in the other {why}"
@@ -178,8 +178,8 @@ class RepairTrial:
             if not self._trees.edits_conftest():
                 return ended
             # The base's conftest.py may not fit the code of the head.
-            own = self._run(side, argv, own_conftest=True)
-            return own if _is_able(own, argv) or (own["failed"] and not ended["failed"]) else ended
+            run = self._run(side, argv, own_conftest=True)
+            return run if _is_able(run, argv) or (run["failed"] and not ended["failed"]) else ended
 
         name = sha256(json.dumps([argv, own_conftest, number]).encode("ascii")).hexdigest()[:12]
         key = {
@@ -197,8 +197,8 @@ class RepairTrial:
         on = "the change, before repairs" if side == HEAD else "a repair"
         self._tell(f"running {shlex.join(argv)} on {on}, {_SECONDS / 60:.0f} minutes at most")
         copy = trees.copy(side, own_conftest=own_conftest)
-        with files.scratch("rlm-ci-") as made:
-            folder = os.path.realpath(made)
+        with files.scratch("rlm-ci-") as scratch:
+            folder = os.path.realpath(scratch)
             job = SandboxJob(
                 argv,
                 env=test_reports.environment(folder, trees.root, trees.env, short=True),
@@ -234,8 +234,8 @@ def recounted(patch: str) -> str:
     for at, line in enumerate([*lines, "@@"]):
         if line.startswith(("@@", "diff ", "--- ")):
             if head >= 0 and (match := _HUNK.match(lines[head])):
-                old, new, rest = match.groups()
-                lines[head] = f"@@ -{old},{left[0]} +{new},{left[1]} @@{rest}"
+                old, new, tail = match.groups()
+                lines[head] = f"@@ -{old},{left[0]} +{new},{left[1]} @@{tail}"
             head, left = (at if line.startswith("@@") else -1), [0, 0]
         elif head >= 0:
             lines[at] = line or " "
@@ -284,8 +284,8 @@ class _Edited(Value):
         return [{**self.old, **self.new}.get(oid) for oid in oids]
 
     def sizes(self, oids: Iterable[str]) -> dict[str, int]:
-        wanted = list(oids)
-        pairs = zip(wanted, self.contents(wanted), strict=True)
+        listed = list(oids)
+        pairs = zip(listed, self.contents(listed), strict=True)
         return {oid: -1 if data is None else len(data) for oid, data in pairs}
 
 
@@ -298,9 +298,9 @@ def _objections(trees: ProofTrees, folder: str, hunks: Iterable[str]) -> str:
     now = {**base, **{path: base[path].replace(oid=f"\0{path}") for path in paths}}
 
     def read(oids: Iterable[str]) -> list[bytes | None]:
-        wanted = list(oids)
-        found = head.read(wanted)
-        return [found.get(oid) for oid in wanted]
+        listed = list(oids)
+        contents = head.read(listed)
+        return [contents.get(oid) for oid in listed]
 
     command = trees.place.validator
     protection = Protection.of(base, read, command.text if command else "")

@@ -86,13 +86,13 @@ def read(folder: str) -> Iterator[tuple[str, StoredProof]]:
     except FileNotFoundError:
         return
     for name in names[:_MOST]:
-        place = os.path.join(folder, name, RECORD)
+        path = os.path.join(folder, name, RECORD)
         try:
-            stored = StoredProof.from_dict(json.loads(files.read(place, _LIMIT)))
+            stored = StoredProof.from_dict(json.loads(files.read(path, _LIMIT)))
         except (files.UnreadableError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise _damaged(place, printable(str(error))[:200]) from None
+            raise _damaged(path, printable(str(error))[:200]) from None
         if stored.outcome.level not in LEVELS:
-            raise _damaged(place, "its level is none")
+            raise _damaged(path, "its level is none")
         yield name, stored
 
 

@@ -135,7 +135,7 @@ class ProofTrees(Closing):
 
     def comments(self, side: str) -> dict[str, bytes]:
         """What the other side has in files of code that differ, as comments of them."""
-        tree, other = (self.listed(one) for one in (side, HEAD if side == BASE else BASE))
+        tree, other = (self.listed(name) for name in (side, HEAD if side == BASE else BASE))
         paths = [path for path in tree.modes if path in other.modes and _is_code(path)]
         before, now = other.read(paths), tree.read(paths)
         return {
@@ -189,22 +189,22 @@ class ProofTrees(Closing):
         added = self._environment()
         for folder in self._path().split(os.pathsep):
             for name in ("python3", "python"):
-                place = os.path.join(folder, name)
-                inside = files.below(self.root, place)
+                path = os.path.join(folder, name)
+                inside = files.below(self.root, path)
                 top = (inside or "").partition("/")[0]
-                here = added[top] + inside[len(top) :] if inside and top in added else place
-                if os.access(here, os.X_OK):
-                    return place
+                outside = added[top] + inside[len(top) :] if inside and top in added else path
+                if os.access(outside, os.X_OK):
+                    return path
         return ""
 
     def python_paths(self, side: str) -> list[str]:
         """Where the project's packages lie: at the root, or in a folder for sources."""
-        folder, found = self.folder(side), [self.root]
+        folder, paths = self.folder(side), [self.root]
         for name in ("src", "lib"):
             inner = os.path.join(folder, name)
             if os.path.isdir(inner) and not os.path.lexists(os.path.join(inner, "__init__.py")):
-                found.insert(0, os.path.join(self.root, name))
-        return found
+                paths.insert(0, os.path.join(self.root, name))
+        return paths
 
     def why_not(self) -> str:
         """Why nothing can be run, in a line; "" where it can. It makes the environment."""

@@ -144,12 +144,12 @@ class _Kept:
         if end - start >= _LONG:
             return list(range(len(self.all)))[:_MANY]
         is_tool = not is_claim(finding)
-        near: set[int] = set()
+        candidates: set[int] = set()
         for line in range(start - _NEAR, end + _NEAR + 1):
             for source, indexes in self._at.get(line, {}).items():
                 if not (is_tool and source == finding.source):
-                    near.update(indexes[:_MANY])
-        return sorted(near | set(self._long[:_MANY]))
+                    candidates.update(indexes[:_MANY])
+        return sorted(candidates | set(self._long[:_MANY]))
 
 
 def rank(finding: Finding) -> tuple[object, ...]:
@@ -271,21 +271,21 @@ def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
 
 def _surer(finding: Finding, other: Finding) -> float | None:
     """Two independent sources make a finding surer; one that repeats itself does not."""
-    sure, also = finding.confidence, other.confidence
-    if sure is None or also is None:
-        return sure if also is None else also
+    confidence, other_confidence = finding.confidence, other.confidence
+    if confidence is None or other_confidence is None:
+        return confidence if other_confidence is None else other_confidence
     if finding.source == other.source:
-        return max(sure, also)
-    return min(_SUREST, round(1 - (1 - sure) * (1 - also), 3))
+        return max(confidence, other_confidence)
+    return min(_SUREST, round(1 - (1 - confidence) * (1 - other_confidence), 3))
 
 
 def _told(finding: Finding, other: Finding) -> str | None:
     if finding.source == other.source or other.message == finding.message:
         return finding.hint or other.hint
-    said = f"`{other.source}` says too: {other.message[:_SAID]}"
-    if finding.hint and said in finding.hint:
+    remark = f"`{other.source}` says too: {other.message[:_SAID]}"
+    if finding.hint and remark in finding.hint:
         return finding.hint
-    return f"{finding.hint}; {said}" if finding.hint else said
+    return f"{finding.hint}; {remark}" if finding.hint else remark
 
 
 _GATHERED = 3
@@ -314,14 +314,14 @@ def gathered(findings: Sequence[Finding]) -> list[Finding]:
             else (id(finding),)
         )  # fmt: skip
         groups.setdefault(key, []).append(finding)
-    kept: list[Finding] = []
+    merged: list[Finding] = []
     for group in groups.values():
         if len(group) < _GATHERED:
-            kept += group
+            merged += group
             continue
         group.sort(key=rank)
         first = group[0]
-        told = f"{first.message} (and {len(group) - 1:,} {_MORE}"
+        message = f"{first.message} (and {len(group) - 1:,} {_MORE}"
         places = tuple(finding.evidence[0] for finding in group[:_PLACES])
-        kept.append(first.replace(message=told, evidence=places))
-    return kept
+        merged.append(first.replace(message=message, evidence=places))
+    return merged

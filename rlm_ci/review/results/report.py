@@ -119,9 +119,9 @@ def unseen(
     if model is not None:
         unread = frozenset(result.data.get("unread", ()) if result else ())
         return tuple((path, UNREAD) for path in paths if path in unread)
-    known = run.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
-    known |= frozenset(result.data.get("scripts", ()) if result else ())
-    return tuple((path, NOBODY) for path in paths if path not in known)
+    seen = run.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
+    seen |= frozenset(result.data.get("scripts", ()) if result else ())
+    return tuple((path, NOBODY) for path in paths if path not in seen)
 
 
 def _why(result: NodeResult) -> str:
@@ -162,9 +162,9 @@ def artifacts(
     renders it. ``redact`` and ``mask`` take secrets out before texts are escaped.
     """
     report = redact(report)
-    (own,) = report.parts
+    (part,) = report.parts
     nodes = [traced_finding.nodes for traced_finding in result.findings]
-    rows = sorted(zip(own.findings, nodes, strict=True), key=lambda row: order(row[0]))
+    rows = sorted(zip(part.findings, nodes, strict=True), key=lambda row: order(row[0]))
     marks = fingerprints(finding for finding, _ in rows)
     listed = [
         json_lists.ListedFinding(finding, mark, leaves)
@@ -199,9 +199,9 @@ def _page(
     link: Link,
 ) -> str:
     open_ones, argued = wording.parted(findings)
-    grave = [one for one in open_ones if one.severity >= Severity.MEDIUM]
-    minor = [one for one in open_ones if one.severity < Severity.MEDIUM]
-    (own,) = report.parts
+    grave = [finding for finding in open_ones if finding.severity >= Severity.MEDIUM]
+    minor = [finding for finding in open_ones if finding.severity < Severity.MEDIUM]
+    (part,) = report.parts
     render = loader.load_template("review/report.md.j2")
     counting = {id(finding) for finding in (*grave, *minor)}
     groups = [
@@ -213,15 +213,15 @@ def _page(
         "title": prose(title),
         "base": code(report.subject.base[:12]) if report.subject.base else "",
         "commit": code(report.subject.head[:12]) if report.subject.head else "",
-        "summary": prose(own.summary),
+        "summary": prose(part.summary),
         "domains": ", ".join(
             # Only a model looks for what all findings show together.
             domain
-            for domain in own.metrics["domains"]
-            if domain != ARCHITECTURE or own.metrics["model"]
+            for domain in part.metrics["domains"]
+            if domain != ARCHITECTURE or part.metrics["model"]
         ),
-        "analyzers": ", ".join(map(prose, own.metrics["analyzers"])) or "none",
-        "model": code(own.metrics["model"]) if own.metrics["model"] else "none",
+        "analyzers": ", ".join(map(prose, part.metrics["analyzers"])) or "none",
+        "model": code(part.metrics["model"]) if part.metrics["model"] else "none",
         "levels": _levels(open_ones, argued),
         "clusters": [
             {
@@ -243,21 +243,21 @@ def _page(
         "omitted": _by_reason(report.coverage.omitted, result.uncovered),
         "notes": [prose(note) for note in result.notes[:_NOT_SEEN]],
         "more_notes": max(0, len(result.notes) - _NOT_SEEN),
-        "files": count(int(own.metrics["files"]), "file"),
-        "looked": f"{int(own.metrics['looked']):,}",
+        "files": count(int(part.metrics["files"]), "file"),
+        "looked": f"{int(part.metrics['looked']):,}",
         "confidence": f"{100 * result.confidence:.0f} %",
-        "confident": _confident(own),
+        "confident": _confident(part),
         "counts": result.counts,
         "verdicts": [
-            f"{int(own.metrics[name]):,} {name}" for name in VERDICTS if own.metrics[name]
+            f"{int(part.metrics[name]):,} {name}" for name in VERDICTS if part.metrics[name]
         ],
     })  # fmt: skip
 
 
 def _levels(findings: Sequence[Finding], argued: Sequence[Finding]) -> list[str]:
     counts = Counter(finding.severity for finding in findings)
-    told = [(level.label, counts[level]) for level in reversed(Severity)]
-    return [f"{number:,} {name}" for name, number in (*told, ("argued", len(argued))) if number]
+    levels = [(level.label, counts[level]) for level in reversed(Severity)]
+    return [f"{number:,} {name}" for name, number in (*levels, ("argued", len(argued))) if number]
 
 
 def _listed(
@@ -296,21 +296,21 @@ def _listed(
 
 def _entry(finding: Finding, link: Link, report: Report) -> dict[str, Any]:
     alone = wording.proof_command(report, finding.proof) if finding.proof else ""
-    sure = finding.confidence
+    certainty = finding.confidence
     return {
         "severity": finding.severity.label,
         "message": prose(_sentence(finding.message)),
         "place": _place(finding.evidence[0], link),
         "more": [_place(location, link) for location in finding.evidence[1:]],
         "about": ", ".join(
-            one
-            for one in (
+            text
+            for text in (
                 code(finding.rule.partition("/")[2]),
                 finding.domain or "",
                 code(finding.source),
-                "" if sure is None else f"{100 * sure:.0f} % sure ({_reason(finding)})",
+                "" if certainty is None else f"{100 * certainty:.0f} % sure ({_reason(finding)})",
             )
-            if one
+            if text
         ),
         "quote": _quoted(finding.evidence[0].quote),
         "hint": _hint(finding),
@@ -345,8 +345,8 @@ def _hint(finding: Finding) -> str:
     page = HINT.match(hint) if finding.source.startswith("analyzer:") else None
     if page is None:
         return prose(hint) if hint else ""
-    rest = hint[page.end() :]
-    return f"[{prose(page[1])}](<{page[2]}>){prose(rest) if rest else ''}"
+    trailing = hint[page.end() :]
+    return f"[{prose(page[1])}](<{page[2]}>){prose(trailing) if trailing else ''}"
 
 
 def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
@@ -361,8 +361,8 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
         for finding in sorted(some, key=order):
             path = finding.evidence[0].path
             places = ", ".join(_place(location, link, path) for location in finding.evidence)
-            said = "" if len(messages) == 1 else f": {prose(_sentence(finding.message))}"
-            by_path.setdefault(path, []).append(f"{places}{said}")
+            text = "" if len(messages) == 1 else f": {prose(_sentence(finding.message))}"
+            by_path.setdefault(path, []).append(f"{places}{text}")
         left = sum(_left(finding) for finding in some)
         kinds.append({
             "title": prose(_sentence(min(messages))) if len(messages) == 1 else "",
@@ -370,8 +370,8 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
             "about": f"{severity.label}, {some[0].domain or 'no domain'}, {code(some[0].source)}",
             "hint": _hint(some[0]),
             "files": [
-                f"{code(_named(path))}: {(', ' if len(messages) == 1 else ' ').join(told)}"
-                for path, told in by_path.items()
+                f"{code(_named(path))}: {(', ' if len(messages) == 1 else ' ').join(texts)}"
+                for path, texts in by_path.items()
             ],
             "left": left,
         })  # fmt: skip

@@ -70,7 +70,7 @@ class _Report:
             yield
             return
         lost: list[BaseException | None] = []
-        before, sys.unraisablehook = sys.unraisablehook, lambda told: lost.append(told.exc_value)
+        before, sys.unraisablehook = sys.unraisablehook, lambda event: lost.append(event.exc_value)
         try:
             with warnings.catch_warnings(record=True) as messages:
                 if awaited == _LEFT_OPEN:
@@ -146,7 +146,7 @@ def _text(error: BaseException) -> str:
 def _described(name: str, error: BaseException, file: str) -> dict[str, Any]:
     """An exception as ``levels`` compares it, and its traceback from the reproduction on."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [at for at, frame in enumerate(frames) if frame.filename == file]
+    inside = [at for at, frame in enumerate(frames) if frame.filename == file]
     # All of them, where the code says by ``sys.tracebacklimit`` to show none.
     through = traceback.extract_tb(error.__traceback__, 1 << 20)
     passed = [frame for frame in through if frame.filename == file]
@@ -156,7 +156,7 @@ def _described(name: str, error: BaseException, file: str) -> dict[str, Any]:
             kinds += [kind.__name__, f"{kind.__module__}.{kind.__qualname__}"]
     if "_pytest.outcomes.Failed" in kinds:  # pytest.fail and pytest.raises
         kinds.append("AssertionError")
-    shown = frames[own[0] :] if own else frames[-2:]
+    shown = frames[inside[0] :] if inside else frames[-2:]
     lines = traceback.format_list(shown)
     lines.append(f"{type(error).__name__}: {_text(error)}\n")
     return {
@@ -178,14 +178,14 @@ def _statement(frame: traceback.FrameSummary) -> str:
     try:
         with _open(frame.filename, encoding="utf-8") as file:
             text = file.read()
-        nodes = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt)]
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return frame.line or ""
-    around = [(one.end_lineno or 0, one) for one in nodes if one.lineno <= number]
-    found = [(last - one.lineno, last, one) for last, one in around if number <= last]
-    if not found:
+    around = [(node.end_lineno or 0, node) for node in nodes if node.lineno <= number]
+    enclosing = [(last - node.lineno, last, node) for last, node in around if number <= last]
+    if not enclosing:
         return frame.line or ""
-    _, last, node = min(found, key=lambda row: row[0])
+    _, last, node = min(enclosing, key=lambda row: row[0])
     body = getattr(node, "body", None)
     # What ``pytest.raises`` waits for in vain fails at its head, and is in its body.
     if body and not isinstance(node, (ast.With, ast.AsyncWith)):
@@ -195,7 +195,7 @@ def _statement(frame: traceback.FrameSummary) -> str:
 
 def _foreign(order: dict[str, Any]) -> list[str]:
     """Packages of the project that were imported from elsewhere, and so were not looked at."""
-    found = []
+    names = []
     standard = getattr(sys, "stdlib_module_names", ())
     for folder in order["paths"]:
         if not folder.startswith(order["root"]):
@@ -206,11 +206,11 @@ def _foreign(order: dict[str, Any]) -> list[str]:
                 inner = os.path.join(folder, entry, "__init__.py")
                 if not (ending == ".py" or (not ending and os.path.isfile(inner))):
                     continue
-                place = getattr(sys.modules.get(name), "__file__", None)
-                is_there = isinstance(place, str) and place.startswith(f"{order['root']}/")
-                if place and not is_there and name not in standard and name != "conftest":
-                    found.append(name)
-    return found[:10]
+                file = getattr(sys.modules.get(name), "__file__", None)
+                is_there = isinstance(file, str) and file.startswith(f"{order['root']}/")
+                if file and not is_there and name not in standard and name != "conftest":
+                    names.append(name)
+    return names[:10]
 
 
 # ── pytest and unittest ──
@@ -375,17 +375,17 @@ def _script(report: _Report) -> None:
         exec(code, main.__dict__)  # noqa: S102 - it is what this is for
         report.passed.append("script")
     except BaseException as error:  # noqa: BLE001 - it is the code of others
-        told = _described("script", error, report.file)
+        failure = _described("script", error, report.file)
         if isinstance(error, SystemExit) and not error.code:
-            if told["is_own"]:
+            if failure["is_own"]:
                 report.passed.append("script")
             else:
                 report.problem = "code that it calls ended it, by sys.exit"
         else:
-            report.failures.append(told)
+            report.failures.append(failure)
             with suppress(BaseException):
                 sys.stdout.flush()  # before the trace, whether output is buffered or not
-                sys.stderr.write(told["trace"])
+                sys.stderr.write(failure["trace"])
     with suppress(BaseException):
         sys.stdout.flush()
     _bare_controls(report)
@@ -417,13 +417,13 @@ def _hollow(order: dict[str, Any]) -> None:
     sys.modules["_rlm_ci_hollow"] = types.ModuleType("_rlm_ci_hollow")
     vars(sys.modules["_rlm_ci_hollow"]).update(value=inside["value"])
     body = ast.parse("from _rlm_ci_hollow import value\nreturn value").body
-    own = {order["file"], order["control"]}
+    tests = {order["file"], order["control"]}
     compiled = SourceFileLoader.source_to_code
 
     def source_to_code(self: Any, data: Any, path: Any, **more: Any) -> Any:
-        place = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
-        is_project = place.startswith(f"{order['root']}/") and "/site-packages/" not in place
-        if not is_project or place in own or os.path.basename(place) == "conftest.py":
+        file = os.fsdecode(path) if isinstance(path, (str, bytes)) else ""
+        is_project = file.startswith(f"{order['root']}/") and "/site-packages/" not in file
+        if not is_project or file in tests or os.path.basename(file) == "conftest.py":
             return compiled(self, data, path, **more)
         tree = ast.parse(data)
         for node in ast.walk(tree):
@@ -446,10 +446,10 @@ def main() -> None:
         beside = importlib.import_module("watch")
         report.watch = beside.Watch(order["root"], report.file)
         del sys.modules["watch"]  # the project may have one
-    place = os.open(order["report"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    sink = os.open(order["report"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    sys.path[:] = [one for one in sys.path if one != os.path.dirname(os.path.abspath(__file__))]
+    sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
     os.environ["PYTHONPATH"] = os.pathsep.join(order["paths"])  # for what it starts
     pytest = None
     if order["kind"] == "test" and importlib.util.find_spec("pytest"):
@@ -463,7 +463,7 @@ def main() -> None:
         _script(report)
     else:
         printed = os.path.join(order["scratch"], "printed")
-        kept = os.dup(1)
+        stdout = os.dup(1)
         into = os.open(printed, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(into, 1)
         os.dup2(into, 2)
@@ -475,9 +475,9 @@ def main() -> None:
         except BaseException as error:  # noqa: BLE001 - it is the code of others
             report.problem = f"the test runner broke: {type(error).__name__}: {_text(error)}"
         if os.getpid() == _START:
-            write(kept, "\n".join(report.shown).encode("utf-8", "replace"))
+            write(stdout, "\n".join(report.shown).encode("utf-8", "replace"))
     if os.getpid() == _START:  # and not a copy that the code has forked
-        write(place, encoded(report.record()).encode("ascii"))
+        write(sink, encoded(report.record()).encode("ascii"))
     end(0)
 
 

@@ -69,14 +69,14 @@ class Watch:
             return OWN
         if file.startswith("<"):
             return PYTHON
-        place = os.path.abspath(file)
-        if "/site-packages/" in place or "/dist-packages/" in place:
+        path = os.path.abspath(file)
+        if "/site-packages/" in path or "/dist-packages/" in path:
             return INSTALLED
-        if place.startswith(self._python):
+        if path.startswith(self._python):
             return PYTHON
-        if os.path.dirname(place) == os.path.dirname(os.path.abspath(__file__)):
+        if os.path.dirname(path) == os.path.dirname(os.path.abspath(__file__)):
             return INSTALLED
-        return PROJECT if place.startswith(f"{self._root}/") else OWN  # it wrote another file
+        return PROJECT if path.startswith(f"{self._root}/") else OWN  # it wrote another file
 
     def _note(self, how: str, file: str, name: str = "") -> None:
         path = file[len(self._root) + 1 :] if file.startswith(f"{self._root}/") else ""
@@ -111,7 +111,7 @@ class Watch:
                 return
             if event != "object.__getattr__":
                 self._note(REPLACES, file, name)
-            elif not {os.path.basename(one) for one, _ in by} - _LOOKING and not any(
+            elif not {os.path.basename(caller) for caller, _ in by} - _LOOKING and not any(
                 function == "_has_code_flag" for _, function in by
             ):
                 self._note(INSPECTS, file, f"{name}.{args[1]}")
@@ -141,9 +141,9 @@ class Watch:
         if not file.startswith(f"{self._root}/") or self.kind(file) != PROJECT:
             return
         by = self._by()
-        if by is None or any(os.path.basename(one) in _SHOWING for one, _ in by):
+        if by is None or any(os.path.basename(caller) in _SHOWING for caller, _ in by):
             return
-        if not any(one.startswith("<frozen") and name in _IMPORTS for one, name in by):
+        if not any(caller.startswith("<frozen") and name in _IMPORTS for caller, name in by):
             self._note(READS, file)
 
     def _started(self, words: Any) -> None:
@@ -152,7 +152,7 @@ class Watch:
             words = [words]
         texts = [os.fsdecode(word) for word in words]
         parts = [part for text in texts for part in _SPACE.split(text) if part]
-        is_python = any(os.path.basename(one).startswith(("python", "pytest")) for one in parts)
+        is_python = any(os.path.basename(part).startswith(("python", "pytest")) for part in parts)
         if is_python and "-c" not in parts:
             return
         for part in parts[1:]:
@@ -213,8 +213,8 @@ class Watch:
                 if now is not None and now is not module and not self._is_project(now):
                     self._note(REPLACES, file)
                 self._differences(names, vars(module), file, "")
-                for one, inner in classes:
-                    self._differences(inner, vars(one), file, f"{one.__qualname__}.")
+                for class_, inner in classes:
+                    self._differences(inner, vars(class_), file, f"{class_.__qualname__}.")
         except Exception:  # noqa: BLE001, S110 - the code under test must not see it
             pass
         finally:
@@ -226,21 +226,21 @@ class Watch:
             is_set_by_python = not prefix and key.startswith("__")
             if now.get(key, _NOTHING) is value or is_set_by_python:
                 continue
-            known, name = file, f"{prefix}{key}"
+            origin, name = file, f"{prefix}{key}"
             code = _code_of(value)
             if code is not None:
-                known, name = _of_code(code, getattr(value, "__qualname__", name), name)
+                origin, name = _of_code(code, getattr(value, "__qualname__", name), name)
             elif isinstance(value, type):
                 module = sys.modules.get(str(vars(value).get("__module__")))
-                known = str(getattr(module, "__file__", "<none>"))
+                origin = str(getattr(module, "__file__", "<none>"))
                 name = value.__qualname__
             elif isinstance(value, types.ModuleType):
-                known, name = str(vars(value).get("__file__", "<none>")), ""
+                origin, name = str(vars(value).get("__file__", "<none>")), ""
             elif isinstance(value, types.BuiltinFunctionType):
                 continue
             # What others have written is no code under test, whoever uses it.
-            if self.kind(known) == PROJECT:
-                self._note(REPLACES, os.path.abspath(known), name)
+            if self.kind(origin) == PROJECT:
+                self._note(REPLACES, os.path.abspath(origin), name)
 
 
 _FUNCTIONS = (types.FunctionType, type(lru_cache(len)))
@@ -252,11 +252,11 @@ _HEARD = {
 
 def _names_of(module: types.ModuleType) -> Names:
     names = dict(vars(module))
-    own = [
+    classes = [
         name for name in names.values()
         if isinstance(name, type) and vars(name).get("__module__") == module.__name__
     ]  # fmt: skip
-    return module, names, [(one, dict(vars(one))) for one in own]
+    return module, names, [(class_, dict(vars(class_))) for class_ in classes]
 
 
 def _code_of(value: Any) -> types.CodeType | None:
