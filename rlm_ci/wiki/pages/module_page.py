@@ -218,10 +218,12 @@ def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
     holders = (symbol for _, _, symbol in tops if symbol.kind in CONTAINERS)
     heads = (symbol.signature.partition(symbol.name)[2] for symbol in holders)
     derived = Counter(word for head in heads for word in set(_WORD.findall(head)))
+    members = {file.path: _members(file) for file in files}
 
-    def rank(found: tuple[FileFacts, int, Symbol]) -> tuple[int, int]:
-        facts, _, symbol = found
-        return -_extended(symbol, derived), -_size(facts, symbol)
+    def rank(top: tuple[FileFacts, int, Symbol]) -> tuple[int, int]:
+        facts, _, symbol = top
+        below = members[facts.path].get(symbol.name, ())
+        return -_extended(symbol, derived), -_size(symbol, below)
 
     facts, number, symbol = min(tops, key=rank)
     name = code(printable(told(facts, symbol.name)), cell=True)
@@ -239,15 +241,22 @@ def _extended(symbol: Symbol, derived: Mapping[str, int]) -> int:
     return number if number > 1 else 0
 
 
-def _size(facts: FileFacts, symbol: Symbol) -> int:
+def _members(facts: FileFacts) -> dict[str, list[Symbol]]:
+    """All below each name of a file."""
+    members: dict[str, list[Symbol]] = {}
+    for symbol in facts.outline.symbols:
+        owner = symbol.name.rpartition(".")[0]
+        while owner:
+            members.setdefault(owner, []).append(symbol)
+            owner = owner.rpartition(".")[0]
+    return members
+
+
+def _size(symbol: Symbol, members: Sequence[Symbol]) -> int:
     """The lines of a definition and of its members, which may stand elsewhere in the file."""
     first, last = symbol.line_start, symbol.line_end
-    members = (
-        other.line_end - other.line_start
-        for other in facts.outline.symbols
-        if other.name.startswith(f"{symbol.name}.") and not first <= other.line_start <= last
-    )
-    return last - first + sum(members)
+    elsewhere = (other for other in members if not first <= other.line_start <= last)
+    return last - first + sum(other.line_end - other.line_start for other in elsewhere)
 
 
 def _tops(facts: FileFacts) -> list[tuple[int, Symbol]]:
