@@ -98,6 +98,14 @@ HEAVY = (
     "importlib.resources", "markdown_it",
 )  # fmt: skip
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "common", "base", "manager", "core", "misc"}
+#: Words that name no thing, and the part of all bound names that may still be one of them. It only
+#: falls: what is new has a name of the field.
+EMPTY_WORDS = frozenset((
+    "one", "found", "told", "place", "said", "kept", "held", "wanted", "asked", "given", "named",
+    "known", "made", "here", "there", "least", "most", "whole", "own", "rest", "near", "went",
+    "meant", "sure", "ours", "theirs",
+))  # fmt: skip
+EMPTY_SHARE = 0.025
 #: But for what runs in the Python of others, with what is there.
 OUTSIDE = (
     "validators/pytest_plugin/*.py", "environments/repl/inside/*.py", "review/proofs/inside/*.py",
@@ -380,6 +388,22 @@ def test_a_file_has_one_job_and_a_function_fits_on_a_screen() -> None:
         longer = sorted((length, name) for length, name in lengths if length > guide)
         assert len(longer) <= len(lengths) // 100, longer
         assert all(length <= wall for length, _ in longer), longer
+
+
+def test_names_name_a_thing() -> None:
+    """Variables, parameters, loop targets, fields, functions and classes."""
+    names = [name.strip("_") for path in MODULES for name in bound_names(tree(path))]
+    empty = Counter(name for name in names if name in EMPTY_WORDS)
+    assert empty.total() <= EMPTY_SHARE * len(names), empty.most_common()
+
+
+def bound_names(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
 
 
 def test_no_module_has_a_name_that_fits_everything() -> None:
