@@ -120,10 +120,10 @@ def command_of(text: str, where: str = "--agent") -> Command | None:
 
 def require_metered(agent: Agent, budgets: Mapping[str, object]) -> None:
     """Raise ConfigError for ``budgets`` of calls, tokens or money that we do not see."""
-    given = [name for name, value in budgets.items() if value is not None]
-    if given and not agent.metered:
+    names = [name for name, value in budgets.items() if value is not None]
+    if names and not agent.metered:
         raise ConfigError(
-            f"{', '.join(given)} cannot be enforced: the calls of {agent.name} do not pass through "
+            f"{', '.join(names)} cannot be enforced: the calls of {agent.name} do not pass through "
             "rlm-ci",
             where=f"agent {agent.name}",
             hint="limit its time instead (--max-minutes, --max-iterations), or use --agent openai",

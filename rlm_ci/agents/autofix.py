@@ -56,14 +56,16 @@ class FixerProject:
 
     def fixers(self) -> Iterator[Fixer]:
         """The fixers that are set up: linters first, then formatters, then hooks."""
-        own = ("ruff.toml", ".ruff.toml")
-        if self._has(*own) or self._has_table("tool.ruff") or self._calls_any("ruff check"):
+        configs = ("ruff.toml", ".ruff.toml")
+        if self._has(*configs) or self._has_table("tool.ruff") or self._calls_any("ruff check"):
             argv = ("ruff", "check", "--fix", "--no-unsafe-fixes", "--exit-zero", "--no-cache", ".")
             yield Fixer("ruff check --fix", argv)
-        formats = self._has_table("format", *own) or self._has_table("tool.ruff.format")
+        formats = self._has_table("format", *configs) or self._has_table("tool.ruff.format")
         if formats or self._calls_any("ruff format", "ruff-format"):
             yield Fixer("ruff format", ("ruff", "format", "--no-cache", "."))
-        sections = (self._has_table(one, "setup.cfg", "tox.ini") for one in ("isort", "tool:isort"))
+        sections = (
+            self._has_table(section, "setup.cfg", "tox.ini") for section in ("isort", "tool:isort")
+        )
         if self._has(".isort.cfg") or self._has_table("tool.isort") or any(sections):
             yield Fixer("isort", ("isort", "--quiet", "."))
         if self._has_table("tool.black") or self._calls_any(*_BLACK):
@@ -105,7 +107,7 @@ class FixerProject:
     def _is_configured(self, name: str) -> bool:
         """Whether a package of npm has a file of its own, or is a dependency."""
         rc, config = f".{name}rc", f"{name}.config."
-        is_set_up = (one == rc or one.startswith((f"{rc}.", config)) for one in self._names)
+        is_set_up = (name == rc or name.startswith((f"{rc}.", config)) for name in self._names)
         return any(is_set_up) or self._has_package(name)
 
     def _has_package(self, name: str) -> bool:
@@ -165,38 +167,38 @@ class AutofixAgent:
         if not chosen:
             reason = "no linter or formatter that fixes files is set up in this repository"
             return AgentOutcome(1, "", "", reason)
-        told: list[str] = []
+        rows: list[str] = []
         output: list[str] = []
         failed: list[str] = []
         before = left = task.workspace.tree()
         for fixer in chosen:
             program = self._program(fixer.argv[0])
             if program is None:
-                told.append(f"{fixer.name}: {fixer.argv[0]} is set up here, and not installed")
+                rows.append(f"{fixer.name}: {fixer.argv[0]} is set up here, and not installed")
                 continue
             task.on_progress(fixer.name)
-            line, said, is_fine = self._run(task, fixer, program)
+            line, text, is_fine = self._run(task, fixer, program)
             was, left = left, task.workspace.tree()
-            told.append(f"{line}, {_edited(task.workspace.status(was, left))}" if is_fine else line)
-            output.append(f"$ {fixer.name}\n{said}")
+            rows.append(f"{line}, {_edited(task.workspace.status(was, left))}" if is_fine else line)
+            output.append(f"$ {fixer.name}\n{text}")
             if not is_fine:
                 failed.append(line)
         status = task.workspace.status(before, left).strip()
         if not status:
-            told.append("nothing was changed")
+            rows.append("nothing was changed")
         elif failed:  # the line of a fixer that failed does not say what it changed
-            told.append(f"changed:\n{status}")
+            rows.append(f"changed:\n{status}")
         reason = "; ".join(failed)
         if not output:
             reason = f"{count(len(chosen), 'fixer')} set up here, but none of them is installed"
-        summary = clip("\n".join(told), SUMMARY_LIMIT)
+        summary = clip("\n".join(rows), SUMMARY_LIMIT)
         return AgentOutcome(
             1 if reason else 0, summary, clip("\n".join(output), OUTPUT_LIMIT), reason
         )
 
     def _program(self, name: str) -> str | None:
         """How to call a program: the project's own, or the one on PATH; None without any."""
-        return next((place + name for place in _FOLDERS if self._find(place + name)), None)
+        return next((folder + name for folder in _FOLDERS if self._find(folder + name)), None)
 
     def _run(self, task: Assignment, fixer: Fixer, program: str) -> tuple[str, str, bool]:
         """A line on one fixer, what it printed, and whether it worked."""
@@ -205,16 +207,16 @@ class AutofixAgent:
             return f"{fixer.name}: no time was left", "", False
         argv = (program, *fixer.argv[1:])
         ended = task.workspace.run(Launch(argv, timeout, env={"SKIP": _own_hooks()}))
-        said = "\n".join(transcribe(ended.output, self._redact).lines)
+        text = "\n".join(transcribe(ended.output, self._redact).lines)
         if ended.reason:
-            return f"{fixer.name}: stopped: {ended.reason}", said, False
+            return f"{fixer.name}: stopped: {ended.reason}", text, False
         if fixer.name == "pre-commit" and ended.returncode == 3:  # it failed, not a hook
             hint = "run `pre-commit install-hooks` first, with network"
-            return f"pre-commit: its hooks are not installed here; {hint}", said, True
+            return f"pre-commit: its hooks are not installed here; {hint}", text, True
         if ended.returncode not in fixer.fine:
-            last = said.strip().rpartition("\n")[2].strip()[:300]
-            return f"{fixer.name}: ended with {ended.returncode}: {last}", said, False
-        return f"{fixer.name}: ran", said, True
+            last = text.strip().rpartition("\n")[2].strip()[:300]
+            return f"{fixer.name}: ended with {ended.returncode}: {last}", text, False
+        return f"{fixer.name}: ran", text, True
 
 
 def _edited(status: str) -> str:

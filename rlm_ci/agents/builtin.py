@@ -65,12 +65,12 @@ class BuiltinAgent:
             room=OUTPUT_LIMIT if self._fit is None else self._fit.output,
             few=self._fit is not None and self._fit.is_small,
         )
-        place = self._place(task)
+        step = self._place(task)
         loop = self._loop(environment, task.on_progress)
         if self._takes_tools is None:
             first = self._history()
             first.prompt(task.prompt)
-            self._takes_tools = loop.takes_tools(self._fact, "agent", first, place)
+            self._takes_tools = loop.takes_tools(self._fact, "agent", first, step)
             if not self._takes_tools:
                 loop = self._loop(environment, task.on_progress)
         conversation: list[Any] = task.conversation
@@ -81,7 +81,7 @@ class BuiltinAgent:
             history.fold()
             conversation[1] = task.iteration
         history.prompt(self._prompt(environment, task))
-        return _outcome(loop.run(history, place))
+        return _outcome(loop.run(history, step))
 
     def _history(self) -> Conversation:
         history = Conversation()
@@ -93,14 +93,14 @@ class BuiltinAgent:
     def _variables(self) -> list[str]:
         """Of the environment of commands: a fact, as a resumed run may have another."""
         names = self._services.variables
-        told = self._fact("environment", "environment", {}, lambda: {"variables": list(names)})
-        return [printable(name) for name in told["variables"]]
+        fact = self._fact("environment", "environment", {}, lambda: {"variables": list(names)})
+        return [printable(name) for name in fact["variables"]]
 
     def _place(self, task: Assignment) -> str:
         """Where in the run this is; a role may act more than once in an iteration."""
-        place = f"iteration-{task.iteration}/{task.role}"
-        self._acts[place] += 1
-        return place if self._acts[place] == 1 else f"{place}-{self._acts[place]}"
+        step = f"iteration-{task.iteration}/{task.role}"
+        self._acts[step] += 1
+        return step if self._acts[step] == 1 else f"{step}-{self._acts[step]}"
 
     def _prompt(self, environment: CodeTools, task: Assignment) -> str:
         if self._takes_tools:
@@ -132,6 +132,6 @@ class _Progress(LoopWatcher):
 
 
 def _outcome(ending: LoopEnd) -> AgentOutcome:
-    said = ending.text.strip()
+    text = ending.text.strip()
     code = 1 if ending.reason else 0
-    return AgentOutcome(code, said[:SUMMARY_LIMIT], said, ending.reason, ending.blocked)
+    return AgentOutcome(code, text[:SUMMARY_LIMIT], text, ending.reason, ending.blocked)

@@ -144,12 +144,12 @@ def granted(
     unset = tuple(name for name in names if name not in environ)
     keys = PROGRAMS[agent].keys if agent in PROGRAMS else ()
     if keys and not any(fnmatchcase(name, key) for name in env for key in keys):
-        known = [key for key in keys if any(fnmatchcase(name, key) for name in unset)]
+        unpassed = [key for key in keys if any(fnmatchcase(name, key) for name in unset)]
         raise ConfigError(
-            f"{agent} has no key: {(known or keys)[0]} is not {'set' if known else 'named'}",
+            f"{agent} has no key: {(unpassed or keys)[0]} is not {'set' if unpassed else 'named'}",
             where=where,
             hint="set it"
-            if known
+            if unpassed
             else f'set it, and name it in loop.agent_env = ["{keys[0]}"]; '
             "the login of a subscription does not enter the sandbox",
         )
@@ -228,20 +228,20 @@ class ExternalAgent:
         if not (by_file or task.files):
             return self._run(task, launch)
         with files.scratch("rlm-ci-") as folder:
-            given = []
+            paths = []
             for number, (name, source) in enumerate(task.files.items(), 1):
-                given.append(os.path.join(folder, f"{number}-{os.path.basename(name)}"))
-                files.write(given[-1], _handed(source))
-                prompt = prompt.replace(name.encode(), given[-1].encode())
+                paths.append(os.path.join(folder, f"{number}-{os.path.basename(name)}"))
+                files.write(paths[-1], _handed(source))
+                prompt = prompt.replace(name.encode(), paths[-1].encode())
             if by_file:
-                given.append(os.path.join(folder, "prompt.md"))
-                files.write(given[-1], prompt)
-                words = tuple(word.replace(PROMPT_FILE, given[-1]) for word in words)
+                paths.append(os.path.join(folder, "prompt.md"))
+                files.write(paths[-1], prompt)
+                words = tuple(word.replace(PROMPT_FILE, paths[-1]) for word in words)
                 prompt = b""
-            return self._run(task, launch.replace(argv=words, stdin=prompt, files=tuple(given)))
+            return self._run(task, launch.replace(argv=words, stdin=prompt, files=tuple(paths)))
 
     def _words(self, *, read_only: bool) -> tuple[str, ...]:
-        first, *rest = self._program.look if read_only else self._program.edit
+        first, *others = self._program.look if read_only else self._program.edit
         options = (
             word.replace(VALUE, self._env[name])
             for name, words in self._program.options.items()
@@ -250,16 +250,16 @@ class ExternalAgent:
         )
         instead = self._program.confined if self._confined else {}
         model = ("--model", self._model) if self._model else ()
-        words = (new for word in rest for new in instead.get(word, (word,)))
+        words = (new for word in others for new in instead.get(word, (word,)))
         return (first, *options, *model, *words)
 
     def _run(self, task: Assignment, launch: Launch) -> AgentOutcome:
-        there = set(os.listdir(task.workspace.root))
+        names_before = set(os.listdir(task.workspace.root))
         events = EventReader(self._program.events, task.on_progress)
         ended = task.workspace.run(launch.replace(on_output=events.take))
         events.close()
         # Its own new files are no part of a fix.
-        for name in set(os.listdir(task.workspace.root)) - there:
+        for name in set(os.listdir(task.workspace.root)) - names_before:
             if self._program.leaves and name.startswith(self._program.leaves):
                 with suppress(OSError):
                     files.clear(os.path.join(task.workspace.root, name))
@@ -290,7 +290,7 @@ class ExternalAgent:
 
     def _hidden_file(self, task: Assignment) -> str:
         """Which file of the command the sandbox does not show, in words; "" if it shows all."""
-        paths = [one for one in self._program.edit[1:] if self._confined and os.path.isabs(one)]
+        paths = [word for word in self._program.edit[1:] if self._confined and os.path.isabs(word)]
         for path in filter(os.path.exists, paths):
             if task.workspace.run(Launch(("test", "-e", path), _LOOK)).returncode == 1:
                 return f" (the sandbox does not show {printable(path)}: keep it in the repository)"
@@ -311,8 +311,8 @@ class ExternalAgent:
 def last_error(lines: Sequence[str]) -> str:
     """The last of ``lines`` that names an error, else the last one."""
     rows = [line.strip() for line in lines if line.strip()]
-    named = [line for line in rows if _ERROR_WORD.search(line)]
-    return (named or rows or [""])[-1]
+    errors = [line for line in rows if _ERROR_WORD.search(line)]
+    return (errors or rows or [""])[-1]
 
 
 def _handed(path: str) -> bytes:
@@ -329,7 +329,7 @@ def summary(output: str) -> str:
     lines = output.rstrip().split("\n")
     for at in range(len(lines) - 1, -1, -1):
         if lines[at].lstrip("*# ").startswith("Summary:"):
-            told = "\n".join(lines[at:]).lstrip("*# ").removeprefix("Summary:").lstrip("* ")
-            if told.strip():
-                return clip(told.strip(), SUMMARY_LIMIT)
+            text = "\n".join(lines[at:]).lstrip("*# ").removeprefix("Summary:").lstrip("* ")
+            if text.strip():
+                return clip(text.strip(), SUMMARY_LIMIT)
     return output.strip()[-SUMMARY_LIMIT:]

@@ -152,7 +152,7 @@ def gemini(event: Mapping[str, Any]) -> Mapping[str, Any]:
 def _tokens(usage: Mapping[str, Any]) -> dict[str, Any]:
     """The tokens of a program's usage by our names."""
     names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
-    return {ours: usage.get(name) for ours, name in names.items()}
+    return {field: usage.get(name) for field, name in names.items()}
 
 
 def _called(tool: str, arguments: Mapping[str, Any]) -> str:

@@ -82,17 +82,17 @@ class ComputedQuestion:
     def answer(self, question: str, context: Context) -> AskEnd:
         """Ask until there is an answer, or an end without one. Raises what ends a run."""
         limits = self._limits
-        if context.byte_length > (most := SessionLimits.context):
+        if context.byte_length > (limit := SessionLimits.context):
             raise ConfigError(
-                f"the context has {context.byte_length:,} bytes, and code can have {most:,}",
+                f"the context has {context.byte_length:,} bytes, and code can have {limit:,}",
                 where="--context",
                 hint="ask about a part of it, or leave --environment repl out",
             )
-        with ExitStack() as held:
+        with ExitStack() as stack:
             scratch = os.path.join(self._folder, "rlm", "scratch")
             _clear(scratch)  # of a killed process
-            held.callback(_clear, scratch)
-            held.enter_context(closing(self._sessions))
+            stack.callback(_clear, scratch)
+            stack.enter_context(closing(self._sessions))
             services = ReplServices(
                 complete=self._complete,
                 fact=self._record.fact,
@@ -128,8 +128,8 @@ class ComputedQuestion:
             end.limit.budget if end.limit else "max_iterations" if end.exhausted else NO_PROGRESS
         )
         reason = f"the limit of {turns} is reached" if end.exhausted else end.reason
-        told = f"(Not final: {reason}.)\n\n{end.answer}" if end.answer.strip() else ""
-        return AskEnd(FinalState.of(status, reason), told, look=seen)
+        answer = f"(Not final: {reason}.)\n\n{end.answer}" if end.answer.strip() else ""
+        return AskEnd(FinalState.of(status, reason), answer, look=seen)
 
     def _complete(self, request: ModelRequest, place: str) -> Completion:
         """An answer, unless a limit of the run is reached."""

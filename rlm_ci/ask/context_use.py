@@ -75,10 +75,10 @@ def examine(folder: str, context: Context) -> ContextUse:
 
 def _attempts(folder: str) -> Iterator[str]:
     """The folders of the planner's questions."""
-    place = os.path.join(folder, PLANNER)
-    for iteration in os.listdir(place) if os.path.isdir(place) else ():
-        for attempt in os.listdir(os.path.join(place, iteration)):
-            yield os.path.join(place, iteration, attempt)
+    planner = os.path.join(folder, PLANNER)
+    for iteration in os.listdir(planner) if os.path.isdir(planner) else ():
+        for attempt in os.listdir(os.path.join(planner, iteration)):
+            yield os.path.join(planner, iteration, attempt)
 
 
 def _is_right(entry: dict[str, Any], context: Context) -> bool:

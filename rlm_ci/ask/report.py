@@ -36,7 +36,7 @@ RULES = {
 
 def metrics(model: str, context: Context, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The figures of a run over ``context``; ``turns`` are those of its state."""
-    subcalls = [one for turn in turns for one in all_calls(turn)]
+    subcalls = [call for turn in turns for call in all_calls(turn)]
     parts, missing = unread(turns)
     not_allowed = sum((subcall["error"] or "").startswith(NOT_ALLOWED) for subcall in subcalls)
     return {
@@ -59,7 +59,7 @@ def figures(
     """As ``metrics``; with a ``sandbox``, those of a question that was answered by code."""
     if sandbox is None:
         return metrics(model, context, turns)
-    blocks = [one for turn in turns for one in turn["blocks"]]
+    blocks = [block for turn in turns for block in turn["blocks"]]
     not_allowed = sum(block["not_allowed"] for block in blocks)
     return {
         "mode": "symbolic",
@@ -131,8 +131,8 @@ def _summary(
 ) -> str:
     parts = [final.reason]
     if final.status == PASSED and cited is not None:
-        held = text_printable.count(cited.verified, "citation")
-        parts.append(f"{held} verified" if cited.offered else "it cites nothing")
+        citations = text_printable.count(cited.verified, "citation")
+        parts.append(f"{citations} verified" if cited.offered else "it cites nothing")
         wrong = cited.offered - cited.verified
         if wrong:
             parts.append(f"{wrong:,} could not be verified")

@@ -175,7 +175,7 @@ class AskRun(Attempt):
                 **of_repl,
             ).to_dict()
 
-        return self._record.shaped("terms", "start", {}, produce, lambda kept: AskOptions(**kept))
+        return self._record.shaped("terms", "start", {}, produce, lambda terms: AskOptions(**terms))
 
     def _of_repl(self) -> dict[str, Any]:
         """The options of the REPL; the run keeps to the sandbox that it begins with."""
@@ -197,7 +197,7 @@ class AskRun(Attempt):
         """Let a model answer by code."""
         self._all.progress.left = lambda: self._left(options.max_minutes, metered=True)
         self._sessions.keep_to(options.sandbox, self._run.id)
-        most, replay = options.max_iterations, self._all.replay
+        limit, replay = options.max_iterations, self._all.replay
         return ComputedQuestion(
             ReplOptions(
                 model=options.model,
@@ -207,7 +207,7 @@ class AskRun(Attempt):
                 subcall_bytes=options.limits["subcall_input_bytes"],
                 concurrency=options.limits["concurrency"],
                 block_seconds=options.block_seconds,
-                max_turns=ANY_TURNS if most is None else int(most),
+                max_turns=ANY_TURNS if limit is None else int(limit),
                 sandbox=options.sandbox,
                 context_tokens=options.context_tokens,
             ),
@@ -226,8 +226,8 @@ class AskRun(Attempt):
     def _ask(self, options: AskOptions, context: Context) -> AskEnd:
         record, redact = self._record, self._run.redactor.text
         gateway = self._gateway(options)
-        most = options.max_iterations
-        limits = PlanLimits(**options.limits, max_iterations=None if most is None else int(most))
+        limit = options.max_iterations
+        limits = PlanLimits(**options.limits, max_iterations=None if limit is None else int(limit))
         access = ModelAccess(
             complete=gateway.complete,
             fact=record.fact,

@@ -50,7 +50,7 @@ def split_command(argv: Sequence[str], rows: Iterable[Setting]) -> tuple[str | N
         name, equals, _ = word.partition("=")
         row = options.get(name, (None, False))[0]
         if row is None and name not in _ALWAYS:
-            is_early = any(not one.startswith("-") for one in argv[position:])
+            is_early = any(not word.startswith("-") for word in argv[position:])
             hint = _hint(name, options, "rlm-ci")
             if is_early and not hint.startswith("did you mean"):
                 hint += "; put the options of a command after it"
@@ -69,8 +69,8 @@ def parse(argv: Sequence[str], rows: Iterable[Setting], usage: str) -> Arguments
         if word == "--":
             return Arguments(flags, tuple(positionals), tuple(words))
         if word in _ALWAYS:
-            asked = word in ("-V", "--version")
-            return Arguments(flags, tuple(positionals), (), help=not asked, version=asked)
+            is_version = word in ("-V", "--version")
+            return Arguments(flags, tuple(positionals), (), help=not is_version, version=is_version)
         if not word.startswith("-") or word == "-":
             positionals.append(word)
             continue
@@ -106,12 +106,12 @@ def _hint(name: str, options: Mapping[str, tuple[Setting, bool]], usage: str) ->
 
 
 def _options(rows: Iterable[Setting]) -> dict[str, tuple[Setting, bool]]:
-    found: dict[str, tuple[Setting, bool]] = {}
+    options: dict[str, tuple[Setting, bool]] = {}
     for row in rows:
         if row.flag:
-            found[row.flag] = (row, False)
+            options[row.flag] = (row, False)
             if row.kind == "boolean":
-                found[f"--no-{row.flag[2:]}"] = (row, True)
+                options[f"--no-{row.flag[2:]}"] = (row, True)
         if row.short:
-            found[row.short] = (row, False)
-    return found
+            options[row.short] = (row, False)
+    return options

@@ -28,10 +28,10 @@ def extended(
     Raises ConfigError for a file that is not valid, or that takes no such entry.
     """
     before = parse_config(data, source, None)
-    wanted = _with(before, keys, dict(entry))
-    for candidate in _candidates(data, keys, entry, remark) if wanted else ():
+    expected = _with(before, keys, dict(entry))
+    for candidate in _candidates(data, keys, entry, remark) if expected else ():
         try:
-            if parse_config(candidate, source, None) == wanted:
+            if parse_config(candidate, source, None) == expected:
                 return candidate
         except ConfigError:
             continue
@@ -44,13 +44,13 @@ def extended(
 
 def _with(record: Any, keys: Sequence[str], entry: dict[str, str]) -> dict[str, Any] | None:
     """The record with ``entry``; None where something else has a name of ``keys``."""
-    first, *rest = keys
+    first, *deeper = keys
     if not isinstance(record, dict):
         return None
-    if not rest:
-        known = record.get(first, [])
-        return {**record, first: [*known, entry]} if isinstance(known, list) else None
-    below = _with(record.get(first, {}), rest, entry)
+    if not deeper:
+        entries = record.get(first, [])
+        return {**record, first: [*entries, entry]} if isinstance(entries, list) else None
+    below = _with(record.get(first, {}), deeper, entry)
     return None if below is None else {**record, first: below}
 
 

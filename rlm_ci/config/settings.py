@@ -145,10 +145,10 @@ class Settings:
 
     def told(self) -> dict[str, list[Any]]:
         """Value and source of all that is not the default, without secrets, for JSON."""
-        told = {key: [self.values[key], self.sources[key]] for key in self.rows}
+        pairs = {key: [self.values[key], self.sources[key]] for key in self.rows}
         return {
             key: pair
-            for key, pair in told.items()
+            for key, pair in pairs.items()
             if not self.rows[key].secret and pair != [self.rows[key].default, "default"]
         }
 
@@ -227,9 +227,9 @@ def _cap(row: Setting, raw: Any, source: str) -> float | None:
 
 
 def _number(row: Setting, raw: Any, source: str) -> Any:
-    wanted = "a whole number" if row.kind == "integer" else "a number"
+    expected = "a whole number" if row.kind == "integer" else "a number"
     if row.minimum is not None:
-        wanted += f" of at least {row.minimum}"
+        expected += f" of at least {row.minimum}"
     try:
         if isinstance(raw, bool) or (row.kind == "integer" and isinstance(raw, float)):
             raise ValueError(raw)
@@ -237,15 +237,15 @@ def _number(row: Setting, raw: Any, source: str) -> Any:
         if isinstance(raw, str) and not (
             raw.isascii() and raw.replace(".", "").lstrip("-").isdigit()
         ):
-            wanted += ", in plain digits" if _is_number(raw) else ""
+            expected += ", in plain digits" if _is_number(raw) else ""
             raise ValueError(raw)
         number = int(raw) if row.kind == "integer" else float(raw)
     except (TypeError, ValueError):
-        raise _bad(row, raw, source, wanted) from None
+        raise _bad(row, raw, source, expected) from None
     if not -(10**15) < number < 10**15:
-        raise _bad(row, raw, source, f"{wanted}, with 15 digits at most")
+        raise _bad(row, raw, source, f"{expected}, with 15 digits at most")
     if row.minimum is not None and number < row.minimum:
-        raise _bad(row, raw, source, wanted)
+        raise _bad(row, raw, source, expected)
     return number
 
 
@@ -346,17 +346,17 @@ def nearest(name: str, known: Sequence[str], *, least: float = 0.6) -> str:
     from difflib import get_close_matches
 
     section, _, last = name.rpartition(".")
-    beside = [one for one in known if section and one.startswith(f"{section}.")]
+    beside = [key for key in known if section and key.startswith(f"{section}.")]
     if beside:
-        names = [one[len(section) + 1 :] for one in beside]
-        close = [f"{section}.{one}" for one in get_close_matches(last, names, 1, least)]
+        names = [key[len(section) + 1 :] for key in beside]
+        close = [f"{section}.{match}" for match in get_close_matches(last, names, 1, least)]
     else:  # a missing section is more frequent than a misspelt name
-        close = [one for one in known if one.endswith(f".{name}")]
-        close = sorted(close, key=lambda one: one.count("."))[:3]
+        close = [key for key in known if key.endswith(f".{name}")]
+        close = sorted(close, key=lambda key: key.count("."))[:3]
         close = close or get_close_matches(name, known, 1, least)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return f"known are: {', '.join(beside or sorted({one.partition('.')[0] for one in known}))}"
+    return f"known are: {', '.join(beside or sorted({key.partition('.')[0] for key in known}))}"
 
 
 def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:

@@ -66,10 +66,10 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
 
 def _rules() -> dict[str, Collection[str] | None]:
     """What a suppression may name: the conditions of each check, and of our own parts."""
-    own: dict[str, Collection[str] | None] = {
+    own_rules: dict[str, Collection[str] | None] = {
         "policy": POLICY, "review": None, "wiki": WIKI, "budget": BUDGET,
     }  # fmt: skip
-    return {name: checks.load(name).RULES for name in checks.names()} | own
+    return {name: checks.load(name).RULES for name in checks.names()} | own_rules
 
 
 def _require_templates(options: Settings) -> None:
@@ -93,7 +93,7 @@ def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
         contents = change.repository.read(*(f"{commit}:{name}" for name in CONFIG_FILES))
     else:
         contents = [read_worktree(change.repository, name) for name in CONFIG_FILES]
-    found = []
+    records = []
     for name, data in zip(CONFIG_FILES, contents, strict=True):
         if data is not None:
             table = TABLE if name == "pyproject.toml" else None
@@ -103,14 +103,14 @@ def read(options: Settings, change: ChangeSet) -> tuple[dict[str, Any], str]:
                 _refuse_link(change, commit, name)
                 raise
             if record or table is None:
-                found.append((record, f"{name}{suffix}"))
-    if len(found) > 1:
+                records.append((record, f"{name}{suffix}"))
+    if len(records) > 1:
         raise ConfigError(
             "there are two configurations",
-            where=" and ".join(one[1] for one in found),
+            where=" and ".join(pair[1] for pair in records),
             hint="keep one: rlm-ci.toml, or [tool.rlm-ci] in pyproject.toml",
         )
-    return found[0] if found else ({}, "")
+    return records[0] if records else ({}, "")
 
 
 def _refuse_link(change: ChangeSet, commit: str | None, name: str) -> None:
@@ -175,19 +175,19 @@ def awaiting(options: Settings, change: ChangeSet) -> Sequence[dict[str, Any]]:
     if change.policy_commit is None:
         return ()
     is_here = change.head == repository.head_commit()
-    named = inside(repository.root, options.config) if options.config else None
-    for name in (named,) if named else CONFIG_FILES:
-        own = settings.Settings(CORE, {})
+    config = inside(repository.root, options.config) if options.config else None
+    for name in (config,) if config else CONFIG_FILES:
+        proposed = settings.Settings(CORE, {})
         with suppress(RlmCiError):  # of a file that is not whole, nothing counts
             data = read_worktree(repository, name) if is_here else change.read(name, LIMIT)
             table = TABLE if name.endswith(CONFIG_FILES[1]) else None
             record = settings.parse_config(data or b"", name, table)
-            own.apply({"suppressions": record.get("suppressions", [])}, name, CORE)
-            if own.suppressions:
+            proposed.apply({"suppressions": record.get("suppressions", [])}, name, CORE)
+            if proposed.suppressions:
                 from rlm_ci.report import suppressions
 
-                suppressions.require(own.suppressions, name, _rules())
-                return tuple(own.suppressions)
+                suppressions.require(proposed.suppressions, name, _rules())
+                return tuple(proposed.suppressions)
     return ()
 
 
@@ -203,8 +203,8 @@ def edited(change: ChangeSet, options: Settings, ran: Sequence[str]) -> list[Par
     if commit is None:
         return []
     root = change.repository.root
-    named = [inside(root, options.config)] if options.config else []
-    decisive = {CONFIG_FILES[0], *checks.policy_files(ran), *named}
+    configs = [inside(root, options.config)] if options.config else []
+    decisive = {CONFIG_FILES[0], *checks.policy_files(ran), *configs}
     templates = options.templates.rstrip("/") + "/"
     paths = [
         path
@@ -255,11 +255,11 @@ def _table_differs(change: ChangeSet) -> bool:
 
 def _our_lines(data: bytes) -> list[bytes]:
     is_ours, table = False, TABLE.encode()
-    found = []
+    lines = []
     for line in data.split(b"\n"):
         text = line.strip()
         if text.startswith(b"["):
             is_ours = table in text
         if (is_ours or table in text) and text and not text.startswith(b"#"):
-            found.append(text)
-    return found
+            lines.append(text)
+    return lines

@@ -84,20 +84,20 @@ def _note(text: str) -> None:
 def _located(start: str, environ: Mapping[str, str]) -> tuple[str, str | None]:
     """The top level and the git directory, where git would take them from its variables too."""
     root, git_dir = discover(start)
-    told = environ.get("GIT_DIR")
-    if not told:
+    named_dir = environ.get("GIT_DIR")
+    if not named_dir:
         return root, git_dir
-    told = follow(os.path.abspath(told))
+    named_dir = follow(os.path.abspath(named_dir))
     if environ.get("GIT_WORK_TREE"):
-        return os.path.abspath(environ["GIT_WORK_TREE"]), told
-    if git_dir and os.path.realpath(git_dir) == os.path.realpath(told):
+        return os.path.abspath(environ["GIT_WORK_TREE"]), named_dir
+    if git_dir and os.path.realpath(git_dir) == os.path.realpath(named_dir):
         return root, git_dir
-    if not os.path.exists(os.path.join(told, "HEAD")):
+    if not os.path.exists(os.path.join(named_dir, "HEAD")):
         raise ConfigError(
-            "GIT_DIR names no git repository", where=told, hint="unset GIT_DIR, or correct it"
+            "GIT_DIR names no git repository", where=named_dir, hint="unset GIT_DIR, or correct it"
         )
-    found = Repository(start, told, environ).run("rev-parse", "--show-toplevel")
-    return os.fsdecode(found.removesuffix(b"\n")), told
+    top = Repository(start, named_dir, environ).run("rev-parse", "--show-toplevel")
+    return os.fsdecode(top.removesuffix(b"\n")), named_dir
 
 
 def _start(options: Settings) -> str:
@@ -119,7 +119,7 @@ def _start(options: Settings) -> str:
 def _paths(options: Settings, repository: Repository) -> tuple[str, ...]:
     """The paths after ``--``, given from where the command runs, relative to the top level."""
     start, root = os.path.realpath(_start(options)), os.path.realpath(repository.root)
-    found = []
+    paths = []
     for path in options.paths:
         full = os.path.normpath(os.path.join(start, path))
         inside = files.below(root, full)
@@ -131,8 +131,8 @@ def _paths(options: Settings, repository: Repository) -> tuple[str, ...]:
             )
         if not inside:
             return ()  # the top level: all of it
-        found.append(inside)
-    return tuple(found)
+        paths.append(inside)
+    return tuple(paths)
 
 
 def judge(
@@ -209,8 +209,8 @@ def judge(
 
 def _is_of_head(options: Settings, change: ChangeSet) -> bool:
     """Whether a person may think that a change between commits is all of their work."""
-    named = options.values.get("commit") or is_object_id(options.head or "")
-    return change.trigger in ("range", "commit") and not named and not options.quiet
+    is_named = options.values.get("commit") or is_object_id(options.head or "")
+    return change.trigger in ("range", "commit") and not is_named and not options.quiet
 
 
 def _configure(
@@ -281,7 +281,7 @@ def _select(
         defaulted.append(True)
         return default(repository)
 
-    found = trigger.select(
+    change_sets = trigger.select(
         change_choice(options),
         repository,
         by_default,
@@ -292,7 +292,7 @@ def _select(
     if defaulted and base and "diff-budget" in selected:
         # DIFF_BUDGET_BASE speaks to this one check, and is the last to be asked.
         others = [name for name in selected if name != "diff-budget"]
-        tasks = [CheckTask(change, others) for change in found] if others else []
+        tasks = [CheckTask(change, others) for change in change_sets] if others else []
         try:
             budgeted = changes.from_range(repository, base, "HEAD", "DIFF_BUDGET_BASE")
         except RlmCiError as error:
@@ -300,7 +300,7 @@ def _select(
                 raise
             return [*tasks, CheckTask(tasks[0].change, ["diff-budget"], error)]
         return [*tasks, CheckTask(budgeted, ["diff-budget"])]
-    return [CheckTask(change) for change in found]
+    return [CheckTask(change) for change in change_sets]
 
 
 # ── the report's head ──
@@ -368,7 +368,7 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
     folder = judgement.settings.templates.rstrip("/")
     commit = judgement.changes[0].policy_commit
     repository = judgement.repository
-    found: dict[str, str] = {}
+    templates: dict[str, str] = {}
     if commit:
         entries = repository.run("ls-tree", "-r", "-z", "--full-tree", commit, "--", f"{folder}/")
         paths = [
@@ -379,8 +379,8 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
         contents = repository.read(*(f"{commit}:{path}" for path in paths)) if paths else []
         for path, data in zip(paths, contents, strict=True):
             if data is not None:
-                found[path.removeprefix(f"{folder}/")] = data.decode("utf-8", "replace")
-        return found
+                templates[path.removeprefix(f"{folder}/")] = data.decode("utf-8", "replace")
+        return templates
     top = os.path.join(repository.root, folder)
     names = {
         os.path.relpath(os.path.join(parent, name), top).replace(os.sep, "/")
@@ -397,5 +397,5 @@ def read_templates(judgement: Judgement) -> dict[str, str]:
                 where=f"{folder}/{path}",
                 hint="make it a regular file, or remove it",
             ) from None
-        found[path] = data.decode("utf-8", "replace")
-    return found
+        templates[path] = data.decode("utf-8", "replace")
+    return templates

@@ -75,9 +75,9 @@ def access_of(settings: Settings) -> Access:
     """Where GitHub is, and by which token."""
     from rlm_ci.github.session import Access
 
-    told = settings.github
-    urls = {"api_url": told.api_url, "server_url": told.server_url}
-    return Access(told.token, **{name: url for name, url in urls.items() if url})
+    github = settings.github
+    urls = {"api_url": github.api_url, "server_url": github.server_url}
+    return Access(github.token, **{name: url for name, url in urls.items() if url})
 
 
 def posting_of(settings: Settings) -> PostingOptions:
@@ -117,11 +117,11 @@ def endpoint_of(settings: Settings) -> Endpoint:
     by_hand = {"RLM_CI_MODEL", "RLM_CI_MODELS_PROVIDER", "default"}
     provider = settings.models.provider or ""
     source = settings.sources["models.provider" if provider else "model"]
-    given = settings.openai
+    openai = settings.openai
     return choose(
         settings.model or "",
         provider,
-        Endpoint(given.base_url or "", given.api_key or "", given.api_version or ""),
+        Endpoint(openai.base_url or "", openai.api_key or "", openai.api_version or ""),
         settings.environ,
         from_file=not (source in by_hand or source.startswith("--")),
     )

@@ -43,19 +43,19 @@ class PullRequestBudget(Value):
 
     def part(self) -> Part:
         """What the report says of it."""
-        told = f"${self.spent:.2f} of ${self.limit:.2f} spent by earlier runs on this pull request"
+        text = f"${self.spent:.2f} of ${self.limit:.2f} spent by earlier runs on this pull request"
         metrics = {"limit_usd": self.limit, "spent_usd": None if self.doubt else self.spent}
         if not self.is_reached:
-            return Part(PART, told, metrics)
+            return Part(PART, text, metrics)
         way_on = (
             f"raise {_KEY} in the base's configuration, or review what is there without a model"
         )
         if self.doubt:
-            told = f"what earlier runs have spent is not known: {self.doubt}"
+            text = f"what earlier runs have spent is not known: {self.doubt}"
             way_on = "delete the summary comment to begin anew, or unset budget.pull_request_usd"
-        message = f"no model is asked: {printable(told)}"
+        message = f"no model is asked: {printable(text)}"
         finding = Finding(f"{PART}/pull-request", RULES["pull-request"], message, hint=way_on)
-        return Part(PART, told, metrics, (finding,), INCOMPLETE if self.stops else None)
+        return Part(PART, text, metrics, (finding,), INCOMPLETE if self.stops else None)
 
 
 def read(

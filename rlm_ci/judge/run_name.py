@@ -32,15 +32,15 @@ def run_name(settings: Settings) -> str:
     Outside of a workflow it is what tells the runs apart, or "". Raises ConfigError for an
     invalid one.
     """
-    told, github = settings.publish.name, settings.github
-    if told:
-        if not is_name(told):
+    set_name, github = settings.publish.name, settings.github
+    if set_name:
+        if not is_name(set_name):
             raise ConfigError(
-                f"{printable(told)[:80]!r} is not the name of a run",
+                f"{printable(set_name)[:80]!r} is not the name of a run",
                 where=settings.sources["publish.name"],
                 hint=f"give 1 to {LONGEST_NAME} letters, digits, blanks and ./,()+@=#_-",
             )
-        return str(told)
+        return str(set_name)
     file = (github.workflow_ref or "").partition("@")[0].rpartition("/")[2].rpartition(".")[0]
     name = github.job if file in ("", _OWN_WORKFLOW) else f"{file}/{github.job}"
     name = name if github.actions and github.job else ""
@@ -50,8 +50,8 @@ def run_name(settings: Settings) -> str:
         values = [github.matrix]
     for key in ("config", "checks"):
         if settings.sources[key].startswith(("--", "RLM_CI_")):
-            given = settings.values[key]
-            values += [given] if isinstance(given, str) else given
+            value = settings.values[key]
+            values += [value] if isinstance(value, str) else value
     values = list(dict.fromkeys(values))
     shown = ", ".join(values)
     full = f"{name} ({shown})" if name and shown else name or shown
@@ -81,7 +81,7 @@ def artifact_name(name: str) -> str:
 def _texts(value: Any) -> Iterator[str]:
     """The values of a matrix, as GitHub shows them after the job's name."""
     if isinstance(value, (dict, list)):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
     elif value is not None:
         yield value if isinstance(value, str) else json.dumps(value)

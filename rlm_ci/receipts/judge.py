@@ -75,13 +75,13 @@ def judge(
     ``owner`` knows the registered task that a run belongs to.
     """
     path = path_of(task_id)
-    found = _entries(changes, path)
-    if not found:
+    entries = _entries(changes, path)
+    if not entries:
         return None
-    blob = "".join(name for name, entry in found.items() if entry.kind == "blob")
+    blob = "".join(name for name, entry in entries.items() if entry.kind == "blob")
     judged = JudgedReceipt(path, blob)
     try:
-        receipt = parse(_read(changes, found, path))
+        receipt = parse(_read(changes, entries, path))
         _require_runs(receipt, task_id, owner, policy)
         where, commits = _require_tree(changes, receipt)
     except InvalidReceiptError as error:
@@ -143,14 +143,14 @@ def _require_runs(
 
 def _require_tree(changes: ChangeSet, receipt: Receipt) -> tuple[str, Mapping[str, str]]:
     """Where the receipt's tree is found, and the trees of the change's own commits."""
-    own = own_commits(changes)
-    known = [one for one in (changes.head, changes.merge_base) if one and one not in own]
-    trees = bare_trees(changes.repository, [*own, *known])
+    own_ids = own_commits(changes)
+    bases = [oid for oid in (changes.head, changes.merge_base) if oid and oid not in own_ids]
+    trees = bare_trees(changes.repository, [*own_ids, *bases])
     names = {changes.head: "the head", changes.merge_base: "the merge base"}
-    for commit in sorted(trees, key=lambda one: one not in names):
+    for commit in sorted(trees, key=lambda oid: oid not in names):
         if trees[commit] == receipt.tree:
             where = names.get(commit, f"the commit {commit[:12]}")
-            return where, {one: trees[one] for one in own if one in trees}
+            return where, {oid: trees[oid] for oid in own_ids if oid in trees}
     raise InvalidReceiptError(
         f"its tree {receipt.tree[:12]} is neither the head's nor the merge base's, nor that of a "
         "commit of this change; a rebase changes them all"
@@ -205,9 +205,9 @@ def _require_unchanged(changes: ChangeSet, commit: str, claims: Mapping[str, Any
     prefix = f"{changes.name}/".lower()
     paths = []
     for name in ("workflow_ref", "job_workflow_ref"):
-        place = str(claims.get(name, "")).partition("@")[0]
-        if place.lower().startswith(prefix):
-            paths.append(place[len(prefix) :])
+        workflow = str(claims.get(name, "")).partition("@")[0]
+        if workflow.lower().startswith(prefix):
+            paths.append(workflow[len(prefix) :])
     if not paths:
         raise UnverifiedError("its token names no workflow of this repository")
     for path in dict.fromkeys(paths):

@@ -106,8 +106,8 @@ def write(repository: Repository, receipt: Receipt) -> str:
             hint="remove old runs: rlm-ci list --prune --older-than 30d",
         )
     path = path_of(receipt.task_id)
-    place = os.path.join(repository.root, path)
-    files.require_inside(repository.root, place)
-    files.make_folder(os.path.dirname(place))
-    files.write(place, data)
+    full_path = os.path.join(repository.root, path)
+    files.require_inside(repository.root, full_path)
+    files.make_folder(os.path.dirname(full_path))
+    files.write(full_path, data)
     return path

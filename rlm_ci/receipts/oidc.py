@@ -74,13 +74,13 @@ def verified_claims(token: str, issuer: str, audience: str) -> Mapping[str, Any]
     try:
         issuer = _own_issuer(jwt.decode(token, options={"verify_signature": False}), issuer)
         # Of the header, nothing but the key's name counts: addresses of keys in it do not.
-        named = jwt.get_unverified_header(token).get("kid")
+        key_id = jwt.get_unverified_header(token).get("kid")
         keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(_keys(issuer)).keys}
-        if named not in keys:
+        if key_id not in keys:
             raise UnverifiedError("GitHub no longer publishes the key that signed its token")
         claims: dict[str, Any] = jwt.decode(
             token,
-            keys[named],
+            keys[key_id],
             algorithms=_ALGORITHMS,
             audience=audience,
             issuer=issuer,
@@ -96,11 +96,11 @@ def verified_claims(token: str, issuer: str, audience: str) -> Mapping[str, Any]
 
 def _own_issuer(claims: Mapping[str, Any], issuer: str) -> str:
     """The issuer that a token names: ``issuer``, or an enterprise's own below it."""
-    named = claims.get("iss")
-    slug = named.removeprefix(f"{issuer}/") if isinstance(named, str) else ""
-    if named != issuer and (slug == named or not slug.replace("-", "").isalnum()):
+    claimed = claims.get("iss")
+    slug = claimed.removeprefix(f"{issuer}/") if isinstance(claimed, str) else ""
+    if claimed != issuer and (slug == claimed or not slug.replace("-", "").isalnum()):
         raise UnverifiedError("its token is of another issuer")
-    return str(named)
+    return str(claimed)
 
 
 def _keys(issuer: str) -> dict[str, Any]:
@@ -120,11 +120,13 @@ def _get(url: str, headers: Mapping[str, str]) -> dict[str, Any]:
             f"the library {error.name}, which asks GitHub, is not installed",
             hint=installation.command("github"),
         ) from None
-    asked = {"method": "GET", "url": url, "headers": headers}
+    request = {"method": "GET", "url": url, "headers": headers}
     with client:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                answer = client.send(asked, _SECONDS, _LONGEST_ANSWER, lambda status: status == 200)
+                answer = client.send(
+                    request, _SECONDS, _LONGEST_ANSWER, lambda status: status == 200
+                )
             except ConnectionBrokenError:
                 if attempt == _ATTEMPTS:
                     raise

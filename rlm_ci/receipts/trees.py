@@ -29,9 +29,9 @@ def own_commits(changes: ChangeSet) -> list[str]:
     """The commits that the change brings, the newest first."""
     if changes.head is None:
         return []
-    known = [f"^{one}" for one in dict.fromkeys((changes.base, changes.merge_base)) if one]
+    bases = [f"^{oid}" for oid in dict.fromkeys((changes.base, changes.merge_base)) if oid]
     limit = f"--max-count={MOST_COMMITS}"
-    return changes.repository.run("rev-list", limit, changes.head, *known).decode().split()
+    return changes.repository.run("rev-list", limit, changes.head, *bases).decode().split()
 
 
 def bare_trees(repository: Repository, commits: Sequence[str]) -> dict[str, str]:
@@ -43,28 +43,28 @@ def bare_trees(repository: Repository, commits: Sequence[str]) -> dict[str, str]
         for commit, spec, size in zip(commits, specs, sizes, strict=True)
         if 0 <= size <= _LARGEST
     ]
-    found = {}
+    trees = {}
     for batch in batches(sized, _AT_ONCE):
-        asked = "".join(f"{spec}\n" for _, spec in batch).encode()
-        whole = repository.run("cat-file", "--batch", "--buffer", stdin=asked)
+        queries = "".join(f"{spec}\n" for _, spec in batch).encode()
+        output = repository.run("cat-file", "--batch", "--buffer", stdin=queries)
         position = 0
         for commit, _ in batch:
-            end = whole.index(b"\n", position)
-            size = int(whole[position:end].rsplit(b" ", 1)[1])
-            content = whole[end + 1 : end + 1 + size]
+            end = output.index(b"\n", position)
+            size = int(output[position:end].rsplit(b" ", 1)[1])
+            content = output[end + 1 : end + 1 + size]
             position = end + size + 2
-            found[commit] = _without_receipts(content, len(commit))
-    return found
+            trees[commit] = _without_receipts(content, len(commit))
+    return trees
 
 
 def _without_receipts(content: bytes, digits: int) -> str:
     """The object id of a tree without its entry ``.delegation``."""
-    kept = b"".join(
+    entries = b"".join(
         entry
         for entry in _entries(content, digits // 2)
         if not entry.partition(b" ")[2].startswith(f"{FOLDER}\0".encode())
     )
-    return object_id("tree", kept, digits)
+    return object_id("tree", entries, digits)
 
 
 def object_id(kind: str, content: bytes, digits: int) -> str:

@@ -57,15 +57,15 @@ class Redactor:
         for name, value in environ.items():
             if len(value.strip()) >= _SHORTEST:
                 values |= secret_names.secrets_in(name, value.strip(), known=name in others)
-        known = {form for value in values for form in _encodings(value) if len(form) >= _SHORTEST}
-        known.update(
+        forms = {form for value in values for form in _encodings(value) if len(form) >= _SHORTEST}
+        forms.update(
             line.strip()
             for value in values
             for line in value.splitlines()[1:]
             if len(line.strip()) >= _LINE
         )
         #: Longest first: one may be part of another.
-        self._known = sorted(known, key=lambda form: (-len(form), form))
+        self._known = sorted(forms, key=lambda form: (-len(form), form))
         self._values = tuple(values)
 
     @property
@@ -207,7 +207,7 @@ def _encodings(value: str) -> set[str]:
         text = text[(before * 8 + 4) // 5 : (before + len(raw)) * 8 // 5]
         forms |= {text, text.lower()}
     for before in range(3):
-        whole = b2a_base64(b"\0" * before + raw, newline=False).decode()
-        whole = whole[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
-        forms |= {whole, whole.replace("+", "-").replace("/", "_")}
+        encoded = b2a_base64(b"\0" * before + raw, newline=False).decode()
+        encoded = encoded[(before * 8 + 5) // 6 : (before + len(raw)) * 8 // 6]
+        forms |= {encoded, encoded.replace("+", "-").replace("/", "_")}
     return forms

@@ -48,12 +48,12 @@ _MOST_JSON = 1 << 16
 def secrets_in(name: str, value: str, *, known: bool = False) -> set[str]:
     """What of ``value`` is a secret; all of it if it is ``known`` to be one."""
     is_secret = known or _is_secret(name, value)
-    found = {value} if is_secret else set()
+    secrets = {value} if is_secret else set()
     if "://" in value and "@" in value:
-        found.update(filter(is_no_words, _passwords(value)))
+        secrets.update(filter(is_no_words, _passwords(value)))
     elif is_secret:
-        found.update(filter(is_no_words, _inside(value)))
-    return found
+        secrets.update(filter(is_no_words, _inside(value)))
+    return secrets
 
 
 def may_be_secret(name: str, value: str) -> bool:
@@ -82,7 +82,7 @@ def _words(name: str) -> list[str]:
     """The words of a variable's name, in capitals, without digits at their ends."""
     parted = name.upper().replace("_", " ")
     if not parted.replace(" ", "").isalnum():
-        parted = "".join(one if one.isalnum() else " " for one in parted)
+        parted = "".join(character if character.isalnum() else " " for character in parted)
     return [word for part in parted.split() if (word := part.rstrip("0123456789"))]
 
 
@@ -129,13 +129,13 @@ def _texts(document: str) -> Iterator[str]:
     except (ValueError, RecursionError):
         return
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, list):
-            waiting += one
-        elif isinstance(one, dict):
-            waiting += one.values()
+        node = waiting.pop()
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            waiting += node.values()
 
 
 def decoded_login(text: str) -> str:

@@ -124,9 +124,9 @@ def redact(text: str) -> str:
     words = {word for word in text.split() if len(word) >= _SHORTEST and word not in _clean}
     if words:
         joined, before = "\n".join(words), text
-        for beginning, (kind, least) in beginnings().items():
+        for beginning, (kind, length) in beginnings().items():
             if beginning in joined:
-                text = _compiled(_form(beginning, kind, least)).sub(SIGN, text)
+                text = _compiled(_form(beginning, kind, length)).sub(SIGN, text)
         if text == before and len(joined) <= _MOST_KEPT:
             if len(_clean) > _MOST_WORDS:
                 _clean.clear()
@@ -136,7 +136,7 @@ def redact(text: str) -> str:
 
 def _without_ends(text: str) -> str:
     """The same without the ends of private keys whose beginnings were cut off."""
-    kept, done = [], 0
+    pieces, done = [], 0
     for end in _compiled(_END_OF_KEY).finditer(text):
         start, form = end.start(), _LAST_LINE_OF_KEY
         while start > done:
@@ -145,9 +145,9 @@ def _without_ends(text: str) -> str:
                 break
             start, form = line, _LINE_OF_KEY
         if start < end.start():
-            kept += [text[done:start], SIGN]
+            pieces += [text[done:start], SIGN]
             done = end.end()
-    return "".join([*kept, text[done:]])
+    return "".join([*pieces, text[done:]])
 
 
 @cache
@@ -155,8 +155,8 @@ def beginnings() -> Mapping[str, tuple[str, int]]:
     """The beginnings of tokens, longest first, with what follows and how much of it at least."""
     from rlm_ci.redaction.published_tokens import FORMS
 
-    every = {one: (kind, least) for one, kind, least in (*FORMS, *OWN_FORMS)}
-    return {one: every[one] for one in sorted(every, key=lambda one: (-len(one), one))}
+    every = {start: (kind, length) for start, kind, length in (*FORMS, *OWN_FORMS)}
+    return {start: every[start] for start in sorted(every, key=lambda start: (-len(start), start))}
 
 
 #: Words without a token: the same paths and names come again and again.
@@ -173,7 +173,7 @@ def _form(beginning: str, kind: str, least: int) -> str:
     ahead = f"(?=[{kind}]{{0,{_FAR}}}?[0-9])" if is_name else ""
     least = max(least, _SHORTEST - len(beginning))
     token = re.escape(beginning)
-    before = "".join(f"|(?<={one}{token})" for one in _BEFORE)
+    before = "".join(f"|(?<={prefix}{token})" for prefix in _BEFORE)
     return f"{token}(?:(?<![A-Za-z0-9]{token}){before}){ahead}[{kind}]{{{least},}}"
 
 
@@ -186,8 +186,8 @@ def _compiled(form: str) -> re.Pattern[str]:
 
 def _without_login(match: re.Match[str]) -> str:
     """Any word may follow "basic"; a login does where it says so, or where it decodes to one."""
-    said = match.string[max(0, match.start() - 24) : match.start()].lower()
-    _, header, between = said.rpartition("authorization")
+    lead = match.string[max(0, match.start() - 24) : match.start()].lower()
+    _, header, between = lead.rpartition("authorization")
     is_said = header and (":" in between or "=" in between)
     return SIGN if is_said or decoded_login(match[0]) else match[0]
 

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str | None) -> int:
     """Run the pipeline ``name``, and show its result; the exit code."""
     repository = open_repository(settings)
-    known = load.load(settings, repository)
-    load.require_leave(known, name, settings)
+    pipelines = load.load(settings, repository)
+    load.require_leave(pipelines, name, settings)
     output_of(settings).require_place()
-    is_theirs = definition.replaced(known, name) is not None
+    is_theirs = definition.replaced(pipelines, name) is not None
     if is_theirs:
-        output_of(settings).require_text_or_json(f"{name} of {known[name].source}")
+        output_of(settings).require_text_or_json(f"{name} of {pipelines[name].source}")
     runs = stored_runs.StoredRuns(settings)
     task = runs.task_or_own()
     clean = runs.redactor.text
@@ -46,7 +46,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
         name,
         None if goal is None else clean(goal),
         {key: value for key, value in flags.items() if key not in OF_A_COMMAND},
-        definition.digest(known, name),
+        definition.digest(pipelines, name),
     )
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
         work = registry.make(name, settings, runs, progress)
@@ -59,7 +59,7 @@ def conduct(name: str, settings: Settings, flags: Mapping[str, Any], goal: str |
             progress.say(f"Task: {task}")
             progress.say(f"Run: {run.id}")
             try:
-                code = load.conduct(run, request, runs, known, actions)
+                code = load.conduct(run, request, runs, pipelines, actions)
             except BaseException as error:
                 tell_cost(work, progress)
                 tell_places(work, run, progress.say)

@@ -91,9 +91,9 @@ def select(settings: Settings, goal: str) -> Mode:
         return Mode(SYMBOLIC, f"{settings.sources[_ENVIRONMENT]} says so")
     if settings.context.source:
         return Mode(SYMBOLIC, f"there is a context ({settings.sources['context.source']})")
-    size, least = len(goal.encode("utf-8", "surrogateescape")), settings.symbolic.min_bytes
-    if size > least:
-        return Mode(SYMBOLIC, f"the goal has {size:,} bytes, more than {least:,}")
+    size, minimum = len(goal.encode("utf-8", "surrogateescape")), settings.symbolic.min_bytes
+    if size > minimum:
+        return Mode(SYMBOLIC, f"the goal has {size:,} bytes, more than {minimum:,}")
     return Mode(ITERATIVE, "there is no context, and the goal is short")
 
 

@@ -41,39 +41,40 @@ def read(
 
     A question keeps its prompts as files.
     """
-    found: dict[str, ModelRequest] = {}
+    requests: dict[str, ModelRequest] = {}
 
     def keep(model_request: ModelRequest, place: str) -> None:
-        found[place] = model_request
+        requests[place] = model_request
 
     job_type = registry.job_type(run.pipeline_id)
     names = (PLANNER, os.path.basename(FOLDER)) if run.pipeline_id == PIPELINE else ()
     is_kept = any(os.path.isdir(os.path.join(folder, "rlm", name)) for name in names)
     if job_type is None or is_kept or not (request.is_kept(folder) and _has_calls(folder)):
-        return found, ""
+        return requests, ""
     try:
         rests_on = rests_on_of(folder)
         if rests_on is None:
-            return found, "" if run.has_ended else "that needs a run that has ended"
+            return requests, "" if run.has_ended else "that needs a run that has ended"
         on_step("repeating the run without a model, for its prompts")
         settings = settings_of(rests_on, today.environ, repository.root)
-        with repetition(run, settings, repository) as (held, progress, skipped):
-            begin_alike(folder, held)
+        with repetition(run, settings, repository) as (rerun, progress, skipped):
+            begin_alike(folder, rerun)
             goal = RunRequest.read(folder, run.pipeline_id).goal
             calls = os.path.join(folder, CALLS)
             work = job_type(settings, repository, progress, skipped=skipped, replay=calls)
             work.on_answer = keep
-            work(held, goal)
+            work(rerun, goal)
     except RlmCiError as error:
-        return found, "" if error.code == run.exit_code else error.what
-    return found, ""
+        return requests, "" if error.code == run.exit_code else error.what
+    return requests, ""
 
 
 def _has_calls(folder: str) -> bool:
     """Whether the run has asked a model."""
     try:
         return any(
-            one.get("kind") == COMPLETION for one in replay(os.path.join(folder, CALLS), live=True)
+            call.get("kind") == COMPLETION
+            for call in replay(os.path.join(folder, CALLS), live=True)
         )
     except RlmCiError:  # the page says so
         return False

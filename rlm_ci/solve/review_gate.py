@@ -84,21 +84,21 @@ class ReviewGate(Gate):
         )
 
     def _result(self, review: FixReview) -> GateResult:
-        told = partial(_told, self._context.redactor.text)
+        describe = partial(_told, self._context.redactor.text)
         if shown := review.objections:
-            reason = f"{count(len(shown), 'objection')} shown by a run: {told(shown[0])}"
+            reason = f"{count(len(shown), 'objection')} shown by a run: {describe(shown[0])}"
             feedback = "\n\n".join(
                 ["A review of your change ran these, and they fail. Mend the cause.",
                  *(self._shown(finding) for finding in shown[:_TOLD])]
             )  # fmt: skip
             return GateResult(self.name, FAILED, reason, shown, feedback)
         some = count(len(review.remarks), "remark")
-        said = [
-            f"{some} that no run shows: {told(remark)} ({self._why_argued(remark)})"
+        notes = [
+            f"{some} that no run shows: {describe(remark)} ({self._why_argued(remark)})"
             for remark in review.remarks[:1]
         ]
-        said += [f"{count(review.refuted, 'claim')} refuted"] if review.refuted else []
-        return GateResult(self.name, PASSED, "; ".join(said) or "no objection", review.remarks)
+        notes += [f"{count(review.refuted, 'claim')} refuted"] if review.refuted else []
+        return GateResult(self.name, PASSED, "; ".join(notes) or "no objection", review.remarks)
 
     def _why_argued(self, finding: Finding) -> str:
         clean = self._context.redactor.text
@@ -119,20 +119,20 @@ class ReviewGate(Gate):
 
 def _told(clean: Callable[[str], str], finding: Finding) -> str:
     location = finding.evidence[0]
-    said = printable(clean(finding.message)).partition("\n")[0][:_SAID]
-    return f"{printable(location.path)}:{location.line_start}: {said}"
+    message = printable(clean(finding.message)).partition("\n")[0][:_SAID]
+    return f"{printable(location.path)}:{location.line_start}: {message}"
 
 
 class _GateModel(GatewayAsk):
     """The way to the model for one look at a result; its calls are recorded below ``label``."""
 
     def __init__(self, context: FixContext, gateway: Gateway, label: str) -> None:
-        most, tokens = context.options.max_completion_tokens, context.options.context_tokens
+        max_tokens, tokens = context.options.max_completion_tokens, context.options.context_tokens
         super().__init__(
             gateway,
             label,
-            prompt_bytes=_PROMPT if tokens is None else prompt_bytes(tokens, most, _PROMPT),
-            max_tokens=most,
+            prompt_bytes=_PROMPT if tokens is None else prompt_bytes(tokens, max_tokens, _PROMPT),
+            max_tokens=max_tokens,
             context_tokens=tokens,
             largest=_PROMPT,
             has_forms=context.options.forms,

@@ -137,8 +137,8 @@ def examine(
     try:
         settings = settings_of(ending["rests_on"], today.environ, repository.root)
         if run.parent_run_id and not _has_record(folder):
-            told = f"a replay: its record is that of {run.parent_run_id}"
-            return DerivedFiles(notes=(printable(told),))
+            reason = f"a replay: its record is that of {run.parent_run_id}"
+            return DerivedFiles(notes=(printable(reason),))
         if _is_made_again(run):
             derived_files = _derive(folder, run, report, settings, repository)
         else:
@@ -147,8 +147,8 @@ def examine(
             )
         return _excused(derived_files, ending["version"], earlier_pages(folder, run.pipeline_id))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        told = f"its settings are not as a run writes them ({type(error).__name__})"
-        return DerivedFiles(problems=(f"{checksums.EVENTS}: {told}",))
+        reason = f"its settings are not as a run writes them ({type(error).__name__})"
+        return DerivedFiles(problems=(f"{checksums.EVENTS}: {reason}",))
 
 
 def _excused(derived_files: DerivedFiles, version: str, pages: str) -> DerivedFiles:
@@ -200,8 +200,8 @@ def _views(
 ) -> DerivedFiles:
     """Whether all files of a report show the same; ``templates`` is None for too long ones."""
     unknown = {"report.json"} | ({"comment.md", "report.html"} if templates is None else set())
-    made = output_of(settings).rendered(report.replace(publication=None), templates)
-    shown = ((name, b"".join(pieces)) for name, pieces in made if name not in unknown)
+    rendered = output_of(settings).rendered(report.replace(publication=None), templates)
+    shown = ((name, b"".join(pieces)) for name, pieces in rendered if name not in unknown)
     return _held(folder, shown, "it does not show what report.json says")
 
 
@@ -241,10 +241,10 @@ def repetition(
             pipeline_id=run.pipeline_id,
             redactor=Redactor(settings.environ),
             out=os.path.join(scratch, "out"),
-        ) as held,
+        ) as run_folder,
     ):
-        own = without_runs(repository.root, settings.runs_dir, settings.out_dir)
-        yield held, progress, (*own, scratch)
+        excluded = without_runs(repository.root, settings.runs_dir, settings.out_dir)
+        yield run_folder, progress, (*excluded, scratch)
 
 
 def _store_of(run: Manifest) -> str:
@@ -256,7 +256,7 @@ def _derive(
     folder: str, run: Manifest, report: Report, settings: Settings, repository: Repository
 ) -> DerivedFiles:
     """Repeat the run in ``folder``, and compare its files byte by byte."""
-    with repetition(run, settings, repository) as (held, progress, skipped):
+    with repetition(run, settings, repository) as (rerun, progress, skipped):
         calls = os.path.join(folder, CALLS)
         work: Any
         goal = None
@@ -267,31 +267,31 @@ def _derive(
             kind = ReviewJob if is_own else _StoredChangeReview
             work = kind(settings, repository, progress, skipped=skipped, replay=calls)
         else:
-            begin_alike(folder, held)
+            begin_alike(folder, rerun)
             goal = RunRequest.read(folder, run.pipeline_id).goal
             job_type: Any = registry.job_type(run.pipeline_id)
             work = job_type(settings, repository, progress, skipped=skipped, replay=calls)
         error: RlmCiError | None = None
         try:
-            work(held, goal)
+            work(rerun, goal)
         except RlmCiError as ended:
             error = ended
         if isinstance(error, DamagedError) and error.where == calls:
             raise error
         if work.report is None or (error is not None and error.code != run.exit_code):
-            told = f"report.json: it cannot be made again from the record of the run: {error}"
-            return _not_made(folder, run, report, settings, printable(told))
+            problem = f"report.json: it cannot be made again from the record of the run: {error}"
+            return _not_made(folder, run, report, settings, printable(problem))
         # No record has how many answers were stored ones.
         usage = work.report.usage
         usage = usage.replace(replayed=min(report.usage.replayed, usage.calls))
-        derived_files = _compared(folder, held.path, work.report.replace(usage=usage), settings)
+        derived_files = _compared(folder, rerun.path, work.report.replace(usage=usage), settings)
         if derived_files.problems and error is not None:
-            told = "report.json: the error that ended the run is not made again"
-            return _not_made(folder, run, report, settings, told)
+            problem = "report.json: the error that ended the run is not made again"
+            return _not_made(folder, run, report, settings, problem)
         problems = derived_files.problems
         if error is None and run.pipeline_id in ("review", "wiki"):
             clean, is_review = Redactor(settings.environ).text, run.pipeline_id == "review"
-            problems += tuple(_tree_problems(folder, held.path, clean, is_review=is_review))
+            problems += tuple(_tree_problems(folder, rerun.path, clean, is_review=is_review))
         return derived_files.replace(problems=problems)
 
 
@@ -302,9 +302,9 @@ def _not_made(
 
     What shows the report must show it all the same.
     """
-    place = os.path.join(folder, "rlm")
+    rlm_folder = os.path.join(folder, "rlm")
     has_git, is_question, has_trees = (
-        os.path.lexists(os.path.join(place, name)) for name in ("git", "context", SNAPSHOT)
+        os.path.lexists(os.path.join(rlm_folder, name)) for name in ("git", "context", SNAPSHOT)
     )
     is_fix = has_trees and not is_question and run.pipeline_id not in ("review", "wiki")
     if has_git or not is_fix:
@@ -316,10 +316,10 @@ def _not_made(
 
 def damaged_journals(folder: str) -> tuple[str, ...]:
     """What is wrong with the journals of a recursion that may still be under way."""
-    place = os.path.join(folder, "rlm")
+    rlm_folder = os.path.join(folder, "rlm")
     try:
-        if run_json.read(place) is not None:
-            outcomes.read(place)
+        if run_json.read(rlm_folder) is not None:
+            outcomes.read(rlm_folder)
     except RlmCiError as error:
         return (printable(f"rlm: {error}"),)
     return ()
@@ -334,8 +334,8 @@ def _tree_problems(
     """
     places = [os.path.join(path, "rlm") for path in (folder, made)]
     try:
-        heads = [run_json.read(place) or {} for place in places]
-        stored, again = (outcomes.comparable(outcomes.read(place), places[0]) for place in places)
+        heads = [run_json.read(path) or {} for path in places]
+        stored, again = (outcomes.comparable(outcomes.read(path), places[0]) for path in places)
     except RlmCiError as error:
         return [printable(f"rlm: {error}")]
     if heads[0].get("corpus") != heads[1].get("corpus"):
@@ -358,9 +358,9 @@ def _tree_problems(
 def _compared(folder: str, scratch: str, report: Report, settings: Settings) -> DerivedFiles:
     names = [name for name, _ in output.FILES]
     names += [name for name in made_again(scratch) if name not in names]
-    known = {name: b"".join(pieces) for name, pieces in output_of(settings).rendered(report)}
+    views = {name: b"".join(pieces) for name, pieces in output_of(settings).rendered(report)}
     pairs = (
-        (name, known[name] if name in known else files.read(_below(scratch, name), _LIMIT))
+        (name, views[name] if name in views else files.read(_below(scratch, name), _LIMIT))
         for name in names
     )
     clean = Redactor(settings.environ).text
@@ -389,14 +389,14 @@ def differing(folder: str, replay: str, clean: Callable[[str], str]) -> tuple[st
     Their own ids may differ, and what ``clean`` masks.
     """
     old, new = map(os.path.basename, (folder, replay))
-    made = (
+    pairs = (
         (
             name.replace(new, old),
             files.read(_below(replay, name), _LIMIT).replace(new.encode(), old.encode()),
         )
         for name in made_again(replay)
     )
-    return _held(folder, made, _NOT_GIVEN, clean).problems
+    return _held(folder, pairs, _NOT_GIVEN, clean).problems
 
 
 def _below(folder: str, name: str) -> str:

@@ -32,8 +32,8 @@ def beside(folder: str) -> Iterator[str]:
     begin = f".{os.fsdecode(os.fsencode(name)[:_NAME])}."
     try:
         _clear(parent, begin)
-        with ExitStack() as held:
-            temporary = _made(parent, begin, held)
+        with ExitStack() as stack:
+            temporary = _made(parent, begin, stack)
             try:
                 yield temporary
                 files.sync_folder(temporary)

@@ -120,10 +120,10 @@ def finder(
             return None
         folders = [""] if os.sep in name else path.split(os.pathsep)
         for folder in folders:
-            place = at(os.path.join(folder, name))
-            if os.path.isfile(place) and os.access(place, os.X_OK):
-                wanted = _interpreter(place)
-                return place if all(find(one, depth + 1) for one in wanted) else None
+            candidate = at(os.path.join(folder, name))
+            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+                programs = _interpreter(candidate)
+                return candidate if all(find(program, depth + 1) for program in programs) else None
         return None
 
     return find
@@ -137,9 +137,9 @@ def _interpreter(place: str) -> tuple[str, ...]:
     except OSError:  # it may be executable and not readable
         return ()
     words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
-    named: list[str] = []
+    program: list[str] = []
     if words and os.path.basename(words[0]) == "env":
-        named = [
+        program = [
             word for word in words[1:] if not word.startswith("-") and not _is_assignment(word)
         ]
-    return (*words[:1], *named[:1])
+    return (*words[:1], *program[:1])

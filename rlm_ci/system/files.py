@@ -119,10 +119,10 @@ def _unreadable(error: OSError) -> UnreadableError:
 
 def below(root: str, path: str) -> str | None:
     """``path`` relative to ``root``, with ``/``, "" for ``root`` itself; None outside of it."""
-    found = os.path.relpath(path, root).replace(os.sep, "/")
-    if found == ".." or found.startswith("../"):
+    relative = os.path.relpath(path, root).replace(os.sep, "/")
+    if relative == ".." or relative.startswith("../"):
         return None
-    return "" if found == "." else found
+    return "" if relative == "." else relative
 
 
 def near(path: str) -> str:
@@ -255,10 +255,10 @@ def clear(place: str) -> None:
             name = waiting.pop()
             inner = os.open(name, _FOLDER, dir_fd=top)
             try:
-                for one in _emptied(inner):
+                for inner_name in _emptied(inner):
                     count += 1
                     waiting.append(f"{mark}-{count}")
-                    os.rename(one, waiting[-1], src_dir_fd=inner, dst_dir_fd=top)
+                    os.rename(inner_name, waiting[-1], src_dir_fd=inner, dst_dir_fd=top)
             finally:
                 os.close(inner)
             os.rmdir(name, dir_fd=top)
@@ -283,12 +283,12 @@ def scratch(prefix: str, parent: str | None = None) -> Iterator[str]:
 
     folder = gettempdir() if parent is None else parent
     _sweep(folder)
-    place, descriptor = _held_folder(prefix, folder)
+    created, descriptor = _held_folder(prefix, folder)
     try:
-        yield place
+        yield created
     finally:
         with suppress(OSError):
-            clear(place)
+            clear(created)
         if descriptor is not None:
             os.close(descriptor)
 
@@ -308,13 +308,13 @@ def _held_folder(prefix: str, folder: str) -> tuple[str, int | None]:
     from tempfile import mkdtemp
 
     while os.name == "posix":
-        place = mkdtemp(prefix=prefix, suffix=_HELD, dir=folder)
+        created = mkdtemp(prefix=prefix, suffix=_HELD, dir=folder)
         with suppress(FileNotFoundError, BlockingIOError):  # another process takes it for a dead
-            descriptor = os.open(place, _FOLDER)
+            descriptor = os.open(created, _FOLDER)
             try:
                 _lock(descriptor)
-                if os.path.samestat(os.lstat(place), os.fstat(descriptor)):
-                    return place, descriptor
+                if os.path.samestat(os.lstat(created), os.fstat(descriptor)):
+                    return created, descriptor
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -325,8 +325,8 @@ def _held_folder(prefix: str, folder: str) -> tuple[str, int | None]:
 @cache
 def _sweep(folder: str) -> None:
     """Remove the scratch folders in ``folder`` whose lock no process holds; once."""
-    with suppress(OSError), os.scandir(folder) as found:
-        names = [entry for entry in found if entry.name.startswith(("rlm-ci-", ".rlm-ci-"))]
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = [entry for entry in entries if entry.name.startswith(("rlm-ci-", ".rlm-ci-"))]
         for name in names:
             if name.name.endswith(_HELD) and name.is_dir(follow_symlinks=False):
                 with suppress(OSError):  # it is held, or another's, or has just gone
@@ -356,8 +356,8 @@ def _lock(folder: int) -> bool:
 def _emptied(folder: int) -> list[str]:
     """Remove the files in the open ``folder``; the names of its folders, now accessible."""
     folders = []
-    with os.scandir(folder) as found:
-        entries = list(found)
+    with os.scandir(folder) as listing:
+        entries = list(listing)
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             os.chmod(entry.name, stat.S_IRWXU, dir_fd=folder)

@@ -185,8 +185,8 @@ def holder(path: str) -> LockHolder | None:
     import json
 
     try:
-        said = json.loads(files.read(path, _LIMIT))
-        pid, since, started = said["pid"], said["since"], said["started"]
+        record = json.loads(files.read(path, _LIMIT))
+        pid, since, started = record["pid"], record["since"], record["started"]
     except (files.UnreadableError, ValueError, RecursionError, KeyError, TypeError):
         return None
     if type(pid) is not int or type(since) not in (int, float) or type(started) is not str:
@@ -207,9 +207,9 @@ def _sign(descriptor: int, now: float) -> None:
     import json
 
     pid = os.getpid()
-    said = {"pid": pid, "since": round(now, 3), "started": ProcessStatus.of(pid).started}
+    record = {"pid": pid, "since": round(now, 3), "started": ProcessStatus.of(pid).started}
     os.ftruncate(descriptor, 0)
-    os.write(descriptor, json.dumps(said).encode() + b"\n")
+    os.write(descriptor, json.dumps(record).encode() + b"\n")
 
 
 class ProcessStatus(Value):

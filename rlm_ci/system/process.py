@@ -133,7 +133,7 @@ def locate(program: str, path: str, endings: str) -> str | None:
     folders = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
     names = [program + ending.lower() for ending in ("", *endings.split(";"))]
     places = (os.path.join(folder, name) for folder in folders for name in names)
-    return next((place for place in places if os.path.isfile(place)), None)
+    return next((candidate for candidate in places if os.path.isfile(candidate)), None)
 
 
 def harden() -> bool:
@@ -201,8 +201,8 @@ class PortableChild(Closing):
             self._child.kill()
             stdout, stderr = self._child.communicate()
         truncated = max(len(stdout), len(stderr)) > self._limit
-        kept = stdout[: self._limit], stderr[: self._limit]
-        return ProcessResult(self._child.returncode, *kept, timed_out, truncated)
+        outputs = stdout[: self._limit], stderr[: self._limit]
+        return ProcessResult(self._child.returncode, *outputs, timed_out, truncated)
 
 
 if sys.platform != "win32":

@@ -72,21 +72,21 @@ def find(program: str, path: str, folder: str) -> str:
     if "/" in program:
         places = [os.path.join(folder, program)]
     else:
-        folders = [place for place in path.split(os.pathsep) if os.path.isabs(place)]
-        places = [os.path.join(place, program) for place in folders]
-    for place in places:
-        if os.path.isfile(place) and os.access(place, os.X_OK):
-            return place
+        folders = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
+        places = [os.path.join(entry, program) for entry in folders]
+    for candidate in places:
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return candidate
     missing = FileNotFoundError(0, "there is no such executable program")
     raise process.unavailable(program, missing)
 
 
 def require_open_files() -> None:
     """Raise ConfigError where this process may open too few files."""
-    most = LEAST_OPEN if sys.platform == "win32" else os.sysconf("SC_OPEN_MAX")
-    if 0 <= most < LEAST_OPEN:
+    limit = LEAST_OPEN if sys.platform == "win32" else os.sysconf("SC_OPEN_MAX")
+    if 0 <= limit < LEAST_OPEN:
         raise ConfigError(
-            f"no more than {most} files may be open at once: commands cannot be run",
+            f"no more than {limit} files may be open at once: commands cannot be run",
             where="ulimit -n",
             hint=f"set it to {LEAST_OPEN} or more, 1024 for example",
         )

@@ -122,7 +122,9 @@ class SafeTree:
             seen = 0
             for path, folders, names, handle in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
                 folders[:] = sorted(
-                    one for one in folders if one.casefold() != ".git" and one not in LITTER
+                    folder
+                    for folder in folders
+                    if folder.casefold() != ".git" and folder not in LITTER
                 )
                 prefix = "/".join(part for part in (inside, path[2:]) if part)
                 for name in sorted(names):
@@ -140,10 +142,10 @@ class SafeTree:
         with ExitStack() as stack:
             try:
                 top = os.path.join(self.root, os.curdir)
-                found = stack.enter_context(files.folder_of(top, path, make=make))
+                opened = stack.enter_context(files.folder_of(top, path, make=make))
             except OSError as error:
                 raise _error(error, path.rpartition("/")[0]) from None
-            yield found
+            yield opened
 
 
 def _error(error: OSError, path: str) -> Exception:
@@ -179,14 +181,14 @@ def matches(pattern: str, path: str) -> bool:
     """
     if "/" not in pattern:
         return _name_matches(pattern, path.rpartition("/")[2])
-    wanted = [part for part in pattern.removeprefix("./").split("/") if part]
+    parts = [part for part in pattern.removeprefix("./").split("/") if part]
     #: Which beginnings of the pattern fit what has been read of the path.
-    fits = [True, *(False for _ in wanted)]
-    for index, part in enumerate(wanted):
+    fits = [True, *(False for _ in parts)]
+    for index, part in enumerate(parts):
         fits[index + 1] = fits[index] and part == "**"
     for name in path.split("/"):
         now = [False] * len(fits)
-        for index, part in enumerate(wanted):
+        for index, part in enumerate(parts):
             if part == "**":
                 now[index + 1] = now[index] or fits[index + 1]
             else:

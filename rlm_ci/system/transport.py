@@ -75,8 +75,8 @@ class HttpClient(Closing):
         try:
             with self._deadlines.until(time.monotonic() + seconds):
                 timeout = httpx2.Timeout(None, connect=seconds, pool=seconds)
-                made = client.build_request(**request, timeout=timeout)
-                answer = client.send(made, stream=True)
+                message = client.build_request(**request, timeout=timeout)
+                answer = client.send(message, stream=True)
                 try:
                     pieces = limited(answer, limit) if kept(answer.status_code) else ()
                     return Answer(answer.status_code, answer.headers, b"".join(pieces))

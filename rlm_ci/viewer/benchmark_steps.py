@@ -31,13 +31,13 @@ def read(folder: RunFolder, root: ViewedStep) -> None:
     record = folder.json(NAME)
     for name in _FIGURES:
         root.tell(name.replace("_", " "), record.get(name))
-    for one in mappings_in(record, "case_results"):
-        root.add(_case(one))
+    for case in mappings_in(record, "case_results"):
+        root.add(_case(case))
     direct = mappings_in(mapping_in(record, "direct"), "case_results")
     if direct:
         beside = root.add(ViewedStep("benchmark", "The model asked directly", DONE))
-        for one in direct:
-            beside.add(_case(one))
+        for case in direct:
+            beside.add(_case(case))
 
 
 def _case(one: Mapping[str, Any]) -> ViewedStep:

@@ -82,22 +82,22 @@ class RunFolder:
         """The object in a file; an empty one where there is none."""
         text = self.text(name)
         try:
-            found = json.loads(text) if text else {}
+            value = json.loads(text) if text else {}
         except (ValueError, RecursionError):
             self.problem(f"{name}: it is not JSON")
             return {}
-        return found if isinstance(found, dict) else {}
+        return value if isinstance(value, dict) else {}
 
     def objects(self, name: str) -> Iterator[dict[str, Any]]:
         """The objects in a file, one in each line; none where there is no file."""
         for line in self.text(name).split("\n"):
             try:
-                found = json.loads(line or "null")
+                value = json.loads(line or "null")
             except (ValueError, RecursionError):
                 self.problem(f"{name}: a line is not JSON")
                 continue
-            if isinstance(found, dict):
-                yield found
+            if isinstance(value, dict):
+                yield value
 
     def records(self, name: str, *, rising: bool = False) -> Iterator[dict[str, Any]]:
         """The records of a journal up to its first damage."""
@@ -115,18 +115,18 @@ class RunFolder:
         calls: list[RecordedCall] = []
         waiting: dict[tuple[str, str], RecordedCall] = {}
         for record in self.records(FILE):
-            place, kind = text_in(record, "place"), text_in(record, "kind")
+            step, kind = text_in(record, "place"), text_in(record, "kind")
             state = {"fact": DONE, "failed": FAILED}.get(text_in(record, "type"), RUNNING)
             value, charge, error = (mapping_in(record, name) for name in _TOLD)
             cached = record.get("cached") is True
             at, took = number_in(record, "at"), number_in(record, "ms")
             call = RecordedCall(
-                record["seq"], kind, place, state, value, charge, error, cached,
+                record["seq"], kind, step, state, value, charge, error, cached,
                 None if at is None else max(0.0, at / 1000 - self.began),
                 None if took is None else max(0.0, took / 1000),
                 text_in(record, "span"),
             )  # fmt: skip
-            identity = (place, text_in(record, "key"))
+            identity = (step, text_in(record, "key"))
             waiting.pop(identity, None)
             if state == RUNNING:
                 waiting[identity] = call
@@ -165,12 +165,12 @@ def mapping_in(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def mappings_in(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     value = record.get(name)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def texts_in(record: Mapping[str, Any], name: str) -> list[str]:
     value = record.get(name)
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def amount(value: object) -> float | None:
@@ -252,8 +252,8 @@ def _reasoning(value: Mapping[str, Any]) -> str:
         for inner in (part, *mappings_in(part, "thinking"))
         for name in ("text", "summary")
     )
-    named = (text_in(extra, name) for name in ("reasoning_content", "reasoning"))
-    return next(filter(None, (*named, "".join(texts))), "")
+    fields = (text_in(extra, name) for name in ("reasoning_content", "reasoning"))
+    return next(filter(None, (*fields, "".join(texts))), "")
 
 
 def command_step(call: RecordedCall, kind: str, title: str) -> ViewedStep:

@@ -82,13 +82,13 @@ class _Shown:
         self.left_out: list[str] = []
         self._kept = self._within()
         self._finders: dict[tuple[str, str, float | None], list[int]] = {}
-        for place, step in self._kept.values():
-            for one in step.found:
-                self._finders.setdefault(_identity(one), []).append(place)
+        for row, step in self._kept.values():
+            for finding in step.found:
+                self._finders.setdefault(_identity(finding), []).append(row)
         sizes = [len(text.text) for step in self._kept.values() for text in step[1].texts]
         sizes += [len(patch) for _, patch in run.diffs[:_DIFFS]]
         sizes += [len(text_in(document, "text")) for document in run.documents]
-        fitting = (most for most in _EACH if sum(min(size, most) for size in sizes) <= _ALL)
+        fitting = (limit for limit in _EACH if sum(min(size, limit) for size in sizes) <= _ALL)
         self._each = next(fitting, _EACH[-1])
 
     def line(self, text: str, most: int = _FACT) -> str:
@@ -110,17 +110,17 @@ class _Shown:
 
     def _within(self) -> dict[int, tuple[int, ViewedStep]]:
         """The steps that are shown by their identities, each with its place: the upper first."""
-        waiting, kept = deque([self._run.root]), set[int]()
+        waiting, shown = deque([self._run.root]), set[int]()
         total = sum(1 for _ in self._run.root.walk())
-        while waiting and len(kept) < _STEPS:
+        while waiting and len(shown) < _STEPS:
             step = waiting.popleft()
-            kept.add(id(step))
+            shown.add(id(step))
             waiting += step.children
-        if total > len(kept):
-            told = f"{total - len(kept):,} of {total:,} steps, the lowest ones"
-            self.left_out.append(told)
-        walked = (step for _, step in self._run.root.walk() if id(step) in kept)
-        return {id(step): (place, step) for place, step in enumerate(walked)}
+        if total > len(shown):
+            omission = f"{total - len(shown):,} of {total:,} steps, the lowest ones"
+            self.left_out.append(omission)
+        walked = (step for _, step in self._run.root.walk() if id(step) in shown)
+        return {id(step): (row, step) for row, step in enumerate(walked)}
 
     def record(self) -> dict[str, Any]:
         run = self._run
@@ -152,14 +152,14 @@ class _Shown:
                 for title, patch in self._some(run.diffs, _DIFFS, "diffs")
             ],
             "events": [
-                [round(at, 3), self.line(told, _TITLE)]
-                for at, told in self._some(run.events, _EVENTS, "events")
+                [round(at, 3), self.line(event, _TITLE)]
+                for at, event in self._some(run.events, _EVENTS, "events")
             ],
             "problems": [self.line(problem) for problem in run.problems],
         }
         if self._cut:
-            most = f"at most {self._each:,} characters of each are shown"
-            self.left_out.append(f"the middle of {count(self._cut, 'long text')}: {most}")
+            remark = f"at most {self._each:,} characters of each are shown"
+            self.left_out.append(f"the middle of {count(self._cut, 'long text')}: {remark}")
         return {**record, "left_out": self.left_out}
 
     def _some(self, many: tuple[Any, ...], most: int, name: str) -> Iterable[Any]:
@@ -169,7 +169,7 @@ class _Shown:
 
     def _steps(self) -> Iterable[list[Any]]:
         """Each step as a row; children follow their parent, whose place each names."""
-        above = {id(child): place for place, step in self._kept.values() for child in step.children}
+        above = {id(child): row for row, step in self._kept.values() for child in step.children}
         for step in (step for _, step in self._kept.values()):
             hidden = sum(id(child) not in self._kept for child in step.children)
             facts = [[name, self._lines(value)] for name, value in step.facts]
@@ -199,17 +199,17 @@ class _Shown:
 
     def _finding(self, one: Mapping[str, Any]) -> dict[str, Any]:
         by = self._finders.get(_identity(one), [])
-        found: dict[str, Any] = {name: self._lines(text_in(one, name)) for name in _FINDING}
-        places = [self._place(place) for place in mappings_in(one, "evidence")[:_PLACES]]
+        finding: dict[str, Any] = {name: self._lines(text_in(one, name)) for name in _FINDING}
+        places = [self._place(location) for location in mappings_in(one, "evidence")[:_PLACES]]
         fix = suggestions.pieces(text_in(one, "suggested_fix"))
         if len(fix) == 1:  # what is copied is the code, without its fence
-            found["suggested_fix"] = self._text(fix[0][1])
-        known = one.get("proof")
+            finding["suggested_fix"] = self._text(fix[0][1])
+        recorded = one.get("proof")
         proof = None
-        if isinstance(known, dict):
-            proof = {name: self._text(text_in(known, name)) for name in _PROOF}
+        if isinstance(recorded, dict):
+            proof = {name: self._text(text_in(recorded, name)) for name in _PROOF}
         return {
-            **found,
+            **finding,
             "confidence": number_in(one, "confidence"),
             "places": places,
             "steps": by,
@@ -226,14 +226,14 @@ class _Shown:
             "start": start,
             "end": end,
             "quote": self._lines(text_in(place, "quote"), _QUOTE),
-            "before": [self.line(one) for one in before],
-            "after": [self.line(one) for one in after],
+            "before": [self.line(line) for line in before],
+            "after": [self.line(line) for line in after],
         }
 
 
 def _surest_first(one: Mapping[str, Any]) -> tuple[bool, float]:
-    sure = one.get("confidence")
-    confidence = float(sure) if isinstance(sure, int | float) else 0.0
+    stated = one.get("confidence")
+    confidence = float(stated) if isinstance(stated, int | float) else 0.0
     return wording.order_of_argued(text_in(one, "domain"), confidence)
 
 
@@ -245,8 +245,8 @@ def _is_argued(finding: Mapping[str, Any]) -> bool:
 
 def _identity(finding: Mapping[str, Any]) -> tuple[str, str, float | None]:
     """What tells a finding from others, in the record of a step and in the report."""
-    place = next(iter(mappings_in(finding, "evidence")), {})
-    return text_in(finding, "rule"), text_in(place, "path"), number_in(place, "line_start")
+    location = next(iter(mappings_in(finding, "evidence")), {})
+    return text_in(finding, "rule"), text_in(location, "path"), number_in(location, "line_start")
 
 
 def _rounded(value: float | None) -> float | None:

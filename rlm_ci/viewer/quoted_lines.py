@@ -24,8 +24,10 @@ def read(report: Mapping[str, Any], repository: Repository) -> Around:
     """The lines around the first place of each finding, where the file still has the quote."""
     try:
         subject = Subject.from_dict(mapping_in(report, "subject"))
-        firsts = [mappings_in(one, "evidence")[:1] for one in mappings_in(report, "findings")]
-        places = [Location.from_dict(place) for some in firsts[:_PLACES] for place in some]
+        firsts = [
+            mappings_in(finding, "evidence")[:1] for finding in mappings_in(report, "findings")
+        ]
+        places = [Location.from_dict(evidence) for some in firsts[:_PLACES] for evidence in some]
         places = [
             location
             for location in places
@@ -34,12 +36,12 @@ def read(report: Mapping[str, Any], repository: Repository) -> Around:
         opened = evidence.contents(subject, places, repository)
     except (RlmCiError, KeyError, TypeError, ValueError, AttributeError):
         return {}
-    found: dict[tuple[str, int, int], tuple[Sequence[str], Sequence[str]]] = {}
+    around: dict[tuple[str, int, int], tuple[Sequence[str], Sequence[str]]] = {}
     for location, content in zip(places, opened, strict=True):
         start, end = location.line_start or 0, location.line_end or 0
         if content is None or evidence.flaw(location.replace(blob=None), content, None) is not None:
             continue
         lines = content.removesuffix(b"\n").decode("utf-8", "replace").split("\n")
         before, behind = lines[max(0, start - 1 - _LINES) : start - 1], lines[end : end + _LINES]
-        found[location.path, start, end] = before, behind
-    return found
+        around[location.path, start, end] = before, behind
+    return around

@@ -197,8 +197,8 @@ def _explain(folder: RunFolder, run: Manifest | None, status: str) -> None:
     """Say what a run lacks that has not ended."""
     if run is not None and not run.has_ended:
         gone = "its end was not reported" if run.recorded_by else "its process is gone"
-        told = gone if status == "gone" else "it goes on"
-        folder.problem(f"the run has not ended ({told}): the page shows what there is so far")
+        outlook = gone if status == "gone" else "it goes on"
+        folder.problem(f"the run has not ended ({outlook}): the page shows what there is so far")
 
 
 def _facts(
@@ -206,9 +206,9 @@ def _facts(
 ) -> tuple[tuple[str, str], ...]:
     terms = next((call.value for call in calls if call.kind == "terms"), {})
     mode = next((call.value for call in calls if call.kind == "mode"), {})
-    told: list[tuple[str, Any]] = [("run", entry.run_id), ("task", entry.task_id)]
+    facts: list[tuple[str, Any]] = [("run", entry.run_id), ("task", entry.task_id)]
     if run is not None:
-        told += [
+        facts += [
             ("pipeline", run.pipeline_id),
             ("started", run.started_at),
             ("ended", run.completed_at),
@@ -218,36 +218,36 @@ def _facts(
             ("recorded by", run.recorded_by and f"{run.recorded_by.name}, not run by rlm-ci"),
             ("part of", run.parent_run_id),
         ]
-        told += [
+        facts += [
             ("child run", f"{child_run.run_id} ({child_run.status})")
             for child_run in run.child_runs
         ]
-    told += [("mode", text_in(mode, "name")), ("because", text_in(mode, "reason"))]
+    facts += [("mode", text_in(mode, "name")), ("because", text_in(mode, "reason"))]
     for name in ("model", "agent", "roles", "validator"):
-        told.append((name, text_in(terms, name)))
+        facts.append((name, text_in(terms, name)))
     for name in ("max_iterations", "max_minutes", "max_completion_tokens"):
-        told.append((name, number_in(terms, name)))
-    return tuple((name, str(value)) for name, value in told if value not in (None, ""))
+        facts.append((name, number_in(terms, name)))
+    return tuple((name, str(value)) for name, value in facts if value not in (None, ""))
 
 
 def _budgets(folder: RunFolder, calls: Sequence[RecordedCall]) -> Mapping[str, float]:
     """The limits of the command line, or of the settings where the run has ended, or raised."""
-    found: dict[str, float] = {}
+    budgets: dict[str, float] = {}
     flags = mapping_in(folder.json("request.json"), "flags")
     settings: Mapping[str, Any] = {}
     for record in folder.events():
         rests_on = mapping_in(mapping_in(record, "payload"), "rests_on")
         settings = mapping_in(rests_on, "settings") or settings
     for name in _BUDGETS:
-        told = settings.get(name)
-        limit = amount(told[0] if isinstance(told, list) and told else flags.get(name))
+        setting = settings.get(name)
+        limit = amount(setting[0] if isinstance(setting, list) and setting else flags.get(name))
         if limit is not None:
-            found[name] = limit
+            budgets[name] = limit
     for call in calls:
         if call.kind == "raised":
-            found |= {
+            budgets |= {
                 name: value
                 for name in _BUDGETS
                 if (value := number_in(call.value, name)) is not None
             }
-    return found
+    return budgets

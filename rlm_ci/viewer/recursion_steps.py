@@ -91,20 +91,20 @@ class ViewedRecursion:
         step.tell("confidence", number_in(record, "confidence"))
         counts = mapping_in(record, "counts")
         if whole_in(counts, "offered"):
-            told = (f"{whole_in(counts, name)} {name}" for name in counts)
-            step.tell("pointers", ", ".join(told))
+            counted = (f"{whole_in(counts, name)} {name}" for name in counts)
+            step.tell("pointers", ", ".join(counted))
         for note in (*texts_in(record, "notes"), *texts_in(record, "aggregation_notes")):
             step.tell("note", note)
         for name in texts_in(record, "artifacts"):
             step.tell("file", name)
-        step.found = [mapping_in(one, "finding") for one in mappings_in(record, "findings")]
+        step.found = [mapping_in(entry, "finding") for entry in mappings_in(record, "findings")]
         step.show("Findings", "\n".join(map(_finding, step.found)))
         uncovered = record.get("uncovered")
         pairs = uncovered if isinstance(uncovered, list) else []
         lines = [": ".join(map(str, pair)) for pair in pairs[:_LISTED] if isinstance(pair, list)]
         more = len(pairs) - len(lines)
         step.show("Not covered", "\n".join([*lines, *([f"and {more:,} more"] if more else [])]))
-        metrics = {name: one for name, one in mapping_in(record, "metrics").items() if one}
+        metrics = {name: value for name, value in mapping_in(record, "metrics").items() if value}
         step.show("Metrics", json.dumps(metrics, indent=2) if metrics else "", "json")
 
     def _event(self, record: Mapping[str, Any]) -> None:
@@ -135,6 +135,6 @@ def _words(record: Mapping[str, Any], name: str) -> str:
 
 
 def _finding(one: Mapping[str, Any]) -> str:
-    place = next(iter(mappings_in(one, "evidence")), {})
-    where = f"{text_in(place, 'path')}:{place.get('line_start')}"
+    location = next(iter(mappings_in(one, "evidence")), {})
+    where = f"{text_in(location, 'path')}:{location.get('line_start')}"
     return f"{text_in(one, 'severity')}  {where}  {text_in(one, 'rule')}: {text_in(one, 'message')}"

@@ -35,19 +35,19 @@ class FullTexts:
 
     def find(self, stubs: Mapping[str, bytes]) -> dict[str, tuple[str, str]]:
         """Object id and origin of each full text; "" and the reason where there is none."""
-        found: dict[str, tuple[str, str]] = {}
+        sources: dict[str, tuple[str, str]] = {}
         for refs in ("HEAD", "--all"):
-            left = [path for path in stubs if path not in found]
+            left = [path for path in stubs if path not in sources]
             for path, oid in self._newest(self._versions(refs, left)).items():
-                found[path] = oid, "its last version before the stub"
-        left = [path for path in stubs if path not in found]
+                sources[path] = oid, "its last version before the stub"
+        left = [path for path in stubs if path not in sources]
         for path, candidates in self._moved(left, stubs).items():
             if len(candidates) == 1:
-                found[path] = candidates.popitem()
+                sources[path] = candidates.popitem()
             elif candidates:
                 names = ", ".join(sorted(candidates.values()))
-                found[path] = "", f"more than one document may be its full text: {names}"
-        return {path: found.get(path, ("", self._reason())) for path in stubs}
+                sources[path] = "", f"more than one document may be its full text: {names}"
+        return {path: sources.get(path, ("", self._reason())) for path in stubs}
 
     def _reason(self) -> str:
         why = "no full text of it is in the history"
@@ -59,14 +59,14 @@ class FullTexts:
 
     def _versions(self, refs: str, paths: Sequence[str]) -> dict[str, list[str]]:
         """The object ids that each of ``paths`` has had, newest first."""
-        found: dict[str, dict[str, None]] = {path: {} for path in paths}
+        versions: dict[str, dict[str, None]] = {path: {} for path in paths}
         listed = self._log(paths, "--topo-order", "--format=", refs)
         for modes, oids, path in _rows(listed):
             # As it became, then as it was before.
             for mode, oid in reversed([*zip(modes, oids, strict=True)]):
-                if mode.startswith("100") and path in found:
-                    found[path][oid] = None
-        return {path: list(oids) for path, oids in found.items()}
+                if mode.startswith("100") and path in versions:
+                    versions[path][oid] = None
+        return {path: list(oids) for path, oids in versions.items()}
 
     def _log(self, paths: Sequence[str], *options: str) -> bytes:
         """The log of ``paths``, and of what lies beside them: git is slow with many paths."""
@@ -78,29 +78,31 @@ class FullTexts:
 
     def _newest(self, versions: Mapping[str, Sequence[str]]) -> dict[str, str]:
         """The newest of each list that is a full text."""
-        found: dict[str, str] = {}
+        newest: dict[str, str] = {}
         for number in range(_VERSIONS):
-            asked = {
+            candidates = {
                 path: oids[number]
                 for path, oids in versions.items()
-                if path not in found and number < len(oids)
+                if path not in newest and number < len(oids)
             }
-            if not asked:
+            if not candidates:
                 break
-            texts = self._texts(asked.values())
-            found.update((path, oid) for path, oid in asked.items() if is_full(texts.get(oid)))
-        return found
+            texts = self._texts(candidates.values())
+            newest.update(
+                (path, oid) for path, oid in candidates.items() if is_full(texts.get(oid))
+            )
+        return newest
 
     def _texts(self, oids: Iterable[str]) -> dict[str, bytes]:
-        wanted = list(dict.fromkeys(oids))
-        sizes = self._repository.sizes(wanted) if wanted else []
-        self._absent.update(oid for oid, size in zip(wanted, sizes, strict=True) if size < 0)
-        found: dict[str, bytes] = {}
-        small = ((oid, size) for oid, size in zip(wanted, sizes, strict=True) if 0 < size <= LIMIT)
+        unique = list(dict.fromkeys(oids))
+        sizes = self._repository.sizes(unique) if unique else []
+        self._absent.update(oid for oid, size in zip(unique, sizes, strict=True) if size < 0)
+        text_by_oid: dict[str, bytes] = {}
+        small = ((oid, size) for oid, size in zip(unique, sizes, strict=True) if 0 < size <= LIMIT)
         for batch in batches(small, _ROOM):
             texts = zip(batch, self._repository.read(*batch), strict=True)
-            found.update((oid, text) for oid, text in texts if text is not None)
-        return found
+            text_by_oid.update((oid, text) for oid, text in texts if text is not None)
+        return text_by_oid
 
     def _moved(self, paths: Sequence[str], stubs: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
         """Texts, and their origins, of documents that went when each of ``paths`` came as a stub.
@@ -112,13 +114,13 @@ class FullTexts:
         for commit, path in _commits(listed):
             if path in stubs:
                 added.setdefault(commit, []).append(path)
-        found: dict[str, dict[str, str]] = {}
+        moved: dict[str, dict[str, str]] = {}
         for commit, names in islice(added.items(), _MOVES):
             gone = self._gone(commit)
             for path in names:
                 texts = _alike(path, heading_of(stubs[path]), gone)
-                found.setdefault(path, {}).update(texts)
-        return found
+                moved.setdefault(path, {}).update(texts)
+        return moved
 
     def _gone(self, commit: str) -> list[tuple[str, str, bytes]]:
         """Path, object id and full text of the documents that ``commit`` removed."""
@@ -138,9 +140,9 @@ class FullTexts:
 def _alike(path: str, heading: str, gone: Iterable[tuple[str, str, bytes]]) -> dict[str, str]:
     name = path.rpartition("/")[2]
     return {
-        oid: f"{place}, before it was moved"
-        for place, oid, text in gone
-        if place.rpartition("/")[2] == name or heading_of(text) == heading
+        oid: f"{old_path}, before it was moved"
+        for old_path, oid, text in gone
+        if old_path.rpartition("/")[2] == name or heading_of(text) == heading
     }
 
 

@@ -58,11 +58,11 @@ class RepairPlan(Value):
 
     @property
     def found(self) -> dict[str, str]:
-        return {one.path: one.oid for one in self.repairs if one.oid}
+        return {repair.path: repair.oid for repair in self.repairs if repair.oid}
 
     @property
     def lost(self) -> list[Repair]:
-        return [one for one in self.repairs if not one.oid]
+        return [repair for repair in self.repairs if not repair.oid]
 
     def record(self, *, dry_run: bool) -> dict[str, Any]:
         """The report as JSON has it."""
@@ -74,21 +74,21 @@ class RepairPlan(Value):
             "stubs": self.stubs,
             "repaired": [
                 {
-                    "path": encodable(one.path),
-                    "oid": one.oid,
-                    "problem": one.problem,
-                    "origin": encodable(one.why),
+                    "path": encodable(repair.path),
+                    "oid": repair.oid,
+                    "problem": repair.problem,
+                    "origin": encodable(repair.why),
                 }
-                for one in self.repairs
-                if one.oid
+                for repair in self.repairs
+                if repair.oid
             ],
             "not_repaired": [
                 {
-                    "path": encodable(one.path),
-                    "problem": one.problem,
-                    "reason": encodable(one.why),
+                    "path": encodable(repair.path),
+                    "problem": repair.problem,
+                    "reason": encodable(repair.why),
                 }
-                for one in self.lost
+                for repair in self.lost
             ],
         }
 
@@ -107,16 +107,16 @@ class RepairPlan(Value):
         else:
             commit = f" (pushed {self.pushed[:12]})" if self.pushed else ""
             yield f"{number} restored on {self.branch}{commit}"
-        restored = [one for one in self.repairs if one.oid]
+        restored = [repair for repair in self.repairs if repair.oid]
         shown = restored if verbose else restored[:_NAMED]
-        for one in shown:
-            yield f"  {one.path}: {one.problem}; {one.why}"
+        for repair in shown:
+            yield f"  {repair.path}: {repair.problem}; {repair.why}"
         if len(shown) < len(restored):
             yield f"  and {len(restored) - len(shown):,} more; --verbose names them"
         if self.lost:
             yield f"{count(len(self.lost), 'stub')} cannot be repaired"
-        for one in self.lost:
-            yield f"  {one.path}: {one.problem}; {one.why}"
+        for repair in self.lost:
+            yield f"  {repair.path}: {repair.problem}; {repair.why}"
 
 
 def repair(repository: Repository, user: RemoteUser, *, dry_run: bool) -> RepairPlan:
@@ -157,30 +157,30 @@ class Repairer:
                 sound[path] = data
         problems = self._problems(list(sound))
         texts = FullTexts(self._repository).find({path: sound[path] for path in problems})
-        held = self._clone.held(self._branch)
-        folders = {folder for path in held for folder in folders_of(path)}
+        archived = self._clone.held(self._branch)
+        folders = {folder for path in archived for folder in folders_of(path)}
         repairs = []
         for path, problem in problems.items():
-            oid, said = texts.get(path, ("", "no full text of it is in the history"))
-            if oid and (path in folders or any(folder in held for folder in folders_of(path))):
-                oid, said = "", "a folder and a file have the same name on the archive branch"
-            repairs.append(Repair(path, problem, oid, said))
+            oid, reason = texts.get(path, ("", "no full text of it is in the history"))
+            if oid and (path in folders or any(folder in archived for folder in folders_of(path))):
+                oid, reason = "", "a folder and a file have the same name on the archive branch"
+            repairs.append(Repair(path, problem, oid, reason))
         return RepairPlan(self._branch, len(sound) + len(flawed), (*flawed, *repairs))
 
     def push(self, plan: RepairPlan) -> RepairPlan:
         """Put the texts to the branch, and find them there. Raises RemoteError."""
-        wanted = plan.found
-        if not wanted:
+        oids = plan.found
+        if not oids:
             return plan
 
         def choose(held: Mapping[str, str]) -> Mapping[str, str]:
-            still = self._problems([path for path in wanted if path in held])
-            return {path: oid for path, oid in wanted.items() if path not in held or path in still}
+            still = self._problems([path for path in oids if path in held])
+            return {path: oid for path, oid in oids.items() if path not in held or path in still}
 
-        message = f"Restore {count(len(wanted), 'full text')}"
+        message = f"Restore {count(len(oids), 'full text')}"
         pushed = self._clone.add(self._branch, choose, message).commit
         self._clone.fetch()
-        lost = self._problems(list(wanted))
+        lost = self._problems(list(oids))
         if lost:
             raise RemoteError(
                 f"{count(len(lost), 'full text')} cannot be found again on {self._branch}",
@@ -194,28 +194,32 @@ class Repairer:
         with listed:
             names = listed.finish().decode("utf-8", "surrogateescape").split("\0")
         paths = dict.fromkeys(name for name in sorted(names) if is_document(name))
-        return (one for one in in_worktree(self._repository, paths) if parse(one[1]) is not None)
+        return (
+            document
+            for document in in_worktree(self._repository, paths)
+            if parse(document[1]) is not None
+        )
 
     def _problems(self, paths: Sequence[str]) -> dict[str, str]:
         """What is wrong with the full texts of ``paths`` on the branch, as the check says it."""
         entries = self._clone.entries(self._branch)
-        wanted = [path for path in paths if path in entries]
-        texts = self._small([entries[path][1] for path in wanted])
-        found = {path: "does not exist" for path in paths if path not in entries}
-        for path in wanted:
+        archived = [path for path in paths if path in entries]
+        texts = self._small([entries[path][1] for path in archived])
+        problems = {path: "does not exist" for path in paths if path not in entries}
+        for path in archived:
             mode, oid = entries[path]
             if not mode.startswith("100"):
-                found[path] = "is not a regular file"
+                problems[path] = "is not a regular file"
             elif (text := texts.get(oid)) == b"":
-                found[path] = "is empty"
+                problems[path] = "is empty"
             elif text is not None and parse(text) is not None:
-                found[path] = IS_STUB
-        return {path: found[path] for path in paths if path in found}
+                problems[path] = IS_STUB
+        return {path: problems[path] for path in paths if path in problems}
 
     def _small(self, oids: Sequence[str]) -> dict[str, bytes | None]:
         """The texts that are small enough for a stub, from here or from the remote."""
         sizes = self._repository.sizes(oids) if oids else []
-        here = [oid for oid, size in zip(oids, sizes, strict=True) if 0 <= size <= STUB_LIMIT]
-        there = [oid for oid, size in zip(oids, sizes, strict=True) if size < 0]
-        found = dict(zip(here, self._repository.read(*here) if here else (), strict=True))
-        return {**found, **dict(zip(there, self._clone.contents(there), strict=True))}
+        local = [oid for oid, size in zip(oids, sizes, strict=True) if 0 <= size <= STUB_LIMIT]
+        remote = [oid for oid, size in zip(oids, sizes, strict=True) if size < 0]
+        contents = dict(zip(local, self._repository.read(*local) if local else (), strict=True))
+        return {**contents, **dict(zip(remote, self._clone.contents(remote), strict=True))}

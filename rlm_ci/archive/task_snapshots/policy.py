@@ -65,9 +65,13 @@ class TasksPolicy(Value):
     def years(self, paths: Iterable[str]) -> set[str]:
         """The years of the files ``paths`` that are of the archive."""
         before = self.pattern.partition(_YEAR)[0]
-        found = {path[len(before) : len(before) + 4] for path in paths}
-        known = frozenset(paths)
-        return {one for one in found if one.isascii() and one.isdigit() and self.path(one) in known}
+        parts = {path[len(before) : len(before) + 4] for path in paths}
+        path_set = frozenset(paths)
+        return {
+            year
+            for year in parts
+            if year.isascii() and year.isdigit() and self.path(year) in path_set
+        }
 
     def index(self, years: Iterable[str]) -> list[str]:
         """The lines for ``docs/TASKS.md`` that say where the archive is."""
@@ -93,12 +97,12 @@ def _require_valid(fields: dict[str, Any]) -> None:
             where=POLICY,
             hint='write it there: "repo_url": "https://HOST/OWNER/NAME"',
         )
-    most, reserve, pattern = (
+    maximum, reserve, pattern = (
         fields[name] for name in ("max_lines", "reserve_lines", "archive_file_pattern")
     )
-    if any(type(one) is not int or one < 0 for one in (most, reserve)):
+    if any(type(number) is not int or number < 0 for number in (maximum, reserve)):
         raise _bad("max_lines and reserve_lines are not whole numbers")
-    if reserve >= most:
+    if reserve >= maximum:
         raise _bad("reserve_lines is not less than max_lines")
     parts = pattern.split("/") if isinstance(pattern, str) else [""]
     if _YEAR not in parts[-1] or not all(map(_is_plain, parts)):

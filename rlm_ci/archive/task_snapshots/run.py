@@ -49,10 +49,10 @@ class TasksPlan(Value):
 
     def additions(self) -> dict[str, list[str]]:
         """The texts for each year's file."""
-        found: dict[str, list[str]] = {}
+        texts: dict[str, list[str]] = {}
         for snapshot, day in self.taken:
-            found.setdefault(day[:4], []).append(snapshot.text.replace("\r\n", "\n"))
-        return found
+            texts.setdefault(day[:4], []).append(snapshot.text.replace("\r\n", "\n"))
+        return texts
 
     def after(self, policy: TasksPolicy, years: Iterable[str]) -> str:
         """The file without what goes; ``years`` are those of the archive."""
@@ -70,27 +70,27 @@ def plan_tasks(
     lines = lines_of(data.decode(*_BYTES))
     if len(lines) <= policy.max_lines:
         return TasksPlan(tuple(lines), (), ())
-    candidates, kept, names = [], [], TaskNames(tasks)
+    candidates, staying, names = [], [], TaskNames(tasks)
     for snapshot in snapshots(lines):
         day, why = snapshot.completed_on(names)
         if day:
             candidates.append((day, snapshot.start, snapshot))
         else:
-            kept.append((snapshot, why))
+            staying.append((snapshot, why))
     taken: list[tuple[TaskSnapshot, str]] = []
-    known = set(years)
+    all_years = set(years)
     left, added = len(lines), 0
     for day, _, snapshot in sorted(candidates):
         if left + added <= policy.target and taken:
             break
         taken.append((snapshot, day))
         left -= snapshot.end - snapshot.start
-        if day[:4] not in known or len(taken) == 1:
-            known.add(day[:4])
-            added = len(without(lines, (), policy.index(known))) - len(lines)
+        if day[:4] not in all_years or len(taken) == 1:
+            all_years.add(day[:4])
+            added = len(without(lines, (), policy.index(all_years))) - len(lines)
     if not taken or left + added > policy.target:
-        raise _unreachable(len(lines), left + added if taken else len(lines), policy, kept)
-    return TasksPlan(tuple(lines), tuple(taken), tuple(kept))
+        raise _unreachable(len(lines), left + added if taken else len(lines), policy, staying)
+    return TasksPlan(tuple(lines), tuple(taken), tuple(staying))
 
 
 def _unreachable(
@@ -117,30 +117,30 @@ def _unreachable(
 
 def year_file(before: bytes | None, year: str, texts: Sequence[str]) -> bytes:
     """The file of a year with ``texts`` behind what it has; each is there once."""
-    whole = before.decode(*_BYTES) if before else ""
-    if not whole.strip():
-        whole = f"# Task archive {year}\n\nCompleted snapshots of `{TASKS}`, as they were.\n"
-    whole += "" if whole.endswith("\n") else "\n"
-    known = set(whole.split("\n"))  # most are told apart by their first lines
+    content = before.decode(*_BYTES) if before else ""
+    if not content.strip():
+        content = f"# Task archive {year}\n\nCompleted snapshots of `{TASKS}`, as they were.\n"
+    content += "" if content.endswith("\n") else "\n"
+    lines = set(content.split("\n"))  # most are told apart by their first lines
     added: dict[str, None] = {}
     for text in texts:
-        if text.partition("\n")[0] not in known or f"\n{text}\n" not in f"\n{whole}":
+        if text.partition("\n")[0] not in lines or f"\n{text}\n" not in f"\n{content}":
             added[text] = None
-    whole += "".join(f"\n{text}\n" for text in added)
-    return whole.encode(*_BYTES)
+    content += "".join(f"\n{text}\n" for text in added)
+    return content.encode(*_BYTES)
 
 
 def year_files(
     plan: TasksPlan, policy: TasksPolicy, before: Mapping[str, bytes | None]
 ) -> dict[str, bytes]:
     """The files of the archive that change, by path; ``before`` is what the branch has."""
-    found = {}
+    changed = {}
     for year, texts in plan.additions().items():
         path = policy.path(year)
         data = year_file(before.get(path), year, texts)
         if data != before.get(path):
-            found[path] = data
-    return found
+            changed[path] = data
+    return changed
 
 
 class TasksOutcome(Value):
@@ -227,12 +227,12 @@ def _push(clone: Clone, plan: TasksPlan, policy: TasksPolicy) -> str | None:
     """Append the snapshots, and find them on the remote. Raises RemoteError."""
 
     def files_of() -> dict[str, bytes | None]:
-        held = clone.held(policy.branch)
+        archived = clone.held(policy.branch)
         paths = [policy.path(year) for year in plan.additions()]
-        _require_free(paths, held, policy.branch)
-        known = [path for path in paths if path in held]
-        texts = clone.contents([held[path] for path in known])
-        return dict.fromkeys(paths) | dict(zip(known, texts, strict=True))
+        _require_free(paths, archived, policy.branch)
+        present = [path for path in paths if path in archived]
+        texts = clone.contents([archived[path] for path in present])
+        return dict.fromkeys(paths) | dict(zip(present, texts, strict=True))
 
     def choose(_held: Mapping[str, str]) -> Mapping[str, str]:
         changed = year_files(plan, policy, files_of())

@@ -49,7 +49,10 @@ class TaskNames:
         for task in tasks:
             parts = task.key.split("-")
             names = {"-".join(parts[: number + 1]) for number in range(min(len(parts), _PARTS))}
-            names |= {task.key, *(match[1] for one in task.documents if (match := _CHECKLIST(one)))}
+            names |= {
+                task.key,
+                *(match[1] for document in task.documents if (match := _CHECKLIST(document))),
+            }
             for name in names:
                 self._rows.setdefault(name, []).append(task)
 

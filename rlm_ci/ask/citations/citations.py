@@ -159,7 +159,7 @@ class _Reader:
         )
 
     def _replaced(self, match: re.Match[str]) -> str:
-        written, rest = match[0], ""
+        written, tail = match[0], ""
         if match["short"] is not None and not self._is_bracketed(match):
             return written
         if match["count"] is not None:
@@ -171,9 +171,9 @@ class _Reader:
             )
         if match["other"] is not None:
             written = written.rstrip(_STOPS)
-            rest = match[0][len(written) :]
+            tail = match[0][len(written) :]
         pointer = self._own + written if match["short"] is not None else written
-        return self._judged(pointer, lambda: self._follow(pointer)) + rest
+        return self._judged(pointer, lambda: self._follow(pointer)) + tail
 
     def _located(self, written: str, reference: LineReference) -> str:
         """The text for lines of a file: as written, if all of them hold."""

@@ -178,18 +178,18 @@ class CitedLines:
 
     def _lines(self, parts: list[tuple[int, int]]) -> tuple[list[_Lines], bool]:
         """The lines of ``parts``, each once, and whether there are more."""
-        found: list[_Lines] = []
+        merged: list[_Lines] = []
         for start, end in parts:
             places, more = self._context.first_places(start, end, PLACES + 1)
             for file_lines in places:
                 lines = _Lines(file_lines, self._piece(file_lines, start), start, end)
-                if found and (joined := _joined(found[-1], lines)):
-                    found[-1] = joined
+                if merged and (joined := _joined(merged[-1], lines)):
+                    merged[-1] = joined
                 else:
-                    found.append(lines)
-            if len(found) > PLACES or more:
-                return found[:PLACES], True
-        return found, False
+                    merged.append(lines)
+            if len(merged) > PLACES or more:
+                return merged[:PLACES], True
+        return merged, False
 
     def _piece(self, lines: FileLines, start: int) -> SourceFile:
         """The file of a place in a span from ``start``; names need not be unique."""

@@ -86,9 +86,9 @@ class FileComparison:
                 yield _numbered(len(text), _reader(text))
 
     def _stored(self, path: str) -> Iterator[tuple[int, Read]]:
-        with _worktree(os.path.join(self._repository.root, path), self._repository.root) as found:
-            if found is not None:
-                yield found
+        with _worktree(os.path.join(self._repository.root, path), self._repository.root) as opened:
+            if opened is not None:
+                yield opened
         if self._repository.git_dir is None or "\n" in path:
             return
         specs = [f":0:{path}", *([f"{self._commit}:{path}"] if self._commit else [])]

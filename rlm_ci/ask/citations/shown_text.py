@@ -45,21 +45,21 @@ class ShownText:
         is_near = len(data) <= _NEAR
         if is_near and len(data.strip()) >= _SHORTEST and self._has(data.strip()):
             return [(start, end)]
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         at = start
         for line in data.splitlines(keepends=True):
             bare = line.strip()
             if len(bare) >= _SHORTEST and (bare in self._lines or (is_near and self._has(bare))):
-                first = found.pop()[0] if found and found[-1][1] == at else at
-                found.append((first, at + len(line)))
+                first = spans.pop()[0] if spans and spans[-1][1] == at else at
+                spans.append((first, at + len(line)))
             at += len(line)
-        return found
+        return spans
 
     def _has(self, data: bytes) -> bool:
         """Whether a prompt has ``data``, perhaps as Python writes it."""
         text = data.decode("utf-8", "replace")
         forms = {data, repr(text)[1:-1].encode()}
-        return any(form in one for form in forms for one in self._texts)
+        return any(form in text for form in forms for text in self._texts)
 
     def _read(self) -> None:
         if self._is_read:
@@ -71,17 +71,21 @@ class ShownText:
 
     def _alone(self, path: str) -> list[bytes]:
         """The prompt in a file of its own, such as that of a turn."""
-        place = os.path.join(self._folder, *path.split("/"))
-        data = files.read_or_none(place, _LIMIT)
-        is_shown = _is_answered(os.path.join(os.path.dirname(place), META))
+        full_path = os.path.join(self._folder, *path.split("/"))
+        data = files.read_or_none(full_path, _LIMIT)
+        is_shown = _is_answered(os.path.join(os.path.dirname(full_path), META))
         return [data] if data is not None and is_shown else []
 
 
 def _of_log(folder: str, path: str) -> list[bytes]:
     """The prompts that models have answered, of those in a block's log."""
     try:
-        found = list(query_log.questions(query_log.read(folder, path)))
-        return [one["prompt"].encode() for one in found if one["finish_reason"] is not None]
+        questions = list(query_log.questions(query_log.read(folder, path)))
+        return [
+            question["prompt"].encode()
+            for question in questions
+            if question["finish_reason"] is not None
+        ]
     except (files.UnreadableError, ValueError, KeyError, AttributeError, RecursionError):
         return []
 
