@@ -79,8 +79,8 @@ def _columns(layout: ChunkLayout) -> tuple[range, range, range]:
 
 
 def _digits(numbers: range) -> int:
-    found, power = len(numbers), 10
+    digits, power = len(numbers), 10
     while numbers and power <= numbers[-1]:
-        found += len(numbers) - max(0, -(-(power - numbers.start) // numbers.step))
+        digits += len(numbers) - max(0, -(-(power - numbers.start) // numbers.step))
         power *= 10
-    return found
+    return digits

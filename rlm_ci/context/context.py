@@ -161,7 +161,7 @@ class Context(Closing):
         return before
 
     def _compare(self, context_digests: ContextDigests) -> None:
-        whole, right = f"sha256:{context_digests.whole}", self.full_index()
+        source_id, right = f"sha256:{context_digests.whole}", self.full_index()
         bad = [
             number
             for number in range(self.chunk_count)
@@ -171,10 +171,10 @@ class Context(Closing):
             start, end = self.layout.bounds(bad[0])
             more = f", and {count(len(bad) - 1, 'chunk')} more" if len(bad) > 1 else ""
             name = f"chunk {chunk_id(bad[0])} (bytes {start}-{end})"
-            if whole == self.object_id:  # the source has not changed: the hash has
+            if source_id == self.object_id:  # the source has not changed: the hash has
                 raise self._damage(f"the sha256 of {name} is not its own{more}", index.NAME)
             raise self._damage(f"{name} is not what was indexed{more}")
-        if whole != self.object_id:
+        if source_id != self.object_id:
             raise self._damage("object_id is not that of the source", index.NAME)
         if context_digests.blobs == self.files.blobs:
             return
@@ -257,17 +257,17 @@ class Context(Closing):
         come first, then those with the earliest first hit. Raises DamagedError, StorageError.
         """
         needles = [_encoded(query.strip()) for query in queries]
-        wanted = list(dict.fromkeys(needle for needle in needles if needle))
+        distinct_needles = list(dict.fromkeys(needle for needle in needles if needle))
         matches = search(
             self._descriptor,
             self.byte_length,
-            wanted,
+            distinct_needles,
             target=self.target_bytes,
             overlap=self.overlap_bytes,
             top_k=top_k,
             name=printable(self.source_path),
         )
-        by_needle = dict(zip(wanted, matches, strict=True))
+        by_needle = dict(zip(distinct_needles, matches, strict=True))
         return tuple(
             self._found(query, needle, by_needle.get(needle), preview_bytes)
             for query, needle in zip(queries, needles, strict=True)

@@ -76,13 +76,13 @@ def _piece_record(piece: SourceFile) -> str:
     from json import dumps
 
     path = encodable(piece.path)
-    whole = ""
+    path_b64 = ""
     if path != piece.path:
         from base64 import b64encode
 
-        whole = f', "path_b64": "{b64encode(os.fsencode(piece.path)).decode()}"'
+        path_b64 = f', "path_b64": "{b64encode(os.fsencode(piece.path)).decode()}"'
     read_as = f', "read_as": {dumps(piece.read_as)}' if piece.read_as else ""
     return (
-        f'      {{"path": {dumps(path)}{whole}, "start": {piece.start}, "end": {piece.end}, '
+        f'      {{"path": {dumps(path)}{path_b64}, "start": {piece.start}, "end": {piece.end}, '
         f'"blob": {dumps(piece.blob)}{read_as}}}'
     )

@@ -81,10 +81,10 @@ def _ours(folder: str, look: Callable[[BufferedReader, _Reader], Found | None]) 
 
 def _whole(stream: BufferedReader, reader: _Reader) -> ContextIndex | None:
     head = _head(stream, reader)
-    rest = _record(b'{"chunks": [' + stream.read(LIMIT), reader.where)
-    if list(rest) != ["chunks"]:
+    record = _record(b'{"chunks": [' + stream.read(LIMIT), reader.where)
+    if list(record) != ["chunks"]:
         return None
-    return ContextIndex(head, reader.digests(rest["chunks"], head.layout))
+    return ContextIndex(head, reader.digests(record["chunks"], head.layout))
 
 
 def _checked_head(stream: BufferedReader, reader: _Reader) -> IndexHeader | None:
@@ -113,8 +113,8 @@ def _record(data: bytes, where: str) -> Any:
 
 
 def _is_dense(data: bytes) -> bool:
-    most = len(data) // _DENSITY + 100
-    if sum(map(data.count, (b",", b"[", b"{"))) <= most:
+    max_values = len(data) // _DENSITY + 100
+    if sum(map(data.count, (b",", b"[", b"{"))) <= max_values:
         return False
     import re
 
@@ -122,7 +122,7 @@ def _is_dense(data: bytes) -> bool:
     values = 0
     for match in re.finditer(rb'"[^"\\]*+(?:\\.[^"\\]*+)*"|[\[{,]', data):
         values += match[0][0] != ord('"')
-        if values > most:
+        if values > max_values:
             return True
     return False
 
@@ -136,15 +136,15 @@ def _head(stream: BufferedReader, reader: _Reader) -> IndexHeader:
 
     Raises ValueError for another layout, and for errors in it.
     """
-    told, pieces = b"", Pieces()
+    header, pieces = b"", Pieces()
     mark = os.urandom(16).hex()  # in place of the files
     while (line := _line(stream)) != chunk_table.BEGIN[1:].encode():
         if line == FILES_BEGIN.encode() and not pieces:
             line = b'    "files": "%b"%b' % (mark.encode(), _files(stream, reader, pieces))
-        told += line
-        if len(told) > _LONGEST:
+        header += line
+        if len(header) > _LONGEST:
             raise ValueError("the head is too long")
-    record = _record(told + line + b"]}", reader.where)
+    record = _record(header + line + b"]}", reader.where)
     if not pieces:
         return reader.head(record)
     if record["source"].pop("files") != mark:
@@ -245,12 +245,12 @@ class _Reader:
     def _compare(self, name: str, said: list[Any], right: list[Any]) -> None:
         """Raise DamagedError, which names the chunk, for a wrong value in a column."""
         # 1.0 and true are equal to 1, and wrong.
-        if said == right and {type(one) for one in said} == {type(right[0])}:
+        if said == right and {type(value) for value in said} == {type(right[0])}:
             return
-        for number, (one, other) in enumerate(zip(said, right, strict=True)):
-            if one != other or type(one) is not type(other):
+        for number, (value, other) in enumerate(zip(said, right, strict=True)):
+            if value != other or type(value) is not type(other):
                 raise self._damage(
-                    f"chunk {chunk_id(number)}: {name} is {_shown(one)}, where the chunking "
+                    f"chunk {chunk_id(number)}: {name} is {_shown(value)}, where the chunking "
                     f"makes it {_shown(other)}"
                 )
 

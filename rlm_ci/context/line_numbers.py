@@ -63,8 +63,8 @@ class LineCounter:
                 at = begin + len(counted) * _BLOCK
                 before = counted[-1] if counted else 0
                 counted.append(before + count(self._read(at, at + _BLOCK)))
-            known = counted[blocks - 1] if blocks else 0
-        return known + count(self._read(begin + blocks * _BLOCK, byte))
+            breaks = counted[blocks - 1] if blocks else 0
+        return breaks + count(self._read(begin + blocks * _BLOCK, byte))
 
 
 def _count(text: bytes) -> int:

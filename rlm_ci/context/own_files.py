@@ -15,7 +15,7 @@ class OwnFiles:
     """Folders in which git or rlm-ci writes: ``folders``, ``.git``, and context objects."""
 
     def __init__(self, folders: Iterable[str] = ()) -> None:
-        self._folders = {found for found in map(_identity, folders) if found}
+        self._folders = {identity for identity in map(_identity, folders) if identity}
         self._known: dict[str, bool] = {}
         self._inner: dict[str, bool] = {}
 

@@ -107,11 +107,11 @@ class Pointers:
         """The bytes that ``pointer`` names, start and end. Raises PointerError."""
         if not pointer.startswith(self._prefix):
             raise self._stranger(pointer)
-        kind, _, place = pointer[len(self._prefix) :].partition(":")
+        kind, _, position = pointer[len(self._prefix) :].partition(":")
         if kind == "chunk":
-            return self._layout.bounds(self._chunk(place, pointer))
+            return self._layout.bounds(self._chunk(position, pointer))
         if kind == "bytes":
-            return self._bytes(place, pointer)
+            return self._bytes(position, pointer)
         raise _malformed(pointer)
 
     def _chunk(self, name: str, pointer: str) -> int:

@@ -44,8 +44,8 @@ class Scope(Value):
             raise PointerError(f"'{shown}' is no range of chunks: write c000001-c000009")
         first, last = int(match[1]), int(match[2] or match[1])
         if not 0 < first <= last <= count:
-            known = f"they go from {chunk_id(0)} to {chunk_id(count - 1)}" if count else "none"
-            raise PointerError(f"there are no chunks {self.chunks}: {known}")
+            id_range = f"they go from {chunk_id(0)} to {chunk_id(count - 1)}" if count else "none"
+            raise PointerError(f"there are no chunks {self.chunks}: {id_range}")
         return range(first - 1, last)
 
     def spans(self, context: Context) -> tuple[tuple[int, int], ...]:
@@ -69,6 +69,6 @@ class Scope(Value):
         paths = frozenset(self.files)
         globs = [f"{file}*" if file.endswith("/") else file for file in self.files]
         # Also at any depth.
-        both = (fnmatch.translate(one) for glob in globs for one in (glob, f"*/{glob}"))
-        compiled = [re.compile(one) for one in both]
+        both = (fnmatch.translate(variant) for glob in globs for variant in (glob, f"*/{glob}"))
+        compiled = [re.compile(regex) for regex in both]
         return lambda path: path in paths or any(pattern.match(path) for pattern in compiled)

@@ -31,7 +31,7 @@ class AttachedRuns:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         # The mark of a run would let its end kill the watcher.
-        self._environ = {name: one for name, one in environ.items() if name != cancel.MARK}
+        self._environ = {name: value for name, value in environ.items() if name != cancel.MARK}
         self._lock = threading.Lock()
         self._runs: dict[str, str] = {}
         self._pipe = -1

@@ -78,16 +78,16 @@ def inherited(
     options = runs.settings.delegate
     if mode != STATUS_ONLY:
         mode = FULL if mode == FULL and options.allow_nested else QUESTION_ONLY
-    own = {
+    run_variables = {
         "RLM_CI_DELEGATE_DEPTH": str(options.depth + 1),
         "RLM_CI_DELEGATE_MODE": mode,
         "CODEX_DELEGATE_MODE": mode,
         "CODEX_ORCHESTRATOR_RUNS_DIR": os.path.abspath(runs.store.root),
     }
     if parent is not None:
-        own["CODEX_DELEGATION_PARENT_MANIFEST_PATH"] = parent
-    given = {name: value for name, value in server.environ.items() if name not in _OF_A_RUN}
-    return {**given, **own}
+        run_variables["CODEX_DELEGATION_PARENT_MANIFEST_PATH"] = parent
+    variables = {name: value for name, value in server.environ.items() if name not in _OF_A_RUN}
+    return {**variables, **run_variables}
 
 
 def _require(server: ServerContext, name: str, value: str) -> None:

@@ -41,7 +41,7 @@ def pause(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     """Ask a run to pause before its next step, or let it go on."""
     entry = call.server.find(arguments["manifest_path"])
     runs = call.server.owner(entry)
-    wanted = PAUSE if arguments["paused"] else RESUME
+    new_action = PAUSE if arguments["paused"] else RESUME
     run = entry.run
     if run.has_ended and run.status_detail != manifest.PAUSED:
         raise ToolError(
@@ -50,8 +50,8 @@ def pause(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
             hint="only a run that goes on or is paused can be paused or resumed",
         )
     request = arguments.get("request_id")
-    is_new, before = ask(call.server, entry, wanted, request, arguments.get("reason"))
-    if is_new and wanted == RESUME:
+    is_new, before = ask(call.server, entry, new_action, request, arguments.get("reason"))
+    if is_new and new_action == RESUME:
         go_on(call, runs, entry, was_asked_to_pause=before == PAUSE)
     entry = entry.read()
     seq, action = delegated.asked(entry.path)
@@ -101,8 +101,8 @@ def cancel(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
 def _command(runs: StoredRuns, entry: FoundRun) -> str:
     """What a person types to cancel the run."""
     moved = runs.settings.sources["runs_dir"] != "default"
-    place = f"CODEX_ORCHESTRATOR_RUNS_DIR={shlex.quote(runs.store.root)} " if moved else ""
-    return f"{place}rlm-ci cancel {entry.run_id} --repo {shlex.quote(runs.root)}"
+    variable = f"CODEX_ORCHESTRATOR_RUNS_DIR={shlex.quote(runs.store.root)} " if moved else ""
+    return f"{variable}rlm-ci cancel {entry.run_id} --repo {shlex.quote(runs.root)}"
 
 
 def ask(
@@ -112,11 +112,11 @@ def ask(
 
     Raises LockedError, DamagedError, StorageError.
     """
-    asked = _write(entry, action, request, reason)
-    if asked[0]:
-        told = {"request_id": request, "reason": reason}
-        inbox.send(entry.path, f"{action}_requested", told, server.redactor)
-    return asked
+    outcome = _write(entry, action, request, reason)
+    if outcome[0]:
+        payload = {"request_id": request, "reason": reason}
+        inbox.send(entry.path, f"{action}_requested", payload, server.redactor)
+    return outcome
 
 
 def _write(
@@ -125,8 +125,8 @@ def _write(
     with Lock.wait(os.path.join(entry.path, LOCK), PATIENCE):
         record = delegated.read(entry.path)
         before = str(record["latest_action"].get("action", ""))
-        known = [one for one in record["requests"] if isinstance(one, str)]
-        if request is not None and request in known:
+        requests = [text for text in record["requests"] if isinstance(text, str)]
+        if request is not None and request in requests:
             return False, before
         latest = {
             "action": action,
@@ -139,7 +139,7 @@ def _write(
             "run_id": entry.run_id,
             "control_seq": record["control_seq"] + 1,
             "latest_action": latest,
-            "requests": [*known, *([request] if request else [])][-_REQUESTS:],
+            "requests": [*requests, *([request] if request else [])][-_REQUESTS:],
         }
         data = f"{json.dumps(record, indent=2)}\n".encode()
         files.write(os.path.join(entry.path, CONTROL), data, 0o600)

@@ -216,10 +216,10 @@ class _Served:
         self.output.put(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
 
     async def _write(self, outgoing: Any) -> None:
-        async for one in outgoing:
-            if isinstance(one.message, types.JSONRPCResponse | types.JSONRPCError):
-                self._waiting.discard(str(one.message.id))
-            self._put(one.message)
+        async for envelope in outgoing:
+            if isinstance(envelope.message, types.JSONRPCResponse | types.JSONRPCError):
+                self._waiting.discard(str(envelope.message.id))
+            self._put(envelope.message)
 
     # -- tools --
 
@@ -312,9 +312,9 @@ class _Asker:
         form = types.ElicitRequestFormParams(message=message, requested_schema=schema)
         request = types.ElicitRequest(params=form)
         question = self._params.name, self._params.arguments, request.model_dump_json()
-        known = self._states.pop(self._params.request_state or "", None)
+        first_question = self._states.pop(self._params.request_state or "", None)
         answer = (self._params.input_responses or {}).get(_PERSON)
-        if known == question and isinstance(answer, types.ElicitResult):
+        if first_question == question and isinstance(answer, types.ElicitResult):
             return answer
         state = os.urandom(16).hex()
         self._states[state] = question
@@ -347,10 +347,10 @@ def _fault(line: bytes) -> tuple[types.RequestId | None, int, str]:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None, types.PARSE_ERROR, "not JSON"
-    found = record.get("id") if isinstance(record, dict) else None
-    is_text = isinstance(found, str) and not re.search("[\ud800-\udfff]", found)
-    is_id = is_text or (isinstance(found, int) and not isinstance(found, bool))
-    return found if is_id else None, types.INVALID_REQUEST, "not a message"
+    identifier = record.get("id") if isinstance(record, dict) else None
+    is_text = isinstance(identifier, str) and not re.search("[\ud800-\udfff]", identifier)
+    is_id = is_text or (isinstance(identifier, int) and not isinstance(identifier, bool))
+    return identifier if is_id else None, types.INVALID_REQUEST, "not a message"
 
 
 def _plain(name: str) -> str:

@@ -123,10 +123,10 @@ def _planned(call: Call, arguments: dict[str, Any]) -> _Child:
 
 def _parent(call: Call, arguments: dict[str, Any]) -> FoundRun | None:
     """The run in which this server is, else the one that the call names."""
-    own = call.server.environ.get("CODEX_ORCHESTRATOR_MANIFEST_PATH")
-    if own:
+    own_manifest = call.server.environ.get("CODEX_ORCHESTRATOR_MANIFEST_PATH")
+    if own_manifest:
         try:
-            return call.server.find(own)
+            return call.server.find(own_manifest)
         except RlmCiError:  # it is another program's, or of a repository outside of the roots
             return None
     word = arguments.get("parent_manifest_path") or arguments.get("parent_run_id")
@@ -164,8 +164,8 @@ def _start(
     # A start that is told to end does so before the run is made, or when it is whole.
     if is_there and ended.returncode in (OK, TERMINATED) and ended.reason != "cancelled":
         return None
-    said = ended.output.without_seam().text()
-    error = child.runs.redactor.text(said).strip()[-_ERROR:]
+    output = ended.output.without_seam().text()
+    error = child.runs.redactor.text(output).strip()[-_ERROR:]
     if ended.reason == "timeout":
         error = f"the run was not there within {limit:,} ms. {error}".strip()
     if is_there:
@@ -181,14 +181,14 @@ def _failed(child: _Child, limit: int, error: str) -> dict[str, Any]:
     others = [*new, *(name for name in names if name in child.before)][:_CANDIDATES]
     candidates = []
     for name in others:
-        place = os.path.join(child.tasks, name, manifest.NAME)
+        path = os.path.join(child.tasks, name, manifest.NAME)
         if name in child.before:
             reason = "it was there before"
-        elif not os.path.lexists(place):
+        elif not os.path.lexists(path):
             reason = "manifest.json missing"
         else:
             reason = "its start failed" if name == child.run_id else "another call started it"
-        candidates.append({"path": place, "reason": reason})
+        candidates.append({"path": path, "reason": reason})
     root = os.path.abspath(child.runs.store.root)
     return {
         "status": SPAWN_FAILED,
@@ -212,13 +212,13 @@ def _registered(child: _Child) -> FoundRun:
             above.run_id if above else None,
         )
         if above is not None:
-            told = {
+            payload = {
                 "run_id": child.run_id,
                 "task_id": child.task_id,
                 "pipeline_id": entry.run.pipeline_id,
                 "manifest": os.path.join(child.path, manifest.NAME),
             }
-            inbox.send(above.path, inbox.CHILD_STARTED, told, child.runs.redactor)
+            inbox.send(above.path, inbox.CHILD_STARTED, payload, child.runs.redactor)
     except RlmCiError:
         _cancel(child)
         raise
@@ -237,12 +237,12 @@ def _cancel(child: _Child) -> None:
 
 def _ended(call: Call, child: _Child, entry: FoundRun, limit: int | None) -> FoundRun:
     """The run once it has ended, or after ``limit`` milliseconds, in which case it goes on."""
-    begun = told = time.monotonic()
+    begun = reported_at = time.monotonic()
     until = None if limit is None else begun + limit / 1000
     pause = _LOOK
     while entry.is_going(time.time()) and (until is None or time.monotonic() < until):
-        if (now := time.monotonic()) - told >= _LONGEST:
-            told = now
+        if (now := time.monotonic()) - reported_at >= _LONGEST:
+            reported_at = now
             words = status_in_words(entry, time.time())
             if step := latest_step(entry):
                 words = f"{words}, {step}"

@@ -39,7 +39,7 @@ def found(call: Call, arguments: dict[str, Any]) -> FoundRun:
     if not words:
         raise ToolError("invalid_arguments", "name the run by manifest_path, or by run_id")
     entry, *others = [call.server.find(word, arguments.get("repo")) for word in words]
-    if any(os.path.realpath(one.path) != os.path.realpath(entry.path) for one in others):
+    if any(os.path.realpath(other.path) != os.path.realpath(entry.path) for other in others):
         raise ToolError(
             "invalid_arguments", "manifest_path and run_id are of two runs", hint="give one of them"
         )
@@ -48,15 +48,15 @@ def found(call: Call, arguments: dict[str, Any]) -> FoundRun:
 
 def record(entry: FoundRun) -> dict[str, Any]:
     """What a status says of a run."""
-    told = stored_runs.record(entry)
-    steps = [{name: step[name] for name in ("title", "status")} for step in told["commands"]]
+    run_record = stored_runs.record(entry)
+    steps = [{name: step[name] for name in ("title", "status")} for step in run_record["commands"]]
     return {
         **named(entry),
-        **{name: told[name] for name in _FIELDS},
-        "gone": told["gone"],
+        **{name: run_record[name] for name in _FIELDS},
+        "gone": run_record["gone"],
         "steps": steps,
-        "child_runs": told["child_runs"],
-        "recursion": told.get("recursion"),
+        "child_runs": run_record["child_runs"],
+        "recursion": run_record.get("recursion"),
         "events": _events(os.path.join(entry.path, EVENTS)),
     }
 
@@ -86,10 +86,10 @@ def _events(path: str) -> list[dict[str, Any]]:
     latest = deque(replay(path, live=True), _EVENTS)
     return [
         {
-            "seq": one["seq"],
-            "timestamp": one.get("timestamp"),
-            "event": one.get("event"),
-            "text": stored_runs.event_text(one),
+            "seq": event["seq"],
+            "timestamp": event.get("timestamp"),
+            "event": event.get("event"),
+            "text": stored_runs.event_text(event),
         }
-        for one in latest
+        for event in latest
     ]

@@ -38,7 +38,7 @@ def claim() -> tuple[int, int]:
 
 def lines(descriptor: int, limit: int = LINE_LIMIT) -> Iterator[bytes | None]:
     """Each line without its end; None for one above ``limit``, which is read and dropped."""
-    held, is_dropped = bytearray(), False
+    pending, is_dropped = bytearray(), False
     while True:
         try:
             chunk = os.read(descriptor, _CHUNK)
@@ -46,16 +46,16 @@ def lines(descriptor: int, limit: int = LINE_LIMIT) -> Iterator[bytes | None]:
             return
         if not chunk:
             break
-        *ended, rest = chunk.split(b"\n")
+        *ended, remainder = chunk.split(b"\n")
         for part in ended:
-            held += part
-            yield None if is_dropped or len(held) > limit else bytes(held)
-            held, is_dropped = bytearray(), False
-        held += rest
-        if len(held) > limit:
-            held, is_dropped = bytearray(), True
-    if is_dropped or held:
-        yield None if is_dropped else bytes(held)
+            pending += part
+            yield None if is_dropped or len(pending) > limit else bytes(pending)
+            pending, is_dropped = bytearray(), False
+        pending += remainder
+        if len(pending) > limit:
+            pending, is_dropped = bytearray(), True
+    if is_dropped or pending:
+        yield None if is_dropped else bytes(pending)
 
 
 class ClientOutput:
@@ -90,11 +90,11 @@ class ClientOutput:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._held))
                 line = self._held.popleft()
-            rest = memoryview(line)
+            unsent = memoryview(line)
             with suppress(OSError):
-                while rest:
-                    rest = rest[os.write(self._descriptor, rest) :]
+                while unsent:
+                    unsent = unsent[os.write(self._descriptor, unsent) :]
             with self._changed:
                 self._size -= len(line)
-                self.is_broken = bool(rest)
+                self.is_broken = bool(unsent)
                 self._changed.notify_all()

@@ -36,10 +36,10 @@ def issue(child: str, child_id: str, parent: str | None, parent_id: str | None) 
     ids = {"parent_run_id": parent_id, "child_run_id": child_id, "created_at": at}
     if parent is not None:
         with Lock.wait(os.path.join(parent, LOCK), PATIENCE):
-            known = {"token_id": f"dlt-{os.urandom(8).hex()}", "token_hash": _digest(token)}
-            told = [*_known(parent), {**known, **ids, "expires_at": None}]
-            place = os.path.join(parent, TOKENS)
-            files.write(place, f"{json.dumps(told, indent=2)}\n".encode(), 0o600)
+            identity = {"token_id": f"dlt-{os.urandom(8).hex()}", "token_hash": _digest(token)}
+            records = [*_known(parent), {**identity, **ids, "expires_at": None}]
+            path = os.path.join(parent, TOKENS)
+            files.write(path, f"{json.dumps(records, indent=2)}\n".encode(), 0o600)
     _write_new(os.path.join(child, TOKEN), json.dumps({"token": token, **ids}).encode() + b"\n")
 
 
@@ -57,9 +57,9 @@ def is_child(parent: str, child_id: str, token: str) -> bool:
     """Whether the run in the folder ``parent`` gave ``token`` to its child ``child_id``."""
     digest = _digest(token)
     return any(
-        one.get("child_run_id") == child_id
-        and hmac.compare_digest(str(one.get("token_hash")).encode(), digest.encode())
-        for one in _known(parent)
+        record.get("child_run_id") == child_id
+        and hmac.compare_digest(str(record.get("token_hash")).encode(), digest.encode())
+        for record in _known(parent)
     )
 
 
@@ -74,7 +74,7 @@ def _known(parent: str) -> list[dict[str, Any]]:
         record = json.loads(data) if data else []
     except (ValueError, RecursionError):
         record = []
-    return [one for one in record if isinstance(one, dict)] if isinstance(record, list) else []
+    return [row for row in record if isinstance(row, dict)] if isinstance(record, list) else []
 
 
 def _write_new(path: str, data: bytes) -> None:

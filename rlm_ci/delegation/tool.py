@@ -56,9 +56,9 @@ class ToolError(RlmCiError):
         self.details = details
 
     def to_record(self) -> dict[str, Any]:
-        told = {"where": self.where, "hint": self.hint}
-        known = {name: text for name, text in told.items() if text}
-        return {"code": self.reason, "message": self.what, **known, **self.details}
+        optional = {"where": self.where, "hint": self.hint}
+        present = {name: text for name, text in optional.items() if text}
+        return {"code": self.reason, "message": self.what, **present, **self.details}
 
 
 class Tool(Value):
@@ -127,8 +127,8 @@ class ServerContext:
 
     def runs(self, repository: str | None = None) -> StoredRuns:
         """The runs of a repository in the roots. Raises ToolError, RlmCiError."""
-        place = self.confine(repository) if repository else self.repository
-        runs = StoredRuns(stored_runs.settings_of({"repo": place}))
+        path = self.confine(repository) if repository else self.repository
+        runs = StoredRuns(stored_runs.settings_of({"repo": path}))
         self.confine(runs.root)  # a folder inside of a repository whose top is outside
         return runs
 
@@ -156,8 +156,8 @@ class ServerContext:
         if "\0" in path:
             self.confine(path)
         full = os.path.normpath(os.path.join(runs.root, path))
-        place, name = os.path.split(full)
-        parts = place.rsplit(os.sep, 3)
+        folder, name = os.path.split(full)
+        parts = folder.rsplit(os.sep, 3)
         is_manifest = (
             name == manifest.NAME
             and len(parts) == 4
@@ -269,23 +269,23 @@ def told(error: Exception) -> dict[str, Any]:
     """An error as the client sees it; the traceback of a bug goes into a file."""
     if isinstance(error, ToolError):
         return error.to_record()
-    known = failure(error, words=["mcp"])
-    if known.code == errors.INTERNAL:
-        complain(known)
+    fault = failure(error, words=["mcp"])
+    if fault.code == errors.INTERNAL:
+        complain(fault)
     names = {code: name for code, name, _ in errors.EXIT_CODES}
-    return ToolError(names[known.code], known.what, where=known.where, hint=known.hint).to_record()
+    return ToolError(names[fault.code], fault.what, where=fault.where, hint=fault.hint).to_record()
 
 
 def _require_no_secrets(arguments: object) -> None:
     """Raise ToolError for an argument that is named like a secret; its value is never shown."""
     waiting = [arguments]
     while waiting:
-        held = waiting.pop()
-        if isinstance(held, list):
-            waiting += held
-        if not isinstance(held, dict):
+        argument = waiting.pop()
+        if isinstance(argument, list):
+            waiting += argument
+        if not isinstance(argument, dict):
             continue
-        for name, value in held.items():
+        for name, value in argument.items():
             plain = name.lower().replace("-", "_")
             if not plain.endswith(_COUNTS) and any(
                 word in plain or word.replace("_", "") in plain for word in _SECRETS

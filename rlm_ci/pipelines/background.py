@@ -62,9 +62,9 @@ def start(settings: Settings, name: str, given: Mapping[str, Any]) -> tuple[Mani
     Raises UsageError, ConfigError, UnavailableError, StorageError.
     """
     repository = open_repository(settings)
-    known = load.load(settings, repository)
-    chosen = definition.choose(known, name)
-    load.require_leave(known, name, settings)
+    pipelines = load.load(settings, repository)
+    chosen = definition.choose(pipelines, name)
+    load.require_leave(pipelines, name, settings)
     goal = settings.loop.goal
     flags = {key: value for key, value in given.items() if key not in OF_A_COMMAND}
     is_own = any(stage.kind == OWN for stage in chosen.stages)
@@ -97,7 +97,7 @@ def start(settings: Settings, name: str, given: Mapping[str, Any]) -> tuple[Mani
         name,
         None if goal is None else clean(goal),
         {key: clean(value) if isinstance(value, str) else value for key, value in flags.items()},
-        definition.digest(known, name),
+        definition.digest(pipelines, name),
     )
     ids = {"parent_run_id": _parent(settings), "run_id": _own_id(settings)}
     before = process.defer()  # a run that is half begun would never go on
@@ -168,16 +168,17 @@ def carry_out(
 
     ``environ``, if it is not that of this process. Raises UnavailableError, StorageError.
     """
-    place = os.path.join(os.path.abspath(path), manifest.NAME)
+    manifest_path = os.path.join(os.path.abspath(path), manifest.NAME)
     # -P: do not search the current folder for modules, because it is the repository's.
-    argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", place]
+    argv = [sys.executable, "-P", "-m", "rlm_ci", "resume", manifest_path]
     argv += ["--repo", os.path.abspath(runs.root), "--no-interactive", *options]
     # The variables of another run, whose command this may be, are not true of this one.
-    given = runs.settings.environ if environ is None else environ
-    own = {name: value for name, value in given.items() if name not in _OTHERS}
-    own[MARK] = os.path.basename(path)  # so that a cancel ends it before it holds the run, too
+    base_environ = runs.settings.environ if environ is None else environ
+    child_environ = {name: value for name, value in base_environ.items() if name not in _OTHERS}
+    # So that a cancel ends it before it holds the run, too.
+    child_environ[MARK] = os.path.basename(path)
     try:
-        return _detach(argv, own, os.path.join(path, LOG))
+        return _detach(argv, child_environ, os.path.join(path, LOG))
     except OSError as error:
         raise process.unavailable(argv[0], error) from None
 

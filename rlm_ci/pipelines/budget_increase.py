@@ -45,16 +45,16 @@ def told(settings: Settings, flags: Mapping[str, Any]) -> dict[str, float | None
 
 def recorded(record: Record) -> list[Budgets]:
     """The increases of a run so far, in order. Raises DamagedError."""
-    found: list[Budgets] = []
-    while (increase := record.find(KIND, _place(len(found)), {})) is not None:
+    increases: list[Budgets] = []
+    while (increase := record.find(KIND, _place(len(increases)), {})) is not None:
         if not increase.keys() <= _KEYS.keys() or not all(map(_is_limit, increase.values())):
             raise DamagedError(
-                f"its record for {_place(len(found))} is not what a run writes",
+                f"its record for {_place(len(increases))} is not what a run writes",
                 where=record.path,
                 hint="restore it from a copy, or start a new run",
             )
-        found.append(increase)
-    return found
+        increases.append(increase)
+    return increases
 
 
 def carried(record: Record, more: Budgets) -> tuple[int, dict[str, float | None]]:
@@ -108,13 +108,13 @@ def require(manifest: Manifest, more: Budgets, request: RunRequest, journal: str
 
 def _limits(request: RunRequest, journal: str, manifest: Manifest) -> dict[str, float | None]:
     """The current budgets of a run, as far as its folder has them."""
-    known: dict[str, float | None] = {}
+    limits: dict[str, float | None] = {}
     for name in ("max_calls", "max_tokens", "budget_usd"):
         if name in request.flags:
             with suppress(TypeError, ValueError):  # reading the settings reports it
-                known[name] = float(request.flags[name])
+                limits[name] = float(request.flags[name])
     if not os.path.lexists(journal):
-        return known
+        return limits
     with Record.open(journal, redact=str, replay_only=True) as record:
         mode = record.find("mode", "start", {})
         # Without a context it became a fix loop, which a budget may have ended.
@@ -128,10 +128,10 @@ def _limits(request: RunRequest, journal: str, manifest: Manifest) -> dict[str, 
         terms = record.find("terms", "start", {}) or {}
         for name in ("max_iterations", "max_minutes"):
             if _is_limit(terms.get(name, "")):
-                known[name] = terms[name]
-        for one in recorded(record):
-            known |= one
-    return known
+                limits[name] = terms[name]
+        for increase in recorded(record):
+            limits |= increase
+    return limits
 
 
 def _place(number: int) -> str:

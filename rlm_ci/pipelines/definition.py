@@ -81,8 +81,8 @@ class Pipeline(Value):
     def variables(self) -> dict[str, str]:
         """The inputs as environment variables of a command."""
         rows = {row.key: row for row in LOOP if row.file}
-        known = ((rows.get(f"loop.{name}"), value) for name, value in self.inputs)
-        return {row.variables[-1]: _spelled(value) for row, value in known if row is not None}
+        pairs = ((rows.get(f"loop.{name}"), value) for name, value in self.inputs)
+        return {row.variables[-1]: _spelled(value) for row, value in pairs if row is not None}
 
 
 def variables(flags: Mapping[str, Any]) -> dict[str, str]:
@@ -146,16 +146,16 @@ def loop_from_json(data: bytes, source: str) -> dict[str, Any]:
     loops = record.get("loops") or []
     if not isinstance(loops, list) or not all(isinstance(loop, dict) for loop in loops):
         raise reader.wrong("loops", "a list of objects")
-    found = [loop["rlms"] for loop in loops if "rlms" in loop]
-    if not all(isinstance(one, dict) for one in found):
+    tables = [loop["rlms"] for loop in loops if "rlms" in loop]
+    if not all(isinstance(table, dict) for table in tables):
         raise reader.wrong("loops[].rlms", "an object")
-    if any(one != found[0] for one in found):
+    if any(table != tables[0] for table in tables):
         raise ConfigError(
             "loops differ in their rlms, and a fix loop needs one",
             where=source,
             hint="write the same rlms into each loop, or into one of them only",
         )
-    return {"rlms": found[0]} if found else {}
+    return {"rlms": tables[0]} if tables else {}
 
 
 def _object(data: bytes, source: str) -> dict[str, Any]:
@@ -175,11 +175,11 @@ def merge(*layers: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
 
     Raises ConfigError for a missing sub-pipeline, or a pipeline that contains itself.
     """
-    known: dict[str, Pipeline] = {}
+    merged: dict[str, Pipeline] = {}
     for layer in (*layers, BUILT_IN):
-        known = {**layer, **known}
-    _require_acyclic(known)
-    return known
+        merged = {**layer, **merged}
+    _require_acyclic(merged)
+    return merged
 
 
 def choose(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline:
@@ -200,13 +200,13 @@ def replaced(pipelines: Mapping[str, Pipeline], name: str) -> Pipeline | None:
     """
     waiting, seen = [name], set[str]()
     while waiting:
-        one = waiting.pop()
-        if one in seen or one not in pipelines:
+        pipeline_id = waiting.pop()
+        if pipeline_id in seen or pipeline_id not in pipelines:
             continue
-        seen.add(one)
-        stages = pipelines[one].stages
-        if one in BUILT_IN and stages != BUILT_IN[one].stages:
-            return pipelines[one]
+        seen.add(pipeline_id)
+        stages = pipelines[pipeline_id].stages
+        if pipeline_id in BUILT_IN and stages != BUILT_IN[pipeline_id].stages:
+            return pipelines[pipeline_id]
         waiting += [stage.pipeline for stage in stages if stage.kind == SUBPIPELINE]
     return None
 
@@ -238,12 +238,12 @@ def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
         way = [(start, iter(known[start].stages))]
         while way:
             name, stages = way[-1]
-            stage = next((one for one in stages if one.kind == SUBPIPELINE), None)
+            stage = next((candidate for candidate in stages if candidate.kind == SUBPIPELINE), None)
             if stage is None:
                 done.add(name)
                 way.pop()
-            elif stage.pipeline in [one for one, _ in way]:
-                circle = " → ".join([*(one for one, _ in way), stage.pipeline])
+            elif stage.pipeline in [pipeline_id for pipeline_id, _ in way]:
+                circle = " → ".join([*(pipeline_id for pipeline_id, _ in way), stage.pipeline])
                 raise ConfigError(
                     f"the pipeline {stage.pipeline!r} contains itself: {circle}",
                     where=known[name].source,
@@ -276,28 +276,28 @@ class _Reader:
     def pipelines(self, tables: object, sets: Mapping[str, object]) -> dict[str, Pipeline]:
         if not isinstance(tables, (list, tuple)):
             raise self.wrong("pipelines", "a list")
-        found: dict[str, Pipeline] = {}
+        pipelines: dict[str, Pipeline] = {}
         for number, table in enumerate(tables):
-            place = f"pipelines[{number}]"
+            key_path = f"pipelines[{number}]"
             if not isinstance(table, dict):
-                raise self.wrong(place, "a table")
-            self._require_known(table, _PIPELINE_KEYS, place)
+                raise self.wrong(key_path, "a table")
+            self._require_known(table, _PIPELINE_KEYS, key_path)
             name = table.get("id")
             if not isinstance(name, str) or not is_task_id(name):
-                raise self.wrong(f"{place}.id", "a name of letters, digits, '-', '_' and '.'")
-            if name in found:
-                raise self.wrong(f"{place}.id", f"unique: {name!r} is there twice")
-            inputs = self._inputs(table, place)
+                raise self.wrong(f"{key_path}.id", "a name of letters, digits, '-', '_' and '.'")
+            if name in pipelines:
+                raise self.wrong(f"{key_path}.id", f"unique: {name!r} is there twice")
+            inputs = self._inputs(table, key_path)
             if inputs and name in BUILT_IN and "stages" not in table:
                 stages = BUILT_IN[name].stages
             else:
-                stages = tuple(self._stages(table.get("stages"), f"{place}.stages", sets))
-            title = self._text(table, "title", place) or name
-            description = self._text(table, "description", place) or ""
-            found[name] = Pipeline(
+                stages = tuple(self._stages(table.get("stages"), f"{key_path}.stages", sets))
+            title = self._text(table, "title", key_path) or name
+            description = self._text(table, "description", key_path) or ""
+            pipelines[name] = Pipeline(
                 name, title, _distinct(stages), description, self._source, inputs
             )
-        return found
+        return pipelines
 
     def _inputs(self, table: dict[str, Any], place: str) -> tuple[tuple[str, Any], ...]:
         value = table.get("inputs")
@@ -305,7 +305,7 @@ class _Reader:
             return ()
         if not isinstance(value, dict):
             raise self.wrong(f"{place}.inputs", "a table")
-        return tuple(sorted((_snake(name), one) for name, one in value.items()))
+        return tuple(sorted((_snake(name), input_value) for name, input_value in value.items()))
 
     def _stages(
         self, listed: object, place: str, sets: Mapping[str, object], *, inside: bool = False
@@ -331,8 +331,8 @@ class _Reader:
                 raise self.wrong(f"{at}.kind", f"one of {', '.join(allowed)}")
 
     def _stage(self, table: dict[str, Any], at: str, kind: str, default: str) -> Stage:
-        own = _OF_COMMAND if kind == COMMAND else _OF_SUBPIPELINE
-        self._require_known(table, (*_OF_ALL, *own), at)
+        kind_keys = _OF_COMMAND if kind == COMMAND else _OF_SUBPIPELINE
+        self._require_known(table, (*_OF_ALL, *kind_keys), at)
         title = self._text(table, "title", at)
         if kind == SUBPIPELINE:
             pipeline = self._text(table, "pipeline", at)
@@ -422,11 +422,11 @@ def _snake(name: str) -> str:
 def _distinct(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """The stages with unique ids, by which a resumed run knows what is done."""
     seen: set[str] = set()
-    named = []
+    distinct = []
     for stage in stages:
         name, number = stage.id, 2
         while name in seen:
             name, number = f"{stage.id}-{number}", number + 1
         seen.add(name)
-        named.append(stage if name == stage.id else stage.replace(id=name))
-    return tuple(named)
+        distinct.append(stage if name == stage.id else stage.replace(id=name))
+    return tuple(distinct)

@@ -36,21 +36,21 @@ def load(settings: Settings, repository: Repository) -> dict[str, Pipeline]:
 
     For a change from outside, both files are read from its base. Raises ConfigError.
     """
-    found = changes_of(settings, repository)
+    changes = changes_of(settings, repository)
     record: dict[str, object] = {}
     source, commit = "", None
-    if found:
-        record, source = config_file.read(settings, found[0])
-        commit = found[0].policy_commit
-    own = definition.from_settings(record.get("pipelines", []), source or "rlm-ci.toml")
+    if changes:
+        record, source = config_file.read(settings, changes[0])
+        commit = changes[0].policy_commit
+    configured = definition.from_settings(record.get("pipelines", []), source or "rlm-ci.toml")
     data, at = _json_file(repository, commit)
     foreign = {} if data is None else definition.from_json(data, at)
     inside = settings.environ.get(_INSIDE)
-    own, foreign = (
+    configured, foreign = (
         {name: pipeline for name, pipeline in layer.items() if name != inside}
-        for layer in (own, foreign)
+        for layer in (configured, foreign)
     )
-    return definition.merge(own, foreign)
+    return definition.merge(configured, foreign)
 
 
 def _json_file(repository: Repository, commit: str | None) -> tuple[bytes | None, str]:
@@ -67,8 +67,8 @@ def loop_settings(settings: Settings, repository: Repository) -> tuple[dict[str,
 
     For a change from outside, the file is that of its base. Raises ConfigError.
     """
-    found = changes_of(settings, repository)
-    data, at = _json_file(repository, found[0].policy_commit if found else None)
+    changes = changes_of(settings, repository)
+    data, at = _json_file(repository, changes[0].policy_commit if changes else None)
     return ({} if data is None else definition.loop_from_json(data, at)), at
 
 
@@ -89,7 +89,7 @@ def configure(settings: Settings, repository: Repository, what: str) -> None:
 def changes_of(settings: Settings, repository: Repository) -> list[ChangeSet]:
     """The change that the flags or the event name; else the uncommitted one."""
     return trigger.select(
-        change_choice(settings), repository, lambda here: change_set.from_local(here, "worktree")
+        change_choice(settings), repository, lambda repo: change_set.from_local(repo, "worktree")
     )
 
 
@@ -112,19 +112,19 @@ def require_leave(pipelines: Mapping[str, Pipeline], name: str, settings: Settin
 
 def of_run(pipelines: Mapping[str, Pipeline], request: RunRequest) -> Mapping[str, Pipeline]:
     """The ``pipelines``, with the benchmarks if ``request`` is one: no pipeline of that name."""
-    ours = definition.digest(definition.BENCHMARKS, definition.BENCH)
-    is_ours = (request.pipeline_id, request.definition) == (definition.BENCH, ours)
+    bench_digest = definition.digest(definition.BENCHMARKS, definition.BENCH)
+    is_ours = (request.pipeline_id, request.definition) == (definition.BENCH, bench_digest)
     return {**pipelines, **definition.BENCHMARKS} if is_ours else pipelines
 
 
 def require_same(pipelines: Mapping[str, Pipeline], request: RunRequest) -> None:
     """Raise ConfigError if the pipeline has changed since the run was started."""
-    known = request.pipeline_id in pipelines
-    if not known or definition.digest(pipelines, request.pipeline_id) != request.definition:
-        what = "has changed since the run was started" if known else "is not there any more"
+    is_defined = request.pipeline_id in pipelines
+    if not is_defined or definition.digest(pipelines, request.pipeline_id) != request.definition:
+        what = "has changed since the run was started" if is_defined else "is not there any more"
         raise ConfigError(
             f"the pipeline {printable(request.pipeline_id)[:80]} {what}",
-            where=pipelines[request.pipeline_id].source if known else "PIPELINE",
+            where=pipelines[request.pipeline_id].source if is_defined else "PIPELINE",
             hint="start a new run, or put the definition back",
         )
 

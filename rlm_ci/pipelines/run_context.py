@@ -50,12 +50,12 @@ class RunContext:
         Raises NoContextError where there is none, unless it is ``required``; DamagedError.
         """
         folder = self._run.path_of("rlm", "context")
-        kept = None
+        new_context = None
 
         def produce() -> Mapping[str, Any]:
-            nonlocal kept
+            nonlocal new_context
             try:
-                kept = self._made(folder, text)
+                new_context = self._made(folder, text)
                 self._hide_names(folder)
             except (EmptyError, NoTextError):  # what was named is an error in any mode
                 raise
@@ -66,28 +66,28 @@ class RunContext:
             source = self._work.settings.context.source
             adopted = bool(source) and source != STDIN and is_object(os.path.abspath(source))
             return {
-                "object_id": kept.object_id,
-                "stamp": kept.stamp(),
+                "object_id": new_context.object_id,
+                "stamp": new_context.stamp(),
                 "adopted": adopted,
-                "notes": list(kept.notes),
+                "notes": list(new_context.notes),
             }
 
-        known = self._record.fact("context", "start", {}, produce)
-        self.is_adopted = known.get("adopted", False)
-        if known["object_id"] is None:
-            raise NoContextError(known["why"])
-        if kept is not None:
-            return kept
-        context = self._again(folder, known)
+        fact = self._record.fact("context", "start", {}, produce)
+        self.is_adopted = fact.get("adopted", False)
+        if fact["object_id"] is None:
+            raise NoContextError(fact["why"])
+        if new_context is not None:
+            return new_context
+        context = self._again(folder, fact)
         # A run from before there were notes has none in its prompts.
-        context.notes = tuple(known.get("notes", ()))
+        context.notes = tuple(fact.get("notes", ()))
         return context
 
     def _again(self, folder: str, known: Mapping[str, Any]) -> Context:
         """The context that the record knows. Raises DamagedError for another one."""
         if self._work.replay:
-            theirs = os.path.join(os.path.dirname(self._work.replay), "rlm", "context")
-            context = build(theirs, folder, adopt=True)
+            replayed = os.path.join(os.path.dirname(self._work.replay), "rlm", "context")
+            context = build(replayed, folder, adopt=True)
         else:
             context = Context.open(folder)
         if context.object_id != known["object_id"]:
@@ -131,8 +131,8 @@ class RunContext:
             return
         clean = self._run.redactor.text(listed)
         if clean != listed:
-            place = self._run.path_of("rlm", "context", POINTERS)
-            files.write(place, clean.encode(), 0o600)
+            path = self._run.path_of("rlm", "context", POINTERS)
+            files.write(path, clean.encode(), 0o600)
 
     def _opened(self, source: str) -> Any:
         if source != STDIN:
@@ -150,10 +150,10 @@ def _from_here(path: str) -> str:
     """The path relative to the working folder, unless they share nothing: a model need not know
     where on the machine it is.
     """
-    here = os.getcwd()
-    steps = os.path.relpath(path, here)
+    cwd = os.getcwd()
+    steps = os.path.relpath(path, cwd)
     up = steps.split(os.sep).count(os.pardir)
-    return steps if up < len(here.strip(os.sep).split(os.sep)) else path
+    return steps if up < len(cwd.strip(os.sep).split(os.sep)) else path
 
 
 def _holds_any(stream: BinaryIO) -> bool:

@@ -159,13 +159,13 @@ def require_ours(run: Manifest) -> None:
     if recorder is None:
         return
     digest = recorder.transcript_sha256
-    kept = f"{recorder.program} has its transcript"
+    hint = f"{recorder.program} has its transcript"
     if digest:
-        kept += f": its first {count(recorder.transcript_bytes or 0, 'byte')} have SHA-256 {digest}"
+        hint += f": its first {count(recorder.transcript_bytes or 0, 'byte')} have SHA-256 {digest}"
     raise UsageError(
         f"the run was {recorded_by(run)}: there is nothing to carry out, stop or verify here",
         where=run.run_id,
-        hint=printable(kept),
+        hint=printable(hint),
     )
 
 
@@ -243,18 +243,18 @@ def facts(entry: FoundRun, now: float, look: TreeWatcher) -> list[tuple[str, str
         ("answer", _answer(entry)),
         ("folder", run.artifact_root),
     ]
-    found = [(name, printable(value)) for name, value in values if value]
-    found += look.facts()
+    rows = [(name, printable(value)) for name, value in values if value]
+    rows += look.facts()
     for number, step in enumerate(run.commands, 1):
         words = [f"{number:>3}. {step.status:<10} {printable(step.title)}"]
         if step.summary:
             words.append(neutralise.clip(neutralise.one_line(step.summary), _WIDE))
-        found.append(("", "  ".join(words)))
-    found += [
+        rows.append(("", "  ".join(words)))
+    rows += [
         ("", f"  child    {child_run.status:<12} {printable(child_run.run_id)}")
         for child_run in run.child_runs
     ]
-    return found
+    return rows
 
 
 def _transcript(recorder: Recorder) -> str:

@@ -45,9 +45,9 @@ def of_leaf(identifier: str, result: NodeResult, files: Sequence[CorpusFile]) ->
     if result.uncovered and status != FAILED:
         status = PARTIAL
         left_out = {path for path, _ in result.uncovered}
-        whole = sum(_weight(file.size) for file in files)
+        total = sum(_weight(file.size) for file in files)
         half = sum(_weight(file.size) for file in files if file.path in left_out) / 2
-        confidence = confidence * (whole - half) / whole if whole else 0.0
+        confidence = confidence * (total - half) / total if total else 0.0
     elif identifier == result.node_id:
         return result
     return result.replace(node_id=identifier, status=status, confidence=round(confidence, _DIGITS))
@@ -60,15 +60,15 @@ def of_split(
     pairs: list[tuple[str, str]] = []
     ends = Counter(child.status for child in children)
     below = sum(len(child.findings) for child in children)
-    told = ", ".join(f"{ends[status]} {status}" for status in sorted(ends))
-    notes = [f"{count(len(children), 'part')}: {told}"]
+    summary = ", ".join(f"{ends[status]} {status}" for status in sorted(ends))
+    notes = [f"{count(len(children), 'part')}: {summary}"]
     if below:
         notes.append(f"{count(len(result.findings), 'finding')}, of {below:,} in the parts")
-    whole = summed = 0.0
+    total = summed = 0.0
     statuses = {result.status, *ends}
     for child, size in zip(children, sizes, strict=True):
         pairs += child.uncovered
-        whole += _weight(size)
+        total += _weight(size)
         if child.status != FAILED:
             summed += _weight(size) * child.confidence
     uncovered = tuple(dict.fromkeys((*pairs, *result.uncovered)))
@@ -76,7 +76,7 @@ def of_split(
         status = FAILED
     else:
         status = COMPLETED if statuses == {COMPLETED} and not uncovered else PARTIAL
-    confidence = min(result.confidence, summed / whole if whole else 1.0)
+    confidence = min(result.confidence, summed / total if total else 1.0)
     return result.replace(
         node_id=identifier,
         status=status,
@@ -89,8 +89,8 @@ def of_split(
 def without_model(result: NodeResult, paths: Iterable[str], word: str, what: str) -> NodeResult:
     """A result for which the model failed."""
     reason = f"{word}: {printable(what)}"
-    known = {path for path, _ in result.uncovered}
-    more = tuple((path, reason) for path in paths if path not in known)
+    uncovered_paths = {path for path, _ in result.uncovered}
+    more = tuple((path, reason) for path in paths if path not in uncovered_paths)
     return result.replace(
         status=FAILED if result.status == FAILED else PARTIAL,
         uncovered=(*result.uncovered, *more),

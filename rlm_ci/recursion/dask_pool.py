@@ -49,7 +49,7 @@ class DaskPool(Executor):
         except ModuleNotFoundError as error:
             self.shutdown(wait=False)
             raise _other(f"no {error.name}", self._at) from None
-        others = {str(one) for one in versions.values()} - {__version__}
+        others = {str(release) for release in versions.values()} - {__version__}
         if others:
             self.shutdown(wait=False)
             raise _other(f"version {min(others)}", self._at)

@@ -110,22 +110,22 @@ class ProcessPool(Executor):
         """A new worker. Raises OSError; EOFError after ``shutdown``."""
         from multiprocessing.connection import Connection
 
-        ours, theirs = socket.socketpair()
+        parent_end, child_end = socket.socketpair()
         nothing = os.open(os.devnull, os.O_RDWR)
         argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, json.dumps(sys.path)]
-        known = environment()
-        environ = {name: known[name] for name in ("PATH", "HOME", "TMPDIR") if name in known}
+        current = environment()
+        environ = {name: current[name] for name in ("PATH", "HOME", "TMPDIR") if name in current}
         try:
             with self._lock:
                 if self._closed:
                     raise EOFError
-                descriptors = (theirs.fileno(), nothing, nothing)
+                descriptors = (child_end.fileno(), nothing, nothing)
                 pid = process.spawn(argv, {"LC_ALL": "C.UTF-8", **environ}, descriptors, ())
                 self._pids.add(pid)
-            return pid, Connection(ours.detach())
+            return pid, Connection(parent_end.detach())
         finally:
-            ours.close()
-            theirs.close()
+            parent_end.close()
+            child_end.close()
             os.close(nothing)
 
     def _end(self, worker: tuple[int, Connection] | None) -> None:

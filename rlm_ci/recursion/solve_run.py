@@ -167,10 +167,10 @@ class SolveRun:
 
     def _is_split(self, branch: NodeWork) -> bool:
         """Decide about a node; if it is split, queue its children."""
-        known = self._store.decided(branch.id) if self._store.resumed else None
-        if known and known[0] == LEAF and self._is_over():
-            known = None
-        branch.decision, parts = (known, ()) if known else self._decide(branch)
+        recorded = self._store.decided(branch.id) if self._store.resumed else None
+        if recorded and recorded[0] == LEAF and self._is_over():
+            recorded = None
+        branch.decision, parts = (recorded, ()) if recorded else self._decide(branch)
         if branch.decision[0] == LEAF:
             return False
         parts = parts or self._tree.parts(branch.part)
@@ -178,10 +178,10 @@ class SolveRun:
         depth = branch.depth + 1
         files = self._corpus.files
         children = [
-            NodeWork(tree.identity(branch.id, part, files), branch, place, depth, part)
-            for place, part in enumerate(parts)
+            NodeWork(tree.identity(branch.id, part, files), branch, number, depth, part)
+            for number, part in enumerate(parts)
         ]
-        if not known:
+        if not recorded:
             below = [work.id for work in children]
             self._store.running(branch.id, branch.decision, below, 1, self._budgets(branch))
             self._store.event(journal.SPLIT_UP, (branch.id,))
@@ -297,12 +297,12 @@ class SolveRun:
             else:
                 self._repeat(node, error)
 
-        whole = node.node()
+        full_node = node.node()
 
         def turn() -> NodeResult:
             if not node.is_split:
                 require_time(self._deadline)
-            with spans.node(whole.id, whole.parent, f"node {whole.scope.title}"):
+            with spans.node(full_node.id, full_node.parent, f"node {full_node.scope.title}"):
                 return call(ask)
 
         self._slots.ask(turn, concluded, first=node.is_split or node.attempt > 1)
@@ -411,7 +411,7 @@ def _texts(part: Part, pairs: Iterator[tuple[CorpusFile, bytes]]) -> tuple[LeafT
     start, end = part[4], part[5]
     texts = []
     for (path, oid, _), content in pairs:
-        whole = content if start == 1 else None
+        full_content = content if start == 1 else None
         some = tree.cut(content, start, end) if start else content
-        texts.append(LeafText.of((path, oid, some, start or 1, whole)))
+        texts.append(LeafText.of((path, oid, some, start or 1, full_content)))
     return tuple(texts)

@@ -56,8 +56,8 @@ class RLM:
     @property
     def root(self) -> Node:
         """The node of the whole corpus."""
-        whole = tree.SplitTree(self.corpus, tree.TreeShape()).whole()
-        return tree.node_of(tree.identity("", whole, self.corpus.files), None, 0, whole)
+        root_part = tree.SplitTree(self.corpus, tree.TreeShape()).whole()
+        return tree.node_of(tree.identity("", root_part, self.corpus.files), None, 0, root_part)
 
     def solve(
         self, node: Node, objective: Objective, budget: Budget, constraints: Constraints

@@ -193,8 +193,8 @@ class _HashedInput(io.RawIOBase):
         self.digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        wanted = self._left if size < 0 else min(size, self._left)
-        data = self._source.read(wanted)
+        length = self._left if size < 0 else min(size, self._left)
+        data = self._source.read(length)
         self._left -= len(data)
         self.digest.update(data)
         return data
@@ -205,8 +205,8 @@ def names(folder: str, inside: str = "", *, with_trees: bool = False) -> Iterato
 
     ``with_trees``: also those that make the trees of a fix.
     """
-    with os.scandir(os.path.join(folder, inside)) as found:
-        inner = sorted(entry.name for entry in found)
+    with os.scandir(os.path.join(folder, inside)) as listing:
+        inner = sorted(entry.name for entry in listing)
     for name in inner:
         path = os.path.join(folder, inside, name)
         shown = f"{inside}{name}"

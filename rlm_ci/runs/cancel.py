@@ -54,13 +54,13 @@ def cancel(
     """
     if not manifest.can_be_cancelled:
         return CancelledRun(manifest, ended_now=False)
-    held = None if is_free(path) else holder_of(path)
+    holder = None if is_free(path) else holder_of(path)
     process = ""
-    if held is not None and held.alive:
+    if holder is not None and holder.alive:
         mark = os.path.join(path, SIGN)
         files.write(mark, b"")
         try:
-            process = _end(path, held, grace)
+            process = _end(path, holder, grace)
         finally:
             files.clear(mark)
     end_leftovers(manifest.run_id)
@@ -84,9 +84,9 @@ def interrupt(path: str, *, redactor: Redactor, out: str, grace: float = GRACE) 
     until = time.monotonic() + grace
     while manifests.read(path).status == QUEUED and time.monotonic() < until:
         time.sleep(_LOOK)
-    held = holder_of(path)
-    if held is not None and held.alive:
-        _end(path, held, grace)
+    holder = holder_of(path)
+    if holder is not None and holder.alive:
+        _end(path, holder, grace)
     with Run.open(path, redactor=redactor, out=out) as run:
         end_leftovers(run.id)
         if run.manifest.status == QUEUED:
@@ -226,5 +226,5 @@ def _processes() -> dict[int, ProcessStatus]:
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except FileNotFoundError:
         return {}
-    found = {pid: ProcessStatus.of(pid) for pid in pids}
-    return {pid: status for pid, status in found.items() if status.started}
+    statuses = {pid: ProcessStatus.of(pid) for pid in pids}
+    return {pid: status for pid, status in statuses.items() if status.started}

@@ -93,8 +93,8 @@ def _check(folder: str, run: Manifest) -> ChecksumResult:
     try:
         ending = _ending(folder, run)
         if "files" not in ending:
-            told = "an older rlm-ci made this run, without a list of its files"
-            return ChecksumResult(0, (f"{NAME}: {told}",), ending)
+            reason = "an older rlm-ci made this run, without a list of its files"
+            return ChecksumResult(0, (f"{NAME}: {reason}",), ending)
         data = files.read(os.path.join(folder, NAME), _LIMIT)
     except (RlmCiError, files.UnreadableError, _OtherError) as error:
         return ChecksumResult(0, (printable(str(error)),))
@@ -103,16 +103,16 @@ def _check(folder: str, run: Manifest) -> ChecksumResult:
         problems.append(f"{NAME}: it is not what the run wrote")
     if _digest(folder, manifests.NAME) != ending["manifest"]:
         problems.append(f"{manifests.NAME}: it is not what the run wrote")
-    known = dict(_parsed(data))
-    there = set(_listed(folder))
-    for name in sorted(known.keys() | there):
-        if name not in there:
+    digests = dict(_parsed(data))
+    present = set(_listed(folder))
+    for name in sorted(digests.keys() | present):
+        if name not in present:
             problems.append(f"{printable(name)}: it is gone")
-        elif name not in known:
+        elif name not in digests:
             problems.append(f"{printable(name)}: no run has written it")
-        elif _digest(folder, name) != known[name]:
+        elif _digest(folder, name) != digests[name]:
             problems.append(f"{printable(name)}: it is not what the run wrote")
-    return ChecksumResult(len(known), tuple(problems[:_MOST]), ending)
+    return ChecksumResult(len(digests), tuple(problems[:_MOST]), ending)
 
 
 class _OtherError(Exception):
@@ -144,8 +144,8 @@ def tells_an_end(folder: str) -> bool:
 
 def last_event(path: str, *, live: bool = False) -> Mapping[str, Any]:
     """The last event of a run itself, not of its inbox; empty for none. Raises as ``replay``."""
-    own = (one for one in replay(path, live=live) if one.get("actor") == RUNNER)
-    return next(iter(deque(own, maxlen=1)), {})
+    runner_events = (event for event in replay(path, live=live) if event.get("actor") == RUNNER)
+    return next(iter(deque(runner_events, maxlen=1)), {})
 
 
 def _listed(folder: str) -> Iterator[str]:

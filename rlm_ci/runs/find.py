@@ -117,9 +117,9 @@ class FoundRun(Value):
             return False
         if self.manifest.recorded_by:  # its process is not ours to look for
             return self.manifest.silent_for(now) > _UNREPORTED
-        held = holder_of(self.path)
-        if held is not None and (held.alive or self.manifest.status == IN_PROGRESS):
-            return not held.alive
+        holder = holder_of(self.path)
+        if holder is not None and (holder.alive or self.manifest.status == IN_PROGRESS):
+            return not holder.alive
         return self.manifest.silent_for(now) > manifests.STALE
 
     def is_going(self, now: float) -> bool:
@@ -165,8 +165,8 @@ def _folders(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _in_store(store: RunStore, task: str, run: str) -> FoundRun:
-    place = f"{store.shown}/{task}/cli/{run}/{manifests.NAME}"
-    return _entry(task, run, os.path.join(store.root, task, "cli", run), place)
+    shown = f"{store.shown}/{task}/cli/{run}/{manifests.NAME}"
+    return _entry(task, run, os.path.join(store.root, task, "cli", run), shown)
 
 
 def _names(folder: str, *, tolerant: bool = False) -> list[str]:
@@ -174,10 +174,10 @@ def _names(folder: str, *, tolerant: bool = False) -> list[str]:
     if tolerant and os.path.islink(folder):
         return []
     try:
-        with os.scandir(folder) as found:
+        with os.scandir(folder) as listing:
             return [
                 entry.name
-                for entry in found
+                for entry in listing
                 if is_task_id(entry.name) and entry.is_dir(follow_symlinks=False)
             ]
     except FileNotFoundError:
@@ -225,12 +225,12 @@ def locate(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
     if word == LATEST:
         return _latest(entries(store, task_id))
     # By name, so that of thousands of manifests only one is read.
-    known = sorted(_ours(store, task_id), key=lambda one: one[1], reverse=True)
-    ids = [run for _, run in known]
+    pairs = sorted(_ours(store, task_id), key=lambda pair: pair[1], reverse=True)
+    ids = [run for _, run in pairs]
     if not is_task_id(word):
         raise _unknown(f"{printable(word)[:80]!r} is not the id of a run", ids, word)
-    matches = [one for one in known if one[1] == word]
-    matches = matches or [one for one in known if one[1].startswith(word)]
+    matches = [pair for pair in pairs if pair[1] == word]
+    matches = matches or [pair for pair in pairs if pair[1].startswith(word)]
     if not matches:
         raise _unknown(f"there is no run {word[:80]!r}", ids, word)
     if len(matches) > 1:
@@ -252,9 +252,9 @@ def _latest(runs: list[FoundRun]) -> FoundRun:
         if entry.manifest
         for child_run in entry.manifest.child_runs
     }
-    own = [run for run in runs if run.manifest is not None and run.run_id not in inner]
-    of_rlm_ci = (run for run in own if not (run.run.recorded_by or run.was_refused))
-    for entry in (*of_rlm_ci, *own):
+    outer_runs = [run for run in runs if run.manifest is not None and run.run_id not in inner]
+    of_rlm_ci = (run for run in outer_runs if not (run.run.recorded_by or run.was_refused))
+    for entry in (*of_rlm_ci, *outer_runs):
         return entry
     raise UsageError("there are no runs yet", where="RUN", hint="start one with: rlm-ci start")
 
@@ -285,8 +285,8 @@ def _at(store: RunStore, word: str) -> FoundRun:
 
 def require_in(store: RunStore, entry: FoundRun) -> None:
     """Raise UsageError for a run outside of ``store``: its request is about another repository."""
-    own = os.path.join(os.path.realpath(store.root), entry.task_id, "cli", entry.run_id)
-    if os.path.realpath(entry.path) != own:
+    store_path = os.path.join(os.path.realpath(store.root), entry.task_id, "cli", entry.run_id)
+    if os.path.realpath(entry.path) != store_path:
         elsewhere, git_dir = discover(os.path.realpath(entry.path))
         raise UsageError(
             "that run belongs to another repository, or to no one",

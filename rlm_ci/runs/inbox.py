@@ -198,9 +198,9 @@ class Intake:
 
     def moved(self, runs: Iterable[ChildRun]) -> Iterator[Manifest]:
         """The delegated children that ``runs`` lacks, or has with another status."""
-        told = {_child(self._folder, *_names(run)): run.status for run in runs}
-        for folder in {*told, *self._children} - {""}:
-            status = told.get(folder)
+        statuses = {_child(self._folder, *_names(run)): run.status for run in runs}
+        for folder in {*statuses, *self._children} - {""}:
+            status = statuses.get(folder)
             if status not in manifests.ENDED and is_delegated(folder):
                 with suppress(DamagedError):
                     child = manifests.read(folder)

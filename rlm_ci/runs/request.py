@@ -61,8 +61,8 @@ class RunRequest(Value):
         except DecodeError as error:
             raise _damaged(f"is not valid: {error}", path) from None
         if request.pipeline_id != pipeline_id:
-            named = printable(request.pipeline_id)[:80]
-            raise _damaged(f"names the pipeline {named!r}, its manifest does not", path)
+            shown_id = printable(request.pipeline_id)[:80]
+            raise _damaged(f"names the pipeline {shown_id!r}, its manifest does not", path)
         for key in request.flags:
             if key not in _possible():
                 raise _damaged(f"has the flag {printable(key)[:80]!r}, which none is", path)

@@ -240,9 +240,9 @@ class Run(Closing):
         self, status: str, exit_code: int, summary: str | None, detail: str | None
     ) -> RlmCiError | None:
         with self._state:
-            said = {"summary": summary, "status_detail": self._said(detail)}
-            ended = self.manifest.moved(status, self.now(), exit_code=exit_code, **said)
-            payload = {"status": status, "exit_code": exit_code, **said, "rests_on": self.rests_on}
+            texts = {"summary": summary, "status_detail": self._said(detail)}
+            ended = self.manifest.moved(status, self.now(), exit_code=exit_code, **texts)
+            payload = {"status": status, "exit_code": exit_code, **texts, "rests_on": self.rests_on}
             doubt: RlmCiError | None = None
             try:
                 payload |= sum_up(self.path, ended)
@@ -289,11 +289,11 @@ class Run(Closing):
 
     def _as_before(self, before: Manifest, error: RlmCiError) -> RlmCiError | None:
         """End a refused resume as the run was before; one whose process was gone is paused."""
-        said = str(error)
+        text = str(error)
         if not before.has_ended:
-            return self.finish(FAILED, exit_code=error.code, summary=said, detail=manifests.PAUSED)
+            return self.finish(FAILED, exit_code=error.code, summary=text, detail=manifests.PAUSED)
         with suppress(StorageError):  # the caller shows the error
-            self.event("progress", {"summary": f"not resumed: {said}"})
+            self.event("progress", {"summary": f"not resumed: {text}"})
         code = error.code if before.exit_code is None else before.exit_code
         return self.finish(
             before.status, exit_code=code, summary=before.summary, detail=before.status_detail
@@ -309,8 +309,8 @@ class Run(Closing):
                 for step in self.manifest.commands
             )
             self.manifest = self.manifest.replace(commands=steps)
-        said = manifests.STOPPED
-        return self.finish(CANCELLED, exit_code=exit_code, summary=said, detail=said)
+        detail = manifests.STOPPED
+        return self.finish(CANCELLED, exit_code=exit_code, summary=detail, detail=detail)
 
     def close(self) -> None:
         """Release the run; without ``finish`` it stays in progress, to be resumed."""
@@ -390,25 +390,25 @@ class Run(Closing):
         )
         if status != "pending":
             name = "step_completed" if status == SUCCEEDED else "step_failed"
-            told = {"index": ended.index, "id": ended.id, "title": ended.title}
-            told |= {"exit_code": ended.exit_code, "summary": ended.summary}
-            self.event(name, told, durable=True)
+            payload = {"index": ended.index, "id": ended.id, "title": ended.title}
+            payload |= {"exit_code": ended.exit_code, "summary": ended.summary}
+            self.event(name, payload, durable=True)
         with self._state:
             self._put(ended)
 
     def skip(self, title: str, command: str = "", *, name: str = "", why: str = "") -> None:
         """Record a step that is not carried out, and the reason."""
         with self._state:
-            known = {record.id: record.index for record in self.manifest.commands}
-            index = known.get(name or title, len(known))
-            said = self._said(title) or "", self._said(command, _SUMMARY) or ""
-            entry = StepRecord(index, name or title, *said, status="skipped")
+            indices = {record.id: record.index for record in self.manifest.commands}
+            index = indices.get(name or title, len(indices))
+            texts = self._said(title) or "", self._said(command, _SUMMARY) or ""
+            entry = StepRecord(index, name or title, *texts, status="skipped")
             self._put(entry.replace(summary=self._said(why)))
 
     def add_child(self, child: Manifest, step: StepRecord | None = None) -> None:
         """Record a run that this one started, or its new status, and the step that it is."""
-        place = f"{child.artifact_root}/{manifests.NAME}"
-        entry = ChildRun(child.run_id, child.pipeline_id, child.status, place)
+        manifest_path = f"{child.artifact_root}/{manifests.NAME}"
+        entry = ChildRun(child.run_id, child.pipeline_id, child.status, manifest_path)
         with self._state:
             others = tuple(
                 child_run

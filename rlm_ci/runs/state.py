@@ -60,8 +60,8 @@ class FinalState(Value):
 
     @classmethod
     def from_error(cls, error: errors.RlmCiError) -> FinalState:
-        named = {errors.USAGE: NO_VALIDATOR, errors.CONFIG: INVALID_CONFIG}
-        return cls(named.get(error.code, ERROR), error.code, str(error))
+        states = {errors.USAGE: NO_VALIDATOR, errors.CONFIG: INVALID_CONFIG}
+        return cls(states.get(error.code, ERROR), error.code, str(error))
 
 
 class RunState:

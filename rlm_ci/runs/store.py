@@ -170,7 +170,7 @@ class RunStore:
         except OSError as error:
             yield ManifestCandidate(shown, f"cli directory: {error.strerror}")
             return
-        found = False
+        has_run = False
         with runs:
             for run in runs:
                 try:
@@ -178,10 +178,10 @@ class RunStore:
                 except OSError:  # a link that leads in a circle
                     is_run = False
                 if is_run:
-                    found = True
-                    place = f"{shown}/cli/{run.name}/manifest.json"
-                    yield self._judge(name, run.path, place, accept)
-        if not found:
+                    has_run = True
+                    manifest_path = f"{shown}/cli/{run.name}/manifest.json"
+                    yield self._judge(name, run.path, manifest_path, accept)
+        if not has_run:
             yield ManifestCandidate(f"{shown}/cli", "no run directories")
 
     @staticmethod
@@ -244,8 +244,8 @@ def require_plain_run(path: str) -> None:
     waiting = [path]
     while waiting:
         try:
-            with os.scandir(waiting.pop()) as found:
-                entries = list(found)
+            with os.scandir(waiting.pop()) as listing:
+                entries = list(listing)
         except OSError as error:
             raise files.storage_error(error, path) from None
         for entry in entries:
@@ -276,6 +276,6 @@ def remove_unfinished(path: str) -> None:
 
 def sibling(path: str, run_id: str) -> str | None:
     """The folder of the run ``run_id`` beside the one at ``path``; None without one, or a link."""
-    found = os.path.join(os.path.dirname(path), run_id)
-    is_there = is_task_id(run_id) and os.path.isdir(found) and not os.path.islink(found)
-    return found if is_there else None
+    folder = os.path.join(os.path.dirname(path), run_id)
+    is_there = is_task_id(run_id) and os.path.isdir(folder) and not os.path.islink(folder)
+    return folder if is_there else None

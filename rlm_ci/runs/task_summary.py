@@ -146,11 +146,11 @@ def _row(run: Manifest, now: float) -> EndedRun:
 def _state(rows: list[EndedRun]) -> dict[str, Any]:
     statuses = [row.status for row in rows]
     last = max(rows, key=lambda row: manifests.moment(row.completed_at))
-    named = ("run_id", "pipeline_id", "status", "exit_code", "completed_at", "manifest")
+    fields = ("run_id", "pipeline_id", "status", "exit_code", "completed_at", "manifest")
     return {
         "runs": {"total": len(rows)} | {name: statuses.count(name) for name in manifests.ENDED},
         "duration_seconds": round(sum(row.duration_seconds for row in rows), 3),
-        "last_run": {name: getattr(last, name) for name in named},
+        "last_run": {name: getattr(last, name) for name in fields},
     }
 
 
@@ -167,10 +167,10 @@ def remove(folder: str) -> None:
 
     Other files in it, such as an export, keep it.
     """
-    ours = (STATE, _IGNORE)
+    own_files = (STATE, _IGNORE)
     with suppress(OSError):
-        if not os.path.islink(folder) and set(os.listdir(folder)) <= set(ours):
-            for name in ours:
+        if not os.path.islink(folder) and set(os.listdir(folder)) <= set(own_files):
+            for name in own_files:
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(folder, name))
             os.rmdir(folder)

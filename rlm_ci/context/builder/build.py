@@ -74,10 +74,10 @@ def build(
         return _adopt(source, folder, required=required)
     cut = ChunkLayout(0, target_bytes, overlap_bytes)
     _require_possible(cut)
-    most = cut.target + cut.step * (MAX_CHUNKS - 1)
+    max_bytes = cut.target + cut.step * (MAX_CHUNKS - 1)
     _require_encoding(encoding)
     bring, digits = _plan(
-        source, root, environ or {}, most, without=without, link=link, encoding=encoding
+        source, root, environ or {}, max_bytes, without=without, link=link, encoding=encoding
     )
     with beside(folder) as temporary:
         path = os.path.join(temporary, index.SOURCE)

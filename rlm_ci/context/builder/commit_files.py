@@ -46,16 +46,16 @@ class CommitFiles(Value):
                 hint="ask on your machine, with --context and a folder of it",
             )
         batch: list[tuple[str, TreeEntry]] = []
-        held = 0
+        batch_size = 0
         for path, entry in tree:
             if not _is_read(entry):
                 yield path, _reason(entry)
                 continue
             batch.append((path, entry))
-            held += entry.size
-            if held >= _AT_ONCE:
+            batch_size += entry.size
+            if batch_size >= _AT_ONCE:
                 yield from self._read(batch)
-                batch, held = [], 0
+                batch, batch_size = [], 0
         yield from self._read(batch)
 
     def _read(self, batch: Sequence[tuple[str, TreeEntry]]) -> Iterator[tuple[str, bytes | str]]:

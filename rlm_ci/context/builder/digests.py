@@ -136,9 +136,9 @@ class _Work:
     def _chunk_job(self, chunks: range) -> Callable[[bytearray], None]:
         def job(buffer: bytearray) -> None:
             for index in chunks:
-                made = sha256()
-                self._feed(made.update, *self._layout.bounds(index), buffer)
-                self._chunks[32 * index : 32 * index + 32] = made.digest()
+                hasher = sha256()
+                self._feed(hasher.update, *self._layout.bounds(index), buffer)
+                self._chunks[32 * index : 32 * index + 32] = hasher.digest()
 
         return job
 
@@ -184,8 +184,8 @@ class _Work:
                     continue
                 if end - start > BLOB_LIMIT:
                     continue
-                made = blob_hash(self._digits, end - start)
-                self._feed(made.update, start, end, buffer)
-                self._blobs[index] = made.digest()
+                hasher = blob_hash(self._digits, end - start)
+                self._feed(hasher.update, start, end, buffer)
+                self._blobs[index] = hasher.digest()
 
         return job

@@ -79,11 +79,11 @@ def list_glob(
     parts = pattern.split("/")
     fixed = next(at for at in range(len(parts)) if is_glob("/".join(parts[: at + 1])))
     folder = "/".join(parts[:fixed])
-    wanted = "/".join(("", *parts[fixed:]))
+    subpattern = "/".join(("", *parts[fixed:]))
     # A name without a folder would match at any depth.
     top = (folder or "/") if fixed else "."
     listing = list_folder(
-        top, root, environ, without, lambda path: matches(f"x{wanted}", f"x/{path}")
+        top, root, environ, without, lambda path: matches(f"x{subpattern}", f"x/{path}")
     )
     if not listing.names:
         raise ConfigError(
@@ -186,18 +186,18 @@ def _walk(top: str, files: OwnFiles) -> Iterator[str]:
 
 def _sorted(paths: Iterable[str]) -> bytes:
     """Each of the paths once, in order of their bytes, NUL after each. Raises ConfigError."""
-    found = []
+    encoded_paths = []
     for path in paths:
-        found.append(os.fsencode(path))
-        if len(found) > MAX_FILES:
+        encoded_paths.append(os.fsencode(path))
+        if len(encoded_paths) > MAX_FILES:
             raise ConfigError(
                 f"the source has more than {MAX_FILES:,} files",
                 where="source",
                 hint="name a folder or a pattern with fewer of them",
             )
-    found.sort()
+    encoded_paths.sort()
     names = bytearray()
-    for name, _ in groupby(found):
+    for name, _ in groupby(encoded_paths):
         names += name + b"\0"
     return bytes(names)
 

@@ -98,10 +98,10 @@ class NeedleTally:
             number = layout.at(window.start + first)
             at = min(window.end, layout.start(number + 1)) - window.start
             end = min(window.length, at + len(needle) - 1)
-            found = self._count(text, needle, first, end)
-            self._note(number, found, window.start + first)
+            hits = self._count(text, needle, first, end)
+            self._note(number, hits, window.start + first)
             if self.overlapping:
-                at = self._end(text, first, at, end, found)
+                at = self._end(text, first, at, end, hits)
                 self._free = window.start + at
 
     def close(self) -> None:
@@ -128,9 +128,9 @@ class NeedleTally:
             heapq.heapreplace(self.best, entry)
 
     def _note(self, number: int, hits: int, first: int) -> None:
-        known, current, earliest = self._open
-        if known and current == number:
-            self._open = (known + hits, number, earliest)
+        open_hits, current, earliest = self._open
+        if open_hits and current == number:
+            self._open = (open_hits + hits, number, earliest)
         else:
             self.close()
             self._open = (hits, number, first)

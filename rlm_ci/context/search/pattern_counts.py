@@ -145,8 +145,8 @@ class _Tally:
         )
 
     def result(self, most: int) -> PatternCount:
-        found = enumerate(self._rows.values())
-        best = nsmallest(most, found, key=lambda one: (-one[1][0], one[0]))
+        numbered_rows = enumerate(self._rows.values())
+        best = nsmallest(most, numbered_rows, key=lambda pair: (-pair[1][0], pair[0]))
         return PatternCount(
             self._by,
             self._hits,
@@ -162,15 +162,15 @@ def _offsets(at: int, line: str) -> Callable[[int], int]:
     """From a character of ``line`` to its byte; fast for characters that are near each other."""
     if line.isascii():
         return at.__add__
-    known, byte = 0, at
+    position, byte = 0, at
 
     def offset(character: int) -> int:
-        nonlocal known, byte
-        if character >= known:
-            byte += len(line[known:character].encode("utf-8", "surrogateescape"))
+        nonlocal position, byte
+        if character >= position:
+            byte += len(line[position:character].encode("utf-8", "surrogateescape"))
         else:
-            byte -= len(line[character:known].encode("utf-8", "surrogateescape"))
-        known = character
+            byte -= len(line[character:position].encode("utf-8", "surrogateescape"))
+        position = character
         return byte
 
     return offset
@@ -190,7 +190,7 @@ def _lines(context: Context, start: int, end: int) -> Iterator[tuple[int, bytes]
                 if read - at > _LINE:
                     raise _too_long(at)
                 continue
-            *lines, rest = b"".join(parts).split(b"\n")
+            *lines, remainder = b"".join(parts).split(b"\n")
             for line in lines:
                 if at >= end:
                     return
@@ -198,7 +198,7 @@ def _lines(context: Context, start: int, end: int) -> Iterator[tuple[int, bytes]
                     raise _too_long(at)
                 yield at, line
                 at += len(line) + 1
-            parts = [rest]
+            parts = [remainder]
         if at < min(end, read):
             yield at, b"".join(parts)
 
@@ -210,7 +210,7 @@ def _stretches(context: Context, start: int, end: int) -> Iterator[Span]:
     at = files.ends[number - 1] if number else 0
     while at < end:
         borders = (files.starts[number], files.ends[number]) if number < len(files) else ()
-        border = next((one for one in borders if one > at), context.byte_length)
+        border = next((edge for edge in borders if edge > at), context.byte_length)
         if border > start:
             yield at, border
         at = border

@@ -72,18 +72,18 @@ def search(
         raise ValueError("an empty text is everywhere: search for at least one byte")
     folded = [needle.lower() for needle in needles]
     # A needle longer than the source would only make the windows longer.
-    wanted = sorted({needle for needle in folded if len(needle) <= size})
-    if not wanted:
+    distinct_needles = sorted({needle for needle in folded if len(needle) <= size})
+    if not distinct_needles:
         return tuple(NeedleMatches() for _ in needles)
     scan = NeedleScan(
-        descriptor, name, ChunkLayout(size, target, overlap), wanted, top_k=top_k,
+        descriptor, name, ChunkLayout(size, target, overlap), distinct_needles, top_k=top_k,
         engine=engine or stringzilla.engine() or PLAIN, grain=grain or BlockSizes(),
     )  # fmt: skip
     several = min(processes(workers), scan.blocks // _BLOCKS)
     for result in share(scan.blocks, scan.scan, scan.result, several):
         scan.merge(result)
-    found = {tally.needle: _matches(tally) for tally in scan.tallies}
-    return tuple(found.get(needle, NeedleMatches()) for needle in folded)
+    matches_by_needle = {tally.needle: _matches(tally) for tally in scan.tallies}
+    return tuple(matches_by_needle.get(needle, NeedleMatches()) for needle in folded)
 
 
 def _matches(tally: NeedleTally) -> NeedleMatches:
@@ -144,8 +144,8 @@ class NeedleScan:
 
     def merge(self, result: list[list[Any]]) -> None:
         """Add the result of a scan of other blocks."""
-        for tally, found in zip(self.tallies, result, strict=True):
-            tally.merge(*found)
+        for tally, counts in zip(self.tallies, result, strict=True):
+            tally.merge(*counts)
 
     def scan(self, block: int) -> None:
         """Count what begins in a block. Raises DamagedError, StorageError."""
@@ -199,16 +199,16 @@ class NeedleScan:
         return SourceWindow(self._fold(self._buffer), start, end, length)
 
     def _fill(self, room: bytearray | memoryview, at: int) -> None:
-        rest = memoryview(room)
-        while rest:
+        unfilled = memoryview(room)
+        while unfilled:
             try:
-                count = os.preadv(self._descriptor, [rest], at)
+                count = os.preadv(self._descriptor, [unfilled], at)
             except OSError as error:
                 what = f"cannot be read: {error.strerror}"
                 raise StorageError(what, where=self._name) from error
             if not count:
                 raise DamagedError("ends before its recorded length", where=self._name)
-            rest, at = rest[count:], at + count
+            unfilled, at = unfilled[count:], at + count
 
 
 def _as_it_is(text: Text) -> Text:

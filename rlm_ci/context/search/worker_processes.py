@@ -44,7 +44,7 @@ def share(
     without one are done again here. ``pieces`` is at most ``PIECES``. Raises what ``work`` raises.
     """
     done: set[int] = set()
-    found = []
+    results = []
     queue = _queue(pieces) if workers > 1 else None
     if queue is not None:
         children: list[_Copy] = []
@@ -57,9 +57,9 @@ def share(
                 work(number)
                 done.add(number)
             for child in children:
-                if (told := child.finish()) is not None:
-                    found.append(told["result"])
-                    done.update(told["done"])
+                if (report := child.finish()) is not None:
+                    results.append(report["result"])
+                    done.update(report["done"])
         finally:
             for child in children:
                 child.end()
@@ -67,7 +67,7 @@ def share(
     for number in range(pieces):
         if number not in done:
             work(number)
-    return found
+    return results
 
 
 def _serve(
@@ -125,10 +125,10 @@ class _Copy:
 
     def finish(self) -> Any:
         """Wait for its result; None if it ended without."""
-        told = bytearray()
+        data = bytearray()
         while part := os.read(self._source, 1 << 16):
-            told += part
-        return json.loads(told) if self.end(kill=False) == 0 else None
+            data += part
+        return json.loads(data) if self.end(kill=False) == 0 else None
 
     def end(self, *, kill: bool = True) -> int:
         """End it, and return its exit code; safe to repeat."""
@@ -160,9 +160,9 @@ def _live(work: Callable[[], Any], sink: int, mask: set[Any]) -> NoReturn:
         for signals in INTERRUPTS:  # the handlers are the parent's, which ends us
             signal.signal(signals, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        told = memoryview(json.dumps(work()).encode())
-        while told:
-            told = told[os.write(sink, told) :]
+        unsent = memoryview(json.dumps(work()).encode())
+        while unsent:
+            unsent = unsent[os.write(sink, unsent) :]
         code = 0
     finally:
         os._exit(code)

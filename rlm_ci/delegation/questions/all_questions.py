@@ -36,7 +36,7 @@ class AllQuestions:
         for entry in runs.entries() if word is None else [runs.find(word)]:
             if os.path.lexists(os.path.join(entry.path, INBOX)):
                 self._read(entry)
-        self._found.sort(key=lambda one: (one[0].queued_at, one[0].question_id))
+        self._found.sort(key=lambda pair: (pair[0].queued_at, pair[0].question_id))
 
     def _read(self, entry: FoundRun) -> None:
         settling = partial(settle, self._server)
@@ -58,9 +58,9 @@ class AllQuestions:
 
         Raises UsageError where it means none or several, or one that is closed.
         """
-        exact = [one for one in self._found if one[0].question_id == word]
-        begin = [one for one in self._found if one[0].question_id.startswith(word)]
-        matches = exact or [one for one in begin if one[0].is_open] or begin
+        exact = [pair for pair in self._found if pair[0].question_id == word]
+        begin = [pair for pair in self._found if pair[0].question_id.startswith(word)]
+        matches = exact or [pair for pair in begin if pair[0].is_open] or begin
         if len(matches) == 1 and word:
             question, queue = matches[0]
             if answer is None:

@@ -67,15 +67,15 @@ class RunQuestion(Value):
 
     def asked(self) -> dict[str, Any]:
         """What it is made of when it is asked."""
-        told = self.to_dict()
-        return {name: told[name] for name in told if name in self._required}
+        record = self.to_dict()
+        return {name: record[name] for name in record if name in self._required}
 
     @classmethod
     def of_asked(cls, payload: Mapping[str, Any]) -> RunQuestion | None:
         """The question that was asked by ``payload``; None for none of ours."""
-        told = {name: payload[name] for name in payload if name in cls._required}
+        record = {name: payload[name] for name in payload if name in cls._required}
         try:
-            return cls.from_dict(told)
+            return cls.from_dict(record)
         except DecodeError:
             return None
 
@@ -151,8 +151,8 @@ class QuestionQueue:
     def latest(self, child: str) -> RunQuestion | None:
         """The latest question of one child. Raises as ``read``."""
         with self._mutex:
-            known = self.read()
-            return known[self._asked[child][-1]] if child in self._asked else None
+            questions = self.read()
+            return questions[self._asked[child][-1]] if child in self._asked else None
 
     def enqueue(
         self,
@@ -231,11 +231,11 @@ class QuestionQueue:
         post(event, {"question_id": question_id, "closed_at": at, **payload}, actor)
 
     def _require_room(self, child: str) -> None:
-        waiting, asked = self._open.get(child, 0), len(self._asked.get(child, ()))
+        waiting, asked_count = self._open.get(child, 0), len(self._asked.get(child, ()))
         if waiting >= MOST_OPEN:
             what = f"{waiting:,} questions of this run wait for an answer"
-        elif asked >= MOST_OF_ONE:
-            what = f"this run has asked {asked:,} questions"
+        elif asked_count >= MOST_OF_ONE:
+            what = f"this run has asked {asked_count:,} questions"
         elif len(self._questions) >= MOST:
             what = f"the run was asked {len(self._questions):,} questions"
         else:
@@ -288,8 +288,8 @@ class QuestionQueue:
         if question is None or not question.is_open or not is_end:
             return
         answer = payload.get("answer")
-        said = answer if status == ANSWERED and isinstance(answer, str) else None
-        closed = question.replace(status=status, answer=said, closed_at=at)
+        answer_text = answer if status == ANSWERED and isinstance(answer, str) else None
+        closed = question.replace(status=status, answer=answer_text, closed_at=at)
         self._keep(closed)
         self._open[question.from_run_id] -= 1
         if question.auto_pause:

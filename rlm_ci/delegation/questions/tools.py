@@ -145,11 +145,11 @@ def _require_same(
     server: ServerContext, arguments: dict[str, Any], name: str, run: FoundRun
 ) -> None:
     """Raise ToolError where an argument names another run than the environment."""
-    given = arguments.get(name)
-    if given is None:
+    word = arguments.get(name)
+    if word is None:
         return
     try:
-        path = server.find(given).path
+        path = server.find(word).path
     except RlmCiError:
         path = ""
     if not path or os.path.realpath(path) != os.path.realpath(run.path):

@@ -187,8 +187,8 @@ class RepositoryAttempt(RunAttempt):
         )
 
     def _executor(self) -> Executor | None:
-        place = address(self._all.settings).cluster
-        if place is None or self._all.replay:
+        cluster = address(self._all.settings).cluster
+        if cluster is None or self._all.replay:
             return None
         try:
             from rlm_ci.recursion.dask_pool import DaskPool
@@ -198,20 +198,20 @@ class RepositoryAttempt(RunAttempt):
                 where="recursion.scheduler",
                 hint=installation.command("dask"),
             ) from None
-        return DaskPool(place)
+        return DaskPool(cluster)
 
 
 def options_of(work: RepositoryVerb) -> RepositoryOptions:
     """The options of a run of ``work`` that begins now."""
     settings = work.settings
-    here = work.scope()
+    scope = work.scope()
     return settings.filled(
         RepositoryOptions,
         "recursion",
         "models",
-        scope=here,
-        options=work.options(here),
-        model=_model(work, here),
+        scope=scope,
+        options=work.options(scope),
+        model=_model(work, scope),
         provider=provider_of(models_of(settings)),
         order=address(settings).order,
         forms=True,
@@ -313,8 +313,8 @@ def address(settings: Settings) -> SchedulerAddress:
     if text in ORDERS:
         return SchedulerAddress(text)
     scheme = "dask://"
-    place, _, query = text.removeprefix(scheme).partition("?")
-    host, _, port = place.rstrip("/").rpartition(":")
+    authority, _, query = text.removeprefix(scheme).partition("?")
+    host, _, port = authority.rstrip("/").rpartition(":")
     order = query.removeprefix("order=") if query else BFS
     is_place = text.startswith(scheme) and host and port.isascii() and port.isdigit()
     if not is_place or order not in ORDERS or not 0 < int(port) < 1 << 16:

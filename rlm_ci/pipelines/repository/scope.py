@@ -69,8 +69,8 @@ class RepositoryScope(Value):
 def select(settings: Settings, repository: Repository) -> RepositoryScope:
     """The scope that the settings name. Raises ConfigError, UsageError."""
     recursion = settings.recursion
-    base, wanted = settings.values.get("base"), settings.values.get("head")
-    if recursion.worktree and (base or wanted):
+    base, head_name = settings.values.get("base"), settings.values.get("head")
+    if recursion.worktree and (base or head_name):
         reason = "a change is between commits" if base else "--head names a commit"
         flag = "--base" if base else "--head"
         raise UsageError(
@@ -78,18 +78,18 @@ def select(settings: Settings, repository: Repository) -> RepositoryScope:
             where="--worktree",
             hint=f"leave one of {flag} and --worktree out",
         )
-    found = load.changes_of(settings, repository)
+    changes = load.changes_of(settings, repository)
     about = {
         **looks(settings),
         "under": inside(settings, repository),
-        "repository": repository_name(found, settings, repository, look=True),
-        "from_outside": from_outside(settings, found),
+        "repository": repository_name(changes, settings, repository, look=True),
+        "from_outside": from_outside(settings, changes),
     }
     head = repository.head_commit() if repository.git_dir else None
-    if wanted and not base:  # the whole of that commit
-        head = change_set.require(repository, wanted, "head", settings.sources["head"])
+    if head_name and not base:  # the whole of that commit
+        head = change_set.require(repository, head_name, "head", settings.sources["head"])
     if base:
-        change = found[0]
+        change = changes[0]
         if not settings.quiet:
             uncommitted.note(repository, change.head, "rlm-ci check")
         return RepositoryScope(
@@ -130,11 +130,11 @@ def corpus(scope: RepositoryScope, repository: Repository, own: Sequence[str]) -
         )
     if repository.git_dir:
         return corpora.in_worktree(repository, scope.rules, scope.under, own)
-    found = corpora.in_folder(repository.root, scope.rules, own)
+    full_corpus = corpora.in_folder(repository.root, scope.rules, own)
     if not scope.under:
-        return found
-    every = [*(file.path for file in found.files), *(path for path, _ in found.omitted)]
-    return found.limited([path for path in every if _is_under(path, scope.under)])
+        return full_corpus
+    every = [*(file.path for file in full_corpus.files), *(path for path, _ in full_corpus.omitted)]
+    return full_corpus.limited([path for path in every if _is_under(path, scope.under)])
 
 
 def require_tree(repository: Repository) -> None:
@@ -157,14 +157,14 @@ def inside(settings: Settings, repository: Repository) -> str:
     if not path:
         return ""
     root = os.path.realpath(repository.root)
-    found = files.below(root, os.path.realpath(os.path.join(root, path)))
-    if found is None:
+    relative = files.below(root, os.path.realpath(os.path.join(root, path)))
+    if relative is None:
         raise ConfigError(
             f"{path[:80]!r} is outside of the repository",
             where=settings.sources["recursion.path"],
             hint=f"name a folder below {repository.root}, or its repository by --repo",
         )
-    return found
+    return relative
 
 
 def _is_under(path: str, under: str) -> bool:

@@ -85,7 +85,7 @@ class TreeWatcher:
             budgets = ", ".join(f"{name} {value}" for name, value in limits.items())
             facts.append(("budgets", budgets))
         if progress.branch and progress.active:
-            branch = [one for one, _ in groupby(progress.branch)]
+            branch = [step for step, _ in groupby(progress.branch)]
             steps = branch[-_STEPS:]
             more = "… › " if len(branch) > len(steps) else ""
             facts.append(("at work on", more + " › ".join(steps)))

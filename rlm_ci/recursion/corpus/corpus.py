@@ -80,20 +80,20 @@ class Corpus:
 
     def limited(self, paths: Collection[str]) -> Corpus:
         """The corpus with ``paths`` alone, and the reasons for those left out."""
-        wanted = frozenset(paths)
-        above = {path[: at + 1] for path in wanted for at, sign in enumerate(path) if sign == "/"}
+        chosen = frozenset(paths)
+        above = {path[: at + 1] for path in chosen for at, sign in enumerate(path) if sign == "/"}
         return Corpus(
             self.commit,
-            tuple(file for file in self.files if file.path in wanted),
-            tuple(pair for pair in self.omitted if pair[0] in wanted or pair[0] in above),
+            tuple(file for file in self.files if file.path in chosen),
+            tuple(pair for pair in self.omitted if pair[0] in chosen or pair[0] in above),
             self._read,
         )
 
 
 def order(path: str) -> bytes:
     """A sort key: the files of a folder before its folders, names by their bytes."""
-    folder, found, name = path.encode("utf-8", "surrogateescape").rpartition(b"/")
-    if not found:
+    folder, separator, name = path.encode("utf-8", "surrogateescape").rpartition(b"/")
+    if not separator:
         return b"\0" + name
     return b"\1%b\0\0%b" % (folder.replace(b"/", b"\0\1"), name)
 
@@ -304,8 +304,8 @@ def _blobs(
 ) -> Iterator[tuple[str, bytes | None]]:
     """Each content once, with its id, in batches that fit in memory."""
     sizes = {file.oid: file.size for file in files}
-    for wanted in batches(sizes.items(), _BATCH_BYTES, _BATCH_COUNT):
-        yield from zip(wanted, repository.read(*wanted), strict=True)
+    for oids in batches(sizes.items(), _BATCH_BYTES, _BATCH_COUNT):
+        yield from zip(oids, repository.read(*oids), strict=True)
 
 
 def _judged_by_content(
@@ -330,12 +330,12 @@ def _judged_by_content(
 def _on_disk(selection: _Selection, files: Iterable[CorpusFile]) -> Corpus:
     """The files that can be read, each with the id that git would give its content."""
     repository = selection.repository
-    root, most = repository.root, selection.rules.max_file_bytes
+    root, max_bytes = repository.root, selection.rules.max_file_bytes
     corpus_files = []
     dense = set()
     for path, _, _ in files:
         try:
-            content = opened.read_inside(root, path, most)
+            content = opened.read_inside(root, path, max_bytes)
         except opened.UnreadableError as error:
             selection.omitted[path] = f"{why.UNREADABLE}: {error}"
             continue
@@ -350,7 +350,7 @@ def _on_disk(selection: _Selection, files: Iterable[CorpusFile]) -> Corpus:
     def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents = []
         for file in files:
-            content = _content(partial(opened.read_inside, root), file.path, most)
+            content = _content(partial(opened.read_inside, root), file.path, max_bytes)
             if content is None or repository.blob_id(content) != file.oid:
                 raise ConfigError(
                     "a file changed during the run",

@@ -79,7 +79,7 @@ def filter_by(rules: EligibilityRules, *, committed: bool) -> Callable[[str, int
     ``committed`` files may lie where runs are kept. Raises ConfigError for a bad pattern.
     """
     runs = () if committed else (_RUNS,)
-    most = rules.max_file_bytes
+    limit = rules.max_file_bytes
     try:
         is_excluded = matcher(rules.exclude)
     except ValueError as error:
@@ -94,7 +94,7 @@ def filter_by(rules: EligibilityRules, *, committed: bool) -> Callable[[str, int
             return f"{EXCLUDED}: by the configuration"
         if path.rpartition("/")[2] in LOCK_FILES:
             return f"{LOCK_FILE}: written by a package manager"
-        return f"{TOO_LARGE}: {size:,} bytes, more than {most:,}" if size > most else None
+        return f"{TOO_LARGE}: {size:,} bytes, more than {limit:,}" if size > limit else None
 
     return reason
 
@@ -134,7 +134,7 @@ def is_dense(content: bytes) -> bool:
 def guess(path: str, *, dense: bool) -> str | None:
     """Why a file is not the project's own, by its name or the length of its lines."""
     *folders, name = path.split("/")
-    folder = next((one for one in folders if one.lower() in _OTHERS), None)
+    folder = next((part for part in folders if part.lower() in _OTHERS), None)
     if folder is not None:
         return f"{VENDORED}: by its folder, {folder}/"
     if name.endswith(_MINIFIED):
@@ -152,25 +152,25 @@ def confirmed(
         return dict(guesses)
     assumed = {**attributes, _ATTRIBUTES: _ALL + attributes.get(_ATTRIBUTES, b"")}
     names = {word: name for name, word in _MARKS.items() if word != BINARY}
-    found = _attributes(repository, assumed, tuple(names.values()), list(guesses))
+    marks = _attributes(repository, assumed, tuple(names.values()), list(guesses))
     return {
         path: why
         for path, why in guesses.items()
-        if names[why.partition(":")[0]] in found.get(path, ())
+        if names[why.partition(":")[0]] in marks.get(path, ())
     }
 
 
 def heeded(attributes: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
     """The attribute files that are small enough to be read, with their contents."""
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     size = 0
     for path, content in attributes:
         if content and len(content) <= _ATTRIBUTES_LIMIT:
             size += len(content)
             if size > _ATTRIBUTES_WHOLE:
                 break
-            found[path] = content
-    return found
+            contents[path] = content
+    return contents
 
 
 def _attributes(

@@ -73,7 +73,7 @@ class EarlierRecords:
         """Reopen what is to be done again, once all records are taken."""
         for identifier in self.unfinished:
             self.reopened(identifier)
-        limited = [one for one, (_, reason, _) in self.decisions.items() if reason in _LIMITED]
+        limited = [key for key, (_, reason, _) in self.decisions.items() if reason in _LIMITED]
         for identifier in limited:
             if identifier in self.unfinished or identifier not in self.places:
                 del self.decisions[identifier]
@@ -89,7 +89,7 @@ class EarlierRecords:
         return self.states.get(identifier) == COMPLETED
 
     def active(self) -> list[str]:
-        return [one for one, state in self.states.items() if state not in _ENDS]
+        return [identifier for identifier, state in self.states.items() if state not in _ENDS]
 
 
 def _is_open(record: dict[str, Any]) -> bool:

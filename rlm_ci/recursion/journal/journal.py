@@ -115,12 +115,12 @@ class Journals(Closing):
     def kept(self, identifier: str) -> NodeResult | None:
         """The result of a leaf, if it need not be made again. Raises DamagedError, StorageError."""
         earlier = self._earlier
-        place = earlier.places.get(identifier)
+        position = earlier.places.get(identifier)
         decision = earlier.decisions.get(identifier)
         is_split = decision is not None and decision[0] == SPLIT
-        if place is None or is_split or identifier in earlier.unfinished:
+        if position is None or is_split or identifier in earlier.unfinished:
             return None
-        record = self._stored(place)
+        record = self._stored(position)
         try:
             return None if "children" in record else NodeResult.from_dict(record)
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -153,8 +153,8 @@ class Journals(Closing):
     def cancel(self) -> int:
         """Record that the run is cancelled, and its nodes at work; returns their number."""
         active = self._earlier.active()
-        for one in active:
-            self._append(NODES, node_records.ended(one, CANCELLED))
+        for identifier in active:
+            self._append(NODES, node_records.ended(identifier, CANCELLED))
         self.event(RUN_CANCELLED, active)
         return len(active)
 
@@ -251,8 +251,8 @@ class Journals(Closing):
 
     def _has(self, record: Mapping[str, Any]) -> bool:
         """Whether the last result of its node is the same, whatever was made of it."""
-        place = self._earlier.places.get(record["node_id"]) if self.resumed else None
-        return place is not None and self._stored(place) | {"artifacts": []} == record
+        position = self._earlier.places.get(record["node_id"]) if self.resumed else None
+        return position is not None and self._stored(position) | {"artifacts": []} == record
 
     def _stored(self, place: int) -> dict[str, Any]:
         """The result at ``place``, without its number and sum. Raises as ``Journal.record``."""

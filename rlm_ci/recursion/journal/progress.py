@@ -103,15 +103,15 @@ class ProgressWatch:
                 if status in ("running", "waiting"):
                     self._current = identifier
                 elif status != CANCELLED and record["errors"]:
-                    self._errors.update(one["message"] for one in record["errors"])
+                    self._errors.update(error["message"] for error in record["errors"])
 
     def _branch(self) -> tuple[str, ...]:
-        found: list[str] = []
-        one: str | None = self._current
-        while one in self._parents and len(found) < _BRANCH:
-            one, shown = self._parents[one]
-            found.append(shown)
-        return tuple(reversed(found))
+        titles: list[str] = []
+        identifier: str | None = self._current
+        while identifier in self._parents and len(titles) < _BRANCH:
+            identifier, shown = self._parents[identifier]
+            titles.append(shown)
+        return tuple(reversed(titles))
 
 
 def in_words(scope: Mapping[str, Any]) -> str:

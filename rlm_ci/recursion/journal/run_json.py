@@ -153,17 +153,17 @@ def read(folder: str) -> dict[str, Any] | None:
     """The file of the run in ``folder``; None if there is none. Raises DamagedError."""
     path = os.path.join(folder, NAME)
     try:
-        found = json.loads(files.read(path, _LIMIT))
-        if not isinstance(found, dict) or found["version"] != VERSION:
+        record = json.loads(files.read(path, _LIMIT))
+        if not isinstance(record, dict) or record["version"] != VERSION:
             raise ValueError
-        _ = [found[name] for name in (*_SAME, "status", "created_at", "run_id")]
+        _ = [record[name] for name in (*_SAME, "status", "created_at", "run_id")]
     except files.UnreadableError as error:
         if error.missing:
             return None
         raise _damaged(path, str(error)) from None
     except (ValueError, KeyError, RecursionError):
         raise _damaged(path, "it is not what this version of rlm-ci writes") from None
-    return found
+    return record
 
 
 def index(folder: str, outputs: Sequence[tuple[str, str]]) -> None:

@@ -141,8 +141,8 @@ class SplitTree:
         _, _, first, last, start, end, _ = part
         if self.has_prompts(part):
             return self._beside(first, last)
-        found = self._sliced(first, start, end) if last - first == 1 else self._units(part)
-        return self._few(part, found) if found else [part]
+        pieces = self._sliced(first, start, end) if last - first == 1 else self._units(part)
+        return self._few(part, pieces) if pieces else [part]
 
     def _beside(self, first: int, last: int) -> list[Part]:
         """The files as one part, and the prompts."""
@@ -160,27 +160,27 @@ class SplitTree:
         folder = self._above(part)
         depth = len(folder) + 1 if folder else 0
         at = self._until(first, last, lambda file: "/" in file.path[depth:])
-        found = self._packed_files(folder, first, at)
+        parts = self._packed_files(folder, first, at)
         tiny: list[Part] = []
         while at < last:
             name = files[at].path
             inner = name[: name.index("/", depth) + 1]
             end = self._behind(inner, at, last)
-            one = self._folder(at, end)
-            if not self._fits(one[6] * _TINY, (end - at) * _TINY):
-                found += [*self._together(folder, tiny), one]
+            folder_part = self._folder(at, end)
+            if not self._fits(folder_part[6] * _TINY, (end - at) * _TINY):
+                parts += [*self._together(folder, tiny), folder_part]
                 tiny = []
             elif tiny and not self._fits(self.size(tiny[0][2], end), end - tiny[0][2]):
-                found += self._together(folder, tiny)
-                tiny = [one]
+                parts += self._together(folder, tiny)
+                tiny = [folder_part]
             else:
-                tiny.append(one)
+                tiny.append(folder_part)
             at = end
-        return [*found, *self._together(folder, tiny)]
+        return [*parts, *self._together(folder, tiny)]
 
     def _packed_files(self, folder: str, first: int, last: int) -> list[Part]:
         """The files of a folder, as many together as a leaf takes; a large one alone."""
-        found: list[Part] = []
+        parts: list[Part] = []
         start = first
         for at in range(first, last + 1):
             is_full = at > start and (
@@ -189,9 +189,9 @@ class SplitTree:
                 or self.size(start, at + 1) > self.shape.leaf_bytes
             )
             if is_full:
-                found.append(self._group(folder, start, at))
+                parts.append(self._group(folder, start, at))
                 start = at
-        return found
+        return parts
 
     def _group(self, folder: str, first: int, last: int) -> Part:
         size = self.size(first, last)
@@ -234,15 +234,15 @@ class SplitTree:
 
     def _few(self, whole: Part, found: list[Part]) -> list[Part]:
         """The parts, no more than a node may have: neighbours are joined, and split later."""
-        most = self.shape.most_parts
-        if len(found) <= most:
+        limit = self.shape.most_parts
+        if len(found) <= limit:
             return found
-        each = -(-len(found) // most)
+        each = -(-len(found) // limit)
         grouped: list[Part] = []
         for at in range(0, len(found), each):
             some = found[at : at + each]
             head, tail = some[0], some[-1]
-            size = sum(one[6] for one in some)
+            size = sum(part[6] for part in some)
             if len(some) == 1:
                 grouped.append(head)
             elif head[0] == FILE_SLICE:
@@ -300,16 +300,16 @@ class LineStarts:
         """
         starts = self._opened(file)
         start, end = start or 1, end or len(starts) - 1
-        found = []
+        slices = []
         while start <= end:
             # The last line that ends within.
             room = bisect_right(starts, starts[start - 1] + most) - 1
             last = max(start, min(room, end))
             if last < end:
                 last = self._border(start, last)
-            found.append((start, last, starts[last] - starts[start - 1]))
+            slices.append((start, last, starts[last] - starts[start - 1]))
             start = last + 1
-        return found
+        return slices
 
     def confidence(self, file: int, start: int, end: int, most: int) -> float:
         """The confidence that the pieces make sense separately; 0.0 for a single one."""
@@ -333,10 +333,10 @@ class LineStarts:
             corpus_file = self._corpus.files[file]
             content = self._corpus.read((corpus_file,))[0]
             starts = offsets(content)
-            found = sorted(
+            border_lines = sorted(
                 {line for line in borders(corpus_file.path, content) if 1 < line < len(starts)}
             )
-            self._borders = found
+            self._borders = border_lines
             self._starts, self._file = starts, file
         return self._starts
 

@@ -106,11 +106,11 @@ class Journal(Closing):
         """
         if "seq" in record or "crc" in record:
             raise ValueError("the names seq and crc are the journal's own")
-        whole = record.copy() if type(record) is dict else {**record}
+        full_record = record.copy() if type(record) is dict else {**record}
         with self._lock:
             seq, size = self._written
-            whole["seq"] = seq = seq + 1
-            line = record_format.to_line(whole)
+            full_record["seq"] = seq = seq + 1
+            line = record_format.to_line(full_record)
             # An interrupt may have left the same place.
             if self.starts is not None and len(self.starts) < seq:
                 self.starts.append(size)
@@ -137,14 +137,14 @@ class Journal(Closing):
     def record_at(self, place: int) -> dict[str, Any]:
         """The record at a place; the first has the place 0. Raises DamagedError, StorageError."""
         try:
-            found: dict[str, Any] = json.loads(self.line(place))
+            record: dict[str, Any] = json.loads(self.line(place))
         except ValueError:
             raise DamagedError(
                 f"record {place + 1} was changed since it was read",
                 where=self.path,
                 hint="restore it from a copy, or start a new run",
             ) from None
-        return found
+        return record
 
     def sync(self) -> None:
         """Return when all records are on the disk. Raises StorageError."""
@@ -234,8 +234,8 @@ def replay(path: str, *, live: bool = False) -> Iterator[dict[str, Any]]:
     With ``live`` a missing journal has no records yet. Raises DamagedError naming file, record and
     byte; StorageError.
     """
-    for found in JournalReader(path).some(is_needed=not live):
-        yield from found
+    for records in JournalReader(path).some(is_needed=not live):
+        yield from records
 
 
 def cut(path: str, end: int, length: int) -> str:

@@ -39,9 +39,9 @@ class JournalReader:
 
     def read(self, take: Take | None = None, *, is_needed: bool = False) -> None:
         """Hand all new records to ``take``. Raises as ``some``."""
-        for found in self.some(is_needed=is_needed):
+        for records in self.some(is_needed=is_needed):
             if take is not None:
-                take(found)
+                take(records)
 
     def some(self, *, is_needed: bool = False) -> Iterator[list[dict[str, Any]]]:
         """The records, some at a time. Raises DamagedError, StorageError.
@@ -49,10 +49,10 @@ class JournalReader:
         A missing journal has none, unless it ``is_needed``.
         """
         for lines in self._whole_lines(is_needed=is_needed):
-            found, some = record_format.from_lines(lines) or ([], [])
-            if found and self._follow(some):
+            records, some = record_format.from_lines(lines) or ([], [])
+            if records and self._follow(some):
                 self._pass(lines, some)
-                yield found
+                yield records
             else:
                 yield from self._one_by_one(lines)
 

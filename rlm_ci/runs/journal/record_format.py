@@ -114,10 +114,10 @@ def _is_simple(value: Any, depth: int) -> bool:
         value = value.values()
     elif type(value) is not list:
         return False
-    for one in value:
-        if type(one) is str or type(one) is int or type(one) in _SIMPLE:
+    for item in value:
+        if type(item) is str or type(item) is int or type(item) in _SIMPLE:
             continue
-        if depth >= DEPTH or not _is_simple(one, depth + 1):
+        if depth >= DEPTH or not _is_simple(item, depth + 1):
             return False
     return True
 
@@ -137,10 +137,10 @@ def _finite(text: str) -> float:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    record = dict(pairs)
+    if len(record) != len(pairs):
         raise ValueError("a name is there twice")
-    return found
+    return record
 
 
 _DECODE = JSONDecoder(parse_constant=_no_constant, parse_float=_finite).decode
@@ -168,9 +168,9 @@ def from_line(line: bytes) -> dict[str, Any]:
         raise FlawError("it is not JSON as we write it") from None
     if not fits:
         raise FlawError("its checksum does not fit")
-    found = record.get("seq")
-    if type(found) is not int:
-        raise FlawError(f"its number is {str(found)[:40]}")
+    number = record.get("seq")
+    if type(number) is not int:
+        raise FlawError(f"its number is {str(number)[:40]}")
     return record
 
 
@@ -184,13 +184,13 @@ def from_lines(lines: bytes) -> tuple[list[dict[str, Any]], list[int]] | None:
     try:
         text = str(lines[:-1], "ascii").replace("\n", ",")
         records: list[dict[str, Any]] = _DECODE(f"[{text}]")
-        found = "".join(map(dict.pop, records, repeat("crc")))
+        checksums = "".join(map(dict.pop, records, repeat("crc")))
         numbers = list(map(_SEQ, records))
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     fits = (
         len(records) == len(bodies) == count
-        and found == _sums(map(_BODY, bodies)).hex()
+        and checksums == _sums(map(_BODY, bodies)).hex()
         and set(map(type, numbers)) == {int}
     )
     return (records, numbers) if fits else None
