@@ -91,8 +91,8 @@ class Clone:
     def borrow(self, objects: str) -> None:
         """Read objects from the folder ``objects`` of another repository, too."""
         escaped = objects.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        place = os.path.join(self.folder, "objects", "info", "alternates")
-        with open(place, "a", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        path = os.path.join(self.folder, "objects", "info", "alternates")
+        with open(path, "a", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             file.write(f'"{escaped}"\n')
 
     def head(self) -> str | None:
@@ -105,9 +105,9 @@ class Clone:
 
     def branch(self, name: str) -> str | None:
         """The commit of a branch of the remote when it was last fetched."""
-        asked = f"refs/heads/{name}^{{commit}}"
+        revision = f"refs/heads/{name}^{{commit}}"
         try:  # of git itself, which knows the longer hash, too
-            return str(self._repo.git.rev_parse("--verify", "--quiet", asked))
+            return str(self._repo.git.rev_parse("--verify", "--quiet", revision))
         except git.exc.GitCommandError:
             return None
 
@@ -123,7 +123,7 @@ class Clone:
             return {}
         if not isinstance(inner, git.Tree):
             return {}
-        blobs = [one for one in inner.traverse() if isinstance(one, git.Blob)]
+        blobs = [entry for entry in inner.traverse() if isinstance(entry, git.Blob)]
         self._prefetch([str(blob.hexsha) for blob in blobs])
         start = len(str(inner.path)) + 1 if inner.path else 0
         return {str(blob.path)[start:]: blob.data_stream.read() for blob in blobs}
@@ -193,8 +193,8 @@ class Clone:
             if tip and tree == self._tree_of(tip):
                 return Delivery(name, None, differs=tree != self._tree_of(base))
             options = [word for head in self._heads(tip, base) for word in ("-p", head)]
-            made = str(self._repo.git.commit_tree(tree, "-m", message, *options))
-            return Delivery(name, made, differs=tree != self._tree_of(base))
+            new_commit = str(self._repo.git.commit_tree(tree, "-m", message, *options))
+            return Delivery(name, new_commit, differs=tree != self._tree_of(base))
 
         return self._pushed(name, commit)
 
@@ -264,20 +264,20 @@ class Clone:
             self._require_ours(name, tip, ground)
             if self._tree_of(tip) == self._tree_of(ground):  # merged
                 tip = tip if ground not in self._heads(tip, ground) else None
-        tree, kept, displaced = self._tree(ground, files, displace)
+        tree, edited, displaced = self._tree(ground, files, displace)
         if (ground and tree == self._tree_of(ground)) or (tip and tree == self._tree_of(tip)):
             differs = bool(tip and ground and tip != ground and tree != self._tree_of(ground))
-            return Delivery(name, None, kept, differs=differs)
+            return Delivery(name, None, edited, differs=differs)
         parents = self._heads(self.branch(name), ground)
         options = [word for parent in parents for word in ("-p", parent)]
-        made = str(self._repo.git.commit_tree(tree, "-m", message, *options))
-        return Delivery(name, made, kept, displaced)
+        commit = str(self._repo.git.commit_tree(tree, "-m", message, *options))
+        return Delivery(name, commit, edited, displaced)
 
     def _heads(self, *commits: str | None) -> list[str]:
         """Those of ``commits`` that no other one of them contains."""
-        known = [one for one in dict.fromkeys(commits) if one]
-        heads = str(self._repo.git.merge_base("--independent", *known)).split() if known else []
-        return [one for one in known if one in heads]
+        tips = [tip for tip in dict.fromkeys(commits) if tip]
+        heads = str(self._repo.git.merge_base("--independent", *tips)).split() if tips else []
+        return [tip for tip in tips if tip in heads]
 
     def _require_ours(self, name: str, tip: str, ground: str) -> None:
         """Raise ConfigError if people have committed to the branch since its base."""
@@ -304,32 +304,32 @@ class Clone:
         before = self._ledger(ground, ledger, folder)
         # By object ids, which need no fetch of contents.
         now = dict(zip(files, self.store(*files.values()), strict=True))
-        there = self._blobs(ground, {**before, **now})
-        kept, changes = [], []
+        oids = self._blobs(ground, {**before, **now})
+        edited, changes = [], []
         foreign: dict[str, str] = {}
         if displace is not None and ground:
             entries = self._listed(ground).items()
             foreign = {path: oid for path, (_, oid) in entries if path not in before}
         displaced = displace(foreign) if displace is not None else {}
         for path, new in displaced.items():
-            there.pop(path, None)
+            oids.pop(path, None)
             changes.append(f"0 {'0' * 40}\t{path}\0")
             if new:
                 changes.append(f"100644 {foreign[path]}\t{new}\0")
         for path in sorted({*before, *now}):
-            present, ours = there.get(path), before.get(path)
-            if present is not None and present not in (ours, now.get(path)):
-                kept.append(path)
+            present, written = oids.get(path), before.get(path)
+            if present is not None and present not in (written, now.get(path)):
+                edited.append(path)
             elif path not in files:
                 changes.append(f"0 {'0' * 40}\t{path}\0")
             elif present != now[path]:
                 changes.append(f"100644 {now[path]}\t{path}\0")
         # Of a file that people have edited, the ledger keeps what we wrote.
-        told = {path: oid for path, oid in now.items() if path not in kept}
-        told |= {path: before[path] for path in kept if path in before}
-        text = json.dumps({"version": 1, "files": dict(sorted(told.items()))}, indent=1) + "\n"
+        records = {path: oid for path, oid in now.items() if path not in edited}
+        records |= {path: before[path] for path in edited if path in before}
+        text = json.dumps({"version": 1, "files": dict(sorted(records.items()))}, indent=1) + "\n"
         changes.append(f"100644 {self.store(text.encode())[0]}\t{ledger}\0")
-        return self._written(ground, changes), tuple(kept), displaced
+        return self._written(ground, changes), tuple(edited), displaced
 
     def _written(self, ground: str | None, changes: Sequence[str]) -> str:
         index = os.path.join(self._repo.git_dir, "delivery.index")
@@ -343,9 +343,9 @@ class Clone:
 
     def _require_all(self, tree: str, changes: Sequence[Sequence[str]]) -> None:
         """Raise ConfigError for a missing file: git leaves out dangerous names."""
-        made = set(str(self._repo.git.ls_tree("-r", "-z", "--name-only", tree)).split("\0"))
-        for told, path in changes:
-            if not told.startswith("0 ") and path not in made:
+        accepted = set(str(self._repo.git.ls_tree("-r", "-z", "--name-only", tree)).split("\0"))
+        for entry, path in changes:
+            if not entry.startswith("0 ") and path not in accepted:
                 raise ConfigError(
                     "git does not accept a file of that name",
                     where=printable(path),
@@ -364,7 +364,7 @@ class Clone:
             record = json.loads(entry.data_stream.read())
             files = record["files"]
             if record["version"] != 1 or not all(
-                isinstance(one, str) for pair in files.items() for one in pair
+                isinstance(item, str) for pair in files.items() for item in pair
             ):
                 raise ValueError("another version")
             start = f"{folder}/" if folder else ""
@@ -380,8 +380,8 @@ class Clone:
         return dict(files)
 
     def _blobs(self, ground: str | None, paths: Iterable[str]) -> dict[str, str]:
-        found = ((path, self._entry(ground, path)) for path in paths)
-        return {path: str(entry.hexsha) for path, entry in found if entry is not None}
+        entries = ((path, self._entry(ground, path)) for path in paths)
+        return {path: str(entry.hexsha) for path, entry in entries if entry is not None}
 
     def _entry(self, ground: str | None, path: str) -> git.Blob | None:
         if ground is None:
@@ -475,8 +475,8 @@ def _remote(url: str) -> Iterator[None]:
     except git.exc.GitCommandNotFound:
         raise RemoteError("git was not found", where="git", hint="install it") from None
     except git.exc.GitCommandError as error:
-        said = str(error.stderr or "").strip().removeprefix("stderr:").strip(" '\n")
-        last = [line for line in said.splitlines() if line.strip()][-3:]
+        message = str(error.stderr or "").strip().removeprefix("stderr:").strip(" '\n")
+        last = [line for line in message.splitlines() if line.strip()][-3:]
         raise RemoteError(
             f"the remote refuses: {printable('; '.join(last))[:400]}",
             where=printable(url),

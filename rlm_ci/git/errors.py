@@ -61,35 +61,35 @@ def no_repository(root: str) -> ConfigError:
 
 def ambiguous(warned: bytes, refs: Callable[..., Mapping[str, object]]) -> list[str]:
     """What git took for each name that it warns about; ``refs`` gives those that exist."""
-    found = []
+    warnings = []
     for name in _AMBIGUOUS.findall(warned.decode("utf-8", "surrogateescape")):
         # In git's order; objects and HEAD come before any ref.
-        places = [f"{folder}{name}" for folder in _REF_FOLDERS] + [f"refs/remotes/{name}/HEAD"]
-        known = refs(*places)
+        paths = [f"{folder}{name}" for folder in _REF_FOLDERS] + [f"refs/remotes/{name}/HEAD"]
+        existing = refs(*paths)
         taken = [name] if is_object_id(name) or name == "HEAD" else []
-        taken += [place for place in places if place in known]
+        taken += [path for path in paths if path in existing]
         if len(taken) > 1:
             first, *others = map(printable, taken)
-            found.append(
+            warnings.append(
                 f"{printable(name)} is ambiguous: {first} was taken, not {', '.join(others)}; "
                 "write the one that you mean in full"
             )
-    return found
+    return warnings
 
 
 def understand(result: ProcessResult, subcommand: str, root: str, *, network: bool) -> RlmCiError:
     """The error of a failed ``git subcommand`` in ``root``."""
-    said = result.stderr.decode("utf-8", "replace")
-    if "dubious ownership" in said:
+    text = result.stderr.decode("utf-8", "replace")
+    if "dubious ownership" in text:
         # git compares with the real path.
-        place = quote(os.path.realpath(root))
+        folder = quote(os.path.realpath(root))
         return ConfigError(
             "the repository belongs to another user, so git does not trust it",
             where=root,
-            hint=f"to trust it: git config --global --add safe.directory {place}",
+            hint=f"to trust it: git config --global --add safe.directory {folder}",
         )
-    if "not a git repository" in said:
-        led = said.partition("not a git repository: ")[2].partition("\n")[0].strip("'")
+    if "not a git repository" in text:
+        led = text.partition("not a git repository: ")[2].partition("\n")[0].strip("'")
         if led:
             return ConfigError(
                 "a .git file leads to no git repository",
@@ -97,19 +97,19 @@ def understand(result: ProcessResult, subcommand: str, root: str, *, network: bo
                 hint="fix that file, of a submodule or of this work tree, or remove it",
             )
         return no_repository(root)
-    if "promisor" in said or "lazy fetch" in said or ("transport '" in said and not network):
+    if "promisor" in text or "lazy fetch" in text or ("transport '" in text and not network):
         return ConfigError(
             "this partial clone does not have the contents that are needed",
             where=root,
             hint="fetch them: git fetch --refetch --no-filter",
         )
-    if "must be run in a work tree" in said:
+    if "must be run in a work tree" in text:
         return ConfigError(
             "git takes the repository for a bare one, and rlm-ci needs its work tree",
             where=root,
             hint="git config core.bare false",
         )
-    if "git repo version" in said or "unknown repository extension" in said:
+    if "git repo version" in text or "unknown repository extension" in text:
         return ConfigError(
             "the repository is of a kind that this git does not know", where=root, hint="update git"
         )
@@ -117,18 +117,18 @@ def understand(result: ProcessResult, subcommand: str, root: str, *, network: bo
         why = "took too long" if result.timed_out else "printed more than can be handled"
         return UnavailableError(f"git {subcommand} {why}", where=root, hint="try a smaller range")
     failed = f"git {subcommand} failed"
-    if not network and any(words in said for words in _OF_A_FILTER):
-        return _of_a_filter(failed, said, root)
-    return _by_first_line(said, failed, result.returncode, root)
+    if not network and any(words in text for words in _OF_A_FILTER):
+        return _of_a_filter(failed, text, root)
+    return _by_first_line(text, failed, result.returncode, root)
 
 
 def _of_a_filter(failed: str, said: str, root: str) -> UnavailableError:
     """The error of a filter that git runs on contents; Git LFS is one."""
     lines = said.strip().splitlines()
     # The last line names the filter, if any does; the first says what did not run.
-    named = next((line for line in reversed(lines) if "clean filter '" in line), "")
-    name = named.rpartition(": ")[2] or "a filter of contents failed"
-    first = "" if lines[0] == named else f": {lines[0].removeprefix('error: ')}"
+    filter_line = next((line for line in reversed(lines) if "clean filter '" in line), "")
+    name = filter_line.rpartition(": ")[2] or "a filter of contents failed"
+    first = "" if lines[0] == filter_line else f": {lines[0].removeprefix('error: ')}"
     return UnavailableError(
         printable(f"{failed}: {name}{first}")[:400],
         where=root,
@@ -176,7 +176,7 @@ def fetch_hint(ref: str, remote: str, *, shallow: bool) -> str:
         commands.append(f"git fetch {remote} {ref}")
     branch = ref.removeprefix(f"{remote}/")
     # A command may only hold a name without special characters of a shell.
-    plain = branch[:1] not in ("", "-") and all(one.isalnum() or one in "/._-" for one in branch)
+    plain = branch[:1] not in ("", "-") and all(char.isalnum() or char in "/._-" for char in branch)
     if plain and branch != ref:
         commands.append(f"git fetch {remote} +refs/heads/{branch}:refs/remotes/{ref}")
     elif plain and commands == [f"git fetch --unshallow {remote}"]:  # of one branch only

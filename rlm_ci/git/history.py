@@ -81,8 +81,8 @@ class GitHistory:
         # commits of a shallow clone look as if they had made all files.
         options = _OPTIONS if repository.is_shallow() else ("--root", *_OPTIONS)
         try:
-            asked = repository.run("rev-list", "--no-merges", f"--max-count={limit}", commit, "--")
-            printed = repository.run("diff-tree", *options, stdin=asked)
+            oids = repository.run("rev-list", "--no-merges", f"--max-count={limit}", commit, "--")
+            printed = repository.run("diff-tree", *options, stdin=oids)
         except (ConfigError, DamagedError, UnavailableError) as error:
             if repository.git_dir is None:
                 raise
@@ -91,7 +91,7 @@ class GitHistory:
         present = repository.tree(commit)
         if repository.is_shallow():
             notes.append("the clone is shallow: earlier commits were not read")
-        commits = asked.count(b"\n")
+        commits = oids.count(b"\n")
         if commits >= limit:
             notes.append(f"only the last {limit:,} commits were read")
         return cls(
@@ -102,16 +102,16 @@ class GitHistory:
         """The authors of a file and their shares of its changed lines; recent ones count more."""
         first = bisect_left(self._changes, path, key=_path)
         weights: dict[str, float] = {}
-        for one in takewhile(
+        for change in takewhile(
             lambda change: change.path == path, islice(self._changes, first, None)
         ):
-            weight = (one.lines + 1) * 0.5 ** ((self._newest - one.time) / _HALF_LIFE)
-            weights[one.author] = weights.get(one.author, 0.0) + weight
-        whole = sum(weights[name] for name in sorted(weights))
-        if not whole:
+            weight = (change.lines + 1) * 0.5 ** ((self._newest - change.time) / _HALF_LIFE)
+            weights[change.author] = weights.get(change.author, 0.0) + weight
+        total = sum(weights[name] for name in sorted(weights))
+        if not total:
             return ()
-        shares = [(name, round(weight / whole, 3)) for name, weight in weights.items()]
-        return tuple(sorted(shares, key=lambda one: (-one[1], one[0])))
+        shares = [(name, round(weight / total, 3)) for name, weight in weights.items()]
+        return tuple(sorted(shares, key=lambda share: (-share[1], share[0])))
 
 
 def of_lines(repository: Repository, commit: str, path: str, first: int, last: int) -> bytes:
@@ -134,23 +134,23 @@ def _parsed(printed: str) -> list[_Change]:
     """The changes that ``git diff-tree`` prints, by the present names of the files."""
     changes = []
     #: Old names to new ones; the newest commit comes first.
-    named: dict[str, str] = {}
+    new_names: dict[str, str] = {}
     author, time = "", 0
     tokens: Iterator[str] = iter(printed.split("\0"))
     for token in tokens:
         counted = _COUNT.match(token)
         if counted:
             added, removed = counted.groups()
-            lines = sum(int(one) for one in (added, removed) if one != "-")
+            lines = sum(int(number) for number in (added, removed) if number != "-")
             path = token[counted.end() :]
             if not path:  # renamed
                 old, path = next(tokens, ""), next(tokens, "")
-                named[old] = named.get(path, path)
-            changes.append(_Change.of((author, time, named.get(path, path), lines)))
+                new_names[old] = new_names.get(path, path)
+            changes.append(_Change.of((author, time, new_names.get(path, path), lines)))
         elif _COMMIT.fullmatch(token):
             author = _name(next(tokens, ""))
-            said = next(tokens, "").strip()
-            time = min(int(said), _LAST_SECOND) if said.isdigit() and len(said) < 19 else 0
+            stamp = next(tokens, "").strip()
+            time = min(int(stamp), _LAST_SECOND) if stamp.isdigit() and len(stamp) < 19 else 0
     return changes
 
 

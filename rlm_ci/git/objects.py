@@ -35,9 +35,9 @@ def parse_tree(rows: bytes) -> dict[str, TreeEntry]:
     for row in rows.decode("utf-8", "surrogateescape").split("\0"):
         head, _, path = row.partition("\t")
         if head:
-            mode, kind, oid, *rest = head.split()
+            mode, kind, oid, *sizes = head.split()
             # Of a submodule there is no size, and none of an object that the clone lacks.
-            size = int(rest[0]) if rest and rest[0].isdigit() else -1
+            size = int(sizes[0]) if sizes and sizes[0].isdigit() else -1
             entries[path] = TreeEntry.of((mode, kind, oid, size))
     return entries
 
@@ -90,19 +90,19 @@ def parse_index(rows: bytes) -> dict[str, TreeEntry]:
 
 def parse_refs(rows: bytes) -> dict[str, tuple[str, str]]:
     """Object id and symbolic target (or "") of each ref that ``Repository.start_refs`` lists."""
-    found = {}
+    refs = {}
     for row in rows.decode("utf-8", "surrogateescape").split("\n"):
         if row:
             name, oid, target = row.split("\0")
-            found[name] = (oid, target)
-    return found
+            refs[name] = (oid, target)
+    return refs
 
 
 def parse_closed(warned: bytes) -> list[str]:
     """The folders, each with a slash behind it, that git could not open and has passed over."""
     rows = warned.decode("utf-8", "surrogateescape").split("\n")
-    said = [row.partition("warning: could not open directory '") for row in rows]
-    return [rest.rpartition("':")[0] for before, _, rest in said if rest and not before]
+    parts = [row.partition("warning: could not open directory '") for row in rows]
+    return [tail.rpartition("':")[0] for before, _, tail in parts if tail and not before]
 
 
 def parse_rows(raw: bytes) -> dict[str, str]:

@@ -78,12 +78,12 @@ class FileDiff(Value):
     @cached_property
     def _by_end(self) -> dict[str, list[Hunk]]:
         """The hunks with lines on each side, by the last of them."""
-        found = {}
+        by_side = {}
         for side in ("old", "new"):
             spans = [(hunk.span(side), hunk) for hunk in self.hunks or ()]
             inside = [(last, hunk) for (first, last), hunk in spans if first <= last]
-            found[side] = [hunk for _, hunk in sorted(inside, key=itemgetter(0))]
-        return found
+            by_side[side] = [hunk for _, hunk in sorted(inside, key=itemgetter(0))]
+        return by_side
 
 
 class PatchDiff(Value):
@@ -98,12 +98,12 @@ class PatchDiff(Value):
 
     @cached_property
     def _named(self) -> dict[str, dict[str, FileDiff]]:
-        named: dict[str, dict[str, FileDiff]] = {"old": {}, "new": {}}
+        by_side: dict[str, dict[str, FileDiff]] = {"old": {}, "new": {}}
         for file in self.files:
-            named["new"].setdefault(file.path, file)
+            by_side["new"].setdefault(file.path, file)
             if file.status not in ("A", "C"):
-                named["old"].setdefault(file.old_path, file)
-        return named
+                by_side["old"].setdefault(file.old_path, file)
+        return by_side
 
 
 #: GitHub's words for changes of a file, where git's letter is not M.
@@ -171,8 +171,8 @@ def parse(data: bytes) -> tuple[dict[str, tuple[Hunk, ...]], list[str]]:
             start = body.find(b"\n@@ ")
             if start >= 0 and path not in failed:
                 try:
-                    found = _parse_hunks(_decode(body[start + 1 :]))
-                    hunks[path] = hunks.get(path, ()) + found
+                    parsed = _parse_hunks(_decode(body[start + 1 :]))
+                    hunks[path] = hunks.get(path, ()) + parsed
                 except UnidiffParseError:
                     failed.append(path)
                     hunks.pop(path, None)
@@ -184,8 +184,8 @@ def _quoted(name: bytes) -> bytes:
     if name.isascii() and name.decode().isprintable() and b'"' not in name and b"\\" not in name:
         return name
     letters = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"', 92: "\\"}
-    named = {byte: f"\\{letter}" for byte, letter in letters.items()}
-    plain = {byte: chr(byte) for byte in range(0x20, 0x7F)} | named
+    escapes = {byte: f"\\{letter}" for byte, letter in letters.items()}
+    plain = {byte: chr(byte) for byte in range(0x20, 0x7F)} | escapes
     quoted = "".join(plain.get(byte, f"\\{byte:03o}") for byte in name)
     return f'"{quoted}"'.encode()
 

@@ -28,16 +28,16 @@ _ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTOR
 
 def require_address(url: str) -> None:
     """Raise ConfigError for anything but a server or a folder."""
-    scheme, separator, rest = url.partition("://")
-    known = separator and scheme in ("https", "http", "ssh", "file")
+    scheme, separator, address = url.partition("://")
+    is_url = separator and scheme in ("https", "http", "ssh", "file")
     is_scp = not separator and "@" in url.partition(":")[0] and "::" not in url
-    if not (known or is_scp or os.path.isabs(url)) or url.startswith("-"):
+    if not (is_url or is_scp or os.path.isabs(url)) or url.startswith("-"):
         raise ConfigError(
             f"{printable(url)[:200]!r} is not an address to push to",
             where="the remote's url",
             hint="https://, ssh://, or user@host:path",
         )
-    if scheme in ("https", "http") and "@" in rest.partition("/")[0]:
+    if scheme in ("https", "http") and "@" in address.partition("/")[0]:
         raise ConfigError(
             "the remote's URL has credentials",
             where="the remote's url",

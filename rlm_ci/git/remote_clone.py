@@ -51,9 +51,9 @@ class RemoteUser(Value):
                 where=self.where,
                 hint=f"{hint}; {self.otherwise}" if self.otherwise else hint,
             )
-        near = os.path.join(repository.root, url)
-        if os.path.isdir(near):  # a path is relative to the top level
-            url = os.path.abspath(near)
+        local_path = os.path.join(repository.root, url)
+        if os.path.isdir(local_path):  # a path is relative to the top level
+            url = os.path.abspath(local_path)
         if suffix:
             url = f"{url.rstrip('/').removesuffix('.git')}{suffix}"
         return cloned(url, self.environ, token=self.token, ours=self.ours)

@@ -56,13 +56,13 @@ def discover(start: str) -> tuple[str, str | None]:
 def _require_files(git_dir: str, names: Sequence[str]) -> None:
     """Raise DamagedError for one that is neither a file nor a folder."""
     for name in names:
-        place = os.path.join(git_dir, name)
+        path = os.path.join(git_dir, name)
         with suppress(OSError, ValueError):
-            mode = os.stat(place).st_mode
+            mode = os.stat(path).st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise DamagedError(
                     "git cannot read a pipe, a socket or a device",
-                    where=os.path.normpath(place),
+                    where=os.path.normpath(path),
                     hint="remove it, or clone the repository again",
                 )
 
@@ -155,9 +155,9 @@ class Repository:
             if not (network and override.startswith("protocol.")):
                 argv += ["-c", override]
         reach = self._network if network else {}
-        given = {**self._env, **reach, **(env or {})}
-        most = process.DEFAULT_LIMIT if limit is None else limit
-        child = process.Child([*argv, *args], given, stdin, limit=most)
+        child_env = {**self._env, **reach, **(env or {})}
+        max_bytes = process.DEFAULT_LIMIT if limit is None else limit
+        child = process.Child([*argv, *args], child_env, stdin, limit=max_bytes)
 
         def read(result: process.ProcessResult) -> bytes:
             is_cut = limit is not None and result.truncated
@@ -174,12 +174,12 @@ class Repository:
     def resolve(self, *refs: str) -> list[str | None]:
         """The commit that each ref names, or None for one that names none."""
         usable = [ref if ref and "\n" not in ref and "\0" not in ref else "-" for ref in refs]
-        asked = "".join(f"{ref}^{{commit}}\n" for ref in usable)
+        query = "".join(f"{ref}^{{commit}}\n" for ref in usable)
         try:
-            answer = self._look_up("cat-file", "--batch-check", stdin=_encode(asked))
+            answer = self._look_up("cat-file", "--batch-check", stdin=_encode(query))
         except DamagedError:
             # For some expressions (an upstream that is not set) git fails instead.
-            if not any(sign in asked.replace("^{commit}", "") for sign in ("@{", "^{", ":/")):
+            if not any(sign in query.replace("^{commit}", "") for sign in ("@{", "^{", ":/")):
                 raise
             return [None] if len(refs) == 1 else [self.resolve(ref)[0] for ref in refs]
         commits: list[str | None] = []
@@ -205,8 +205,8 @@ class Repository:
         plain = (base + head).replace("/", "").replace("-", "").replace("_", "").replace(".", "")
         if not plain.isalnum() or ".." in base + "/" + head:
             return None
-        asked = f"{base}^{{commit}}...{head}^{{commit}}"
-        answer = self._look_up("rev-parse", "--end-of-options", asked, ok=(0, 128))
+        revisions = f"{base}^{{commit}}...{head}^{{commit}}"
+        answer = self._look_up("rev-parse", "--end-of-options", revisions, ok=(0, 128))
         lines = [line for line in answer.decode().split("\n") if line and line[0] != "-"]
         if len(lines) < 3 or not lines[2].startswith("^"):
             return None
@@ -214,8 +214,8 @@ class Repository:
 
     def merge_base(self, one: str, other: str) -> str | None:
         """The merge base of two commits (the first, as ``git diff A...B`` takes it)."""
-        found = self.run("merge-base", one, other, ok=(0, 1)).split()
-        return found[0].decode() if found else None
+        bases = self.run("merge-base", one, other, ok=(0, 1)).split()
+        return bases[0].decode() if bases else None
 
     def parents(self, commit: str) -> list[str]:
         """The parents of a commit, first to last; in a shallow clone, those it still has."""
@@ -238,8 +238,8 @@ class Repository:
     @property
     def alternates(self) -> tuple[str, ...]:
         """Folders whose objects are seen as well, by the variable of a hook."""
-        named = self._env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
-        return tuple(filter(None, named.split(os.pathsep)))
+        folders = self._env.get("GIT_ALTERNATE_OBJECT_DIRECTORIES", "")
+        return tuple(filter(None, folders.split(os.pathsep)))
 
     @property
     def index_file(self) -> str:
@@ -293,21 +293,21 @@ class Repository:
     def default_branch(self, remote: str | None = None) -> tuple[str, str] | None:
         """Name and commit of the default branch, as far as the clone knows it."""
         remote = remote or self.remote()
-        known = self.refs(f"refs/remotes/{remote}", "refs/heads")
+        refs = self.refs(f"refs/remotes/{remote}", "refs/heads")
         prefix = f"refs/remotes/{remote}/"
-        target = known.get(f"{prefix}HEAD", ("", ""))[1]
+        target = refs.get(f"{prefix}HEAD", ("", ""))[1]
         candidates = [prefix + self.told_default, target, f"{prefix}main", f"{prefix}master"]
         candidates += ["refs/heads/main", "refs/heads/master"]
         for name in candidates:
-            if name in known:
+            if name in refs:
                 short = name.removeprefix(prefix).removeprefix("refs/heads/")
-                return short, known[name][0]
+                return short, refs[name][0]
         return None
 
     def config(self, key: str) -> str:
         """One value of the configuration, or ""."""
-        found = self.run("config", "--get", "-z", key, ok=(0, 1))
-        return _decode(found).rstrip("\0")
+        value = self.run("config", "--get", "-z", key, ok=(0, 1))
+        return _decode(value).rstrip("\0")
 
     def read(self, *specs: str) -> list[bytes | None]:
         """The contents of blobs, by ``<object id>`` or ``<commit>:<path>``; None for others."""
@@ -325,9 +325,9 @@ class Repository:
         # Several threads would not help: searches already run side by side.
         how = ("-l", "-z", "-F", "--text", "--no-color", "--threads=1", "--no-recurse-submodules")
         patterned = {"GIT_LITERAL_PATHSPECS": "0"}
-        asked = [one for text in texts for one in ("-e", text)]
+        text_args = [word for text in texts for word in ("-e", text)]
         return self.start(
-            "grep", *how, *options, *asked, commit, "--", *patterns, env=patterned, ok=(0, 1)
+            "grep", *how, *options, *text_args, commit, "--", *patterns, env=patterned, ok=(0, 1)
         )
 
     def sizes(self, specs: Sequence[str]) -> list[int]:
@@ -343,25 +343,25 @@ class Repository:
         """
         batch = self._batch(specs)
         with self.start("cat-file", "--batch", "--buffer", stdin=batch, limit=limit) as pending:
-            whole = pending.finish()
-        if len(whole) < limit:
-            return parse_contents(whole, len(specs))
+            output = pending.finish()
+        if len(output) < limit:
+            return parse_contents(output, len(specs))
         sizes = self.sizes(specs)
-        wanted = [spec for spec, size in zip(specs, sizes, strict=True) if 0 <= size <= limit]
-        found = dict(zip(wanted, self.read(*wanted) if wanted else (), strict=True))
-        return [found.get(spec) for spec in specs]
+        small = [spec for spec, size in zip(specs, sizes, strict=True) if 0 <= size <= limit]
+        contents = dict(zip(small, self.read(*small) if small else (), strict=True))
+        return [contents.get(spec) for spec in specs]
 
     def _batch(self, specs: Sequence[str]) -> bytes:
         """One spec a line; its object id instead of one with a line break."""
-        whole = _encode("\n".join(specs)) + b"\n"
-        if whole.count(b"\n") == len(specs) and b"\r" not in whole:
-            return whole
+        batch = _encode("\n".join(specs)) + b"\n"
+        if batch.count(b"\n") == len(specs) and b"\r" not in batch:
+            return batch
         lines = []
         for spec in specs:
             line = _encode(spec)
             if b"\n" in line or line.endswith(b"\r"):  # git would cut it there
-                found = self.run("rev-parse", "--quiet", "--verify", line, ok=(0, 1, 128))
-                line = found.strip() or b"-"
+                answer = self.run("rev-parse", "--quiet", "--verify", line, ok=(0, 1, 128))
+                line = answer.strip() or b"-"
             lines.append(line + b"\n")
         return b"".join(lines)
 
@@ -431,18 +431,18 @@ class Repository:
         self, names: Sequence[str], paths: Iterable[str], folder: str
     ) -> dict[str, set[str]]:
         """Which of the attributes ``names`` are set on which paths, by the files in ``folder``."""
-        found: dict[str, set[str]] = {}
+        names_by_path: dict[str, set[str]] = {}
         for path, name, value in self.said_attributes(names, paths, **self._detached(folder)):
             if value in ("set", "true"):
-                found.setdefault(path, set()).add(name)
-        return found
+                names_by_path.setdefault(path, set()).add(name)
+        return names_by_path
 
     def said_attributes(
         self, names: Sequence[str], paths: Iterable[str], **where: Any
     ) -> list[tuple[str, str, str]]:
         """Path, name and value of each of the attributes, by the files of the work tree."""
-        asked = _encode("".join(f"{path}\0" for path in paths))
-        answer = self.run("check-attr", "-z", "--stdin", *names, stdin=asked, **where)
+        path_rows = _encode("".join(f"{path}\0" for path in paths))
+        answer = self.run("check-attr", "-z", "--stdin", *names, stdin=path_rows, **where)
         fields = _decode(answer).split("\0")
         return list(zip(fields[:-1:3], fields[1::3], fields[2::3], strict=True))
 

@@ -68,8 +68,8 @@ def left_out(repository: Repository, paths: Collection[str]) -> dict[str, TreeEn
     entries = parse_index(b"\0".join(rows))
     if within:
         return entries
-    wanted = frozenset(paths)
-    return {path: entry for path, entry in entries.items() if path in wanted}
+    path_set = frozenset(paths)
+    return {path: entry for path, entry in entries.items() if path in path_set}
 
 
 def _may_hold(repository: Repository, paths: Collection[str]) -> bool:

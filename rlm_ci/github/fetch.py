@@ -53,8 +53,8 @@ def fetch(repository: Repository, number: int, pull: Mapping[str, Any], access: 
 
 
 def _commit(pull: Mapping[str, Any], side: str) -> str:
-    place = pull.get(side)
-    sha = place.get("sha") if isinstance(place, dict) else None
+    branch = pull.get(side)
+    sha = branch.get("sha") if isinstance(branch, dict) else None
     if not isinstance(sha, str) or not is_object_id(sha):
         raise RemoteError(
             f"GitHub does not name the {side} of the pull request",

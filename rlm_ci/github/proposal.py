@@ -40,20 +40,20 @@ class Proposal(Value):
         owner = self.name.partition("/")[0]
 
         def done() -> object | None:
-            asked = {"state": "open", "head": f"{owner}:{self.branch}", "base": self.base}
-            return next(iter(client.pages(path, **asked)), None)
+            query = {"state": "open", "head": f"{owner}:{self.branch}", "base": self.base}
+            return next(iter(client.pages(path, **query)), None)
 
-        found = done()
+        pull = done()
         word = "updated" if is_new else "unchanged"
-        if found is None:
+        if pull is None:
             body = {
                 "title": self.title,
                 "head": self.branch,
                 "base": self.base,
                 "body": self.body,
             }
-            found, word = client.write("POST", path, body, done=done), "opened"
-        number = found.get("number") if isinstance(found, dict) else None
+            pull, word = client.write("POST", path, body, done=done), "opened"
+        number = pull.get("number") if isinstance(pull, dict) else None
         if word == "updated" and self.follows and isinstance(number, int):
             client.write("PATCH", f"{path}/{number}", {"body": self.body})
         if self.labels and isinstance(number, int):

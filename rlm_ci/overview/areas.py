@@ -21,13 +21,13 @@ def areas(files: Sequence[FileChange]) -> tuple[Area, ...]:
         return ()
     deepest = max(file.path.count("/") for file in files)
     for depth in range(min(deepest, 12), 0, -1):
-        found = _grouped(files, depth)
-        if len(found) <= _MOST:
+        groups = _grouped(files, depth)
+        if len(groups) <= _MOST:
             break
     else:
-        found = _grouped(files, min(deepest, 1))
+        groups = _grouped(files, min(deepest, 1))
     return tuple(
-        sorted(found, key=lambda area: (-(area.added + area.deleted), -area.files, area.path))
+        sorted(groups, key=lambda area: (-(area.added + area.deleted), -area.files, area.path))
     )
 
 
@@ -35,7 +35,7 @@ def _grouped(files: Sequence[FileChange], depth: int) -> list[Area]:
     sums: dict[str, list[int]] = {}
     for file in files:
         folder = "/".join(folder_of(file.path).split("/")[:depth]) if depth else ""
-        held = sums.setdefault(folder, [0, 0, 0])
-        for place, number in enumerate((1, file.added or 0, file.deleted or 0)):
-            held[place] += number
-    return [Area(folder, *held) for folder, held in sums.items()]
+        counts = sums.setdefault(folder, [0, 0, 0])
+        for index, number in enumerate((1, file.added or 0, file.deleted or 0)):
+            counts[index] += number
+    return [Area(folder, *counts) for folder, counts in sums.items()]

@@ -34,24 +34,24 @@ def with_callers(
 ) -> list[NameChange]:
     """Changes of names, each with its file at the base, with the callers of what was there."""
     changes = [change for change, _ in compared]
-    asked = [
+    numbers = [
         number
         for number, change in enumerate(changes)
         if change.change != ADDED
         and change.kind not in ("module", "import")
         and len(word_of(change.name)) <= _LONGEST
     ]
-    asked.sort(key=lambda number: (not changes[number].breaking, number))
-    if asked[MOST_NAMES:]:
-        sides.limit(f"callers of {count(len(asked) - MOST_NAMES, 'name')} were not looked for")
-    asked = asked[:MOST_NAMES]
-    if not asked:
+    numbers.sort(key=lambda number: (not changes[number].breaking, number))
+    if numbers[MOST_NAMES:]:
+        sides.limit(f"callers of {count(len(numbers) - MOST_NAMES, 'name')} were not looked for")
+    numbers = numbers[:MOST_NAMES]
+    if not numbers:
         return changes
-    words = {word_of(changes[number].name) for number in asked}
-    index = _index(sides, words, {compared[number][1] for number in asked})
-    found = {number: _users(index, *compared[number]) for number in asked}
-    edited = _edited(sides, {one.path for users in found.values() for one in users})
-    for number, users in found.items():
+    words = {word_of(changes[number].name) for number in numbers}
+    index = _index(sides, words, {compared[number][1] for number in numbers})
+    users_by_number = {number: _users(index, *compared[number]) for number in numbers}
+    edited = _edited(sides, {user.path for users in users_by_number.values() for user in users})
+    for number, users in users_by_number.items():
         callers = _callers(users, edited)
         changes[number] = changes[number].replace(
             callers=tuple(callers[:_SHOWN]),
@@ -71,15 +71,15 @@ def word_of(name: str) -> str:
 
 def _index(sides: ChangeSides, words: set[str], definers: set[str]) -> ReferenceIndex:
     """The files of the base that have one of ``words``, and those that lead to ``definers``."""
-    known = {path for path in sides.old_tree if language(path) in LANGUAGES}
+    sources = {path for path in sides.old_tree if language(path) in LANGUAGES}
     names = {path for path in sides.old_tree if path.rpartition("/")[2] in MANIFESTS}
-    hits = [path for path in sides.search(sorted(words)) if path in known]
+    hits = [path for path in sides.search(sorted(words)) if path in sources]
     hits.sort(key=lambda path: (path not in definers, is_trial(path), path))
     if hits[MOST_FILES:]:
         sides.limit(f"callers were looked for in {MOST_FILES} of {len(hits):,} files")
-    packages = sorted(path for path in known if path.rpartition("/")[2] in _PACKAGES)
+    packages = sorted(path for path in sources if path.rpartition("/")[2] in _PACKAGES)
     sides.load([*hits[:MOST_FILES], *packages[:MOST_FILES], *sorted(names)[:100]], old=True)
-    return ReferenceIndex(known | names, lambda path: sides.read(path, old=True), words)
+    return ReferenceIndex(sources | names, lambda path: sides.read(path, old=True), words)
 
 
 def _users(index: ReferenceIndex, change: NameChange, definer: str) -> list[Reference]:
@@ -91,7 +91,7 @@ def _users(index: ReferenceIndex, change: NameChange, definer: str) -> list[Refe
     ]
     users = [reference for reference in references if reference.kind != IMPORT]
     if change.change == REMOVED:
-        using = {one.path for one in users}
+        using = {user.path for user in users}
         users += [
             reference
             for reference in references
@@ -108,17 +108,18 @@ def _is_own(reference: Reference, change: NameChange, definer: str) -> bool:
 
 def _callers(users: Iterable[Reference], edited: Mapping[str, frozenset[int]]) -> list[Caller]:
     """One caller for each definition with a use; edited if one of its uses is."""
-    found: dict[tuple[str, str], Caller] = {}
-    for one in users:
-        key = one.path, one.within
-        in_change = one.line in edited.get(one.path, ())
-        caller = found.get(key)
+    callers: dict[tuple[str, str], Caller] = {}
+    for user in users:
+        key = user.path, user.within
+        in_change = user.line in edited.get(user.path, ())
+        caller = callers.get(key)
         if caller is None:
-            found[key] = Caller(one.path, one.line, one.within, in_change)
+            callers[key] = Caller(user.path, user.line, user.within, in_change)
         elif in_change and not caller.in_change:
-            found[key] = caller.replace(in_change=True)
+            callers[key] = caller.replace(in_change=True)
     return sorted(
-        found.values(), key=lambda one: (one.in_change, is_trial(one.path), one.path, one.line)
+        callers.values(),
+        key=lambda caller: (caller.in_change, is_trial(caller.path), caller.path, caller.line),
     )
 
 
@@ -129,7 +130,7 @@ def _edited(sides: ChangeSides, paths: set[str]) -> Mapping[str, frozenset[int]]
         for file in sides.files
         if file.status not in ("A", "C")
     }
-    within = [f":(literal){one}" for path in paths if path in new for one in {path, new[path]}]
+    within = [f":(literal){name}" for path in paths if path in new for name in {path, new[path]}]
     if not within:
         return {}
     options = ("--raw", "--no-abbrev", "-M", "--patch", "--unified=0")
@@ -148,8 +149,8 @@ def _edited(sides: ChangeSides, paths: set[str]) -> Mapping[str, frozenset[int]]
 def _is_common(index: ReferenceIndex, name: str, definer: str) -> bool:
     """Whether other definitions have the last part of a name, too."""
     word = word_of(name)
-    own = {name, name.rpartition(".")[0]}
+    names = {name, name.rpartition(".")[0]}
     return word in _BUILT_IN or any(
-        definition.path != definer or definition.symbol.name not in own
+        definition.path != definer or definition.symbol.name not in names
         for definition in index.definitions(word)
     )

@@ -44,35 +44,35 @@ def dependents(sides: ChangeSides) -> tuple[Dependent, ...]:
 
 def _edges(sides: ChangeSides, touched: Sequence[str]) -> list[tuple[str, str]]:
     """The files that import a touched one, each with it; tests do not count."""
-    known = {
+    paths = {
         path for path in sides.old_tree
         if language(path) in LANGUAGES or path.rpartition("/")[2] in MANIFESTS
     }  # fmt: skip
-    hits = {path for path in sides.search(_words(touched)) if path in known and not is_trial(path)}
-    manifests = {path for path in known if path.rpartition("/")[2] in MANIFESTS}
-    wanted = sorted(hits | {*touched})
-    if wanted[_MOST_FILES:]:
-        sides.limit(f"imports were read in {_MOST_FILES} of {len(wanted):,} files")
-    read = [*wanted[:_MOST_FILES], *sorted(manifests)[:50]]
+    hits = {path for path in sides.search(_words(touched)) if path in paths and not is_trial(path)}
+    manifests = {path for path in paths if path.rpartition("/")[2] in MANIFESTS}
+    chosen = sorted(hits | {*touched})
+    if chosen[_MOST_FILES:]:
+        sides.limit(f"imports were read in {_MOST_FILES} of {len(chosen):,} files")
+    read = [*chosen[:_MOST_FILES], *sorted(manifests)[:50]]
     sides.load([path for path in read if sides.size(path, old=True) <= _MOST_BYTES], old=True)
     outlines = []
     for path in read:
         content = sides.read(path, old=True)
         if content is not None and len(content) <= _MOST_BYTES:
             outlines.append(outline(path, content))
-    graph = ImportGraph.of(outlines, sorted(known))
+    graph = ImportGraph.of(outlines, sorted(paths))
     return [(edge.target, path) for path in touched for edge in graph.importers(path)]
 
 
 def _words(touched: Sequence[str]) -> list[str]:
     """The words by which files are imported: their stems, or the names of their folders."""
-    found = set()
+    words = set()
     for path in touched:
         stem = path.rpartition("/")[2].partition(".")[0]
         folder = folder_of(path).rpartition("/")[2]
         by_folder = stem in _PACKAGES or language(path) in ("Go", "Java", "C#")
-        found |= {stem, folder} if by_folder else {stem}
-    return sorted(word for word in found if word not in ("", "__init__") and len(word) <= 100)
+        words |= {stem, folder} if by_folder else {stem}
+    return sorted(word for word in words if word not in ("", "__init__") and len(word) <= 100)
 
 
 def _grouped(
@@ -86,15 +86,15 @@ def _heaviest(counts: Counter[tuple[str, str]]) -> tuple[Dependent, ...]:
     """The pairs of the sources and targets with most imports."""
     totals: tuple[Counter[str], Counter[str]] = Counter(), Counter()
     for pair, number in counts.items():
-        for side, one in zip(totals, pair, strict=True):
-            side[one] += number
-    kept = [
-        {one for one, _ in sorted(side.items(), key=lambda item: (-item[1], item[0]))[:most]}
-        for side, most in zip(totals, (_LEANING, _TOUCHED), strict=True)
+        for side, name in zip(totals, pair, strict=True):
+            side[name] += number
+    shown = [
+        {name for name, _ in sorted(side.items(), key=lambda item: (-item[1], item[0]))[:limit]}
+        for side, limit in zip(totals, (_LEANING, _TOUCHED), strict=True)
     ]
     pairs = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         Dependent(source, target, number)
         for (source, target), number in pairs
-        if source in kept[0] and target in kept[1]
+        if source in shown[0] and target in shown[1]
     )

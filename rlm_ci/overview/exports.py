@@ -100,13 +100,13 @@ class Exports:
             return False
         if not is_private(path):
             return True
-        own = name.partition(".")[0]
+        top_name = name.partition(".")[0]
         for folder in ancestors(folder_of(path)):
             init = joined(folder, "__init__.py")
             if init in self._tree and init != path and not is_private(init):
-                for here, binding in self.bindings(init).items():
-                    is_public = binding.is_public and binding.name in (own, "*")
-                    if is_public and self.target(init, binding) == path and here[:1] != "_":
+                for alias, binding in self.bindings(init).items():
+                    is_public = binding.is_public and binding.name in (top_name, "*")
+                    if is_public and self.target(init, binding) == path and alias[:1] != "_":
                         return True
         return False
 
@@ -128,13 +128,13 @@ class Exports:
         stem = basename(path).partition(".")[0]
         if stem in ("index", "main"):
             return True
-        own = name.partition(".")[0]
+        top_name = name.partition(".")[0]
         for folder in ancestors(folder_of(path)):
-            for index in (joined(folder, one) for one in _INDEX):
+            for index in (joined(folder, file_name) for file_name in _INDEX):
                 if index in self._tree:
                     content = self._sides.fetch(index, old=True)
                     passed = outline(index, content).exported if content else ()
-                    if own in passed or "*" in passed:
+                    if top_name in passed or "*" in passed:
                         return True
         return False
 
@@ -156,8 +156,8 @@ def module_file(tree: Mapping[str, object], path: str, binding: Binding) -> str 
     else:
         starts = list(ancestors(folder_of(path)))
     for start in starts:
-        whole = joined(start, parts) if parts else start
-        for name in (f"{whole}.py", joined(whole, "__init__.py")):
+        stem = joined(start, parts) if parts else start
+        for name in (f"{stem}.py", joined(stem, "__init__.py")):
             if name in tree:
                 return name
     return None

@@ -105,8 +105,8 @@ def difference(old: PublicName, new: PublicName) -> NameDifference | None:
     if old.python is not None and new.python is not None:
         differences = compatibility.differences(old.python, new.python)
         if differences:
-            notes = tuple(one.text for one in differences)
-            return NameDifference(notes, any(one.breaks for one in differences))
+            notes = tuple(difference.text for difference in differences)
+            return NameDifference(notes, any(difference.breaks for difference in differences))
         is_retyped = compatibility.is_retyped(old.python, new.python)
         return NameDifference(retyped=True) if is_retyped else None
     if old.kind in ("constant", "variable", "field") or _agree(old.signature, new.signature):
@@ -117,8 +117,8 @@ def difference(old: PublicName, new: PublicName) -> NameDifference | None:
 
 def _agree(one: str, other: str) -> bool:
     """Whether two signatures are the same as far as they are known: one of several lines is cut."""
-    known = [len(text.removesuffix(_CUT).rstrip()) for text in (one, other) if text.endswith(_CUT)]
-    return one[: min(known)] == other[: min(known)] if known else one == other
+    sizes = [len(text.removesuffix(_CUT).rstrip()) for text in (one, other) if text.endswith(_CUT)]
+    return one[: min(sizes)] == other[: min(sizes)] if sizes else one == other
 
 
 def _bare(text: str) -> str:

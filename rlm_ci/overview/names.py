@@ -47,19 +47,19 @@ class NameComparison:
 
     def changes(self) -> list[tuple[NameChange, str]]:
         """The changes, each with the file at the base; differences of annotations are counted."""
-        found = [(change, pair.old.path) for pair in self._pairs for change in self._of(pair)]
-        found = _with_moves(found)
+        rows = [(change, pair.old.path) for pair in self._pairs for change in self._of(pair)]
+        rows = _with_moves(rows)
         gone = {
-            change.name for change, _ in found if change.change != ADDED and change.kind != _IMPORT
+            change.name for change, _ in rows if change.change != ADDED and change.kind != _IMPORT
         }
-        found = [
+        rows = [
             (change, path)
-            for change, path in found
+            for change, path in rows
             if change.kind != _IMPORT or change.name not in gone
         ]
-        self.counts.update(change.change for change, _ in found)
-        self.counts[_BREAKING] = sum(change.breaking for change, _ in found)
-        return found
+        self.counts.update(change.change for change, _ in rows)
+        self.counts[_BREAKING] = sum(change.breaking for change, _ in rows)
+        return rows
 
     # ── which files ──
 
@@ -203,24 +203,24 @@ class NameComparison:
         """The classes of the new side that a class derives from, as far as they can be found."""
         waiting, seen = [(path, owner)], {(path, owner)}
         while waiting and len(seen) < _MOST_BASES:
-            here, name = waiting.pop()
-            python_interface = self._interface(here)
+            file, name = waiting.pop()
+            python_interface = self._interface(file)
             python_name = python_interface.names.get(name) if python_interface is not None else None
             for base in (
                 python_name.bases
                 if python_interface is not None and python_name is not None
                 else ()
             ):
-                place = (
-                    self._place_of(here, python_interface, base)
+                location = (
+                    self._place_of(file, python_interface, base)
                     if python_interface is not None
                     else None
                 )
-                other = self._interface(place[0]) if place else None
-                if place and other is not None and place not in seen:
-                    seen.add(place)
-                    waiting.append(place)
-                    yield other, place[1]
+                other = self._interface(location[0]) if location else None
+                if location and other is not None and location not in seen:
+                    seen.add(location)
+                    waiting.append(location)
+                    yield other, location[1]
 
     def _place_of(
         self, path: str, python_interface: PythonInterface, base: str
@@ -289,7 +289,7 @@ def _same_module(path: str, tree: Mapping[str, object]) -> str:
         return path if path in tree else ""
     bare = path.removesuffix(".py").removesuffix("/__init__")
     other = bare.removeprefix("src/") if bare.startswith("src/") else f"src/{bare}"
-    names = (f"{one}{end}" for one in (bare, other) for end in (".py", f"/{_INIT}"))
+    names = (f"{stem}{end}" for stem in (bare, other) for end in (".py", f"/{_INIT}"))
     return next((name for name in names if name in tree), "")
 
 
@@ -314,8 +314,8 @@ def _with_moves(found: list[tuple[NameChange, str]]) -> list[tuple[NameChange, s
         new = sides[ADDED].get(key, [])
         if len(old) == len(new) == 1:
             note = f"from `{printable(old[0].path).replace('`', '')}`"
-            place = {"path": new[0].path, "line": new[0].line}
-            moved[id(old[0])] = old[0].replace(change=MOVED, notes=(note,), **place)
+            position = {"path": new[0].path, "line": new[0].line}
+            moved[id(old[0])] = old[0].replace(change=MOVED, notes=(note,), **position)
             moved[id(new[0])] = None
-    kept = [(moved.get(id(name_change), name_change), path) for name_change, path in found]
-    return [(name_change, path) for name_change, path in kept if name_change is not None]
+    changes = [(moved.get(id(name_change), name_change), path) for name_change, path in found]
+    return [(name_change, path) for name_change, path in changes if name_change is not None]

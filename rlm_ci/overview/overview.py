@@ -35,10 +35,10 @@ def attached(report: Report, change: ChangeSet, environ: Mapping[str, str]) -> R
     if change.merge_base is None or change.head is None or change.worktree:
         return report
     try:
-        made = overview(change)
+        change_overview = overview(change)
     except Exception as error:  # noqa: BLE001 - no verdict rests on it
-        made = Overview(limits=(f"the overview could not be made: {failure(error)}",))
-    clean = Redactor(environ).json(made.to_dict())
+        change_overview = Overview(limits=(f"the overview could not be made: {failure(error)}",))
+    clean = Redactor(environ).json(change_overview.to_dict())
     return report.replace(overview=Overview.from_dict(clean))
 
 

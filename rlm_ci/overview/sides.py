@@ -47,21 +47,21 @@ class ChangeSides:
     def load(self, paths: Iterable[str], *, old: bool, most: int = MAX_BYTES) -> None:
         """Read files of a side at once; what is too large is told in ``limits``."""
         tree = self.old_tree if old else self.new_tree
-        wanted: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for path in paths:
             entry = tree.get(path)
-            if entry is None or entry.oid in self._known or entry.oid in wanted:
+            if entry is None or entry.oid in self._known or entry.oid in sizes:
                 continue
             if entry.size > most:
                 self.limit(f"{path} has {_size(entry.size)} (limit {_size(most)})")
             elif entry.size <= self._left[old]:
                 self._left[old] -= entry.size
-                wanted[entry.oid] = entry.size
+                sizes[entry.oid] = entry.size
             else:
                 self.limit(f"some files: {_size(MAX_TOTAL)} were read before them")
-        for oids in batches(wanted.items(), _ROOM):
-            found = self._repository.read(*oids)
-            self._known.update((oid, data) for oid, data in zip(oids, found, strict=True) if data)
+        for oids in batches(sizes.items(), _ROOM):
+            blobs = self._repository.read(*oids)
+            self._known.update((oid, data) for oid, data in zip(oids, blobs, strict=True) if data)
 
     def read(self, path: str, *, old: bool) -> bytes | None:
         """A file of a side, which ``load`` has read; else None."""
@@ -85,8 +85,8 @@ class ChangeSides:
         if not texts:
             return []
         with self._repository.start_search(texts, commit, (), "-w") as pending:
-            found = pending.finish().decode("utf-8", "surrogateescape").split("\0")
-        return [one.removeprefix(f"{commit}:") for one in found if one]
+            rows = pending.finish().decode("utf-8", "surrogateescape").split("\0")
+        return [row.removeprefix(f"{commit}:") for row in rows if row]
 
     def diff(self, options: Sequence[str], within: Sequence[str]) -> bytes:
         """``git diff`` of both sides, in the pathspecs ``within``."""

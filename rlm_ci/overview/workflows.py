@@ -44,9 +44,9 @@ def permissions(sides: ChangeSides) -> tuple[PermissionChange, ...]:
             continue
         before, after = given(old), given(new)
         for (job, scope), level in after.items():
-            known = _level(before, job, scope)
-            if _rank(level) > _rank(known):
-                texts = (clipped(one, 80) for one in (job, scope, known, level))
+            old_level = _level(before, job, scope)
+            if _rank(level) > _rank(old_level):
+                texts = (clipped(text, 80) for text in (job, scope, old_level, level))
                 changes.append(PermissionChange(file.path, *texts))
         if any(not job for job, _ in before) and all(job for job, _ in after):
             changes.append(PermissionChange(file.path, "", _DEFAULT, "", "settings"))
@@ -60,27 +60,27 @@ def _rank(level: str) -> int:
 
 def _level(found: Mapping[tuple[str, str], str], job: str, scope: str) -> str:
     """What a job may do: by its own permissions, or else by those of the workflow."""
-    own = job if any(other == job for other, _ in found) else ""
-    return found.get((own, scope), found.get((own, _ALL), ""))
+    job_key = job if any(other == job for other, _ in found) else ""
+    return found.get((job_key, scope), found.get((job_key, _ALL), ""))
 
 
 def given(content: bytes) -> Mapping[tuple[str, str], str]:
     """The level of each scope, by job; "" stands for the whole workflow."""
-    found: dict[tuple[str, str], str] = {}
+    levels: dict[tuple[str, str], str] = {}
     way: list[tuple[int, str]] = []
     for indent, key, value, is_item in entries(content):
         if is_item:
             continue
         while way and way[-1][0] >= indent:
             way.pop()
-        keys = [one for _, one in way]
+        keys = [outer for _, outer in way]
         job = keys[1] if len(keys) > 1 and keys[0] == "jobs" else ""
         if key == "permissions" and (not keys or (len(keys) == 2 and keys[0] == "jobs")):
-            found.update(((job, scope), level) for scope, level in _inline(value))
+            levels.update(((job, scope), level) for scope, level in _inline(value))
         elif keys and keys[-1] == "permissions" and keys[:-1] in ([], ["jobs", job]):
-            found[job, key] = value
+            levels[job, key] = value
         way.append((indent, key))
-    return found
+    return levels
 
 
 def entries(content: bytes) -> Iterator[tuple[int, str, str, bool]]:
@@ -117,11 +117,11 @@ def _inline(value: str) -> Iterator[tuple[str, str]]:
 
 def migrations(sides: ChangeSides) -> tuple[Migration, ...]:
     """Files that change the shape of stored data, by their place and their name."""
-    found = [
+    all_migrations = [
         Migration(file.path, _CHANGES.get(file.status, "changed"))
         for file in sides.files
         if _MIGRATION.fullmatch(file.path) and file.path.rpartition("/")[2] not in _NO_MIGRATION
     ]
-    if found[100:]:
-        sides.limit(f"{len(found) - 100:,} more migrations are not listed")
-    return tuple(found[:100])
+    if all_migrations[100:]:
+        sides.limit(f"{len(all_migrations) - 100:,} more migrations are not listed")
+    return tuple(all_migrations[:100])

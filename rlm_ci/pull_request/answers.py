@@ -47,14 +47,14 @@ def apply(
     If GitHub cannot be asked, nothing is marked, and the part says so.
     """
     pairs = zip(fingerprints(report.findings), report.findings, strict=True)
-    known = {mark: one for mark, one in pairs if _can_settle(one)}
-    if not known:
+    marked = {mark: finding for mark, finding in pairs if _can_settle(finding)}
+    if not marked:
         return report
-    settled, doubt = read(posting, to, way, known)
+    settled, doubt = read(posting, to, way, marked)
     if doubt:
         say(f"note: {doubt}")
     changed = {}
-    for mark, finding in known.items():
+    for mark, finding in marked.items():
         before, is_worse = claim_mark.settled(finding, mark, settled)
         # The review may have left some out already.
         if before is None or finding.suppression not in (None, before.reason):
@@ -65,9 +65,9 @@ def apply(
         else:
             changed[id(finding)] = finding.replace(suppression=before.reason)
     declined = [
-        f"{login} declines {_place(known[mark])}"
+        f"{login} declines {_place(marked[mark])}"
         for mark, login in way.declined.items()
-        if mark in known and id(known[mark]) not in changed and known[mark].suppression is None
+        if mark in marked and id(marked[mark]) not in changed and marked[mark].suppression is None
     ]
     return _marked(report, changed, declined, doubt)
 
@@ -91,14 +91,14 @@ def read(
         answers = thread_answers.of(way.threads)
         if known is not None:
             answers = [answer for answer in answers if _is_about(answer.thread, known)]
-        here = [answer for answer in answers if answer.thread.origin.base == to.base]
-        settled, doubt = _settled(way, to, here)
+        on_base = [answer for answer in answers if answer.thread.origin.base == to.base]
+        settled, doubt = _settled(way, to, on_base)
         way.declined = {
             answer.thread.fingerprint: answer.login
-            for answer in here
+            for answer in on_base
             if answer.did == thread_answers.DECLINED
         }
-        if len(here) < len(answers):
+        if len(on_base) < len(answers):
             say("note: answers to review comments that are about another base do not count")
     except UnavailableError:
         return [], ""  # posting needs it too, and reports it
@@ -181,14 +181,14 @@ def _marked(
     worse = len(changed) - len(settled)
     names = [_place(finding) for finding in settled[:_NAMED]]
     names += ["..."] if len(settled) > _NAMED else []
-    told = [f"{count(len(settled), 'finding')} settled ({', '.join(names)})"] if settled else []
-    told += [f"{count(worse, 'settled finding')} got worse, and counts again"] if worse else []
-    told += [f"{first_of(declined, 'answer')}: {_WAY}"] if declined else []
-    more = "; ".join((*told, *([doubt] if doubt else ())))
+    notes = [f"{count(len(settled), 'finding')} settled ({', '.join(names)})"] if settled else []
+    notes += [f"{count(worse, 'settled finding')} got worse, and counts again"] if worse else []
+    notes += [f"{first_of(declined, 'answer')}: {_WAY}"] if declined else []
+    more = "; ".join((*notes, *([doubt] if doubt else ())))
 
     def marked(part: Part) -> Part:
         findings = tuple(changed.get(id(finding), finding) for finding in part.findings)
         return part.replace(findings=findings, summary=f"{part.summary}{_HERE}{more}")
 
-    parts = (marked(one) if one.id == _PART else one for one in report.parts)
+    parts = (marked(part) if part.id == _PART else part for part in report.parts)
     return report.replace(parts=tuple(parts))

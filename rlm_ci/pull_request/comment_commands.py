@@ -168,20 +168,20 @@ def _place(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> ReplyPlace
     """Where the comment stands."""
     is_thread = "issue" not in payload
     about = _record(payload, "pull_request" if is_thread else "issue")
-    number, said = about.get("number"), comment.get("id")
+    number, comment_id = about.get("number"), comment.get("id")
     if not (is_thread or "pull_request" in about) or type(number) is not int or number < 1:
         raise _refused(
             "the comment is on an issue, not on a pull request",
             "comment on the pull request that you want to check",
         )
-    if type(said) is not int or said < 1:
+    if type(comment_id) is not int or comment_id < 1:
         raise _refused("the event does not name a comment", _PAYLOAD, "comment.id")
     first = comment.get("in_reply_to_id")
-    thread = (first if type(first) is int and first > 0 else said) if is_thread else 0
+    thread = (first if type(first) is int and first > 0 else comment_id) if is_thread else 0
     since = comment.get("created_at")
     is_known = isinstance(since, str) and _TIME.fullmatch(since)
     name = _name(_record(payload, "repository").get("full_name"))
-    return ReplyPlace(name, number, said, thread, str(since) if is_known else "")
+    return ReplyPlace(name, number, comment_id, thread, str(since) if is_known else "")
 
 
 def again(
@@ -198,22 +198,22 @@ def again(
     nobody pushed to a fork since; RemoteError if GitHub does not answer.
     """
     number, kind = pull.get("number"), "pulls" if is_thread else "issues"
-    told = way.get(f"/repos/{name}/{kind}/comments/{comment}")
-    of = told.get("pull_request_url" if is_thread else "issue_url")
-    user, posted = _record(told, "user"), told.get("created_at")
+    answer = way.get(f"/repos/{name}/{kind}/comments/{comment}")
+    of = answer.get("pull_request_url" if is_thread else "issue_url")
+    user, posted = _record(answer, "user"), answer.get("created_at")
     doubt = ""
-    if told.get("id") != comment:
+    if answer.get("id") != comment:
         doubt = "GitHub answers with another comment"
     elif not str(of).endswith(f"/{kind}/{number}"):
         doubt = "the comment is on another pull request"
     elif user.get("type") != "User":
         doubt = "the comment's author is not a person"
-    elif not isinstance(posted, str) or told.get("updated_at") != posted:
+    elif not isinstance(posted, str) or answer.get("updated_at") != posted:
         doubt = "the comment was edited, possibly by somebody else"
     if doubt:
         raise _refused(doubt, "comment again", f"comment {comment}")
-    _require_still(pull, told)
-    return parse(str(told.get("body") or "")), require_writer(way, name, user)
+    _require_still(pull, answer)
+    return parse(str(answer.get("body") or "")), require_writer(way, name, user)
 
 
 def require_model(reviewer: ReviewerOptions, what: str = "review") -> None:
@@ -270,9 +270,9 @@ def require_writer(way: GitHubClient, name: str, user: Mapping[str, Any]) -> str
     answer = way.get(f"/repos/{name}/collaborators/{login}/permission")
     permission, role = answer.get("permission"), answer.get("role_name")
     # A login can change hands; the number cannot.
-    said = _record(answer, "user")
-    same = type(user.get("id")) is int and said.get("id") == user["id"]
-    same = same and said.get("type", "User") == "User"
+    account = _record(answer, "user")
+    same = type(user.get("id")) is int and account.get("id") == user["id"]
+    same = same and account.get("type", "User") == "User"
     if permission not in _MAY_WRITE or role in _MAY_NOT or not same:
         has = f"GitHub says {printable(str(role or permission))[:80]}"
         why = has if same else "the login belongs to another account"
@@ -287,9 +287,9 @@ def require_writer(way: GitHubClient, name: str, user: Mapping[str, Any]) -> str
 def _require_still(pull: Mapping[str, Any], comment: Mapping[str, Any]) -> None:
     """Raise ConfigError if ``comment`` may be about an older head of a fork than ``pull`` has."""
     head = _record(_record(pull, "head"), "repo")
-    pushed, said = head.get("pushed_at"), comment.get("created_at")
+    pushed, commented = head.get("pushed_at"), comment.get("created_at")
     # As texts both sort by time (2026-01-05T09:00:00Z); within one second the order is unknown.
-    is_still = isinstance(pushed, str) and isinstance(said, str) and pushed < said
+    is_still = isinstance(pushed, str) and isinstance(commented, str) and pushed < commented
     if not is_still and not _is_own(pull):
         raise _refused(
             "somebody pushed to the fork after the comment, or the fork is gone, so the comment "

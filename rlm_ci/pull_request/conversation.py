@@ -83,16 +83,16 @@ def _question(command: CommentCommand) -> str:
 
 def _explained(command: CommentCommand) -> list[ExplainedFinding]:
     """What is to be explained. Raises ConfigError for nothing that is known."""
-    wanted = command.command.text
-    rule = wanted.strip("`").casefold()
+    text = command.command.text
+    rule = text.strip("`").casefold()
     if "/" in rule and rule_texts.markdown(rule) is not None:
         return [ExplainedFinding(rule)]
-    if not wanted and not command.to.thread:
+    if not text and not command.to.thread:
         raise _unknown("a rule or a finding is missing", "")
     findings = list({finding.rule: finding for finding in _findings(command)}.values())[:_MOST]
     if not findings:
-        what = f"no rule and no finding of a review comment is called {wanted[:80]!r}"
-        raise _unknown(what if wanted else "this thread is not about a finding of ours", rule)
+        what = f"no rule and no finding of a review comment is called {text[:80]!r}"
+        raise _unknown(what if text else "this thread is not about a finding of ours", rule)
     return findings
 
 
@@ -100,7 +100,7 @@ def _findings(command: CommentCommand) -> Iterator[ExplainedFinding]:
     """The findings of our review comments that the command means."""
     from rlm_ci.github.posting import review_threads
 
-    to, wanted = command.to, command.command.text.strip("`")
+    to, text = command.to, command.command.text.strip("`")
     author = review_threads.viewer(command.way)
     for record in command.way.pages(to.replace(thread=1).comments):
         user = record.get("user") if isinstance(record, dict) else None
@@ -108,8 +108,8 @@ def _findings(command: CommentCommand) -> Iterator[ExplainedFinding]:
             continue
         body = str(record.get("body") or "")
         mark = read_marker(body)
-        if mark and _is_meant(wanted, mark, record, to.thread):
-            rule = next((one for one in _RULE.findall(body) if rule_texts.markdown(one)), None)
+        if mark and _is_meant(text, mark, record, to.thread):
+            rule = next((name for name in _RULE.findall(body) if rule_texts.markdown(name)), None)
             if rule:
                 yield ExplainedFinding(rule, _url(record))
 

@@ -73,18 +73,18 @@ def add(
 
     Never raises.
     """
-    kept = ""
+    state = ""
     is_group = bool(changes) and changes[0].trigger == "merge_group"
     for change in changes if is_group else changes[:1]:
         if report.overview is None:
             from rlm_ci.overview.overview import attached
 
             report = attached(report, change, parts.environ)
-        report, kept = _with_review(parts, report, change, wish)
+        report, state = _with_review(parts, report, change, wish)
         part = _stale(parts, change)
         if part is not None:
             report = report.replace(parts=(*report.parts, part))
-    return report, kept
+    return report, state
 
 
 # ── the review ──
@@ -118,22 +118,22 @@ def _with_review(
             )
         if enabled == _AUTO and (lack := _lacks_reviewer(reviewer, change)):
             return extended(unseen(lack))
-        told, kept = extra_parts.review(change)
+        review, state = extra_parts.review(change)
     except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
         return extended(Part.from_error(REVIEW, failure(error, extra_parts.place)))
-    (part,) = told.parts
+    (part,) = review.parts
     if enabled == _AUTO and part.state == NOT_RUN and part.error is None:  # no reviewer
         part = unseen(part.summary)
-    overview, words = report.overview or told.overview, told.overview
+    overview, words = report.overview or review.overview, review.overview
     report = report.replace(
         parts=(*report.parts, part),
         overview=overview.replace(said=words.said) if overview and words else overview,
-        coverage=report.coverage + told.coverage,
-        evidence=report.evidence + told.evidence,
-        usage=_added(report.usage, told.usage),
-        refuted=(*report.refuted, *told.refuted),
+        coverage=report.coverage + review.coverage,
+        evidence=report.evidence + review.evidence,
+        usage=_added(report.usage, review.usage),
+        refuted=(*report.refuted, *review.refuted),
     )
-    return report, kept
+    return report, state
 
 
 def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
@@ -147,16 +147,16 @@ def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
     except UnavailableError:  # posting needs it too, and reports it
         return []
     except RlmCiError as error:
-        told = f"the last review of this commit cannot be read: {error}"
+        summary = f"the last review of this commit cannot be read: {error}"
     else:
         if last is None or not last.is_of(wish.to):
             # Recorded as an unfinished review, which the next command sees.
-            told = "skipped; this commit has no review yet"
-            return [_unreviewed(told, {})] if awaited else []
+            summary = "skipped; this commit has no review yet"
+            return [_unreviewed(summary, {})] if awaited else []
         if last.reviewed in ("", CLEAN):
             return []
-        told = f"not repeated; the last review of this commit: {last.reviewed}"
-    return [_unreviewed(told, {"again": False})]
+        summary = f"not repeated; the last review of this commit: {last.reviewed}"
+    return [_unreviewed(summary, {"again": False})]
 
 
 def _unreviewed(told: str, metrics: dict[str, bool]) -> Part:
@@ -173,7 +173,7 @@ def _lacks_reviewer(reviewer: ReviewerOptions, change: ChangeSet) -> str:
     has_model = bool(reviewer.model) and not reviewer.lack()
     if reviewer.analyzers or (has_model and reviewer.takes_model):
         return ""
-    paths, endings = files_of(change), tuple(one.removeprefix("*") for one in ruff.FILES)
+    paths, endings = files_of(change), tuple(pattern.removeprefix("*") for pattern in ruff.FILES)
     if not paths:
         return "the change leaves no file to review"
     why = "no analyzer for it is set up and installed"
@@ -229,18 +229,18 @@ def _stale(parts: ExtraParts, change: ChangeSet) -> Part | None:
         if page.places
     )
     if others := [page.page for page in stale_pages if not page.places]:
-        named = ", ".join(others[:_PLACES]) + (" and others" if len(others) > _PLACES else "")
-        what = f"{count(len(others), 'page')} would show something else: {named}"
+        listed = ", ".join(others[:_PLACES]) + (" and others" if len(others) > _PLACES else "")
+        what = f"{count(len(others), 'page')} would show something else: {listed}"
         findings += (_stale_finding(what, "others", ()),)
     pages = len(state.pages) if state else 0
-    told = f"{count(len(stale_pages), 'page')} of {pages:,} will be stale" if stale_pages else (
+    summary = f"{count(len(stale_pages), 'page')} of {pages:,} will be stale" if stale_pages else (
         f"none of {count(pages, 'page')} becomes stale"
     )  # fmt: skip
-    told += f"; {count(len(brought), 'page')} updated by it" if brought else ""
+    summary += f"; {count(len(brought), 'page')} updated by it" if brought else ""
     places = sum(len(finding.evidence) for finding in findings)
     return Part(
         WIKI,
-        told,
+        summary,
         {"pages": pages, "stale": len(stale_pages)},
         findings,
         evidence=Evidence(places, places, 0, 0),

@@ -37,7 +37,7 @@ def request(posting: PostingOptions, output: Output, command: CommentCommand) ->
     text = reply_texts.fix_requested(LABEL, command.command.text)
     replies.deliver(posting, output, command.way, to, text, fix_at=head)
     labels = f"/repos/{to.repository}/issues/{to.number}/labels"
-    names = [one.get("name") for one in command.pull.get("labels") or () if isinstance(one, dict)]
+    names = [row.get("name") for row in command.pull.get("labels") or () if isinstance(row, dict)]
     try:
         if LABEL in names:
             way.write("DELETE", f"{labels}/{LABEL}")
@@ -76,10 +76,10 @@ def goal(
     if change.pull_request is None or not change.name or not change.head:
         return configured
     to = ReplyPlace(change.name, change.pull_request.number, 0)
-    found = replies.last_fix(way.client(), to, change.head)
-    if found is None:
+    last_request = replies.last_fix(way.client(), to, change.head)
+    if last_request is None:
         return configured
-    comment, is_thread = found
+    comment, is_thread = last_request
     pull = way.client().get(f"/repos/{to.repository}/pulls/{to.number}")
     command, person = comment_commands.again(
         way.client(), to.repository, pull, comment, is_thread=is_thread

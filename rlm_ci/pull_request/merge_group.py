@@ -114,10 +114,10 @@ class _Reader:
             if len(parts) > 1:
                 change = change.replace(label=f"#{number}" if number else commits[-1].oid[:12])
             if number and (to := self._destination(number, commits[-1])):
-                held = overrides.recorded(self._posting, self._way, to)
+                recorded = overrides.recorded(self._posting, self._way, to)
                 pull = trigger.pull_request_of({"pull_request": self._pull(number)}, to.path)
                 accepted = tuple(
-                    (override.check, overrides.reason_of(override)) for override in held
+                    (override.check, overrides.reason_of(override)) for override in recorded
                 )
                 change = change.replace(pull_request=pull and pull.replace(overrides=accepted))
                 pulls.append(to)
@@ -137,7 +137,7 @@ class _Reader:
                 parts[-1] = (parts[-1][0], number)
                 parts.append(([], 0))
         parts.pop()
-        return [one for part, number in parts for one in self._of_queue(part, number)]
+        return [share for part, number in parts for share in self._of_queue(part, number)]
 
     def _of_queue(self, commits: list[_Commit], number: int) -> list[tuple[list[_Commit], int]]:
         """The same where all is of one pull request, else parted as the queue says."""
@@ -193,18 +193,18 @@ class _Reader:
     def _entries(self) -> dict[str, int]:
         """The merge queue: the last commit of each entry, and its pull request."""
         owner, _, name = str(self._whole.name).partition("/")
-        asked = {"owner": owner, "name": name, "branch": self._whole.target or ""}
+        variables = {"owner": owner, "name": name, "branch": self._whole.target or ""}
         try:
-            data = self._way.client().query(_QUEUE, **asked)
+            data = self._way.client().query(_QUEUE, **variables)
         except RemoteError as error:
             say(f"note: the merge queue cannot be read: {error}")
             return {}
-        found = {}
+        entries = {}
         for node in _nodes(data, "repository", "mergeQueue", "entries"):
             oid, number = _at(node, "headCommit", "oid"), _at(node, "pullRequest", "number")
             if isinstance(oid, str) and type(number) is int:
-                found[oid] = number
-        return found
+                entries[oid] = number
+        return entries
 
     def _destination(self, number: int, commit: _Commit) -> Destination | None:
         """The pull request as its own runs know it; None if ``commit`` cannot bring it."""

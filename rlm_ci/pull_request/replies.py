@@ -62,13 +62,13 @@ def last_fix(way: GitHubClient, to: ReplyPlace, head: str) -> tuple[int, bool] |
     """The comment that last requested a fix of ``head``, by our replies, and whether it is in a
     thread. Raises RemoteError.
     """
-    found: list[tuple[str, int, bool]] = []
+    requests: list[tuple[str, int, bool]] = []
     for reply_place in (to, to.replace(thread=1)):
         for record, mark in _ours(way, reply_place):
             if mark["head"] == head:
                 created = str(record.get("created_at"))
-                found.append((created, int(mark["comment"]), mark["kind"] == "thread"))
-    return max(found)[1:] if found else None
+                requests.append((created, int(mark["comment"]), mark["kind"] == "thread"))
+    return max(requests)[1:] if requests else None
 
 
 def deliver(
@@ -126,21 +126,21 @@ def refusals(posting: PostingOptions, way: GitHubClient, to: ReplyPlace) -> Iter
 
 def _post(way: GitHubClient, to: ReplyPlace, body: str) -> str:
     """Post or edit the reply; its address. Raises RemoteError."""
-    known = _known(way, to)
-    if known is None:
+    reply = _known(way, to)
+    if reply is None:
         path = f"{to.comments}/{to.thread}/replies" if to.thread else to.comments
-        made = way.write("POST", path, {"body": body}, done=lambda: _known(way, to))
-    elif known.get("body") == body:
-        made = known
+        answer = way.write("POST", path, {"body": body}, done=lambda: _known(way, to))
+    elif reply.get("body") == body:
+        answer = reply
     else:
-        made = way.write("PATCH", to.edited(known["id"]), {"body": body})
-    url = str(made.get("html_url") if isinstance(made, dict) else "")
+        answer = way.write("PATCH", to.edited(reply["id"]), {"body": body})
+    url = str(answer.get("html_url") if isinstance(answer, dict) else "")
     return url if url.startswith("https://") and url.isascii() and url.isprintable() else "posted"
 
 
 def _known(way: GitHubClient, to: ReplyPlace) -> dict[str, Any] | None:
     """Our reply to the comment, if there is one already."""
-    return next((one for one, mark in _ours(way, to) if int(mark["comment"]) == to.comment), None)
+    return next((row for row, mark in _ours(way, to) if int(mark["comment"]) == to.comment), None)
 
 
 def _ours(way: GitHubClient, to: ReplyPlace) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:

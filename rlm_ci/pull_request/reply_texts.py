@@ -43,10 +43,10 @@ class ExplainedFinding(Value):
 
 def refusal(error: RlmCiError) -> str:
     """Why a command is not carried out, and what to do."""
-    told = [f"**Not done.** {_sentence(error.what)}"]
+    lines = [f"**Not done.** {_sentence(error.what)}"]
     if error.hint:
-        told += ["", _sentence(error.hint)]
-    return "\n".join(told)
+        lines += ["", _sentence(error.hint)]
+    return "\n".join(lines)
 
 
 def commands() -> str:
@@ -61,14 +61,14 @@ def commands() -> str:
 
 def explained(findings: Sequence[ExplainedFinding]) -> str:
     """What the page of rules says of each rule; all of them are known."""
-    told = []
+    lines = []
     for finding in findings:
         where = f" ([the comment]({finding.url}))" if finding.url else ""
         text = rule_texts.markdown(finding.rule) or ""
-        told += [f"### {neutralise.code(finding.rule)}{where}", "", _linked(text), ""]
+        lines += [f"### {neutralise.code(finding.rule)}{where}", "", _linked(text), ""]
         if page := address(finding.rule):
-            told += [f"[Page of rules]({page})", ""]
-    return "\n".join(told).strip("\n")
+            lines += [f"[Page of rules]({page})", ""]
+    return "\n".join(lines).strip("\n")
 
 
 def fix_requested(label: str, goal: str) -> str:
@@ -88,13 +88,13 @@ def answered(question: str, report: Report, server_url: str) -> str:
     places = list(dict.fromkeys(_place(location, links) for location in document.evidence))
     (part,) = report.parts
     head = (report.subject.head or "")[:12]
-    told = [part.summary, f"read at `{head}`", f"model {part.metrics.get('model')}"]
+    facts = [part.summary, f"read at `{head}`", f"model {part.metrics.get('model')}"]
     usage = report.usage
     if usage.calls:
-        told.append(count(usage.calls, "call"))
+        facts.append(count(usage.calls, "call"))
     if usage.cost_usd is not None:
-        told.append(f"${usage.cost_usd:.4f}")
-    foot = f"<sub>{neutralise.prose('; '.join(told))}</sub>"
+        facts.append(f"${usage.cost_usd:.4f}")
+    foot = f"<sub>{neutralise.prose('; '.join(facts))}</sub>"
     text = ""
     for length in _LENGTHS:
         lines = [f"> {neutralise.prose(neutralise.clip(question, length))}", ""]
@@ -111,13 +111,13 @@ def answered(question: str, report: Report, server_url: str) -> str:
 
 def _place(location: Location, links: Links) -> str:
     lines = wording.spoken_lines(location)
-    named = f"{location.path}, {lines}" if lines else location.path
-    return f"- {MarkdownSurface().link(named, links.place(location))}"
+    label = f"{location.path}, {lines}" if lines else location.path
+    return f"- {MarkdownSurface().link(label, links.place(location))}"
 
 
 def _sentence(text: str) -> str:
-    told = neutralise.prose(text[:1].upper() + text[1:])
-    return told if told.endswith((".", "?", "!")) else f"{told}."
+    sentence = neutralise.prose(text[:1].upper() + text[1:])
+    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
 
 
 def _linked(text: str) -> str:
@@ -136,8 +136,8 @@ def _prose(text: str) -> Iterator[str]:
         if is_code:
             yield from ("", surface.block("\n".join(lines)), "")
             continue
-        for told, rows in blocks("\n".join(lines)):
-            yield from map(_line, told)
+        for texts, rows in blocks("\n".join(lines)):
+            yield from map(_line, texts)
             for number, row in enumerate(rows):
                 if number == 0:
                     yield ""

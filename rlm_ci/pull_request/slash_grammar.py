@@ -59,8 +59,8 @@ def is_command(body: str) -> bool:
 
 def _after_prefix(body: str) -> str | None:
     line = body.partition("\n")[0].rstrip("\r")
-    rest = line.removeprefix(PREFIX)
-    return None if rest == line or rest[:1] not in ("", " ", "\t") else rest
+    tail = line.removeprefix(PREFIX)
+    return None if tail == line or tail[:1] not in ("", " ", "\t") else tail
 
 
 def parse(body: str) -> SlashCommand | None:
@@ -68,36 +68,36 @@ def parse(body: str) -> SlashCommand | None:
 
     Raises ConfigError for an unknown one.
     """
-    rest = _after_prefix(body)
-    if rest is None:
+    line = _after_prefix(body)
+    if line is None:
         return None
-    name, _, said = rest.strip(" \t").replace("\t", " ").partition(" ")
-    words = [word for word in said.split(" ") if word]
+    name, _, argument = line.strip(" \t").replace("\t", " ").partition(" ")
+    words = [word for word in argument.split(" ") if word]
     if name == CHECK:
-        known = checks.names()
+        names = checks.names()
         for word in words:
-            if word not in known:
-                raise _refused(f"{_quoted(word)} is not a check; known checks: {', '.join(known)}")
+            if word not in names:
+                raise _refused(f"{_quoted(word)} is not a check; known checks: {', '.join(names)}")
         return SlashCommand(CHECK, tuple(dict.fromkeys(words)))
     if name == REVIEW:
         if words:
             raise _refused(f"{REVIEW} takes nothing more, such as {_quoted(words[0])}")
         return SlashCommand(REVIEW)
     if name == OVERRIDE:
-        return _override(said.strip(" "))
+        return _override(argument.strip(" "))
     if name in LONGEST:
-        return _with_text(name, said)
+        return _with_text(name, argument)
     if name == HELP:
         return SlashCommand(HELP)
     raise _refused(f"there is no command {_quoted(name)}" if name else "the command is missing")
 
 
 def _with_text(name: str, said: str) -> SlashCommand:
-    text, most = printable(said.strip()), LONGEST[name]
+    text, limit = printable(said.strip()), LONGEST[name]
     if not text and name == ASK:
         raise _refused("the question is missing")
-    if len(text) > most:
-        raise _refused(f"{name} takes at most {most:,} characters, and this has {len(text):,}")
+    if len(text) > limit:
+        raise _refused(f"{name} takes at most {limit:,} characters, and this has {len(text):,}")
     return SlashCommand(name, text=text)
 
 

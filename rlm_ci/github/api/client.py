@@ -109,9 +109,9 @@ class _Connection:
     ) -> None:
         """Raises _UnreadError, and what ``HttpClient.send`` raises."""
         url = f"{self.origin}{url}"
-        asked = {"method": verb, "url": url, "content": body, "headers": headers}
+        request = {"method": verb, "url": url, "content": body, "headers": headers}
         self._answer = self.http.send(
-            asked, self.seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
+            request, self.seconds, _LONGEST_ANSWER, lambda status: _is_read(verb, status)
         )
         if not _is_read(verb, self._answer.status):
             raise _UnreadError(self._answer)
@@ -183,8 +183,8 @@ class GitHubClient(Closing):
         """The records of a list (under ``key`` of each page, if given), from all its pages."""
         firsts: list[Any] = []
         for number in range(1, _MOST_PAGES + 1):
-            asked = {**parameters, "per_page": str(PER_PAGE), "page": str(number)}
-            headers, page = self._read("GET", path, parameters=asked)
+            query = {**parameters, "per_page": str(PER_PAGE), "page": str(number)}
+            headers, page = self._read("GET", path, parameters=query)
             records = page.get(key) if key and isinstance(page, dict) else page
             if not isinstance(records, list):
                 raise UnreachableError("GitHub's answer is not a list", f"GET {path}")
@@ -201,12 +201,12 @@ class GitHubClient(Closing):
         """The merge base of two commits, None without one."""
         path = f"/repos/{repository}/compare/{base}...{head}"
         try:
-            found = record(self.get(path, per_page="1").get("merge_base_commit"), path)
+            commit = record(self.get(path, per_page="1").get("merge_base_commit"), path)
         except GitHubRefusedError as refused:
             if refused.status != _UNKNOWN:
                 raise
             return None
-        return text(found.get("sha"), path) or None
+        return text(commit.get("sha"), path) or None
 
     def query(self, document: str, **variables: Any) -> dict[str, Any]:
         """The data of a GraphQL query, which changes nothing."""
@@ -223,7 +223,7 @@ class GitHubClient(Closing):
         query = _OF_PULL.replace("@LIST@", name).replace("@FIELDS@", fields)
         owner, _, short = repository.partition("/")
         after, seen = "", {""}
-        found: list[Any] = []
+        nodes: list[Any] = []
         for _ in range(_MOST_OF_PULL):
             data = self.query(query, owner=owner, name=short, number=number, after=after or None)
             login = text(record(data.get("viewer")).get("login"))
@@ -231,10 +231,10 @@ class GitHubClient(Closing):
             listed, head = record(pull.get(name)), text(pull.get("headRefOid"))
             if not login or not head or listed.get("nodes") is None:
                 raise UnreachableError(f"GitHub does not name the {what}", "GraphQL")
-            found += rows(listed["nodes"])
+            nodes += rows(listed["nodes"])
             page = record(listed.get("pageInfo"))
             if not page.get("hasNextPage"):
-                return PullRequestList(login, head, tuple(found))
+                return PullRequestList(login, head, tuple(nodes))
             after = text(page.get("endCursor"))
             if after in seen:
                 break
@@ -265,18 +265,18 @@ class GitHubClient(Closing):
     ) -> Any:
         """Change something, once. After a failure ``done`` returns what GitHub has still made."""
         for attempt in range(1, self._limits.attempts + 1):
-            rest = self._next_write - self._clock()
-            if rest > 0:
-                self._sleep(rest)
+            wait = self._next_write - self._clock()
+            if wait > 0:
+                self._sleep(wait)
             self.writes += 1
             try:
                 return self._send(verb, path, None, body)[1]
             except AttemptError as failed:
                 self._next_write = self._clock() + self._limits.pause
                 self._wait_or_raise(failed, attempt)
-                found = done()
-                if found is not None:
-                    return found
+                existing = done()
+                if existing is not None:
+                    return existing
                 if attempt == self._limits.attempts:
                     raise failed.error from None
             finally:

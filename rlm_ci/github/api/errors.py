@@ -23,7 +23,7 @@ class GitHubRefusedError(RemoteError):
         *,
         limited: bool = False,
     ) -> None:
-        said = "; ".join(reasons) or "no reason given"
+        reason = "; ".join(reasons) or "no reason given"
         hint = "see GitHub's answer"
         if status == 401:
             hint = "give a valid token: github-token, or GITHUB_TOKEN"
@@ -38,7 +38,7 @@ class GitHubRefusedError(RemoteError):
             hint = f"give the job's token this permission: {permission}"
         elif status in (403, 404):
             hint = "see that the token may use this repository"
-        super().__init__(f"GitHub answered {status}: {said}", where=where, hint=hint)
+        super().__init__(f"GitHub answered {status}: {reason}", where=where, hint=hint)
         self.status = status
         self.reasons = reasons
         self.permission = permission
@@ -59,8 +59,8 @@ class UnreachableError(RemoteError):
 
 def _wants_an_app(reasons: tuple[str, ...], where: str) -> bool:
     """Whether a person's token asked for a check run: no permission would help it."""
-    said = " ".join(reasons).lower()
-    return "check-runs" in where and ("github app" in said or "personal access token" in said)
+    text = " ".join(reasons).lower()
+    return "check-runs" in where and ("github app" in text or "personal access token" in text)
 
 
 # ── the parts of an answer, which may be of any type ──

@@ -87,7 +87,7 @@ def _asked_wait(headers: Mapping[str, Any]) -> float:
 
 def _permission(accepted: str) -> str:
     """``issues=write; pull_requests=write`` as a workflow writes it."""
-    names = [one.strip().replace("_", "-").replace("=", ": ") for one in accepted.split(";")]
+    names = [part.strip().replace("_", "-").replace("=", ": ") for part in accepted.split(";")]
     return printable(" or ".join(name for name in names if name))[:200]
 
 
@@ -109,8 +109,8 @@ def _reasons(data: Any) -> Iterator[str]:
     for error in errors if isinstance(errors, list) else [errors]:
         if isinstance(error, dict):
             field = error.get("field")
-            told = error.get("message") or error.get("code")
-            texts.append(f"{field}: {told}" if field else told)
+            detail = error.get("message") or error.get("code")
+            texts.append(f"{field}: {detail}" if field else detail)
         else:
             texts.append(error)
     for text in texts:

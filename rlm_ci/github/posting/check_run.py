@@ -72,36 +72,36 @@ def post(
         "output": {**output, "annotations": annotations[:BATCH]},
     }
 
-    found = partial(find, client, to, run=run)
-    made = record(client.write("POST", path, body, done=found), path)
-    if not isinstance(made.get("id"), int):
+    find_ours = partial(find, client, to, run=run)
+    check_run = record(client.write("POST", path, body, done=find_ours), path)
+    if not isinstance(check_run.get("id"), int):
         raise UnreachableError("GitHub's answer is not a check run", path)
-    own = f"{path}/{made['id']}"
+    run_path = f"{path}/{check_run['id']}"
     for start in range(BATCH, len(annotations), BATCH):
         batch = annotations[start : start + BATCH]
         client.more()
         client.write(
-            "PATCH", own, {"output": {**output, "annotations": batch}},
-            done=partial(_with_annotations, client, own, start + len(batch)),
+            "PATCH", run_path, {"output": {**output, "annotations": batch}},
+            done=partial(_with_annotations, client, run_path, start + len(batch)),
         )  # fmt: skip
 
 
 def _with_annotations(client: GitHubClient, path: str, total: int) -> dict[str, Any] | None:
-    made = client.get(path)
-    has = record(made.get("output"), path).get("annotations_count") or 0
+    check_run = client.get(path)
+    has = record(check_run.get("output"), path).get("annotations_count") or 0
     if not isinstance(has, int):
         raise UnreachableError("GitHub does not say how many annotations there are", path)
-    return made if has >= total else None
+    return check_run if has >= total else None
 
 
 def find(
     client: GitHubClient, to: Destination, *, run: str | None = None, author: str | None = None
 ) -> dict[str, Any] | None:
     """Our latest check run of the head: that of the run ``run``, or one that ``author`` made."""
-    for made in _made(client, to):
-        app = text(record(made.get("app")).get("slug"))
-        if run in (None, made.get("external_id")) and author in (None, f"{app}[bot]"):
-            return made
+    for check_run in _made(client, to):
+        app = text(record(check_run.get("app")).get("slug"))
+        if run in (None, check_run.get("external_id")) and author in (None, f"{app}[bot]"):
+            return check_run
     return None
 
 
@@ -126,8 +126,8 @@ def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
         same = record(pull.get("head")).get("sha") == to.head
         if is_open and same and type(number) is int and number != to.number:
             others[number] = ""
-    for made in _made(client, to) if others else ():
-        last = checkpoint.read(text(record(made.get("output")).get("summary")))
+    for check_run in _made(client, to) if others else ():
+        last = checkpoint.read(text(record(check_run.get("output")).get("summary")))
         if last and last.head == to.head and others.get(last.number) == "":
             others[last.number] = last.verdict
     return others
@@ -135,8 +135,8 @@ def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
 
 def told_of(others: Mapping[int, str]) -> str:
     """What the other pull requests with the same head have to do with this one."""
-    known = {FINDINGS: "has findings", CLEAN: "is clean", "": "is not checked yet"}
-    words = (f"#{one} {known.get(word, 'is not fully checked')}" for one, word in others.items())
+    texts = {FINDINGS: "has findings", CLEAN: "is clean", "": "is not checked yet"}
+    words = (f"#{pull} {texts.get(word, 'is not fully checked')}" for pull, word in others.items())
     return f"with the same commit, {', '.join(words)}"
 
 

@@ -128,8 +128,8 @@ class Checkpoint(Value):
         now = self
         same = ("number", "head", "target", "merge_base")
         if all(getattr(before, name) == getattr(self, name) for name in same):
-            ours = {override.check for override in self.overrides}
-            earlier = (override for override in before.overrides if override.check not in ours)
+            checks = {override.check for override in self.overrides}
+            earlier = (override for override in before.overrides if override.check not in checks)
             now = self.replace(
                 overrides=(*earlier, *self.overrides), reviewed=self.reviewed or before.reviewed
             )
@@ -151,16 +151,16 @@ class Checkpoint(Value):
         from base64 import urlsafe_b64encode
 
         record = self.to_dict()
-        kept = record["overrides"][-_MOST_OVERRIDES:]
+        overrides = record["overrides"][-_MOST_OVERRIDES:]
         longest = _LONGEST_WITH_REVIEW if len(self.review) > len(NO_ROOM) else _LONGEST
         while True:
-            record |= {"v": _VERSION, "overrides": kept}
+            record |= {"v": _VERSION, "overrides": overrides}
             text = json.dumps(record, separators=(",", ":"), sort_keys=True)
             data = urlsafe_b64encode(text.encode()).decode()
             if longest > _LONGEST and len(data) > longest:
                 record["review"], longest = NO_ROOM, _LONGEST
-            elif kept and len(data) > longest:
-                del kept[0]
+            elif overrides and len(data) > longest:
+                del overrides[0]
             else:
                 return f"{_OPENS} {data}{_CLOSES}"
 

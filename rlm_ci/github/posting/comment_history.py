@@ -53,18 +53,18 @@ class CommentHistory(Value):
 
     def words_of(self, head: str) -> str:
         """The last text that was about ``head``, "" for none."""
-        for one in self.texts:
-            last = checkpoint.read(one)
+        for body in self.texts:
+            last = checkpoint.read(body)
             if last is not None and last.head == head:
-                return one
+                return body
         return ""
 
 
 def read(client: GitHubClient, to: Destination, comment: str, author: str) -> CommentHistory:
     """The comment of this global id, with the texts by ``author``. Raises RemoteError."""
     owner, _, name = to.repository.partition("/")
-    asked = {"owner": owner, "name": name, "number": to.number, "comment": comment}
-    data = client.query(_QUERY % _EDITS, **asked)
+    variables = {"owner": owner, "name": name, "number": to.number, "comment": comment}
+    data = client.query(_QUERY % _EDITS, **variables)
     pull = record(record(data.get("repository")).get("pullRequest"))
     head = text(pull.get("headRefOid"))
     if not head:
@@ -72,10 +72,10 @@ def read(client: GitHubClient, to: Destination, comment: str, author: str) -> Co
     node = record(data.get("node"))
     if "body" not in node:
         return CommentHistory(head)
-    edits = map(record, rows(record(node.get("userContentEdits")).get("nodes")))
-    ours = [edit for edit in edits if author_of(edit, "editor") == bare(author)]
-    ours.sort(key=lambda one: text(one.get("createdAt")), reverse=True)
-    return CommentHistory(head, text(node["body"]), tuple(text(one.get("diff")) for one in ours))
+    all_edits = map(record, rows(record(node.get("userContentEdits")).get("nodes")))
+    edits = [edit for edit in all_edits if author_of(edit, "editor") == bare(author)]
+    edits.sort(key=lambda edit: text(edit.get("createdAt")), reverse=True)
+    return CommentHistory(head, text(node["body"]), tuple(text(edit.get("diff")) for edit in edits))
 
 
 class PreviousRun(Value):
@@ -89,17 +89,17 @@ class PreviousRun(Value):
 def previous_run(client: GitHubClient, to: Destination) -> PreviousRun:
     """The last run of the same name. Raises RemoteError."""
     login, marked = _marked(client, to)
-    found = checkpoint.of_name(
-        to.name, ((checkpoint.read(text(one.get("body"))), one) for one in marked)
+    comments = checkpoint.of_name(
+        to.name, ((checkpoint.read(text(comment.get("body"))), comment) for comment in marked)
     )
-    if not found:
+    if not comments:
         return PreviousRun(login)
-    if len(found) > 1:
+    if len(comments) > 1:
         return PreviousRun(login, doubt="there is more than one summary comment")
-    (one,) = found
-    if _is_edited(one, login):
+    (comment,) = comments
+    if _is_edited(comment, login):
         return PreviousRun(login, doubt="somebody has edited the summary comment")
-    last = checkpoint.read(text(one.get("body")))
+    last = checkpoint.read(text(comment.get("body")))
     return PreviousRun(login, last, "" if last else "the summary comment's state cannot be read")
 
 
@@ -110,9 +110,9 @@ def spending(client: GitHubClient, to: Destination) -> tuple[float, str]:
     """
     login, marked = _marked(client, to)
     total = 0.0
-    for one in marked:
-        last = checkpoint.read(text(one.get("body")))
-        if _is_edited(one, login):
+    for comment in marked:
+        last = checkpoint.read(text(comment.get("body")))
+        if _is_edited(comment, login):
             return total, "somebody has edited a summary comment"
         if last is None or last.number != to.number:
             return total, "the state of a summary comment cannot be read"
@@ -125,13 +125,13 @@ def _marked(client: GitHubClient, to: Destination) -> tuple[str, list[dict[str, 
     pull_request_list = client.of_pull_request(
         to.repository, to.number, "comments", fields=_FIELDS, what="comments"
     )
-    ours = (
-        one
-        for one in map(record, pull_request_list.rows)
-        if author_of(one) == bare(pull_request_list.login)
+    comments = (
+        comment
+        for comment in map(record, pull_request_list.rows)
+        if author_of(comment) == bare(pull_request_list.login)
     )
     return pull_request_list.login, [
-        one for one in ours if checkpoint.is_marked(text(one.get("body")))
+        comment for comment in comments if checkpoint.is_marked(text(comment.get("body")))
     ]
 
 

@@ -93,8 +93,8 @@ class Publication(Value):
         """Whether all is posted that the token may post; false if the summary failed."""
         surfaces = {"summary": self.summary, "review": self.review, "check_run": self.check_run}
         failed = {name for name, state in surfaces.items() if state == FAILED}
-        there = any(state in (POSTED, UPDATED) for state in surfaces.values())
-        return not failed or (there and failed <= self.denied - {"summary"})
+        has_posted = any(state in (POSTED, UPDATED) for state in surfaces.values())
+        return not failed or (has_posted and failed <= self.denied - {"summary"})
 
     def to_dict(self) -> dict[str, Any]:
         names = ("summary", "review", "check_run", "reason", "url")

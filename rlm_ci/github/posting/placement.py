@@ -93,7 +93,7 @@ def _place(finding: Finding, diff: PatchDiff, *, severity: Severity) -> PlacedFi
         return summary("its path is not UTF-8, and the API cannot name it")
     other = "new" if spot.side == "old" else "old"
     file = diff.file(spot.path, spot.side)
-    named = file is not None
+    is_named = file is not None
     file = file or diff.file(spot.path, other)
     if file is None:
         if diff.complete:
@@ -103,7 +103,7 @@ def _place(finding: Finding, diff: PatchDiff, *, severity: Severity) -> PlacedFi
         return PlacedFinding(finding, FILE, "it points to the file as a whole", file.path)
     hunk = _fitting(file, spot)
     quoted = None if isinstance(hunk, str) else _quoted(hunk, spot)
-    reason = _doubt(hunk, quoted=quoted, named=named)
+    reason = _doubt(hunk, quoted=quoted, named=is_named)
     if isinstance(hunk, str) or reason:
         return PlacedFinding(finding, FILE, reason, file.path)
     return _inline(finding, file.path, hunk, quoted=bool(quoted))
@@ -145,8 +145,8 @@ def _fitting(file: FileDiff, spot: Location) -> Hunk | str:
     hunk = file.hunk_from(spot.side, start)
     first, last = hunk.span(spot.side) if hunk else (end + 1, end + 1)
     if hunk is None or end < first:
-        told = wording.spoken_lines(spot)
-        return f"{told} {'is' if start == end else 'are'} outside of the diff"
+        lines = wording.spoken_lines(spot)
+        return f"{lines} {'is' if start == end else 'are'} outside of the diff"
     if first <= start and end <= last:
         return hunk
     return f"lines {start}-{end} go beyond their part of the diff, lines {first}-{last}"
@@ -168,12 +168,12 @@ def _quoted(hunk: Hunk, spot: Location) -> bool | None:
     if spot.quote is None:
         return None
     lines = [line.rstrip("\r") for line in hunk.texts(spot.side, *_span(spot))]
-    said = [line.rstrip("\r") for line in spot.quote.split("\n")]
-    if said[-1] == "" and len(said) == len(lines) + 1:
-        said.pop()  # a quote may end with the end of its last line
-    if len(said) == len(lines) and any("\ufffd" in line for line in lines):
+    quote_lines = [line.rstrip("\r") for line in spot.quote.split("\n")]
+    if quote_lines[-1] == "" and len(quote_lines) == len(lines) + 1:
+        quote_lines.pop()  # a quote may end with the end of its last line
+    if len(quote_lines) == len(lines) and any("\ufffd" in line for line in lines):
         return None  # bytes that are not UTF-8 come from the API like this
-    return list(map(encodable, said)) == list(map(encodable, lines))
+    return list(map(encodable, quote_lines)) == list(map(encodable, lines))
 
 
 def _repair(finding: Finding, path: str, hunk: Hunk) -> tuple[int, int, str | None]:
@@ -181,10 +181,10 @@ def _repair(finding: Finding, path: str, hunk: Hunk) -> tuple[int, int, str | No
     spot = finding.evidence[0]
     span = _span(spot)
     repair = finding.proof.repair if finding.proof else ""
-    found = replaced(repair, path, hunk, span) if spot.side == "new" else None
-    if found is None or _offered(finding, hunk, found[2], *found[:2]) is None:
+    edit = replaced(repair, path, hunk, span) if spot.side == "new" else None
+    if edit is None or _offered(finding, hunk, edit[2], *edit[:2]) is None:
         return (*span, None)
-    return found
+    return edit
 
 
 def _offered(finding: Finding, hunk: Hunk, text: str | None, start: int, end: int) -> str | None:
@@ -200,7 +200,7 @@ def _offered(finding: Finding, hunk: Hunk, text: str | None, start: int, end: in
 
 def _capped(placed: list[PlacedFinding], caps: CommentLimits) -> list[PlacedFinding]:
     used: dict[str, int] = {}
-    total = whole = 0
+    total = file_comments = 0
     for index in sorted(range(len(placed)), key=lambda index: _rank(placed[index])):
         finding = placed[index]
         if finding.where == SUMMARY or finding.path is None:
@@ -210,10 +210,10 @@ def _capped(placed: list[PlacedFinding], caps: CommentLimits) -> list[PlacedFind
             over = f"more than {wording.count(caps.comments, 'review comment')}"
         elif on_file >= caps.per_file:
             over = f"more than {wording.count(caps.per_file, 'comment')} on this file"
-        elif finding.where == FILE and whole >= caps.whole_files:
+        elif finding.where == FILE and file_comments >= caps.whole_files:
             over = f"more than {wording.count(caps.whole_files, 'comment')} on whole files"
         else:
-            total, whole = total + 1, whole + (finding.where == FILE)
+            total, file_comments = total + 1, file_comments + (finding.where == FILE)
             used[finding.path] = on_file + 1
             continue
         placed[index] = to_summary(finding, f"{finding.reason}; {over}" if finding.reason else over)

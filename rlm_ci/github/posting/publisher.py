@@ -196,14 +196,14 @@ class Publisher:
         pairs = zip(findings, marks, strict=True)
         present = {mark for finding, mark in pairs if finding.suppression is None}
         try:
-            whole = {part.id for part in self._report.parts if part.enabled and part.state is None}
-            review.close_gone(threads, present, whole, self._to.name)
-            here = [
+            ids = {part.id for part in self._report.parts if part.enabled and part.state is None}
+            review.close_gone(threads, present, ids, self._to.name)
+            current = [
                 thread
                 for thread in threads
                 if not thread.resolved and thread.fingerprint in present
             ]
-            moved = [o for o in here if o.origin.check and o.origin.base != self._to.base]
+            moved = [o for o in current if o.origin.check and o.origin.base != self._to.base]
             review_threads.move(self._client, moved, self._to.base)
         except GitHubRefusedError as refused:
             self._note(f"old review comments stay as they are: {refused}. {refused.hint}")
@@ -283,16 +283,16 @@ class Publisher:
         They come from the comment's history, or else from the check run of that head. If neither
         has them, ours say that they are out of date. Each write needs another look.
         """
-        ours = {self._to.head}
+        heads = {self._to.head}
         is_told = False
         for _ in range(_ROUNDS):
             look, comment = self._look_back(sticky)
             last = comment.last if comment else None
-            if comment is None or last is None or last.head == look.head or last.head not in ours:
+            if comment is None or last is None or last.head == look.head or last.head not in heads:
                 return
             words = self._words_of(look, last)
             if words:
-                ours.add(look.head)
+                heads.add(look.head)
             elif is_told:
                 return
             else:
@@ -342,9 +342,9 @@ class Publisher:
         return f"{merged.marker()}\n{words.partition(chr(10))[2]}"
 
     def _say_moved(self, head: str) -> None:
-        told = f"the pull request has moved on to {head[:12]}"
-        self._note(told)
-        self._alert = f"This is about {self._to.head[:12]}, and {told}."
+        note = f"the pull request has moved on to {head[:12]}"
+        self._note(note)
+        self._alert = f"This is about {self._to.head[:12]}, and {note}."
 
     def _body(self, state: Checkpoint, notes: Sequence[str], *, in_bytes: bool = False) -> str:
         return render.render(
@@ -417,11 +417,11 @@ def _elsewhere(placed: Sequence[PlacedFinding]) -> list[str]:
                 _kind(placed_finding.reason),
             ] += 1
     beside = sum(placed_finding.where == INLINE for placed_finding in placed)
-    told = [
+    counts = [
         f"{count(number, 'finding')} {where}: {reason}"
         for (where, reason), number in sorted(reasons.items())
     ]
-    return [f"{count(beside, 'finding')} beside the lines", *told] if told else []
+    return [f"{count(beside, 'finding')} beside the lines", *counts] if counts else []
 
 
 def _kind(reason: str) -> str:

@@ -53,12 +53,12 @@ class ReviewComments(Value):
         we resolved was gone, and comes back. Raises RemoteError.
         """
         before = {thread.id for thread in threads}
-        there = {thread.fingerprint for thread in threads if not thread.resolved or thread.closed}
-        new = [one for one in placed if one[0].where == INLINE and one[1] not in there]
+        marks = {thread.fingerprint for thread in threads if not thread.resolved or thread.closed}
+        new = [pair for pair in placed if pair[0].where == INLINE and pair[1] not in marks]
         result = {mark: finding for finding, mark in placed}
         result.update((mark, finding) for finding, mark in self._inline(new, before))
         for finding, mark in placed:
-            if finding.where == FILE and mark not in there:
+            if finding.where == FILE and mark not in marks:
                 result[mark] = self._on_file(finding, mark, before)
         return [(placed_finding, mark) for mark, placed_finding in result.items()]
 
@@ -77,8 +77,8 @@ class ReviewComments(Value):
         findings = without_invalid([finding for finding, _ in new], diff)
         marked = [(finding, mark) for finding, (_, mark) in zip(findings, new, strict=True)]
         sent, posted = len(new), set[str]()
-        inline = [one for one in marked if one[0].where == INLINE]
-        for batch in (inline, [one for one in inline if classify(one[0], diff) == VALID]):
+        inline = [pair for pair in marked if pair[0].where == INLINE]
+        for batch in (inline, [pair for pair in inline if classify(pair[0], diff) == VALID]):
             if not batch or len(batch) == sent:
                 continue
             sent = len(batch)

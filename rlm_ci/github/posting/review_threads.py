@@ -80,16 +80,16 @@ def read(client: GitHubClient, repository: str, number: int) -> PullRequestThrea
         repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
     nodes = [record(node) for node in pull_request_list.rows]
-    ours = [(thread, node) for node in nodes if (thread := _ours(node, pull_request_list.login))]
-    threads, known = zip(*ours, strict=True) if ours else ((), ())
-    return PullRequestThreads(pull_request_list.login, pull_request_list.head, threads, known)
+    pairs = [(thread, node) for node in nodes if (thread := _ours(node, pull_request_list.login))]
+    threads, records = zip(*pairs, strict=True) if pairs else ((), ())
+    return PullRequestThreads(pull_request_list.login, pull_request_list.head, threads, records)
 
 
 def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
     """Raises UnreachableError for an invalid thread."""
     comments = record(node.get("comments"))
     nodes = [record(row) for row in rows(comments.get("nodes")) if row is not None]
-    authors = [author_of(one) for one in nodes]
+    authors = [author_of(entry) for entry in nodes]
     if not nodes or authors[0] != bare(login):
         return None
     first = nodes[0]
@@ -105,8 +105,8 @@ def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
     resolved = bool(node.get("isResolved"))
     by = text(record(node.get("resolvedBy")).get("login"))
     # Here GraphQL names a bot without saying that it is one, if it names it at all.
-    ours = by in ("", login.removesuffix("[bot]")) if login.endswith("[bot]") else by == login
-    closed = resolved and not ours
+    is_ours = by in ("", login.removesuffix("[bot]")) if login.endswith("[bot]") else by == login
+    closed = resolved and not is_ours
     if first.get("isMinimized"):  # we fold away as outdated, and for no other reason
         resolved = True
         closed = closed or text(first.get("minimizedReason")).lower() != "outdated"
@@ -147,14 +147,14 @@ def close(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
 
 def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> None:
     """Delete open threads that another run has made at the same time. Raises RemoteError."""
-    there: set[str] = set()
+    seen: set[str] = set()
     surplus = []
     for thread in threads:
         if thread.resolved:
             continue
-        if thread.fingerprint in there and not thread.answered:
+        if thread.fingerprint in seen and not thread.answered:
             surplus.append(thread.comment)
-        there.add(thread.fingerprint)
+        seen.add(thread.fingerprint)
     try:
         _each(client, "deletePullRequestReviewComment(input: {id: $%s})", "clientMutationId",
               surplus)  # fmt: skip
@@ -190,9 +190,9 @@ def _each(
             client.more()
         values: dict[str, str] = {}
         headings, fields = [], []
-        for index, one in enumerate(ids[start : start + _BATCH], start):
+        for index, node_id in enumerate(ids[start : start + _BATCH], start):
             names = [f"i{index}", *([f"t{index}"] if texts else [])]
-            values |= zip(names, (one, *texts[index : index + 1]), strict=True)
+            values |= zip(names, (node_id, *texts[index : index + 1]), strict=True)
             headings += [f"${name}: {'ID' if name[0] == 'i' else 'String'}!" for name in names]
             fields.append(f"m{index}: {mutation % tuple(names)} {{ {result} }}")
         client.mutate(f"mutation ({', '.join(headings)}) {{ {' '.join(fields)} }}", **values)

@@ -54,13 +54,13 @@ class SummaryComments:
 
     def marked(self) -> list[tuple[str, SummaryComment]]:
         """All comments with our marker, with their authors' logins, oldest first."""
-        found = []
+        comments = []
         for record in self._client.pages(self._comments):
             user = record.get("user") if isinstance(record, dict) else None
             login = user.get("login") if isinstance(user, dict) else None
             if isinstance(login, str) and checkpoint.is_marked(str(record.get("body") or "")):
-                found.append((login, _read(record)))
-        return found
+                comments.append((login, _read(record)))
+        return comments
 
     def put(
         self,
@@ -111,16 +111,16 @@ class SummaryComments:
                     return comment
             return None
 
-        made = self._client.write("POST", self._comments, {"body": body}, done=done)
-        return made if isinstance(made, SummaryComment) else _read(made)
+        answer = self._client.write("POST", self._comments, {"body": body}, done=done)
+        return answer if isinstance(answer, SummaryComment) else _read(answer)
 
     def update(self, comment: SummaryComment, body: str) -> SummaryComment:
         path = f"{self._comment}/{comment.id}"
 
         def done() -> dict[str, Any] | None:
             record = self._client.get(path)
-            held = str(record.get("body") or "").partition("\n")[0].rstrip("\r")
-            return record if held == body.partition("\n")[0] else None
+            first_line = str(record.get("body") or "").partition("\n")[0].rstrip("\r")
+            return record if first_line == body.partition("\n")[0] else None
 
         if comment.body == body:
             return comment

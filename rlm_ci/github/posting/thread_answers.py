@@ -61,7 +61,7 @@ def _answers(mark: ReviewThread, thread: dict[str, Any], login: str) -> Iterator
     first = record(rows(record(thread.get("comments")).get("nodes"))[0])
     if first.get("lastEditedAt") and author_of(first, "editor") != bare(login):
         return  # the fingerprint in it may be another one now
-    ours = login.removesuffix("[bot]")
+    own_login = login.removesuffix("[bot]")
     declined: list[ThreadAnswer] = []
     for node in rows(record(thread.get("latest")).get("nodes")):
         reply = record(node)
@@ -73,7 +73,7 @@ def _answers(mark: ReviewThread, thread: dict[str, Any], login: str) -> Iterator
         elif _DECLINES.fullmatch(line):
             declined = list(_by(reply.get("author"), mark, DECLINED))
     by = record(thread.get("resolvedBy"))
-    if thread.get("isResolved") and by.get("login") != ours:  # we resolve what is gone
+    if thread.get("isResolved") and by.get("login") != own_login:  # we resolve what is gone
         yield from _by(by, mark, RESOLVED)
     for node in rows(record(thread.get("reacted")).get("nodes")):
         for reaction in rows(record(record(node).get("reactions")).get("nodes")):

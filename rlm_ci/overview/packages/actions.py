@@ -34,22 +34,22 @@ def actions(sides: ChangeSides) -> Iterator[DependencyChange]:
             continue  # too large, which is told
         before, after = used(old or b""), used(new or b"")
         for name in sorted(before.keys() | after.keys()):
-            one, other = before.get(name, ""), after.get(name, "")
-            if one != other:
+            old_version, new_version = before.get(name, ""), after.get(name, "")
+            if old_version != new_version:
                 yield DependencyChange(
-                    CHANGED if one and other else ADDED if other else REMOVED,
-                    clipped(name, 200), ACTIONS, file.path, clipped(one, 200),
-                    clipped(other, 200), group="workflow",
+                    CHANGED if old_version and new_version else ADDED if new_version else REMOVED,
+                    clipped(name, 200), ACTIONS, file.path, clipped(old_version, 200),
+                    clipped(new_version, 200), group="workflow",
                 )  # fmt: skip
 
 
 def used(content: bytes) -> Mapping[str, str]:
     """The versions of each action that a file uses; those of its own repository have none."""
-    found: dict[str, dict[str, None]] = {}
+    versions_by_name: dict[str, dict[str, None]] = {}
     for _, key, value, _ in entries(content):
-        if key != "uses" or len(found) >= _MOST:
+        if key != "uses" or len(versions_by_name) >= _MOST:
             continue
         name, _, version = value.rpartition(":" if value.startswith(_IMAGE) else "@")
         if name and version and name != "docker":
-            found.setdefault(name, {})[version] = None
-    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}
+            versions_by_name.setdefault(name, {})[version] = None
+    return {name: ", ".join(sorted(versions)) for name, versions in versions_by_name.items()}

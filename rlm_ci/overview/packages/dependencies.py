@@ -36,37 +36,37 @@ def dependencies(sides: ChangeSides) -> tuple[DependencyChange, ...]:
     manifests = _paths(sides, declared.ecosystem_of)
     locks = _paths(sides, locked.ecosystem_of)
     direct = _direct(sides) if manifests or locks else set()
-    found: dict[tuple[str, str, str], DependencyChange] = {}
-    asked: dict[tuple[str, str], tuple[str, str, str]] = {}
+    changes: dict[tuple[str, str, str], DependencyChange] = {}
+    direct_keys: dict[tuple[str, str], tuple[str, str, str]] = {}
     for path in manifests:
         for change in _in_manifest(sides, path, direct):
             key = change.ecosystem, path, _key(change)
-            found[key] = change
+            changes[key] = change
             if change.direct:
-                asked.setdefault((change.ecosystem, _key(change)), key)
+                direct_keys.setdefault((change.ecosystem, _key(change)), key)
     for path in locks:
         for change in _in_lock(sides, path, direct):
-            known = asked.get((change.ecosystem, _key(change)))
-            if known is None:
-                found[change.ecosystem, path, _key(change)] = change
+            manifest_key = direct_keys.get((change.ecosystem, _key(change)))
+            if manifest_key is None:
+                changes[change.ecosystem, path, _key(change)] = change
             else:  # the manifest says what changes, the lock file which versions
-                dependency_change = found[known]
+                dependency_change = changes[manifest_key]
                 before, after = (
                     change.before or dependency_change.before,
                     change.after or dependency_change.after,
                 )
-                found[known] = dependency_change.replace(
+                changes[manifest_key] = dependency_change.replace(
                     before=before, after=after, script=change.script
                 )
-    found |= {(action.ecosystem, action.path, action.name): action for action in actions(sides)}
+    changes |= {(action.ecosystem, action.path, action.name): action for action in actions(sides)}
     for path in _paths(sides, lambda path: "unread" if _UNREAD.fullmatch(path) else ""):
         sides.limit(f"{path}: nothing here reads its dependencies")
     for file in sides.files:
         if file.status == "A" and file.path.rpartition("/")[2] in _RUNS:
-            found["", "", file.path] = DependencyChange(
+            changes["", "", file.path] = DependencyChange(
                 ADDED, file.path, "", file.path, group=SCRIPT, script=True
             )
-    ordered = sorted(found.values(), key=_order)
+    ordered = sorted(changes.values(), key=_order)
     if ordered[MOST:]:
         sides.limit(f"{len(ordered) - MOST:,} more packages are not listed")
     return tuple(ordered[:MOST])
@@ -106,21 +106,21 @@ def _in_manifest(
     read = [_declared(sides, path, old=old) for old in (True, False)]
     if read[0] is None or read[1] is None:
         return
-    old, new = ({one.name: one for one in reversed(side)} for side in read if side is not None)
+    old, new = ({item.name: item for item in reversed(side)} for side in read if side is not None)
     kind = declared.ecosystem_of(path)
     is_pinned = declared.is_pinned(path, [*old.values(), *new.values()])
     for name in sorted(old.keys() | new.keys()):
-        one, other = old.get(name), new.get(name)
-        if one and other and (one.version, one.group) == (other.version, other.group):
+        before, after = old.get(name), new.get(name)
+        if before and after and (before.version, before.group) == (after.version, after.group):
             continue
-        group = (other or one or Declared(name, "")).group
-        change = ADDED if one is None else REMOVED if other is None else (
-            CHANGED if one.group == other.group else MOVED
+        group = (after or before or Declared(name, "")).group
+        change = ADDED if before is None else REMOVED if after is None else (
+            CHANGED if before.group == after.group else MOVED
         )  # fmt: skip
         row = DependencyChange(
-            change, clipped(name, 200), kind, path, clipped(one.version, 200) if one else "",
-            clipped(other.version, 200) if other else "", group != "indirect", clipped(group, 80),
-            group == SCRIPT and other is not None,
+            change, clipped(name, 200), kind, path, clipped(before.version, 200) if before else "",
+            clipped(after.version, 200) if after else "", group != "indirect", clipped(group, 80),
+            group == SCRIPT and after is not None,
         )  # fmt: skip
         yield row.replace(direct=(kind, _key(row)) in direct) if is_pinned else row
 
@@ -143,17 +143,17 @@ def _declared(sides: ChangeSides, path: str, *, old: bool) -> list[Declared] | N
 
 def _direct(sides: ChangeSides) -> set[tuple[str, str]]:
     """The ecosystems and names of what manifests of both sides ask for themselves."""
-    found = set()
+    names = set()
     for old, tree in ((True, sides.old_tree), (False, sides.new_tree)):
         paths = [path for path in tree if declared.ecosystem_of(path)][:_MANIFESTS]
         sides.load(paths, old=old)
         for path in paths:
             kind = declared.ecosystem_of(path)
             read = _declared(sides, path, old=old) or []
-            for one in [] if declared.is_pinned(path, read) else read:
-                if one.group != "indirect":
-                    found.add((kind, _key(DependencyChange(ADDED, one.name, kind, path))))
-    return found
+            for item in [] if declared.is_pinned(path, read) else read:
+                if item.group != "indirect":
+                    names.add((kind, _key(DependencyChange(ADDED, item.name, kind, path))))
+    return names
 
 
 def _in_lock(
