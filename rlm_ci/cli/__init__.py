@@ -120,9 +120,9 @@ def _listen() -> None:
 def _dispatch(words: list[str]) -> int:
     from rlm_ci.config.arguments import parse, split_command
 
-    name, rest = split_command(words, COMMON)
+    name, argv = split_command(words, COMMON)
     if name is None:
-        arguments = parse(rest, COMMON, "rlm-ci")
+        arguments = parse(argv, COMMON, "rlm-ci")
         if arguments.version:
             return _version()
         if words and not arguments.help:
@@ -131,24 +131,24 @@ def _dispatch(words: list[str]) -> int:
             )
         write(_overview())
         return errors.OK
-    is_full = name == "help" and "--all" in rest
+    is_full = name == "help" and "--all" in argv
     if name == "help":
-        name, rest = split_command([*(word for word in rest if word != "--all"), "--help"], COMMON)
+        name, argv = split_command([*(word for word in argv if word != "--all"), "--help"], COMMON)
         if name is None:
             write(_overview(is_full=is_full))
             return errors.OK
     command = load(name)
-    rows = options(command, rest)
-    arguments = parse(rest, rows, f"rlm-ci {name}")
+    rows = options(command, argv)
+    arguments = parse(argv, rows, f"rlm-ci {name}")
     if arguments.version:
         return _version()
     if arguments.help:
         write(_help(name, command, rows, is_full=is_full))
         return errors.OK
-    takes, fewest, most = command.TAKES
-    if not fewest <= len(arguments.words) <= most:
+    takes, fewest, limit = command.TAKES
+    if not fewest <= len(arguments.words) <= limit:
         usage = f"rlm-ci {name} {command.USAGE.partition(' | ')[0]}"
-        if not most and any(row.key == "base" for row in rows):
+        if not limit and any(row.key == "base" for row in rows):
             from rlm_ci.cli import folder_argument
 
             if refs := folder_argument.of_change(arguments.words[0], arguments.flags):
@@ -182,9 +182,9 @@ def load(name: str) -> ModuleType:
         other = _OTHER_NAMES.get(name)
         hint = f"did you mean {other}?" if other else nearest(name, COMMANDS)
         raise UsageError(f"unknown command {name[:80]!r}", where="rlm-ci", hint=hint)
-    place = f"rlm_ci.cli.commands.{name.replace('-', '_')}"
-    __import__(place)  # importlib itself takes a millisecond to be imported
-    return sys.modules[place]
+    module = f"rlm_ci.cli.commands.{name.replace('-', '_')}"
+    __import__(module)  # importlib itself takes a millisecond to be imported
+    return sys.modules[module]
 
 
 # ── help ──

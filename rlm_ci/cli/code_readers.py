@@ -53,14 +53,14 @@ class CodeReaders(Value):
         tree = Tree.at(repository, None)
         tools = [tool for tool in TOOLS if tool.is_set_up(tree.modes, tree.read)]
         built_in = (ruff.NAME, matcher(ruff.FILES))
-        known = [built_in, *((tool.name, matcher(tool.files)) for tool in tools)]
+        readers = [built_in, *((tool.name, matcher(tool.files)) for tool in tools)]
         read: dict[str, Counter[str]] = {}
         unread = Counter[str]()
         for path in tree.modes:
             name = language(path)
             if name not in ANALYZERS:
                 continue
-            reader = next((reader for reader, reads in known if reads(path)), None)
+            reader = next((reader for reader, reads in readers if reads(path)), None)
             (unread if reader is None else read.setdefault(reader, Counter()))[name] += 1
         modules = os.path.join(repository.root, "node_modules", ".bin")
         path = os.pathsep.join((modules, search_path()))
@@ -78,8 +78,8 @@ class CodeReaders(Value):
     def lines(self, *, model: bool) -> Iterator[str]:
         """What reads the code, what does not, and what to do about that."""
         for name, languages in self.read.items():
-            here = ", which is not installed here," if name in self.missing else ""
-            yield f"{name}{here} reads {named(languages)}"
+            lack = ", which is not installed here," if name in self.missing else ""
+            yield f"{name}{lack} reads {named(languages)}"
         if model:
             yield "the model reads every changed file"
         elif self.unread:

@@ -29,8 +29,8 @@ def flags(arguments: Arguments, *, takes_base: bool = False) -> dict[str, Any]:
     """
     if arguments.words and KEY in arguments.flags:
         raise UsageError("the folder is named twice", where="--path", hint="name it once")
-    given = {KEY: arguments.words[0]} if arguments.words else {}
-    return placed({**arguments.flags, **given}, takes_base=takes_base)
+    folder = {KEY: arguments.words[0]} if arguments.words else {}
+    return placed({**arguments.flags, **folder}, takes_base=takes_base)
 
 
 def placed(found: Mapping[str, Any], *, takes_base: bool = False) -> dict[str, Any]:
@@ -70,11 +70,11 @@ def of_change(word: str, flags: Mapping[str, Any]) -> str:
     """The options that name the change that ``word`` means to git (a ref, ``a..b``), or ""."""
     base, dots, head = word.replace("...", "..").partition("..")
     options = {"--base": base, "--head": head} if dots else {"--base": word}
-    given = {option: ref for option, ref in options.items() if ref}
+    refs = {option: ref for option, ref in options.items() if ref}
     with suppress(RlmCiError):
         repository = open_repository(stored_runs.settings_of({**flags}))
-        if repository.git_dir and all(repository.resolve(*given.values())):
-            return " ".join(f"{option} {_word(ref)}" for option, ref in given.items())
+        if repository.git_dir and all(repository.resolve(*refs.values())):
+            return " ".join(f"{option} {_word(ref)}" for option, ref in refs.items())
     return ""
 
 

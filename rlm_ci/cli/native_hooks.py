@@ -123,15 +123,15 @@ def install(repository: Repository, written: WrittenFiles) -> Iterator[str]:
         yield (f"kept       core.hooksPath is {printable(folder.path)}, not of this clone alone: "
                "call rlm-ci check --hook pre-commit (and pre-push) there")  # fmt: skip
         return
-    own = _own(folder.path, repository)
+    program = _own(folder.path, repository)
     text = loader.read_hook()
-    text = text.replace(_SEARCH, f"{_SEARCH}{quote(own)} ") if own else text
-    own_folder = f":{quote(os.path.dirname(own))}" if own else ""
+    text = text.replace(_SEARCH, f"{_SEARCH}{quote(program)} ") if program else text
+    own_folder = f":{quote(os.path.dirname(program))}" if program else ""
     managers = dict.fromkeys([folder.manager] if folder.manager else [])
     for name in () if managers else NAMES:
         path = os.path.join(folder.path, name)
         data = files.read_or_none(path, LIMIT) or b""
-        manager = next((known for known, (line, _) in _MANAGERS.items() if line in data), "")
+        manager = next((tool for tool, (line, _) in _MANAGERS.items() if line in data), "")
         if manager:
             managers[manager] = None
         elif data and data != text.encode() and _runs_us(folder.path, data):
@@ -160,6 +160,6 @@ def _is_shell(data: bytes) -> bool:
 
 def _own(folder: str, repository: Repository) -> str:
     """The rlm-ci that runs now, for hooks that cannot be committed; "" for others."""
-    own = os.path.join(os.path.dirname(sys.executable), "rlm-ci")
+    program = os.path.join(os.path.dirname(sys.executable), "rlm-ci")
     is_private = folder == os.path.join(repository.common_dir, "hooks")
-    return own if is_private and os.access(own, os.X_OK) else ""
+    return program if is_private and os.access(program, os.X_OK) else ""

@@ -61,7 +61,7 @@ def workflows(
         templates["rlm-ci-comment.yml"] = "commands.yml"
     values = _placeholders(provider, model)
     values["@PIN@"] = f"{URL.removeprefix('https://github.com/')}@{commit} # rlm-ci {__version__}"
-    made = {}
+    texts = {}
     for name, template in templates.items():
         text = loader.read_template(f"init/{template}")
         if template == "commands.yml":
@@ -70,10 +70,10 @@ def workflows(
             text = text.replace("@INSTALL@", f"{_SANDBOX}@INSTALL@")
         for mark, value in values.items():
             text = text.replace(mark, value)
-        made[name] = text
+        texts[name] = text
     if wiki:
-        made["rlm-ci-wiki.yml"] = _of_wiki(commit, values, model)
-    return made
+        texts["rlm-ci-wiki.yml"] = _of_wiki(commit, values, model)
+    return texts
 
 
 def _of_wiki(commit: str, values: Mapping[str, str], model: str) -> str:

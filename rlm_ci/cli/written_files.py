@@ -107,11 +107,11 @@ class WrittenFiles:
         if data == text.encode():
             return self._line("unchanged", path)
         if not self._is_dry:
-            known = self._edited(path)
-            before = str(known[_BEFORE]) if self._is_as_written(path, data) else before
+            entry = self._edited(path)
+            before = str(entry[_BEFORE]) if self._is_as_written(path, data) else before
             files.make_folder(os.path.dirname(path))
             files.write(path, text.encode(), self._mode(path))
-            is_new = data is None or bool(known.get(_IS_NEW))
+            is_new = data is None or bool(entry.get(_IS_NEW))
             digest = sha256(text.encode()).hexdigest()
             self._remember(path, {_HASH: digest, _BEFORE: before, _IS_NEW: is_new})
         return self._line("written", path, f" ({what} added)")
@@ -168,9 +168,9 @@ class WrittenFiles:
     def _remember(self, path: str, facts: Mapping[str, Any] | None) -> None:
         """Record a file, or forget it."""
         key = os.path.relpath(path, self._git)
-        known = self._record.pop(key, {})
+        entry = self._record.pop(key, {})
         if facts is not None:
-            self._record[key] = {**facts, _ASIDE: known.get(_ASIDE) or facts.get(_ASIDE, "")}
+            self._record[key] = {**facts, _ASIDE: entry.get(_ASIDE) or facts.get(_ASIDE, "")}
         text = json.dumps(self._record, indent=1, sort_keys=True)
         files.write(self._record_path, f"{text}\n".encode())
 
@@ -178,15 +178,15 @@ class WrittenFiles:
 
     def remove(self, contents: Mapping[str, str]) -> Iterator[str]:
         """Remove what is recorded, and files that are as in ``contents``: of another clone."""
-        known = {
+        facts_by_path = {
             os.path.normpath(os.path.join(self._git, key)): facts
             for key, facts in self._record.items()
         }
         for name, text in contents.items():
             path = os.path.join(self._root, name)
             if files.read_or_none(path, LIMIT) == text.encode():
-                known.setdefault(path, {_HASH: sha256(text.encode()).hexdigest()})
-        for path, facts in sorted(known.items()):
+                facts_by_path.setdefault(path, {_HASH: sha256(text.encode()).hexdigest()})
+        for path, facts in sorted(facts_by_path.items()):
             if _BEFORE in facts:  # what was added is gone: ``take_back`` forgets the others
                 self._forget(path)
             elif any(files.below(top, path) is not None for top in (self._root, self._git)):
@@ -199,9 +199,9 @@ class WrittenFiles:
             return self._line("gone", path, "" if not os.path.lexists(path) else " (not a file)")
         added = str(facts.get(_ADDED) or "").encode()
         if added and added in data:
-            rest = data.replace(added, b"", 1)
-            if rest or not facts.get(_IS_NEW):
-                return self._write_rest(path, rest)
+            remaining = data.replace(added, b"", 1)
+            if remaining or not facts.get(_IS_NEW):
+                return self._write_rest(path, remaining)
         elif sha256(data).hexdigest() != facts.get(_HASH):
             return self._line("kept", path, " (changed since init wrote it; edit it by hand)")
         return self._unlinked(path, str(facts.get(_ASIDE) or ""))
@@ -211,11 +211,11 @@ class WrittenFiles:
 
         A file that ``is_empty`` goes, unless it was there before.
         """
-        known = self._edited(path)
-        if is_empty and known.get(_IS_NEW, True):
+        entry = self._edited(path)
+        if is_empty and entry.get(_IS_NEW, True):
             return self._unlinked(path)
         if self._is_as_written(path, files.read_or_none(path, LIMIT)):
-            rest = str(known[_BEFORE])
+            rest = str(entry[_BEFORE])
         return self._write_rest(path, rest.encode())
 
     def _write_rest(self, path: str, rest: bytes) -> str:

@@ -127,8 +127,8 @@ class _PromptCounts:
     def learn(self, request: ModelRequest, tokens: int) -> None:
         size = request.prompt_bytes()
         self._added = max(self._added, tokens - size)
-        *_, whole = _digests(request)
-        self._prompts[whole] = size, tokens
+        *_, digest = _digests(request)
+        self._prompts[digest] = size, tokens
 
 
 def _digests(request: ModelRequest) -> Iterator[bytes]:
@@ -315,9 +315,9 @@ class Ledger:
         # The first call shows how much an endpoint adds to a prompt: no other runs beside it.
         is_first = model not in self._counted
         others = self._open.values()
-        if is_first and self._limits_tokens() and model in {one.request.model for one in others}:
+        if is_first and self._limits_tokens() and model in {call.request.model for call in others}:
             return False
-        return self._exceeded(sum((one.most for one in others), self._spent + use)) is None
+        return self._exceeded(sum((call.most for call in others), self._spent + use)) is None
 
     def _limits_tokens(self) -> bool:
         return (self.budget_usd, self.max_tokens) != (None, None)

@@ -28,25 +28,25 @@ class PartLedger(Ledger):
         self._pairs: dict[int, Reservation] = {}
 
     def seconds_left(self) -> float | None:
-        left = [one for one in (super().seconds_left(), self._whole.seconds_left())
-                if one is not None]  # fmt: skip
+        left = [limit for limit in (super().seconds_left(), self._whole.seconds_left())
+                if limit is not None]  # fmt: skip
         return min(left, default=None)
 
     def out_of_time(self) -> LimitError | None:
-        own = super().seconds_left()
-        return super().out_of_time() if own == 0 else self._whole.out_of_time()
+        seconds = super().seconds_left()
+        return super().out_of_time() if seconds == 0 else self._whole.out_of_time()
 
     def reserve(self, request: ModelRequest) -> Reservation:
         reservation = super().reserve(request)
         try:
-            made = self._whole.reserve(
+            outer = self._whole.reserve(
                 request.replace(max_tokens=reservation.most.completion_tokens)
             )
         except BaseException:
             super().release(reservation)
             raise
-        self._pairs[id(made)] = reservation
-        return made
+        self._pairs[id(outer)] = reservation
+        return outer
 
     def commit(
         self, reservation: Reservation, usage: TokenUsage | None, *, size: int | None = None

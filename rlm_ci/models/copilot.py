@@ -110,8 +110,8 @@ class CopilotModel(Closing):
         name = self._own_name(model)
         loop = self._started()
         rows = asyncio.run_coroutine_threadsafe(self._listed(), loop).result()
-        found = (row.capabilities.limits for row in rows if row.id == name)
-        limits = next(found, None)
+        candidates = (row.capabilities.limits for row in rows if row.id == name)
+        limits = next(candidates, None)
         if limits is None:
             return None
         figures = (limits.max_prompt_tokens, limits.max_context_window_tokens)
@@ -174,13 +174,13 @@ class CopilotModel(Closing):
                 on_event=lambda event: heard.append(event.data),
             )
             left = max(0.001, deadline - self._clock())
-            said = await session.send_and_wait(prompt, timeout=left)
+            reply = await session.send_and_wait(prompt, timeout=left)
         except TimeoutError:
             # The program still asked a service that refused: nothing was spent.
             failed = _last(heard, "ModelCallFailureData")
             if failed is not None and failed.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-                said = failed.error_message or ""
-                raise _refused(name, said, failed.status_code) from None
+                reply = failed.error_message or ""
+                raise _refused(name, reply, failed.status_code) from None
             raise SpentError(
                 "the answer did not come in time",
                 hint="allow more time: models.timeout",
@@ -195,7 +195,7 @@ class CopilotModel(Closing):
                 with suppress(Exception):
                     await session.disconnect()
                     await self._client.delete_session(session.session_id)
-        return _completion(said, heard, request.model)
+        return _completion(reply, heard, request.model)
 
     def _where(self, model: str) -> str:
         return f"GitHub Copilot, model {printable(self._own_name(model)[:100])}"
@@ -211,10 +211,10 @@ def texts_of(messages: tuple[Message, ...]) -> tuple[str, str]:
     system = "\n\n".join(
         str(message["content"]) for message in messages if message["role"] == "system"
     )
-    said = [message for message in messages if message["role"] != "system"]
-    if len(said) == 1:
-        return system, str(said[0]["content"])
-    turns = (f"[{one['role']}]\n{one.get('content') or ''}" for one in said)
+    dialogue = [message for message in messages if message["role"] != "system"]
+    if len(dialogue) == 1:
+        return system, str(dialogue[0]["content"])
+    turns = (f"[{message['role']}]\n{message.get('content') or ''}" for message in dialogue)
     return system, "\n\n".join([*turns, "Answer the last message of this conversation."])
 
 
@@ -287,7 +287,7 @@ def _usage(heard: Sequence[Any]) -> TokenUsage | None:
 
 def _last(heard: Sequence[Any], kind: str) -> Any:
     """The last event of a kind, by the name of its class; None without one."""
-    return next((one for one in reversed(heard) if type(one).__name__ == kind), None)
+    return next((event for event in reversed(heard) if type(event).__name__ == kind), None)
 
 
 def _said(message: str) -> str:
@@ -296,18 +296,18 @@ def _said(message: str) -> str:
 
 def _refused(model: str, message: str, status: int | None) -> RemoteError:
     """The error of a question without an answer."""
-    said = _said(message)
+    reason = _said(message)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) or "authenticate" in message:
-        return RemoteError(f"GitHub refused the token: {said}", hint=_PERMISSION)
+        return RemoteError(f"GitHub refused the token: {reason}", hint=_PERMISSION)
     if "is not available" in message:
         return RemoteError(
-            f"GitHub does not know the model {printable(model[:100])}: {said}",
+            f"GitHub does not know the model {printable(model[:100])}: {reason}",
             hint="name one that your plan has, or github:auto",
         )
     if status in (HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.TOO_MANY_REQUESTS):
         return RemoteError(
-            f"a limit of Copilot is reached ({status}): {said}",
+            f"a limit of Copilot is reached ({status}): {reason}",
             hint="what was done is kept: resume the run when there is room again",
         )
-    told = f" ({status})" if status else ""
-    return RemoteError(f"GitHub gave no answer{told}: {said}", hint=_LATER)
+    suffix = f" ({status})" if status else ""
+    return RemoteError(f"GitHub gave no answer{suffix}: {reason}", hint=_LATER)

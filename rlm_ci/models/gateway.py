@@ -247,10 +247,10 @@ def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:
 def price_of(options: ModelOptions) -> Callable[[str], Price | None]:
     """The price of a model by its name, or None. Raises ConfigError for an invalid one."""
     endpoint = options.endpoint
-    known = Prices(options.prices, endpoint.base_url)
+    prices = Prices(options.prices, endpoint.base_url)
 
     def price(model: str) -> Price | None:
-        return known.of(model if model in options.prices else endpoint.own_name(model))
+        return prices.of(model if model in options.prices else endpoint.own_name(model))
 
     return price
 
@@ -315,9 +315,9 @@ def _answering(
             hint="set the endpoint as it was when the run began, or start a new run",
         )
     if now != provider:
-        told = "is set" if now == "azure" else "is not set"
+        state = "is set" if now == "azure" else "is not set"
         raise ConfigError(
-            f"the run began with {provider}, and would use {now} now: OPENAI_API_VERSION {told}",
+            f"the run began with {provider}, and would use {now} now: OPENAI_API_VERSION {state}",
             where="OPENAI_API_VERSION",
             hint="set the endpoint as it was when the run began, or start a new run",
         )
@@ -357,13 +357,13 @@ def earlier(run: str, name: str) -> tuple[str, ...]:
 
     Together they are small enough to be read.
     """
-    folder, own = os.path.split(os.path.abspath(run))
+    folder, base = os.path.split(os.path.abspath(run))
     try:
-        with os.scandir(folder) as found:
-            runs = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
+        with os.scandir(folder) as entries:
+            runs = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return ()
-    kept: list[str] = []
+    paths: list[str] = []
     room = _EARLIER_BYTES
     for path in sorted(runs, reverse=True):
         file = os.path.join(path, name)
@@ -371,11 +371,11 @@ def earlier(run: str, name: str) -> tuple[str, ...]:
             room -= os.stat(file, follow_symlinks=False).st_size
         except OSError:  # it has made no call, or has just been removed
             continue
-        if len(kept) == _EARLIER or room < 0:
+        if len(paths) == _EARLIER or room < 0:
             break
-        if os.path.basename(path) != own:
-            kept.append(file)
-    return tuple(kept)
+        if os.path.basename(path) != base:
+            paths.append(file)
+    return tuple(paths)
 
 
 def require_endpoint(options: ModelOptions, otherwise: str) -> None:

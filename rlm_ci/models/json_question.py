@@ -67,8 +67,8 @@ def answer_form(schema: str | Mapping[str, Any]) -> Message:
     It is a wish: an endpoint that refuses it is asked without.
     """
     value = loader.read_schema(schema) if isinstance(schema, str) else schema
-    told = {"name": "answer", "strict": False, "schema": _simple(value)}
-    return {"type": "json_schema", "json_schema": told}
+    form = {"name": "answer", "strict": False, "schema": _simple(value)}
+    return {"type": "json_schema", "json_schema": form}
 
 
 def list_form(*members: str, schema: str) -> Message:
@@ -109,12 +109,12 @@ def read_answer(completion: Completion, misfit: Misfit) -> tuple[dict[str, Any] 
     if completion.finish_reason == "length":
         return None, "the answer was cut off: write less: only the most severe"
     try:
-        found = read_object(completion.text, misfit)
+        answer = read_object(completion.text, misfit)
     except ValueError as error:  # or it is the only one that fits in a list
         fitting = [value for value in objects_in(completion.text) if not misfit(value)]
         return (fitting[0], "") if len(fitting) == 1 else (None, str(error))
-    wrong = misfit(found)
-    return (None, wrong) if wrong else (found, "")
+    wrong = misfit(answer)
+    return (None, wrong) if wrong else (answer, "")
 
 
 def repeats(text: str, examples: Iterable[str]) -> bool:

@@ -104,16 +104,16 @@ def ends_run(error: RlmCiError, model: str, usual: str) -> bool:
 
 
 def _override(name: str, figures: Mapping[str, object]) -> Price:
-    place = f'models.prices."{name}"'
-    known = {"input_per_million", "output_per_million", "cached_per_million"}
-    if strange := sorted(set(figures) - known):
+    where = f'models.prices."{name}"'
+    keys = {"input_per_million", "output_per_million", "cached_per_million"}
+    if strange := sorted(set(figures) - keys):
         raise ConfigError(
-            f"unknown key {strange[0]!r}", where=place, hint=f"known: {', '.join(sorted(known))}"
+            f"unknown key {strange[0]!r}", where=where, hint=f"known: {', '.join(sorted(keys))}"
         )
 
     def figure(key: str) -> Decimal:
         if key not in figures:
-            raise ConfigError(f"{key} is missing", where=place, hint="both prices are needed")
+            raise ConfigError(f"{key} is missing", where=where, hint="both prices are needed")
         try:
             # By its text, so that 0.1 is exactly a tenth.
             amount = Decimal(str(figures[key]))
@@ -122,7 +122,7 @@ def _override(name: str, figures: Mapping[str, object]) -> Price:
         if isinstance(figures[key], bool) or not amount.is_finite() or amount < 0:
             raise ConfigError(
                 f"{key} is {figures[key]!r}, not a price",
-                where=place,
+                where=where,
                 hint="give USD per million tokens, such as 2.5",
             )
         return amount
@@ -137,17 +137,17 @@ def context_window(model: str, base_url: str) -> int | None:
     row = _row(model, base_url)
     if row is not None and row["context"]:
         return int(row["context"])
-    found = _entry(model, base_url)
-    window = None if found is None else found.model.context_window
+    entry = _entry(model, base_url)
+    window = None if entry is None else entry.model.context_window
     return window if isinstance(window, int) and window > 0 else None
 
 
 def _looked_up(model: str, base_url: str) -> Price | None:
     row = _row(model, base_url)
     if row is not None:
-        return Price(tuple(Rate(above, *map(Decimal, rest)) for above, *rest in row["rates"]))
-    found = _entry(model, base_url)
-    return None if found is None else _from_figures(found.model_price)
+        return Price(tuple(Rate(above, *map(Decimal, figures)) for above, *figures in row["rates"]))
+    entry = _entry(model, base_url)
+    return None if entry is None else _from_figures(entry.model_price)
 
 
 def _row(model: str, base_url: str) -> Any:

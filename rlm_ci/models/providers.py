@@ -85,19 +85,19 @@ class Endpoint(Value):
 
         Raises ConfigError for a model of another provider: a run has one endpoint.
         """
-        named, _, rest = model.partition(":")
+        prefix, _, name = model.partition(":")
         provider = self.provider or ("" if self.base_url else OPENAI)
         if not self.provider and provider:
             require_provider(model, "model")
-        if not provider or named not in PROVIDERS or not rest:
+        if not provider or prefix not in PROVIDERS or not name:
             return model
-        if named != provider:
+        if prefix != provider:
             raise ConfigError(
                 f"the model {model[:80]!r} is at another provider than this run: {provider}",
                 where="model",
                 hint="all models of a run are asked at one provider",
             )
-        return rest
+        return name
 
 
 def is_own(base_url: str) -> bool:
@@ -107,11 +107,11 @@ def is_own(base_url: str) -> bool:
 
 def require_provider(model: str, where: str) -> None:
     """Raise ConfigError where ``model`` begins with a provider that nobody knows."""
-    named, colon, rest = model.partition(":")
-    if colon and not (rest and (named in PROVIDERS or named == _TUNED)):
+    prefix, colon, name = model.partition(":")
+    if colon and not (name and (prefix in PROVIDERS or prefix == _TUNED)):
         raise ConfigError(
-            f"no provider is called {printable(named)[:80]!r}"
-            if rest
+            f"no provider is called {printable(prefix)[:80]!r}"
+            if name
             else f"no name of a model: {printable(model)[:80]!r}",
             where=where,
             hint=NAME_HINT,
@@ -135,13 +135,13 @@ def choose(
     """
     if not (provider or endpoint.base_url):
         require_provider(model, "model")
-    prefix, _, rest = model.partition(":")
-    name = provider or (prefix if rest and not endpoint.base_url and prefix in PROVIDERS else "")
+    prefix, _, suffix = model.partition(":")
+    name = provider or (prefix if suffix and not endpoint.base_url and prefix in PROVIDERS else "")
     if not name:
         is_set = endpoint.api_key or endpoint.base_url
         return endpoint if is_set else endpoint.replace(lack=_neither(PROVIDERS[OPENAI]))
     row = PROVIDERS[name]
-    key = next((environ[one].strip() for one in row.keys if environ.get(one, "").strip()), "")
+    key = next((environ[var].strip() for var in row.keys if environ.get(var, "").strip()), "")
     if not key and not row.local and (name == OPENAI or endpoint.base_url or not from_file):
         key = endpoint.api_key
     address = endpoint.base_url or row.base_url

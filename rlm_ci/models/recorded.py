@@ -92,12 +92,12 @@ def rows(path: str) -> list[dict[str, Any]]:
             f"the recording cannot be read: {error}", where=path, hint="name the file of one"
         ) from None
     try:
-        found = [json.loads(one) for one in data.splitlines() if one.strip()]
+        records = [json.loads(line) for line in data.splitlines() if line.strip()]
     except (ValueError, RecursionError):
         raise _damaged(path) from None
-    if not all(isinstance(one, dict) for one in found):
+    if not all(isinstance(record, dict) for record in records):
         raise _damaged(path)
-    return found
+    return records
 
 
 def _damaged(path: str) -> DamagedError:

@@ -114,15 +114,15 @@ def _mended(match: re.Match[str]) -> str:
     """A string with its control characters and lone backslashes escaped; an end without a comma."""
     if match["end"]:
         return match["end"]
-    text = _ESCAPE.sub(lambda one: one[0] if one[1] in '"\\/bfnrtu' else f"\\{one[0]}", match[0])
+    text = _ESCAPE.sub(lambda hit: hit[0] if hit[1] in '"\\/bfnrtu' else f"\\{hit[0]}", match[0])
     return "".join(json.dumps(char)[1:-1] if char < " " else char for char in text)
 
 
 def unfenced(body: str) -> str:
     """The text without a fence around it."""
-    first, _, rest = body.partition("\n")
-    if first.rstrip().casefold() in ("```", "```json") and rest.endswith("\n```"):
-        return rest.removesuffix("```").strip()
+    first, _, content = body.partition("\n")
+    if first.rstrip().casefold() in ("```", "```json") and content.endswith("\n```"):
+        return content.removesuffix("```").strip()
     return body
 
 

@@ -112,11 +112,11 @@ def _end_of(mark: re.Match[str]) -> str | None:
 
 def _close(text: str, mark: re.Match[str]) -> int:
     """Where the reasoning that ``mark`` begins is over, also with some inside it."""
-    wanted, depth, last = _end_of(mark), 1, len(text)
+    end, depth, last = _end_of(mark), 1, len(text)
     for other in _ANY.finditer(text, mark.end()):
-        if _end_of(other) == wanted:
+        if _end_of(other) == end:
             depth += 1
-        elif other[0].casefold().replace(" ", "") == (wanted or "").casefold():
+        elif other[0].casefold().replace(" ", "") == (end or "").casefold():
             depth, last = depth - 1, other.end()
             if not depth:
                 break
@@ -186,13 +186,13 @@ def _of_harmony(text: str) -> tuple[str, str]:
         return "", text
     thoughts += filter(None, [_BETWEEN.sub("", text[: messages[0].start()]).strip()])
     for message in messages:
-        channel, said = message["channel"].strip(), message["text"].strip()
+        channel, content = message["channel"].strip(), message["text"].strip()
         if _CALLED.search(channel) or _CALLED.search(_head(text, message.start())):
             calls.append(message[0])
         elif channel == "final":
-            answers.append(said)
+            answers.append(content)
         else:
-            thoughts.append(said)
+            thoughts.append(content)
     if not answers:
         answers += filter(None, [_BETWEEN.sub("", text[messages[-1].end() :]).strip()])
     return "\n\n".join(thoughts), "\n\n".join((*answers, *calls))

@@ -63,7 +63,7 @@ def results(model: Model, name: str, price: Callable[[str], Price | None]) -> It
     yield TrialResult(
         "answer", works=True, detail=_told(completion, time.monotonic() - began, price)
     )
-    yield _tried("tools", model, name, lambda said: bool(said.tool_calls), _CALL, tools=(_TOOL,))
+    yield _tried("tools", model, name, lambda reply: bool(reply.tool_calls), _CALL, tools=(_TOOL,))
     yield _tried(
         "JSON schema", model, name, _is_object, f"{_PLAIN}, as JSON.", response_format=_FORMAT
     )
@@ -94,10 +94,10 @@ def _tried(
 
 def _is_object(completion: Completion) -> bool:
     try:
-        found = json.loads(completion.text)
+        value = json.loads(completion.text)
     except ValueError:
         return False
-    return isinstance(found, dict) and set(found) == {"state"}
+    return isinstance(value, dict) and set(value) == {"state"}
 
 
 def _told(completion: Completion, seconds: float, price: Callable[[str], Price | None]) -> str:
@@ -106,9 +106,9 @@ def _told(completion: Completion, seconds: float, price: Callable[[str], Price |
         text += f", cut off at {_TOKENS:,} tokens: it finds no end"
     if completion.usage is None:
         return f"{text}; the endpoint counts no tokens"
-    used, known = completion.usage, price(completion.model)
+    used, tariff = completion.usage, price(completion.model)
     text += f", {count(used.prompt_tokens + used.completion_tokens, 'token')}"
-    if known is None:
+    if tariff is None:
         return f"{text}; its price is not known"
-    dollars = known.cost(used.prompt_tokens, used.completion_tokens, used.cached_tokens)
+    dollars = tariff.cost(used.prompt_tokens, used.completion_tokens, used.cached_tokens)
     return f"{text}, ${dollars:.6f}"

@@ -72,21 +72,21 @@ def run(arguments: Arguments) -> int:
         require_task_id(settings.task, settings.sources["task"])
     repository = open_repository(settings)
     access = access_of(settings)
-    own = settings.archive
+    section = settings.archive
     user = RemoteUser(access.token or None, access.server_url, settings.environ, "rlm-ci archive")
-    if own.tasks or own.repair or own.pr:
-        return _other(own, repository, user, settings)
-    options = ArchiveOptions(user, own.base or "", split=own.split, dry_run=own.dry_run)
+    if section.tasks or section.repair or section.pr:
+        return _other(section, repository, user, settings)
+    options = ArchiveOptions(user, section.base or "", split=section.split, dry_run=section.dry_run)
     outcome = archive(repository, options)
-    told = neutralise.record(report.record(outcome, dry_run=own.dry_run))
-    if settings.task and not own.dry_run:
+    text = neutralise.record(report.record(outcome, dry_run=section.dry_run))
+    if settings.task and not section.dry_run:
         folder = os.path.join(repository.root, settings.out_dir, settings.task)
         files.require_inside(repository.root, folder)
         files.make_folder(folder)
-        files.write(os.path.join(folder, REPORT), told.encode("ascii"))
+        files.write(os.path.join(folder, REPORT), text.encode("ascii"))
     if settings.format != "json":
-        told = "" if settings.quiet else _text(outcome, settings, repository.remote())
-    output.emit(told)
+        text = "" if settings.quiet else _text(outcome, settings, repository.remote())
+    output.emit(text)
     return errors.OK
 
 
@@ -109,15 +109,15 @@ def _other(own: Settings, repository: Repository, user: RemoteUser, settings: Se
         name = settings.github.repository or ""
         access = access_of(settings)
         lines = list(open_pull_request(repository, user, access, name, dry_run=dry_run))
-        told = neutralise.record({"version": 1, "steps": lines})
-        output.emit(told if is_json else "".join(f"{neutralise.log(line)}\n" for line in lines))
+        text = neutralise.record({"version": 1, "steps": lines})
+        output.emit(text if is_json else "".join(f"{neutralise.log(line)}\n" for line in lines))
         return errors.OK
     if own.tasks:
         done = archive_tasks(repository, user, dry_run=dry_run)
-        told = neutralise.record(done.record(dry_run=dry_run))
-        output.emit(told if is_json else done.text(dry_run=dry_run))
+        text = neutralise.record(done.record(dry_run=dry_run))
+        output.emit(text if is_json else done.text(dry_run=dry_run))
         return errors.OK
     plan = repair(repository, user, dry_run=dry_run)
-    told = neutralise.record(plan.record(dry_run=dry_run))
-    output.emit(told if is_json else plan.text(dry_run=dry_run, verbose=settings.verbose))
+    text = neutralise.record(plan.record(dry_run=dry_run))
+    output.emit(text if is_json else plan.text(dry_run=dry_run, verbose=settings.verbose))
     return errors.FINDINGS if plan.lost else errors.OK

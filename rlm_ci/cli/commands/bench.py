@@ -150,10 +150,12 @@ def run(arguments: Arguments) -> int:
         "review": (_review, 0, 0),
         "compare": (_compare, 0, 2),
     }
-    carry_out, fewest, most = actions.get(action, (None, 0, 0))
-    if carry_out is None or not fewest <= len(words) <= most:
-        known = action in actions
-        what = f"bench {action} takes other words" if known else f"bench does not know {action!r}"
+    carry_out, fewest, limit = actions.get(action, (None, 0, 0))
+    if carry_out is None or not fewest <= len(words) <= limit:
+        is_known = action in actions
+        what = (
+            f"bench {action} takes other words" if is_known else f"bench does not know {action!r}"
+        )
         raise UsageError(what[:120], where="rlm-ci bench", hint=f"rlm-ci bench {USAGE}")
     table = {row.key: row for row in (*PROGRAM, *rows([action]))}
     return carry_out(words, Settings(table.values(), arguments.flags), arguments.flags)
@@ -161,25 +163,25 @@ def run(arguments: Arguments) -> int:
 
 def _list(_words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]) -> int:
     output = output_of(settings).require_text_or_json("bench list")
-    known = catalogue.presets(settings.bench.pack)
+    presets = catalogue.presets(settings.bench.pack)
     stored = summary.of_store(StoredRuns(settings).store)
     if settings.format == "json":
-        told = {
-            "presets": known,
+        listing = {
+            "presets": presets,
             "packs": catalogue.aliases(),
             "benchmarks": [stored_benchmark.outline() for stored_benchmark in stored],
         }
-        output.emit(neutralise.record(told))
+        output.emit(neutralise.record(listing))
     else:
-        output.emit(_lines(text.presets(known, stored)))
+        output.emit(_lines(text.presets(presets, stored)))
     return errors.OK
 
 
 def _compare(words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]) -> int:
     output = output_of(settings)
     output.require_place()
-    own = settings.bench
-    gates = Gates(**{name: getattr(own, name) for name in Gates._fields})
+    bench = settings.bench
+    gates = Gates(**{name: getattr(bench, name) for name in Gates._fields})
     stored_benchmarks = summary.of_store(StoredRuns(settings).store)
     names = [*words, *(summary.LATEST, summary.PREVIOUS)[len(words) :]]
     comparison = compare.compare(stored_benchmarks, names[0], names[1], gates)
@@ -192,17 +194,17 @@ def _subject(settings: Settings) -> Subject:
     """The pull request of the event, so that the report can be published there; else HEAD."""
     repository = open_repository(settings)
     if settings.github.actions and settings.github.event_path:
-        found = load.changes_of(settings, repository)
-        return subject_of(found, repository_name(found, settings, repository, look=False))
+        changes = load.changes_of(settings, repository)
+        return subject_of(changes, repository_name(changes, settings, repository, look=False))
     return Subject(head=repository.head_commit() if repository.git_dir else None)
 
 
 def _run(words: Sequence[str], settings: Settings, flags: Mapping[str, Any]) -> int:
     output = output_of(settings).require_text_or_json("bench run")
     output.require_place()
-    own = settings.bench
-    preset = catalogue.choose(words[0], own.pack)
-    options = BenchOptions(**{name: getattr(own, name) for name in BenchOptions._fields})
+    bench = settings.bench
+    preset = catalogue.choose(words[0], bench.pack)
+    options = BenchOptions(**{name: getattr(bench, name) for name in BenchOptions._fields})
     runs = StoredRuns(settings)
     if settings.episode.mcp_config:  # a resumed benchmark may be in another folder
         flags = {**flags, "episode.mcp_config": os.path.abspath(settings.episode.mcp_config)}
@@ -210,12 +212,12 @@ def _run(words: Sequence[str], settings: Settings, flags: Mapping[str, Any]) -> 
         result, failure = benchmarks.carry_out(
             preset, options, settings, runs, progress=progress, flags=flags
         )
-    told = summary.read(str(result.summary_path)).record
+    results = summary.read(str(result.summary_path)).record
     if settings.format == "json":
-        output.emit(neutralise.record(dict(told), depth=4))
+        output.emit(neutralise.record(dict(results), depth=4))
     else:
-        shown = text.answers(told) if settings.verbose else ""
-        output.emit(_lines(shown + text.result(told)))
+        shown = text.answers(results) if settings.verbose else ""
+        output.emit(_lines(shown + text.result(results)))
     if failure:
         raise failure
     return errors.OK
@@ -224,39 +226,39 @@ def _run(words: Sequence[str], settings: Settings, flags: Mapping[str, Any]) -> 
 def _review(_words: Sequence[str], settings: Settings, flags: Mapping[str, Any]) -> int:
     output = output_of(settings).require_text_or_json("bench review")
     output.require_place()
-    own = settings.bench
-    played = None if own.dry_run else _recording(settings, flags)
-    asked = {name: getattr(played or own, name) for name in _CHANGES}
-    cases = generate.cases(**asked)
-    if own.dry_run:
-        told = benchmark.outline(cases)
-        shown = benchmark.changes(told)
+    bench = settings.bench
+    played = None if bench.dry_run else _recording(settings, flags)
+    case_options = {name: getattr(played or bench, name) for name in _CHANGES}
+    cases = generate.cases(**case_options)
+    if bench.dry_run:
+        report = benchmark.outline(cases)
+        shown = benchmark.changes(report)
     else:
-        told = _measured(settings, flags, cases, asked, played)
-        shown = benchmark.table(told)
+        report = _measured(settings, flags, cases, case_options, played)
+        shown = benchmark.table(report)
     is_json = settings.format == "json"
-    output.emit(neutralise.record(told, depth=4) if is_json else _lines(shown))
+    output.emit(neutralise.record(report, depth=4) if is_json else _lines(shown))
     return errors.OK
 
 
 def _recording(settings: Settings, flags: Mapping[str, Any]) -> Recording | None:
     """The recording that answers instead of a model, if one does. Raises ConfigError."""
-    own = settings.bench
+    bench = settings.bench
     options = models_of(settings)
-    if own.answers is None:
+    if bench.answers is None:
         if settings.model or not options.endpoint.lack:
             require_endpoint(options, "or play recorded answers: --answers shipped")
             return None
-    elif own.record:
+    elif bench.record:
         raise UsageError(
             "--record writes what a model answers, and --answers asks none",
             where="rlm-ci bench review",
             hint="give one of them",
         )
-    found = Recording.load(own.answers or SHIPPED)
-    found.require({name: getattr(own, name) for name in _CHANGES if f"bench.{name}" in flags})
-    found.require_projects()
-    return found
+    played = Recording.load(bench.answers or SHIPPED)
+    played.require({name: getattr(bench, name) for name in _CHANGES if f"bench.{name}" in flags})
+    played.require_projects()
+    return played
 
 
 def _measured(
@@ -268,7 +270,7 @@ def _measured(
 ) -> dict[str, Any]:
     """The figures of a model, or of the recorded answers. Raises ConfigError."""
     runs = StoredRuns(settings)
-    own = settings.bench
+    bench = settings.bench
     options, model, environ = models_of(settings), settings.model, dict(settings.environ)
     passed = [row for row in (*MODEL, *SANDBOX) if row.key in flags and row.flag]
     words = tuple(word for row in passed for word in (str(row.flag), str(flags[row.key])))
@@ -280,7 +282,7 @@ def _measured(
     budget = settings.budget_usd
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
-        _folder(own.folder, runs.store.root, asked, played=bool(played)) as folder,
+        _folder(bench.folder, runs.store.root, asked, played=bool(played)) as folder,
         Record.open(os.path.join(folder, "calls.jsonl"), redact=runs.redactor.text) as record,
     ):
 
@@ -291,11 +293,11 @@ def _measured(
             return Gateway(limited, record, clock, model=model, max_minutes=None)
 
         reviewer = benchmark.Reviewer(words, environ, gateway, budget, played=bool(played))
-        told = benchmark.carry_out(cases, folder, reviewer, progress.step)
-        if own.record:
-            recording.write(own.record, folder, str(model), asked, environ)
+        figures = benchmark.carry_out(cases, folder, reviewer, progress.step)
+        if bench.record:
+            recording.write(bench.record, folder, str(model), asked, environ)
     note = played.notice() if played else ""
-    return {**told, "answers": {"recorded": bool(played), "model": model, "note": note}}
+    return {**figures, "answers": {"recorded": bool(played), "model": model, "note": note}}
 
 
 @contextmanager

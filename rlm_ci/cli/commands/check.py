@@ -35,26 +35,26 @@ _WITH_OVERVIEW = ("html", "json", "markdown", "summary")
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     """The options of the checks that ``argv`` names, or of all."""
-    known = checks.names()
+    names = checks.names()
     words = argv[: argv.index("--")] if "--" in argv else argv
-    leading = next((at for at, word in enumerate(words) if word not in known), len(words))
-    named = words[:leading]
-    if any(word in known for word in words[leading:]):
-        named = ()  # it may be another check, or the value of an option
-    if not named and "--hook" in words[:-1]:
-        named = checks.names(words[words.index("--hook") + 1])
-    return (*COMMON, *CHANGE, *LOCAL_CHANGE, *REPORT, *checks.rows(named or known))
+    leading = next((at for at, word in enumerate(words) if word not in names), len(words))
+    chosen = words[:leading]
+    if any(word in names for word in words[leading:]):
+        chosen = ()  # it may be another check, or the value of an option
+    if not chosen and "--hook" in words[:-1]:
+        chosen = checks.names(words[words.index("--hook") + 1])
+    return (*COMMON, *CHANGE, *LOCAL_CHANGE, *REPORT, *checks.rows(chosen or names))
 
 
 def run(arguments: Arguments) -> int:
     _refuse_paths_and_refs(arguments)
-    wanted = checks.require(arguments.positionals, "rlm-ci check", usage=True)
+    names = checks.require(arguments.positionals, "rlm-ci check", usage=True)
     flags = dict(arguments.flags)
     if arguments.rest:
         flags["paths"] = tuple(arguments.rest)
     judgement = judge(
         flags,
-        wanted,
+        names,
         lambda repository: change_set.from_local(repository, "worktree"),
         read_stdin=_read_stdin,
     )
@@ -76,16 +76,16 @@ def _refuse_paths_and_refs(arguments: Arguments) -> None:
 
         from rlm_ci.cli import folder_argument  # a hook names no word
 
-        meant = f"-- {shlex.quote(word)}" if os.path.exists(word) else ""
-        if not meant:
+        suggestion = f"-- {shlex.quote(word)}" if os.path.exists(word) else ""
+        if not suggestion:
             common = {row.key for row in COMMON}
-            given = {key: flag for key, flag in arguments.flags.items() if key in common}
-            meant = folder_argument.of_change(word, given)
-        if meant:
+            flags = {key: flag for key, flag in arguments.flags.items() if key in common}
+            suggestion = folder_argument.of_change(word, flags)
+        if suggestion:
             raise UsageError(
                 f"unknown check {word[:80]!r}",
                 where="rlm-ci check",
-                hint=f"did you mean rlm-ci check {meant}?",
+                hint=f"did you mean rlm-ci check {suggestion}?",
             )
 
 

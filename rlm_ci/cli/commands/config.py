@@ -37,12 +37,12 @@ def run(arguments: Arguments) -> int:
     settings = Settings(table, arguments.flags)
     output = output_of(settings).require_text_or_json("config")
     repository = open_repository(settings)
-    found = trigger.select(
+    changes = trigger.select(
         change_choice(settings),
         repository,
         lambda repository: change_set.from_local(repository, "worktree"),
     )
-    for change in found[:1]:
+    for change in changes[:1]:
         for doubt in config_file.apply(settings, change):
             warn(doubt)
     output.emit(_json(settings) if settings.format == "json" else _text(settings))

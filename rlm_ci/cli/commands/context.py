@@ -84,12 +84,12 @@ def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
 
 def run(arguments: Arguments) -> int:
     words = (*arguments.positionals, *arguments.rest)
-    action, given = (words[0], words[1:]) if words else ("", ())
+    action, operands = (words[0], words[1:]) if words else ("", ())
     if action not in _ROWS:
         what = f"context does not know {action[:80]!r}" if action else "context needs an action"
         raise UsageError(what, where="rlm-ci context", hint=f"rlm-ci context {USAGE}")
-    carry_out, takes, fewest, most = _ACTIONS[action]
-    if not fewest <= len(given) <= most:
+    carry_out, takes, fewest, limit = _ACTIONS[action]
+    if not fewest <= len(operands) <= limit:
         raise UsageError(
             f"context {action} takes {takes}",
             where="rlm-ci context",
@@ -97,7 +97,7 @@ def run(arguments: Arguments) -> int:
         )
     settings = Settings((*_ROWS[action], *COMMON, *CONTEXT, *_OUT_DIR), arguments.flags)
     output = output_of(settings).require_text_or_json("context")
-    output.emit(carry_out(given, settings))
+    output.emit(carry_out(operands, settings))
     return errors.OK
 
 
@@ -182,9 +182,9 @@ def _hits(context: Context, result: QueryResult) -> str:
         f"{name}: {count(result.total_hits, 'hit')} in {count(result.chunks_matched, 'chunk')}"
     ]
     for hit in result.hits:
-        place = _whereabouts(context, hit)
+        whereabouts = _whereabouts(context, hit)
         lines.append(
-            f"{hit.score:>7,}  {hit.pointer}  bytes {hit.start_byte}-{hit.end_byte}{place}"
+            f"{hit.score:>7,}  {hit.pointer}  bytes {hit.start_byte}-{hit.end_byte}{whereabouts}"
         )
         before = len(context.raw(hit.preview_start, hit.start_byte).decode("utf-8", "replace"))
         line = _line_of(hit.preview, before)

@@ -147,22 +147,22 @@ def _path(environ: Mapping[str, str]) -> dict[str, str]:
 def _sandboxes(settings: Settings) -> Iterator[DoctorLine]:
     from rlm_ci.sandbox import monty, probe
 
-    wanted = settings.sandbox != "none"
+    is_wanted = settings.sandbox != "none"
     probes = probe(settings.environ)
-    if all(one.passed for one in probes):
+    if all(result.passed for result in probes):
         yield DoctorLine(_GOOD, "bubblewrap", _bubblewrap(settings.environ), probes)
     else:
-        problem = _complaint(settings) if wanted else None
-        sign = _BAD if wanted else _ABSENT
+        problem = _complaint(settings) if is_wanted else None
+        sign = _BAD if is_wanted else _ABSENT
         yield DoctorLine(sign, "bubblewrap", "does not work on this machine", probes, problem)
     probes = monty.probe()
-    if all(one.passed for one in probes):
+    if all(result.passed for result in probes):
         yield DoctorLine(_GOOD, "monty", f"for Python that a model wrote: {monty.LEVEL}", probes)
     elif len(probes) == 1:  # it could not be probed
         yield DoctorLine(_ABSENT, "monty", probes[0].detail)
     else:
         yield DoctorLine(_BAD, "monty", "does not work on this machine", probes)
-    rights = "chosen: commands have all your rights" if not wanted else "only if asked for"
+    rights = "chosen: commands have all your rights" if not is_wanted else "only if asked for"
     yield DoctorLine(_ABSENT, "none", f"limits, but no isolation; {rights}")
 
 
@@ -212,16 +212,16 @@ def _validator(settings: Settings) -> Iterator[DoctorLine]:
 
     try:
         repository = open_repository(settings)
-        place = sandbox.choose(settings.sandbox, settings.environ)
+        chosen_sandbox = sandbox.choose(settings.sandbox, settings.environ)
     except RlmCiError:  # there is no repository, or it was told above
         return
-    if repository.git_dir is None or not place.isolated:
+    if repository.git_dir is None or not chosen_sandbox.isolated:
         return
     try:
         tried = validator_trial.try_out(
             settings.loop.validator,
             repository,
-            place,
+            chosen_sandbox,
             settings.environ,
             (lambda _line: None) if settings.quiet else say,
         )
@@ -328,13 +328,13 @@ def _required() -> dict[str, tuple[str, ...]]:
         lines = metadata.requires("rlm-ci") or []
     except metadata.PackageNotFoundError:  # run from a checkout, without an installation
         return {}
-    found: dict[str, list[str]] = {}
+    names_by_extra: dict[str, list[str]] = {}
     for line in lines:
         name = re.match(r"[A-Za-z0-9._-]+", line)
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", line)
         if name and extra and extra[1] != "all":
-            found.setdefault(extra[1], []).append(name[0])
-    return {extra: tuple(names) for extra, names in found.items()}
+            names_by_extra.setdefault(extra[1], []).append(name[0])
+    return {extra: tuple(names) for extra, names in names_by_extra.items()}
 
 
 def _version(package: str) -> str | None:
@@ -349,16 +349,16 @@ def _version(package: str) -> str | None:
 def _model(settings: Settings) -> Iterator[DoctorLine]:
     endpoint = endpoint_of(settings)
     if endpoint.provider:
-        told = f"{endpoint.provider}, {endpoint.base_url or 'no address'}"
-        yield DoctorLine(_ABSENT if endpoint.lack else _GOOD, "provider", endpoint.lack or told)
+        detail = f"{endpoint.provider}, {endpoint.base_url or 'no address'}"
+        yield DoctorLine(_ABSENT if endpoint.lack else _GOOD, "provider", endpoint.lack or detail)
     else:
         yield _set(settings, "key", "openai.api_key")
         yield _set(settings, "base URL", "openai.base_url")
     agent = settings.loop.agent
     if agent in _AGENTS:
         try:
-            place = process_stream.find(agent, settings.environ.get("PATH", ""), os.getcwd())
-            yield DoctorLine(_GOOD, "agent", f"{agent}, {place}")
+            path = process_stream.find(agent, settings.environ.get("PATH", ""), os.getcwd())
+            yield DoctorLine(_GOOD, "agent", f"{agent}, {path}")
         except RlmCiError as error:
             yield DoctorLine(_BAD, "agent", f"{agent} is not on PATH", problem=error)
 

@@ -42,16 +42,16 @@ def run(arguments: Arguments) -> int:
             where="rlm-ci explain",
             hint=_hint(rule),
         )
-    own = "" if text.startswith(rule_texts.HEADINGS) else f"{rule}\n\n"
-    output.emit(f"{own}{text}\n\n{address(rule)}\n")
+    heading = "" if text.startswith(rule_texts.HEADINGS) else f"{rule}\n\n"
+    output.emit(f"{heading}{text}\n\n{address(rule)}\n")
     return errors.OK
 
 
 def _hint(rule: str) -> str:
     """The rules that may be meant, by a last part or a similar name; else the page of all."""
-    known = rule_texts.known()
-    named = [one for one in known if one.partition("/")[2].casefold() == rule]
-    if named:
-        return f"did you mean {' or '.join(named)}?"
-    similar = nearest(rule, known)
+    rules = rule_texts.known()
+    matches = [name for name in rules if name.partition("/")[2].casefold() == rule]
+    if matches:
+        return f"did you mean {' or '.join(matches)}?"
+    similar = nearest(rule, rules)
     return similar if similar.startswith("did you mean") else f"all rules: {PAGE}"

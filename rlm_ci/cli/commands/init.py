@@ -141,8 +141,8 @@ def run(arguments: Arguments) -> int:
     if _is_configured(repository):
         # With a second configuration file every command would stop.
         del contents[CONFIG_FILES[0]]
-        kept = "kept       [tool.rlm-ci] of pyproject.toml is the configuration"
-        lines.append(f"{kept}{wish.lacking()}")
+        note = "kept       [tool.rlm-ci] of pyproject.toml is the configuration"
+        lines.append(f"{note}{wish.lacking()}")
     if not settings.force:
         missing = [
             path for path in contents if not os.path.lexists(os.path.join(repository.root, path))
@@ -194,8 +194,8 @@ class _Wish(Value):
     @property
     def provider(self) -> str:
         """The provider of the model; "" without one."""
-        named, _, rest = self.model.partition(":")
-        return (named if rest and named in PROVIDERS else OPENAI) if self.model else ""
+        prefix, _, name = self.model.partition(":")
+        return (prefix if name and prefix in PROVIDERS else OPENAI) if self.model else ""
 
     @property
     def is_strict(self) -> bool:
@@ -205,7 +205,7 @@ class _Wish(Value):
     @property
     def accounts(self) -> tuple[str, ...]:
         """The logins for which test-guard fails, besides bots."""
-        return tuple(one[1:] for one in self.openers if one.startswith(_ACCOUNT))
+        return tuple(opener[1:] for opener in self.openers if opener.startswith(_ACCOUNT))
 
     @property
     def has_own(self) -> bool:
@@ -240,8 +240,8 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
         return ask is not None and settings.sources[key] == "default"
 
     review, model = settings.init.review == "on", _full_name(settings.init.model or "")
-    named = settings.init.agents
-    fork_safe, openers = settings.fork_safe, _openers(named)
+    chosen = settings.init.agents
+    fork_safe, openers = settings.fork_safe, _openers(chosen)
     if ask is not None and is_open("init.review") and not model:
         for line in readers.lines(model=False):
             say(f"{line[:1].upper()}{line[1:]}.")
@@ -254,8 +254,8 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
     if ask is not None and not openers:
         openers = _asked_openers(ask)
     if ask is not None and is_open("init.agents"):
-        named = _agents(ask)
-    agents = tuple(agent for agent in AGENTS if agent in named)
+        chosen = _agents(ask)
+    agents = tuple(agent for agent in AGENTS if agent in chosen)
     after_edit = settings.init.after_edit
     return _Wish(review, model, fork_safe, openers, readers, agents, after_edit)
 
@@ -403,7 +403,7 @@ def _require_first_job(repository: Repository) -> None:
 
 
 def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
-    made = workflows(
+    texts = workflows(
         commit,
         fork_safe=wish.fork_safe,
         slash_commands=settings.slash_commands,
@@ -412,7 +412,7 @@ def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
         provider=wish.provider,
         model=wish.model,
     )
-    contents = {f".github/workflows/{name}": text for name, text in made.items()}
+    contents = {f".github/workflows/{name}": text for name, text in texts.items()}
     if not settings.hooks:
         hooks = loader.read_template("init/pre-commit-config.yaml")
         contents[".pre-commit-config.yaml"] = hooks.replace("@URL@", URL).replace("@REV@", commit)
@@ -458,6 +458,6 @@ def _missing(full: str, text: str) -> str:
     with suppress(files.UnreadableError):
         if f"{URL}\n".encode() in files.read(full, LIMIT):
             return ""
-    first, _, rest = text.partition("repos:\n")
-    lines = [*first.splitlines(), *rest.splitlines()]
+    first, _, entries = text.partition("repos:\n")
+    lines = [*first.splitlines(), *entries.splitlines()]
     return "\n".join(["; add these lines, from the second on below repos:", *lines])

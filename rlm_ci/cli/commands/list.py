@@ -53,9 +53,9 @@ def run(arguments: Arguments) -> int:
         lines = [*names, f"removed {count(len(names), 'run')}", ""]
         text = neutralise.record({"removed": names}) if as_json else "\n".join(lines)
     else:
-        found = runs.entries()
-        records = {"runs": [_record(entry, now) for entry in found]}
-        text = neutralise.record(records) if as_json else _text(found, now)
+        entries = runs.entries()
+        records = {"runs": [_record(entry, now) for entry in entries]}
+        text = neutralise.record(records) if as_json else _text(entries, now)
     output.emit(text)
     return errors.OK
 
@@ -81,8 +81,8 @@ def _record(entry: FoundRun, now: float) -> dict[str, Any]:
         "manifest": entry.place,
         "problem": None if entry.problem is None else entry.problem.what,
     }
-    named = ("pipeline_id", "parent_run_id", "started_at", "completed_at", "exit_code", "summary")
-    facts |= {name: None if run is None else getattr(run, name) for name in named}
+    fields = ("pipeline_id", "parent_run_id", "started_at", "completed_at", "exit_code", "summary")
+    facts |= {name: None if run is None else getattr(run, name) for name in fields}
     return facts | {"recorded_by": run.recorded_by.name if run and run.recorded_by else None}
 
 

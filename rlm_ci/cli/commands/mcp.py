@@ -70,13 +70,13 @@ def mode_of(settings: Settings) -> str:
     ``--mode full`` what a run allows it.
     """
     rows = settings.rows.values()
-    given = [
+    tiers = [
         Settings(rows, {}, settings.environ),
         Settings(rows, {"repo": settings.repo} if settings.repo else {}, {}),
     ]
     for change in load.changes_of(settings, open_repository(settings))[:1]:
         record, source = config_file.read(settings, change)
-        given[1].apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
+        tiers[1].apply(record, source, (*PROGRAM, *checks.rows(checks.names())))
     modes: list[str] = [settings.delegate.mode]
-    modes += [one.delegate.mode for one in given if one.sources["delegate.mode"] != "default"]
+    modes += [tier.delegate.mode for tier in tiers if tier.sources["delegate.mode"] != "default"]
     return min(modes, key=DELEGATE_MODES.index)

@@ -113,20 +113,20 @@ def run(arguments: Arguments) -> int:
     if command and command.command.name == REVIEWS:
         with replies.refusals(publishing, command.way, command.to):
             comment_commands.require_model(reviewer_of(judgement.settings))
-    held = _hold(judgement)
-    if held is None:
+    open_run = _hold(judgement)
+    if open_run is None:
         return _report(judgement, command, None, way, group).exit_code()
 
     def work() -> tuple[int, str]:
         try:
-            report = _report(judgement, command, held, way, group)
+            report = _report(judgement, command, open_run, way, group)
         except Exception as error:  # noqa: BLE001 - the run keeps the traceback of a bug
-            raise failure(error, held.path) from None
+            raise failure(error, open_run.path) from None
         findings = count(len(report.findings), "finding")
         return report.exit_code(), f"{report.verdict().replace('_', ' ')}: {findings}"
 
-    with held:  # a judgement is not resumed, but made again
-        return live(held, work, is_resumable=False)
+    with open_run:  # a judgement is not resumed, but made again
+        return live(open_run, work, is_resumable=False)
 
 
 def _report(
@@ -143,7 +143,7 @@ def _report(
     report = report.replace(name="" if command else run_name(settings))
     folder = _folder(judgement, held)
     publishing = posting_of(settings)
-    report, to, kept = _with_parts(judgement, report, command, held, way)
+    report, to, state = _with_parts(judgement, report, command, held, way)
     way.go_on()
     report = report.replace(run_id=run_id, name=to.name if to else report.name)
     in_actions = bool(settings.github.actions)
@@ -174,7 +174,7 @@ def _report(
         output_of(settings).emit(render.render(report, "github", plain))
     diff = judgement.changes[0].diff if judgement.changes else None
     publication = posting.attempt(
-        publishing, report, to, options, way, diff=diff, overrides=held_back, review=kept
+        publishing, report, to, options, way, diff=diff, overrides=held_back, review=state
     )
     if publication:
         report = report.replace(publication=publication.to_dict())
@@ -210,8 +210,8 @@ def _with_parts(
     is_asked = command is not None and command.command.name == REVIEWS
     target = extra_parts.PostingTarget(to, way, publishing, is_asked)
     extra = _extra(judgement, held, target)
-    report, kept = extra_parts.add(extra, report, judgement.changes, target)
-    return report, to, kept
+    report, state = extra_parts.add(extra, report, judgement.changes, target)
+    return report, to, state
 
 
 def _budget(
@@ -239,10 +239,10 @@ def _limit(settings: Settings, budget: PullRequestBudget | None, now: float = 0.
     """Let models cost no more than is left of ``budget``, of which this run has spent ``now``."""
     if budget is None:
         return
-    left, own = budget.left - now, settings.budget_usd
+    left, budget_usd = budget.left - now, settings.budget_usd
     if left <= 0:
         settings.values["review.model"], settings.sources["review.model"] = "off", _ROOF
-    elif own is None or left < own:
+    elif budget_usd is None or left < budget_usd:
         settings.values["budget_usd"], settings.sources["budget_usd"] = left, _ROOF
 
 

@@ -60,8 +60,8 @@ def run(arguments: Arguments) -> int:
     output_of(settings).require_text_or_json("publish")
     reports = [read_report(path, _LIMIT) for path in _paths(arguments.words[0])]
     repository = open_repository(settings)
-    ours = change_set.from_local(repository, "worktree")
-    for doubt in config_file.apply(settings, ours):
+    change = change_set.from_local(repository, "worktree")
+    for doubt in config_file.apply(settings, change):
         warn(doubt)
     if not settings.github.token:
         raise ConfigError(
@@ -69,7 +69,7 @@ def run(arguments: Arguments) -> int:
             where="GITHUB_TOKEN",
             hint="give it in the environment; in a workflow: ${{ github.token }}",
         )
-    judgements = [Judgement(report, settings, repository, (ours,)) for report in reports]
+    judgements = [Judgement(report, settings, repository, (change,)) for report in reports]
     lost = [judgement for judgement in judgements if not _publish(judgement)]
     if lost:
         raise RemoteError(
@@ -84,12 +84,12 @@ def _paths(path: str) -> list[str]:
     """The report, or those of the folder, in the order of their names."""
     if not os.path.isdir(path):
         return [path]
-    found = sorted(name for name in os.listdir(path) if name.endswith(".json"))
-    if not found:
+    names = sorted(name for name in os.listdir(path) if name.endswith(".json"))
+    if not names:
         raise ConfigError(
             "the folder has no report", where=printable(path), hint="name a folder of *.json files"
         )
-    return [os.path.join(path, name) for name in found]
+    return [os.path.join(path, name) for name in names]
 
 
 def _publish(judgement: Judgement) -> bool:
@@ -99,11 +99,11 @@ def _publish(judgement: Judgement) -> bool:
     way = GitHubSession(publishing.access)  # its limits hold for one report
     destination, report, pull = _addressed(settings, judgement.report, way.client())
     report = Redactor(settings.environ).report(report)
-    held = overrides.held(publishing, report, destination, way)
-    report = answers.apply(publishing, overrides.apply(report, held), destination, way)
+    held_overrides = overrides.held(publishing, report, destination, way)
+    report = answers.apply(publishing, overrides.apply(report, held_overrides), destination, way)
     options = output.options(read_templates(judgement))
     publication = posting.post(
-        publishing, report, destination, options, way, overrides=held, pull=pull
+        publishing, report, destination, options, way, overrides=held_overrides, pull=pull
     )
     if settings.github.actions and publication.url:
         posting.write_outputs(publishing.outputs, {"comment-url": publication.url})
@@ -224,20 +224,20 @@ def _only_pull(
     owner = _at(run, "head_repository", "owner", "login")
     branch = run.get("head_branch")
     if isinstance(owner, str) and isinstance(branch, str):
-        asked = way.pages(f"/repos/{name}/pulls", state="open", head=f"{owner}:{branch}")
+        listed = way.pages(f"/repos/{name}/pulls", state="open", head=f"{owner}:{branch}")
     else:  # the fork is gone
-        asked = way.pages(f"/repos/{name}/commits/{head}/pulls")
-    found = [pull for pull in asked if _is_open_pull(pull, name, head)]
-    meant = found if len(found) == 1 else [pull for pull in found if pull["number"] == number]
-    if len(meant) == 1:
-        pull: dict[str, Any] = meant[0]
+        listed = way.pages(f"/repos/{name}/commits/{head}/pulls")
+    pulls = [pull for pull in listed if _is_open_pull(pull, name, head)]
+    chosen = pulls if len(pulls) == 1 else [pull for pull in pulls if pull["number"] == number]
+    if len(chosen) == 1:
+        pull: dict[str, Any] = chosen[0]
         return pull
     why, hint = "it has new commits, or is closed", "the run of its newest commit will post"
-    if found:
+    if pulls:
         why = "the report belongs to none of them"
         hint = "run rlm-ci for each pull request, on its own event"
     raise RemoteError(
-        f"{count(len(found), 'open pull request')} with the head {head[:12]}: {why}",
+        f"{count(len(pulls), 'open pull request')} with the head {head[:12]}: {why}",
         where=printable(name),
         hint=hint,
     )

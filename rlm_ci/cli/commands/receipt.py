@@ -47,12 +47,12 @@ def run(arguments: Arguments) -> int:
     task_id = _task(settings)
     keys = _registered(repository, task_id)
     store = RunStore.at(repository.root, settings.runs_dir, settings.environ)
-    found = make.collect(store, task_id, delegation_guard.accepting(task_id, keys))
-    for place, why in found.left_out:
-        say(f"note: {printable(place)} is left out: {why}")
+    collected = make.collect(store, task_id, delegation_guard.accepting(task_id, keys))
+    for folder, why in collected.left_out:
+        say(f"note: {printable(folder)} is left out: {why}")
     in_job = settings.github.actions
     commit = _commit_of_job(repository, settings) if in_job else _head(repository)
-    receipt = make.receipt_of(repository, task_id, commit, found.runs)
+    receipt = make.receipt_of(repository, task_id, commit, collected.runs)
     if in_job and settings.github.id_token_url:
         receipt = _signed(
             receipt.replace(workflow=_workflow(repository, settings, commit)), settings
@@ -65,8 +65,8 @@ def run(arguments: Arguments) -> int:
         output.emit(neutralise.record(facts | {"signed": bool(receipt.token), "runs": runs}))
     elif not settings.quiet:
         ended = sum(receipt_run.status == SUCCEEDED for receipt_run in receipt.runs)
-        told = f"{count(len(receipt.runs), 'run')}, {ended:,} succeeded, on {commit[:12]}, {who}"
-        output.emit(f"{path}: {told}\ncommit it with the change: git add {quote(path)}\n")
+        text = f"{count(len(receipt.runs), 'run')}, {ended:,} succeeded, on {commit[:12]}, {who}"
+        output.emit(f"{path}: {text}\ncommit it with the change: git add {quote(path)}\n")
     return errors.OK
 
 
@@ -111,32 +111,32 @@ def _head(repository: Repository) -> str:
 
 def _commit_of_job(repository: Repository, settings: Settings) -> str:
     """The commit that the workflow runs on; of a pull request its head, not GitHub's merge."""
-    told = settings.github
-    if told.event_name == "pull_request" and told.event_path:
-        change = trigger.from_event(repository, told.event_path, told.event_name)
+    github = settings.github
+    if github.event_name == "pull_request" and github.event_path:
+        change = trigger.from_event(repository, github.event_path, github.event_name)
         if change and change.head:
             return change.head
-    return change_set.require(repository, told.sha or "HEAD", "commit", "GITHUB_SHA")
+    return change_set.require(repository, github.sha or "HEAD", "commit", "GITHUB_SHA")
 
 
 def _workflow(repository: Repository, settings: Settings, commit: str) -> WorkflowRun:
-    told = settings.github
+    github = settings.github
     names = ("repository", "run_id", "run_attempt", "workflow_ref", "sha", "ref")
-    fields = {name: getattr(told, name) for name in names}
+    fields = {name: getattr(github, name) for name in names}
     missing = [f"GITHUB_{name.upper()}" for name, value in fields.items() if not value]
     if missing:
         raise ConfigError(
             "GitHub does not say which workflow runs", where=", ".join(missing),
             hint="run this in a job of GitHub Actions",
         )  # fmt: skip
-    if told.sha != commit:
-        merge = change_set.require(repository, told.sha, "merge commit", "GITHUB_SHA")
+    if github.sha != commit:
+        merge = change_set.require(repository, github.sha, "merge commit", "GITHUB_SHA")
         content = repository.run("cat-file", "commit", merge)
         fields["merge_commit"] = b64encode(content).decode()
     return WorkflowRun(**fields)
 
 
 def _signed(receipt: Receipt, settings: Settings) -> Receipt:
-    told = settings.github
-    token = oidc.request(told.id_token_url, told.id_token_bearer or "", receipt.audience())
+    github = settings.github
+    token = oidc.request(github.id_token_url, github.id_token_bearer or "", receipt.audience())
     return receipt.replace(token=token)

@@ -65,16 +65,16 @@ def run(arguments: Arguments) -> int:
         settings.values["wiki.out"] = pages
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
-        runs.create(entry.run.task_id, request.pipeline_id, parent_run_id=entry.run.run_id) as held,
+        runs.create(entry.run.task_id, request.pipeline_id, parent_run_id=entry.run.run_id) as copy,
     ):
         # Keep no request: nothing may resume an interrupted replay with keys and commands.
-        verify_record.begin_alike(entry.path, held)
-        progress.say(f"Run: {held.id}, a replay of {entry.run.run_id}")
+        verify_record.begin_alike(entry.path, copy)
+        progress.say(f"Run: {copy.id}, a replay of {entry.run.run_id}")
         record = os.path.join(entry.path, CALLS)
         work = registry.make(request.pipeline_id, settings, runs, progress, record)
         actions = {request.pipeline_id: work}
         try:
-            code = load.conduct(held, request, runs, definition.BUILT_IN, actions)
+            code = load.conduct(copy, request, runs, definition.BUILT_IN, actions)
         except RlmCiError as error:
             _name_version(entry)
             if not settings.check or work.report is None:
@@ -84,7 +84,7 @@ def run(arguments: Arguments) -> int:
     if work.report is not None:
         output_of(settings).show(work.report)
     if settings.check:
-        differs = _compare(entry.path, held.path, held.redactor.text)
+        differs = _compare(entry.path, copy.path, copy.redactor.text)
         if differs:
             _name_version(entry)
         return differs
@@ -125,13 +125,13 @@ def _compare(before: str, now: str, clean: Callable[[str], str]) -> int:
     keys = dict.fromkeys(key for report in reports for key in report)
     absent = object()
     differing = [key for key in keys if reports[0].get(key, absent) != reports[1].get(key, absent)]
-    told = [f"the report differs in {key}" for key in differing]
-    told += verify_record.differing(before, now, clean)
-    for line in told or [
+    lines = [f"the report differs in {key}" for key in differing]
+    lines += verify_record.differing(before, now, clean)
+    for line in lines or [
         "the report is the same, and so is every file that follows from the record"
     ]:
         say(line)
-    return FINDINGS if told else 0
+    return FINDINGS if lines else 0
 
 
 def _report(folder: str) -> dict[str, Any]:

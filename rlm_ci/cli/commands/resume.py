@@ -74,23 +74,23 @@ def run(arguments: Arguments) -> int:
     runs = StoredRuns(settings)
     entry = runs.own(arguments.words[0])
     done: list[PipelineJob] = []
-    with runs.open(entry.path) as held:
-        entry = entry.replace(manifest=held.manifest)
+    with runs.open(entry.path) as resumed:
+        entry = entry.replace(manifest=resumed.manifest)
         goes_on = entry.is_resumable or (more and entry.can_be_raised)
         if goes_on:
-            code = _go_on(held, runs, more, arguments.flags, done)
+            code = _go_on(resumed, runs, more, arguments.flags, done)
         elif entry.run.has_ended:
-            say(f"{held.id} has ended already: there is nothing to resume")
+            say(f"{resumed.id} has ended already: there is nothing to resume")
             if entry.can_be_raised:
                 say(f"with a higher budget it continues: {stored_runs.more_of(entry.run)}")
-            code = code_of(held.manifest)
+            code = code_of(resumed.manifest)
         else:
             raise UsageError(
                 "the run cannot be resumed: it has no request",
                 where=entry.run_id,
                 hint=f"{stored_runs.way_on(entry)}; rlm-ci cancel {entry.run_id} cancels it",
             )
-        entry = entry.replace(manifest=held.manifest)
+        entry = entry.replace(manifest=resumed.manifest)
     if settings.format == "json":
         output.emit(neutralise.record(stored_runs.record(entry)))
     else:
@@ -114,8 +114,8 @@ def _go_on(
     end_leftovers(held.id)
     try:
         request = RunRequest.read(held.path, held.manifest.pipeline_id)
-        known = load.of_run(load.load(settings, open_repository(settings)), request)
-        load.require_same(known, request)
+        pipeline = load.of_run(load.load(settings, open_repository(settings)), request)
+        load.require_same(pipeline, request)
         if more:
             budget_increase.require(held.manifest, more, request, held.path_of(CALLS))
             held.raised = True
@@ -125,11 +125,11 @@ def _go_on(
         raise
     _require_repeated(held.manifest, request, settings, runs.root)
     _require_context(held, request, flags, runs)
-    load.require_leave(known, request.pipeline_id, settings)
+    load.require_leave(pipeline, request.pipeline_id, settings)
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
         actions = registry.actions(request, flags, runs, progress, done)
         try:
-            return load.conduct(held, request, runs, known, actions)
+            return load.conduct(held, request, runs, pipeline, actions)
         except BaseException:
             stored_runs.tell_way_on(held, progress)
             raise
@@ -138,7 +138,7 @@ def _go_on(
 def _require_repeated(begun: Manifest, request: RunRequest, settings: Settings, root: str) -> None:
     """Raise ConfigError unless the command line repeats what the run's folder must not decide."""
     repeated = settings.sources["sandbox"] == "--sandbox"
-    place = settings.sandbox if repeated else request.flags.get("sandbox", settings.sandbox)
+    sandbox = settings.sandbox if repeated else request.flags.get("sandbox", settings.sandbox)
     missing = []
     if "none" in (request.flags.get("sandbox"), begun.sandbox) and settings.sandbox != "none":
         missing.append("--sandbox none")
@@ -154,8 +154,8 @@ def _require_repeated(begun: Manifest, request: RunRequest, settings: Settings, 
             missing.append(flag if value is True else f"{flag} {shown}")
     if missing:
         raise _unrepeated(begun.run_id, " ".join(missing), "which only a command line can set")
-    is_told = repeated or place == "none"
-    if is_told and place != "auto" and begun.sandbox not in (None, place):
+    is_told = repeated or sandbox == "none"
+    if is_told and sandbox != "auto" and begun.sandbox not in (None, sandbox):
         raise ConfigError(
             f"the run began in the sandbox {printable(begun.sandbox)[:80]}, and continues in it",
             where=settings.sources["sandbox"],
@@ -185,8 +185,8 @@ def _require_context(
 
     A context that the run has read already is in its folder, and its record has the hash.
     """
-    source, named = request.flags.get(_CONTEXT), runs.settings.context.source
-    is_again = named is not None and source in (named, runs.redactor.text(os.path.abspath(named)))
+    source, path = request.flags.get(_CONTEXT), runs.settings.context.source
+    is_again = path is not None and source in (path, runs.redactor.text(os.path.abspath(path)))
     begun = f"--context {shlex.quote(printable(str(source)))}" if source else "no --context"
     if _CONTEXT in flags and not is_again:
         raise ConfigError(

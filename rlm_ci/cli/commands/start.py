@@ -37,16 +37,16 @@ _OWN = (*background.ROWS, *stored_runs.SANDBOX, *stored_runs.ROWS)
 
 def rows(argv: Sequence[str]) -> tuple[Setting, ...]:
     """Our own options, and those of the command that runs the pipeline in the foreground."""
-    known = {row.key for row in _OWN}
-    return (*_OWN, *(row for row in _of_pipeline(argv) if row.key not in known))
+    keys = {row.key for row in _OWN}
+    return (*_OWN, *(row for row in _of_pipeline(argv) if row.key not in keys))
 
 
 def _of_pipeline(argv: Sequence[str]) -> tuple[Setting, ...]:
     try:
-        name, rest = split_command(argv, _OWN)
+        name, words = split_command(argv, _OWN)
     except UsageError:  # an option of the pipeline before its name; parsing complains
         return ()
-    settings = options(load(name), rest) if name in definition.BUILT_IN else ()
+    settings = options(load(name), words) if name in definition.BUILT_IN else ()
     return tuple(row for row in settings if row.key not in _NO_RUN)
 
 
@@ -65,18 +65,18 @@ def run(arguments: Arguments) -> int:
 
 
 def _text(begun: Manifest, settings: Settings) -> str:
-    place = f"{begun.artifact_root}/{manifest.NAME}"
+    path = f"{begun.artifact_root}/{manifest.NAME}"
     if settings.format == "json":
         facts = {"run_id": begun.run_id, "task_id": begun.task_id, "status": begun.status}
         facts |= {"pipeline_id": begun.pipeline_id, "artifact_root": begun.artifact_root}
-        facts |= {"manifest": place, "log_path": begun.log_path}
+        facts |= {"manifest": path, "log_path": begun.log_path}
         return neutralise.record(facts | {"summary": begun.summary})
     if settings.quiet:
         return f"{begun.run_id}\n"
     lines = [
         f"run        {begun.run_id}",
         f"task       {begun.task_id}",
-        f"manifest   {place}",
+        f"manifest   {path}",
         f"log        {begun.log_path}",
         f"status     {begun.status}",
         f"follow it with: rlm-ci status {begun.run_id} --watch",

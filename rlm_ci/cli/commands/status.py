@@ -87,7 +87,7 @@ def _events(path: str) -> Iterator[list[dict[str, Any]]]:
         new = []
         last, size = size, os.path.getsize(path) if os.path.exists(path) else 0
         if size not in (0, last):
-            new = [one for one in replay(path, live=True) if one["seq"] > seen]
+            new = [event for event in replay(path, live=True) if event["seq"] > seen]
             seen = new[-1]["seq"] if new else seen
         yield new
 

@@ -83,26 +83,26 @@ def run(arguments: Arguments) -> int:
     output = output_of(settings).require_text_or_json("suppress")
     entry = _wanted(settings)
     runs = StoredRuns(settings)
-    named = _only(arguments.words[0], runs)
-    claim = claim_mark.of(named.finding)
+    target = _only(arguments.words[0], runs)
+    claim = claim_mark.of(target.finding)
     about = {"claim": claim} if claim else {}
-    entry = {"rule": named.finding.rule, "fingerprint": named.mark, **about, **entry}
+    entry = {"rule": target.finding.rule, "fingerprint": target.mark, **about, **entry}
     path, name, data = _config(settings, runs)
     is_shared = os.path.basename(path) == CONFIG_FILES[1]
     keys = ("tool", config_file.TABLE) if is_shared else ()
     table = config_file.TABLE if is_shared else None
-    known = parse_config(data, name, table).get("suppressions")
-    known = known if isinstance(known, list) else []
-    is_new = not any(isinstance(one, dict) and _is_same(one, entry) for one in known)
+    existing = parse_config(data, name, table).get("suppressions")
+    existing = existing if isinstance(existing, list) else []
+    is_new = not any(isinstance(row, dict) and _is_same(row, entry) for row in existing)
     if is_new:
-        remark = named.told()
-        made = extended(data, (*keys, "suppressions"), entry, remark=remark, source=name)
-        files.write(path, made, _mode(path))
+        remark = target.told()
+        content = extended(data, (*keys, "suppressions"), entry, remark=remark, source=name)
+        files.write(path, content, _mode(path))
     if settings.format == "json":
         output.emit(neutralise.record({"config": name, "written": is_new, "entry": entry}))
     else:
         done = "accepts" if is_new else "accepts already"
-        lines = [f"{printable(name)} {done} {entry['rule']} at {named.told()}"]
+        lines = [f"{printable(name)} {done} {entry['rule']} at {target.told()}"]
         if is_new:
             lines.append("A pull request is judged by its base branch: merge the file there first.")
         output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
@@ -143,21 +143,21 @@ def _is_same(known: dict[str, Any], entry: dict[str, str]) -> bool:
 
 def _only(word: str, runs: StoredRuns) -> _Named:
     """The one finding that ``word`` names. Raises UsageError."""
-    found: list[_Named] = []
+    hits: list[_Named] = []
     where = "the stored runs"
     for name, report in _reports(runs):
-        named = map(_Named, fingerprints(report.findings), report.findings)
-        found = [one for one in named if _is_meant(word, one)]
-        found = [one for one in found if one.finding.suppression is None] or found
-        if found:
+        candidates = map(_Named, fingerprints(report.findings), report.findings)
+        hits = [hit for hit in candidates if _is_meant(word, hit)]
+        hits = [hit for hit in hits if hit.finding.suppression is None] or hits
+        if hits:
             where = printable(name)
             break
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = [f"{one.mark[: _FEWEST + 2]} {one.finding.rule} at {one.told()}" for one in found]
+    if len(hits) == 1:
+        return hits[0]
+    if hits:
+        listed = [f"{hit.mark[: _FEWEST + 2]} {hit.finding.rule} at {hit.told()}" for hit in hits]
         raise UsageError(
-            f"{count(len(found), 'finding')} of {where} match {printable(word)[:80]!r}",
+            f"{count(len(hits), 'finding')} of {where} match {printable(word)[:80]!r}",
             where="FINDING",
             hint=f"name one by its fingerprint: {'; '.join(listed[:_LISTED])}",
         )
@@ -171,9 +171,9 @@ def _only(word: str, runs: StoredRuns) -> _Named:
 
 def _reports(runs: StoredRuns) -> Iterator[tuple[str, Report]]:
     """The named report, else those of the newest runs, with their places."""
-    named = runs.settings.report
-    if named:
-        path, _ = report_of(named, runs.settings)
+    report_name = runs.settings.report
+    if report_name:
+        path, _ = report_of(report_name, runs.settings)
         yield path, read_report(path, _LIMIT)
         return
     for entry in runs.entries()[:_RUNS]:
@@ -219,20 +219,20 @@ def _config(settings: Settings, runs: StoredRuns) -> tuple[str, str, bytes]:
                 hint="name a file that exists",
             ) from None
     repository = open_repository(settings)
-    held = []
+    configs = []
     for name in CONFIG_FILES:
         data = config_file.read_worktree(repository, name)
-        own = name == CONFIG_FILES[0]
-        if data is not None and (own or parse_config(data, name, config_file.TABLE)):
-            held.append((os.path.join(runs.root, name), name, data))
-    if len(held) > 1:
+        is_own = name == CONFIG_FILES[0]
+        if data is not None and (is_own or parse_config(data, name, config_file.TABLE)):
+            configs.append((os.path.join(runs.root, name), name, data))
+    if len(configs) > 1:
         raise ConfigError(
             "there are two configurations",
             where=" and ".join(CONFIG_FILES),
             hint="keep one: rlm-ci.toml, or [tool.rlm-ci] in pyproject.toml",
         )
     name = CONFIG_FILES[0]
-    return held[0] if held else (os.path.join(runs.root, name), name, b"")
+    return configs[0] if configs else (os.path.join(runs.root, name), name, b"")
 
 
 def _mode(path: str) -> int:

@@ -171,8 +171,8 @@ class _RunCheck(Value):
     @property
     def counts(self) -> dict[str, Any]:
         lacking = {"not_made_again": list(self.vouched)} if self.vouched else {}
-        known = {"checked": self.checked, "derived": self.derived, **lacking}
-        return {**known, "problems": list(self.problems)}
+        facts = {"checked": self.checked, "derived": self.derived, **lacking}
+        return {**facts, "problems": list(self.problems)}
 
     @property
     def summary(self) -> str:

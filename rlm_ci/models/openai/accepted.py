@@ -235,16 +235,16 @@ def _without(message: Message, unwanted: set[str]) -> Message:
     def wanted(value: Mapping[str, Any]) -> dict[str, Any]:
         return {name: item for name, item in value.items() if name not in unwanted}
 
-    kept = wanted(message)
+    reduced = wanted(message)
     if calls := message.get("tool_calls"):
-        kept["tool_calls"] = [
+        reduced["tool_calls"] = [
             {**wanted(call), "function": wanted(call["function"])} for call in calls
         ]
     if parts := _own_parts(message):
         parts = [wanted(part) for part in parts if part.get("type") not in unwanted]
         is_plain = all(part.keys() <= {"type", "text"} for part in parts)
-        kept["content"] = (text_of(parts) or None) if is_plain else parts
-    return kept
+        reduced["content"] = (text_of(parts) or None) if is_plain else parts
+    return reduced
 
 
 def _alternating(messages: Iterable[Message]) -> list[Message]:

@@ -144,9 +144,9 @@ class OpenAIModel(Closing):
         self._client: Any = None
         self._http: Any = None  # the client's connections
         self._composed: dict[tuple[str, str], RequestComposer] = {}  # by path and model
-        own = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
+        is_newer = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
         self._accepted = AcceptedRequests(
-            own_name, is_newer=own, takes_schemas=SCHEMAS not in lacks
+            own_name, is_newer=is_newer, takes_schemas=SCHEMAS not in lacks
         )
 
     def complete(self, request: ModelRequest) -> Completion:
@@ -159,18 +159,18 @@ class OpenAIModel(Closing):
         times = _Times(deadline, self._clock() + active.limit, active)
         # The idempotency key of all attempts.
         once = uuid.uuid4().hex
-        attempt, most = 1, None
+        attempt, max_tokens = 1, None
         self._heed(request, deadline)
         if (error := self._accepted.too_long(request)) is not None:
             raise self._told(error, request, attempt, deadline)
         while True:
-            body = self._accepted.body(request, most)
+            body = self._accepted.body(request, max_tokens)
             try:
                 return self._ask(request, body, times, once)
             except EndpointRefusedError as refused:
-                has_learned, most = self._accepted.learned(refused, request, most)
+                has_learned, max_tokens = self._accepted.learned(refused, request, max_tokens)
                 # Another thread may have learned it meanwhile.
-                if has_learned or self._accepted.body(request, most) != body:
+                if has_learned or self._accepted.body(request, max_tokens) != body:
                     continue
                 wait = self._wait(refused, attempt, deadline)
                 if refused.limit is not None:
@@ -190,9 +190,9 @@ class OpenAIModel(Closing):
     def _require(self, request: ModelRequest) -> None:
         """Raise RemoteError for what the endpoint is known to lack, as it would itself."""
         form = request.response_format
-        wanted = {TOOLS: request.tools, SCHEMAS: form is not None and not is_wish(form)}
+        needs = {TOOLS: request.tools, SCHEMAS: form is not None and not is_wish(form)}
         for lack in self._lacks:
-            if wanted[lack]:
+            if needs[lack]:
                 raise RemoteError(
                     f"the endpoint does not support {lack}",
                     where=self._where(request),
@@ -443,9 +443,9 @@ class OpenAIModel(Closing):
     ) -> RemoteError:
         """The error of a refusal."""
         what, hint = errors.explained(refused, request.model)
-        if refused.status == HTTPStatus.NOT_FOUND and (known := self._known_models(deadline)):
-            near = difflib.get_close_matches(request.model, known, 5, 0) or known[:5]
-            hint = f"{len(known)} are known there, such as {', '.join(near)}"
+        if refused.status == HTTPStatus.NOT_FOUND and (names := self._known_models(deadline)):
+            similar = difflib.get_close_matches(request.model, names, 5, 0) or names[:5]
+            hint = f"{len(names)} are known there, such as {', '.join(similar)}"
         if refused.message:
             what += f": {printable(self._redact(refused.message))[:_MESSAGE]}"
         if refused.again and attempts > 1:
@@ -457,10 +457,10 @@ class OpenAIModel(Closing):
         name = self._own_name(model)
         self._opened()  # loading the package must not take from the endpoint's time
         rows = self._listed(self._clock() + self._patience.connect)
-        found = context_length.in_list(rows, name)
-        if found is None and rows and is_own(self._url) and not self._azure_version:
-            found = context_length.of_server(self._fetched, name)
-        return found
+        tokens = context_length.in_list(rows, name)
+        if tokens is None and rows and is_own(self._url) and not self._azure_version:
+            tokens = context_length.of_server(self._fetched, name)
+        return tokens
 
     def _known_models(self, deadline: float) -> list[str]:
         """The models that the endpoint lists quickly."""

@@ -85,11 +85,11 @@ class EndpointRefusedError(Exception):
 
     def is_about(self, cap: str) -> bool:
         """Whether the endpoint does not know ``cap``, the name of a parameter."""
-        said = self.message.lower()
+        text = self.message.lower()
         return (
             self.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
-            and (self.param == cap or cap in said.replace("'", " ").replace('"', " ").split())
-            and any(word in said for word in _UNKNOWN)
+            and (self.param == cap or cap in text.replace("'", " ").replace('"', " ").split())
+            and any(word in text for word in _UNKNOWN)
         )
 
     @property
@@ -109,8 +109,8 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefuse
     if isinstance(value, list) and value:  # as Google sends it
         value = value[0]
     error = value.get("error") if isinstance(value, dict) else None
-    told = error if isinstance(error, dict) else value if isinstance(value, dict) else {}
-    code, kind, param = (str(told.get(key) or "") for key in ("code", "type", "param"))
+    fields = error if isinstance(error, dict) else value if isinstance(value, dict) else {}
+    code, kind, param = (str(fields.get(key) or "") for key in ("code", "type", "param"))
     message = responses.message_of(value)
     if value is None and not data.lstrip().startswith(b"<"):
         message = data.decode("utf-8", "replace").strip()
@@ -133,8 +133,8 @@ def read(status: int, data: bytes, headers: Mapping[str, str]) -> EndpointRefuse
 def of_event(value: Mapping[str, Any]) -> EndpointRefusedError | None:
     """The refusal that an endpoint sends as the only event of a stream, by its number."""
     error = value.get("error")
-    told = error if isinstance(error, dict) else {}
-    status = str(told.get("code") or told.get("status_code") or "")
+    fields = error if isinstance(error, dict) else {}
+    status = str(fields.get("code") or fields.get("status_code") or "")
     if not re.fullmatch("[45][0-9][0-9]", status) or int(status) in GAVE_UP:
         return None
     return read(int(status), json.dumps({"error": error}).encode(), {})

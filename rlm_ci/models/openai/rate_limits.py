@@ -64,12 +64,12 @@ def read(error: object, message: str, told: float | None) -> RateLimit:
     Nothing in it is trusted: figures that cannot be are left out.
     """
     quotas = list(_values(error, ("quotaId",)))
-    said = " ".join((message, *quotas))
-    window = next((name for name, words in _WINDOWS.items() if words.search(said)), "")
+    text = " ".join((message, *quotas))
+    window = next((name for name, words in _WINDOWS.items() if words.search(text)), "")
     match = _MOST.search(message)
     figures = [match[1].replace(",", "")] if match else []
     figures += _values(error, ("quotaValue", "X-RateLimit-Limit"))
-    most = next((int(figure) for figure in figures if figure.isascii() and figure.isdigit()), None)
+    limit = next((int(figure) for figure in figures if figure.isascii() and figure.isdigit()), None)
     wait = told
     if wait is None:
         wait = next(_moments(error), None)
@@ -79,8 +79,8 @@ def read(error: object, message: str, told: float | None) -> RateLimit:
         wait = next(filter(None, map(_duration, (_worded(message), *delays))), None)
     if wait is not None and not 0 <= wait <= _LONGEST:
         wait = None
-    unit = "tokens" if _TOKENS.search(said) else "requests"
-    return RateLimit(window, most, unit, wait, message)
+    unit = "tokens" if _TOKENS.search(text) else "requests"
+    return RateLimit(window, limit, unit, wait, message)
 
 
 class RateLimits:
@@ -113,15 +113,15 @@ def _values(value: object, names: tuple[str, ...]) -> Iterator[str]:
     """The texts and numbers under ``names`` in an error object, a few levels deep."""
     stack = [(value, 0)]
     while stack:
-        here, depth = stack.pop()
+        node, depth = stack.pop()
         inner: list[object] = []
-        if isinstance(here, dict):
-            yield from (str(here[name])[:80] for name in names if name in here)
-            inner = list(here.values())
-        elif isinstance(here, list):
-            inner = here[:20]
+        if isinstance(node, dict):
+            yield from (str(node[name])[:80] for name in names if name in node)
+            inner = list(node.values())
+        elif isinstance(node, list):
+            inner = node[:20]
         if depth < 5:
-            stack += [(one, depth + 1) for one in inner if isinstance(one, (dict, list))]
+            stack += [(item, depth + 1) for item in inner if isinstance(item, (dict, list))]
 
 
 def _moments(error: object) -> Iterator[float]:

@@ -40,11 +40,11 @@ class RequestComposer:
         # Encoded as the package does.
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         data = text.encode()
-        own = [(ONCE.encode(), once.encode()), (_LENGTH, b"%d" % len(data))]
+        headers = [(ONCE.encode(), once.encode()), (_LENGTH, b"%d" % len(data))]
         return self._kind(
             "POST",
             self._url,
-            headers=[*self._headers, *own],
+            headers=[*self._headers, *headers],
             cookies=cookies or None,
             stream=self._stream(data),  # ``content`` would make all headers again
             extensions={**self._extensions, "timeout": timeout.as_dict()},

@@ -147,18 +147,18 @@ def _completion(
             raise SpentError(what, hint=hint, usage=usage)
         raise _lost("the answer is nothing but reasoning" if thought else _EMPTY, usage)
     reason = reason or ("tool_calls" if calls else "stop")
-    named = name if isinstance(name, str) and name else model
+    model_name = name if isinstance(name, str) and name else model
     extra = bag.members(message, _MESSAGE, content=_own_parts(message.get("content")))
     left_out = ", ".join(bag.left_out)
     return Completion(
-        text, calls, reason, named, usage, thoughts=thought, extra=extra, left_out=left_out
+        text, calls, reason, model_name, usage, thoughts=thought, extra=extra, left_out=left_out
     )
 
 
 def _reason(reason: object) -> str:
     """Why an answer ended, in OpenAI's words; "" for an endpoint that does not say."""
-    known = reason.lower() if isinstance(reason, str) else ""
-    return _REASONS.get(known, known)
+    word = reason.lower() if isinstance(reason, str) else ""
+    return _REASONS.get(word, word)
 
 
 def _own_parts(content: object) -> list[Any] | None:
@@ -192,7 +192,7 @@ def _calls(
             arguments = json.dumps({} if arguments is None else arguments)
         # Some endpoints number the calls, some leave the id out, some repeat one.
         identity = call.get("id")
-        if not isinstance(identity, str) or any(identity == known["id"] for known in calls):
+        if not isinstance(identity, str) or any(identity == other["id"] for other in calls):
             identity = ""
         row = {"id": identity or _identity(index, name, arguments), "name": name}
         extra = bag.members(call, _CALL, function=bag.members(function, _FUNCTION) or None)

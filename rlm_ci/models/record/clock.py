@@ -42,10 +42,10 @@ class RunClock:
 
         ``turn`` is the number of an iteration, or its place, as turns may be side by side.
         """
-        place = turn if isinstance(turn, str) else f"iteration-{turn}"
-        told = self._fact("clock", place, {}, self._told)
-        self._used, self._since = max(self._used, float(told["seconds"])), self._clock()
-        return float(told["seconds"]), str(told["at"])
+        turn_place = turn if isinstance(turn, str) else f"iteration-{turn}"
+        reading = self._fact("clock", turn_place, {}, self._told)
+        self._used, self._since = max(self._used, float(reading["seconds"])), self._clock()
+        return float(reading["seconds"]), str(reading["at"])
 
     def _told(self) -> Mapping[str, Any]:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now()))

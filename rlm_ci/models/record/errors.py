@@ -24,12 +24,12 @@ _BY_CODE: Final = {
 def to_dict(error: Exception, redact: Callable[[str], str]) -> dict[str, Any]:
     """What is kept of ``error``, without secrets; ``from_dict`` makes one like it."""
     is_ours = isinstance(error, RlmCiError)
-    told = {name: getattr(error, name) if is_ours else "" for name in _FIELDS}
+    texts = {name: getattr(error, name) if is_ours else "" for name in _FIELDS}
     if not is_ours:
-        told["what"] = f"{type(error).__name__}: {error}"
-    kept = {name: encodable(redact(printable(text))) for name, text in told.items()}
+        texts["what"] = f"{type(error).__name__}: {error}"
+    safe = {name: encodable(redact(printable(text))) for name, text in texts.items()}
     code = error.code if isinstance(error, RlmCiError) else errors.INTERNAL
-    return {**kept, "code": code, "budget": error.budget if isinstance(error, LimitError) else None}
+    return {**safe, "code": code, "budget": error.budget if isinstance(error, LimitError) else None}
 
 
 def from_dict(value: Mapping[str, Any]) -> RlmCiError:

@@ -66,8 +66,8 @@ class FactIndex:
             self._anywhere = {}
             for identity in self._numbers:
                 self._anywhere.setdefault(identity[1], identity)
-        found = self._anywhere.get(key)
-        return None if found is None else self.find(found)
+        match = self._anywhere.get(key)
+        return None if match is None else self.find(match)
 
     def failure(self, identity: Identity) -> RlmCiError | None:
         """The error that the production of a fact raised."""

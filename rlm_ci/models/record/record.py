@@ -195,9 +195,9 @@ class Record(Closing):
         shape: Callable[[dict[str, Any]], Shaped],
     ) -> Shaped:
         """``fact`` as ``shape`` reads it, or DamagedError. Raises as ``fact``."""
-        told = self.fact(kind, place, key, produce)
+        value = self.fact(kind, place, key, produce)
         with self._facts.shaping(place):
-            return shape(told)
+            return shape(value)
 
     def complete(
         self,
@@ -319,8 +319,8 @@ class Record(Closing):
 
     def _cached(self, identity: Identity) -> dict[str, Any] | None:
         """The answer in another run, preferably at the same place; the lock is held."""
-        found = (facts.find(identity) or facts.find_anywhere(identity[1]) for facts in self._cache)
-        return next((value for value in found if value is not None), None)
+        hits = (facts.find(identity) or facts.find_anywhere(identity[1]) for facts in self._cache)
+        return next((value for value in hits if value is not None), None)
 
     def _produced(self, kind: str, identity: Identity, produce: Produce) -> dict[str, Any]:
         if self._replay_only:
@@ -359,9 +359,9 @@ class Record(Closing):
                 self._left_out.update(filter(None, [value.get("left_out")]))
                 self._broke_off += bool(value.get("lost_tokens"))
                 self._lost_tokens += value.get("lost_tokens", 0)
-        kept: dict[str, Any] = _told(dict(value), self._redact)
-        self._keep(kind, identity, kept, times)
-        return kept
+        fact: dict[str, Any] = _told(dict(value), self._redact)
+        self._keep(kind, identity, fact, times)
+        return fact
 
     def _fail(
         self,
@@ -413,11 +413,11 @@ class Record(Closing):
             is_other = self._facts.has_place(identity[0])
         if failure is not None:
             return failure
-        place = printable(identity[0])
-        what = f"the run ended before {place} was answered"
+        printed = printable(identity[0])
+        what = f"the run ended before {printed} was answered"
         hint = "resume the run first, then replay it"
         if is_other:
-            what = f"something else was asked at {place} when it ran"
+            what = f"something else was asked at {printed} when it ran"
             # A run that was killed may have been about to ask again.
             hint = (
                 "resume the run first if it has not ended; else replay with the version and the"
@@ -450,7 +450,9 @@ class _Told(dict[str, object]):
 
     @classmethod
     def of(cls, value: Mapping[str, Any], facts: FactIndex, place: str) -> _Told:
-        below = {key: cls.of(one, facts, place) for key, one in value.items() if type(one) is dict}
+        below = {
+            key: cls.of(item, facts, place) for key, item in value.items() if type(item) is dict
+        }
         return cls({**value, **below}, facts, place)
 
     def __missing__(self, name: str) -> NoReturn:
@@ -512,7 +514,7 @@ def _ask(
 ) -> Completion:
     """One call, charged after it. Raises _LostError, or the model's error."""
     ledger, reservation = call.ledger, call.reservation
-    limits = [one for one in (patience.left, ledger.seconds_left()) if one is not None]
+    limits = [limit for limit in (patience.left, ledger.seconds_left()) if limit is not None]
     try:
         begin()
         completion = model.complete(
