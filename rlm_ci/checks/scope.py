@@ -62,6 +62,8 @@ HOOKS = {
 _LINE = "scope:"
 #: Paths that a finding points to, and findings.
 _PLACES, _MOST = 20, 20
+#: Paths that a message names.
+_NAMED = 5
 _INDEX_LIMIT = 4 << 20
 
 
@@ -153,12 +155,12 @@ def _of_rule(entry: Mapping[str, Any], paths: Sequence[str]) -> Iterator[Finding
     if not touched:
         return
     why = f": {printable(entry['reason'])}" if entry["reason"] else ""
-    what = f"{count(len(touched), 'path')} of [[scope]] {printable(entry['patterns'][0])}"
+    what = _listed(touched)
     if not entry["together"]:
         yield _finding(
             "person",
             f"{what} may not change without a person{why}",
-            "leave it to a person, or have one accept it: /rlm-ci override scope: REASON",
+            "leave it to a person, or have a person accept it: /rlm-ci override scope: REASON",
             touched,
         )
     elif not any(map(entry["beside"], paths)):
@@ -222,7 +224,7 @@ def _outside(patterns: Sequence[str], paths: Sequence[str], options: Settings) -
         listed = printable(", ".join(patterns))[:200]
         yield _finding(
             "task",
-            f"{count(len(outside), 'path')} outside of the task's {listed}",
+            f"{_listed(outside)} outside of the task's paths: {listed}",
             "leave it for another change, or have a person widen the task",
             outside,
         )
@@ -235,6 +237,12 @@ def _summary(paths: int, rules: int, findings: Sequence[Finding], *, queried: bo
     what = "may be touched" if queried else "within scope"
     words = f"{count(paths, 'path')} {what}, by {count(rules, 'rule')}"
     return f"{count(len(findings), 'rule')} broken by {count(paths, 'path')}" if findings else words
+
+
+def _listed(paths: Sequence[str]) -> str:
+    """The paths of a finding, the first of them by name: a person must see what is meant."""
+    more = f" and {count(len(paths) - _NAMED, 'more path')}" if paths[_NAMED:] else ""
+    return ", ".join(printable(path)[:200] for path in paths[:_NAMED]) + more
 
 
 def _finding(condition: str, message: str, hint: str, paths: Sequence[str]) -> Finding:
