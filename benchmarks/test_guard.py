@@ -40,9 +40,10 @@ METHOD = (
 )
 #: Measured once, each with commits that had not shown what to mend.
 UNSEEN = (
-    "The comparison was mended on the commits below, so the table is better than what to expect. What to expect "
-    "elsewhere comes from repositories that had shown nothing before: each was measured once, 200 "
-    "commits, four repositories at a time, and what they showed was mended after each four. "
+    "The comparison was mended on the commits below, so the table is better than what to expect. "
+    "What to expect elsewhere comes from repositories that had shown nothing before: each was "
+    "measured once, 200 commits, four repositories at a time, and what they showed was mended "
+    "after each four. "
     "Commits with a false alarm, of 800 each: attrs 9, axios 2, gin 4, ripgrep 0 (15, 1.9 %); "
     "werkzeug 6, redux-toolkit 11, chi 1, serde_json 3 (21, 2.6 %); rich 0, zod 4, urfave/cli 0, "
     "hyper 3 (7, 0.9 %); django-rest-framework 2, got 6, testify 4, regex 0 (12, 1.5 %); "

@@ -12,7 +12,7 @@ from rlm_ci.wiki.facts.note import Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
@@ -32,6 +32,10 @@ _STRONG = re.compile(
 _OTHER = re.compile(r"\.\. |:\w+:\s|\+[-=]|=+\s|\||\[!|<")
 #: A line below a title in reStructuredText, but not in Markdown.
 _UNDERLINE = re.compile(r"([~^*+#\"'])\1{2,}\s*")
+#: What leads somewhere in reStructuredText, with or without quotes.
+_REFERENCE = re.compile(r"`([^`<\n]+)`__?(?!\w)|(?<![\w`.-])(\w[\w.-]*?)__?(?=[\s.,;:!?)]|$)")
+#: A comment of reStructuredText: no directive, target, footnote or substitution.
+_COMMENT = re.compile(r"\.\.(?:\s*$|\s+(?![\w:+.-]+::|[_\[|]))")
 _EMOJI = re.compile(r":[a-z0-9_+-]{1,60}:(?=\s|$)")
 _DEFINITION = re.compile(rb"^\[[^\]\n]{1,99}\]: .{1,300}$", re.MULTILINE)
 #: In blocks of HTML.
@@ -124,11 +128,22 @@ def _parsed(content: bytes, path: str, *, whole: bool = False) -> Sequence[Token
         end = lines.index("---", 1) + 1
         lines[:end] = [""] * end
     if not path.lower().endswith((".md", ".markdown")):
-        lines = ["---" if _UNDERLINE.fullmatch(row) else row for row in lines]
+        if path.lower().endswith(".rst"):
+            lines = [_REFERENCE.sub(lambda match: match[1] or match[2], row) for row in lines]
+        lines = ["---" if _UNDERLINE.fullmatch(row) else row for row in _uncommented(lines)]
     definitions = (match[0] for match in islice(_DEFINITION.finditer(content, 0, _WIDE << 4), _FAR))
     environment: dict[str, object] = {}
     _parser().parse(b"\n".join(definitions).decode("utf-8", "replace"), environment)
     return _parser().parse("\n".join(lines), environment)
+
+
+def _uncommented(lines: Sequence[str]) -> Iterator[str]:
+    """The lines of reStructuredText, with empty ones for its comments."""
+    is_comment = False
+    for row in lines:
+        if row.strip():
+            is_comment = bool(_COMMENT.match(row)) or (is_comment and row[0] in " \t")
+        yield "" if is_comment else row
 
 
 def _shown(token: Token, path: str) -> str:

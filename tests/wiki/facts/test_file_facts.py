@@ -316,6 +316,19 @@ def test_a_readme_of_restructuredtext_is_read_too() -> None:
     assert introduction(written.encode(), "README.rst") == ("It sells many things.", 8, 9)
 
 
+def test_a_comment_of_restructured_text_introduces_nothing() -> None:
+    written = (
+        "..\n  Copyright of the makers of this shop\n\n  License: see below\n\n"
+        ".. Please keep this file short and true.\n\n====\nShop\n====\n\n"
+        ".. image:: shop.png\n    :alt: what it looks like from outside\n\n"
+        "It_ sells `many things`__ for PyPI_.\n"
+    )
+    assert heading(written.encode(), "README.rst") == "Shop"
+    assert introduction(written.encode(), "README.rst") == (
+        "It sells many things for PyPI.", 15, 15,
+    )  # fmt: skip
+
+
 def test_marks_are_taken_off() -> None:
     assert plain("See :meth:`Session.get <requests.Session.get>` now") == "See `Session.get` now"
 
