@@ -69,8 +69,11 @@ _INDEX_LIMIT = 4 << 20
 
 def applies(changes: ChangeSet, options: Settings) -> str | None:
     """Why the check is off: no rule is set, and no task names its paths."""
-    if options.values["scope"] or _of_task(changes, options):
-        return None
+    try:
+        if options.values["scope"] or _of_task(changes, options):
+            return None
+    except ConfigError as error:  # the delegation guard fails on such an index
+        return str(error)
     return "no [[scope]] is set, and no task names its paths"
 
 
@@ -193,7 +196,10 @@ def _of_task(changes: ChangeSet, options: Settings) -> list[tuple[str, ...]]:
 
 
 def _of_index(changes: ChangeSet, task: str) -> tuple[str, ...]:
-    """The member ``paths`` of a task in ``tasks/index.json``, which the base decides."""
+    """The member ``paths`` of a task in ``tasks/index.json``, which the base decides.
+
+    None for a task that it does not name. Raises ConfigError for an index that cannot be read.
+    """
     import json
 
     path, commit = "tasks/index.json", changes.policy_commit
@@ -202,14 +208,21 @@ def _of_index(changes: ChangeSet, task: str) -> tuple[str, ...]:
         if commit
         else changes.read(path, _INDEX_LIMIT)
     )
+    if data is None:
+        return ()
     try:
-        items = json.loads(data or b"{}").get("items", [])
-        (entry,) = [item for item in items if task in _names_of(item)][:1]
-        patterns = entry.get("paths", [])
-    except (ValueError, AttributeError, TypeError, RecursionError):
-        return ()  # delegation-guard says what is wrong with it
-    texts = patterns if isinstance(patterns, list) else []
-    return tuple(item for item in texts if isinstance(item, str))
+        items = json.loads(data)["items"]
+        entries = [item for item in items if task in _names_of(item)]
+        patterns = entries[0].get("paths", []) if entries else []
+        if not (isinstance(patterns, list) and all(isinstance(item, str) for item in patterns)):
+            raise TypeError(patterns)
+    except (ValueError, LookupError, AttributeError, TypeError, RecursionError):
+        raise ConfigError(
+            f"the paths of task {printable(task)[:80]} cannot be read",
+            where=path,
+            hint='mend it: {"items": [{"id": "...", "paths": ["src/"]}]}',
+        ) from None
+    return tuple(patterns)
 
 
 def _names_of(item: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -123,6 +123,22 @@ def test_a_task_names_its_own_paths(shop: GitRepo) -> None:
     assert [one.path for one in found.evidence] == ["db/schema.sql"]
 
 
+@pytest.mark.parametrize(
+    "index",
+    ["{", "[]", '{"items": 3}', '{"items": [3]}', '{"items": [{"id": "t1", "paths": "src/"}]}',
+     '{"items": [{"id": "t1", "paths": [3]}]}'],
+)  # fmt: skip
+def test_an_index_that_cannot_be_read_lets_nothing_pass(shop: GitRepo, index: str) -> None:
+    shop.write("tasks/index.json", index).commit()
+    shop.write("src/a.py", "x = 1\n")
+    change = worktree(shop)
+    for rules in ([], [CI]):
+        with pytest.raises(ConfigError, match="the paths of task t1 cannot be read"):
+            judge(change, rules, task="t1")
+    assert "cannot be read" in str(scope.applies(change, settings([], AGENT, task="t1")))
+    assert scope.applies(change, settings([CI], AGENT, task="t1")) is None
+
+
 def test_a_body_narrows_and_never_widens(shop: GitRepo) -> None:
     index = {"items": [{"id": "0142", "slug": "cart", "paths": ["shop/"]}]}
     shop.write("tasks/index.json", json.dumps(index)).commit()
