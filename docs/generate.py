@@ -62,8 +62,8 @@ FIX_HOOK, FIX_STAGE = "rlm-fix", "manual"
 FIX_ARGS = ("make the validator pass", "--agent", "autofix", "--allow-no-change")
 FIX_NOTE = f"""\
 The hook `{FIX_HOOK}` is not a check. Its stage is `{FIX_STAGE}`. To run it, run
-`pre-commit run --hook-stage {FIX_STAGE} {FIX_HOOK}`. It runs [`rlm-ci rlm`](#rlm-ci-rlm) with the
-arguments `"{FIX_ARGS[0]}" {" ".join(FIX_ARGS[1:])}`, which need no key. `args` in your
+`pre-commit run --hook-stage {FIX_STAGE} {FIX_HOOK}`. It runs [`rlm-ci rlm`](commands/rlm.md) with
+the arguments `"{FIX_ARGS[0]}" {" ".join(FIX_ARGS[1:])}`, which need no key. `args` in your
 configuration replace them."""
 #: The default.
 FAIL_LEVEL = Severity.HIGH
@@ -185,8 +185,40 @@ def _setting(row: Setting) -> str:
     return f"| {key} | {flag} | {names} | {entry} | {shown} | {_cell(row.help)} |"
 
 
+def command_page(name: str) -> str:
+    """``docs/commands/NAME.md``: the options, examples and exit codes of a command."""
+    command = cli.load(name)
+    common = {row.key for row in COMMON}
+    options = describe([row for row in cli.options(command, ()) if row.key not in common], 88)
+    synopsis = [f"rlm-ci {name} {form}" for form in command.USAGE.split(" | ")]
+    lines = [
+        f"# rlm-ci {name}",
+        "",
+        f"<!-- {NOTICE} -->",
+        "",
+        f"{command.SUMMARY[0].upper()}{command.SUMMARY[1:]}.",
+        "",
+        "```text",
+        *synopsis,
+        *(["", options] if options.strip() else []),
+        "```",
+        "",
+        "Example:" if len(command.EXAMPLES) == 1 else "Examples:",
+        "",
+        *("```sh", *command.EXAMPLES, "```"),
+        "",
+        "Exit codes:",
+        "",
+        *(f"- `{code}`: {meaning}" for code, meaning in command.EXITS.items()),
+        "- others: [the table](../reference.md#exit-codes)",
+        "",
+        "[Options of every command](../reference.md#options-of-every-command)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def reference() -> str:
-    """``docs/reference.md``: commands, settings, hooks, exit codes."""
+    """``docs/reference.md``: the list of commands, settings, hooks, exit codes."""
     lines = [
         "# Reference",
         "",
@@ -197,28 +229,14 @@ def reference() -> str:
         "Put common options before or after the command, and a command's own options after it.",
         "Standard output has the result only.",
         "",
+        "| command | |",
+        "|---|---|",
+        *(
+            f"| [`rlm-ci {name}`](commands/{name}.md) | {_cell(cli.load(name).SUMMARY)} |"
+            for name in cli.COMMANDS
+        ),
+        "",
     ]
-    for name in cli.COMMANDS:
-        command = cli.load(name)
-        common = {row.key for row in COMMON}
-        own = [row for row in cli.options(command, ()) if row.key not in common]
-        lines += [
-            f"### rlm-ci {name}",
-            "",
-            f"{command.SUMMARY[0].upper()}{command.SUMMARY[1:]}.",
-            "",
-        ]
-        forms = [f"rlm-ci {name} {form}" for form in command.USAGE.split(" | ")]
-        options = describe(own, 88)
-        lines += ["```text", *forms, *(["", options] if options.strip() else []), "```", ""]
-        lines += ["Example:" if len(command.EXAMPLES) == 1 else "Examples:", ""]
-        lines += ["```sh", *command.EXAMPLES, "```", ""]
-        lines += [
-            "Exit codes:",
-            "",
-            *(f"- `{code}`: {said}" for code, said in command.EXITS.items()),
-        ]
-        lines += ["- others: [the table](#exit-codes)", ""]
     lines += ["### Options of every command", "", "```text", describe(COMMON, 88), "```", ""]
     lines += ["## Settings", "", SOURCES, ""]
     lines += ["| config file | flag | environment | action input | default | |"]
@@ -330,7 +348,8 @@ def systems() -> Iterator[tuple[str, str, Mapping[str, Severity], str]]:
     summary = (
         "The [guard](fix-reference.md#what-an-agent-must-not-do): did an agent bend what decides?"
     )
-    yield "tamper", summary, guard_rules.RULES, ""
+    allow = "`--allow tamper/NAME`, with the name of the rule, if the goal needs it."
+    yield "tamper", summary, guard_rules.RULES, allow
     other = "None: the validator decides what is green. Name another one with `--validator`."
     summary = (
         "What the [validator](validators.md) of a fix loop reports. In the report of a fix it is "
@@ -344,11 +363,11 @@ def systems() -> Iterator[tuple[str, str, Mapping[str, Severity], str]]:
     yield "run", "What keeps an [episode](runner.md) from its end.", episode.RULES, "None."
 
 
-def _override(system: str, name: str, said: Mapping[str, str], usual: str) -> str:
-    if system == "tamper":
-        more = ", or `--allow-test-edits`" if name in guard_rules.OF_TESTS else ""
-        return f"`--allow tamper/{name}`{more}, if the goal needs it."
-    return said.get("override", usual)
+def _override(system: str, name: str, texts: Mapping[str, str]) -> str:
+    """How to accept a finding of this rule, where it is not the way of its whole system."""
+    if system == "tamper" and name in guard_rules.OF_TESTS:
+        return f"`--allow tamper/{name}`, or `--allow-test-edits`, if the goal needs it."
+    return texts.get("override", "")
 
 
 def rules() -> str:
@@ -357,15 +376,15 @@ def rules() -> str:
     notice = "Generated by docs/generate.py: change docs/rules.toml, then `make generate`."
     lines = ["# Rules", "", f"<!-- {notice} -->", ""]
     lines += [RULES_INTRO, ""]
-    lines += ["| rule | severity | finds |", "|---|---|---|"]
+    lines += ["| system | rules |", "|---|---|"]
     for system, _, table, _ in systems():
-        for name, severity in table.items():
-            title = f"{system}/{name}"
-            first = texts[title]["finds"].partition(". ")[0].removesuffix(".")
-            lines.append(f"| [`{title}`](#{anchor(title)}) | {severity.label} | {_cell(first)} |")
+        links = (f"[`{name}`](#{anchor(f'{system}/{name}')})" for name in table)
+        lines.append(f"| `{system}` | {', '.join(links)} |")
     lines += ["", ACCEPT]
     for system, summary, table, usual in systems():
         lines += [f"## {system}", "", summary, ""]
+        if usual:
+            lines += [f"**Override.** {usual}", ""]
         for name, severity in table.items():
             said = texts[f"{system}/{name}"]
             lines += [
@@ -376,9 +395,9 @@ def rules() -> str:
                 *("```text", said["example"], "```", ""),
                 f"**Fix.** {said['fix']}",
                 "",
-                f"**Override.** {_override(system, name, said, usual)}",
-                "",
             ]
+            if override := _override(system, name, said):
+                lines += [f"**Override.** {override}", ""]
             if name == "ruff-CODE":
                 lines += [*_ruff(), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -562,6 +581,7 @@ def generated() -> dict[Path, str]:
         TOP / "schemas" / "config.schema.json": config_schema(),
         **{TOP / "schemas" / name: text for name, text in record_schemas.schemas().items()},
         TOP / "docs" / "reference.md": reference(),
+        **{TOP / "docs" / "commands" / f"{name}.md": command_page(name) for name in cli.COMMANDS},
         TOP / "docs" / "rules.md": rules(),
         TOP / "docs" / "how-it-works.md": how_it_works(),
         TOP / "action.yml": action(),
@@ -578,6 +598,7 @@ def main() -> int:
         if "--check" in sys.argv:
             print(f"out of date: {path.relative_to(TOP)}: run make generate")
         else:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(generated()[path])
             print(f"written: {path.relative_to(TOP)}")
     return 1 if stale and "--check" in sys.argv else 0

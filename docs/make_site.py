@@ -42,13 +42,17 @@ _LINKS = re.compile(
 
 def sources() -> dict[str, Path]:
     """The pages of the site, by their names there."""
-    pages = {path.name: path for path in (TOP / "docs").glob("*.md")}
+    docs = TOP / "docs"
+    pages = {path.relative_to(docs).as_posix(): path for path in docs.rglob("*.md")}
     return pages | {name: TOP / path for path, name in NAMES.items()}
 
 
 def page(source: Path, repository: str) -> str:
     """The text of a page with the links of the site; ``repository`` is the address of the files."""
     folder = source.parent.relative_to(TOP).as_posix()
+    docs = {path.relative_to(TOP).as_posix() for path in sources().values()}
+    pictures = {f"docs/{path.name}" for path in (TOP / "docs").glob("*.png")}
+    own_folder = folder.removeprefix("docs").removeprefix("/") or "."
 
     def link(match: re.Match[str]) -> str:
         target = match["target"]
@@ -57,9 +61,10 @@ def page(source: Path, repository: str) -> str:
         path, mark, anchor = target.partition("#")
         place = posixpath.normpath(posixpath.join(folder, path))
         on_site = NAMES.get(place) or (
-            posixpath.basename(place) if posixpath.dirname(place) == "docs" else ""
+            place.removeprefix("docs/") if place in docs | pictures else ""
         )
-        return f"]({on_site or f'{repository}/{place}'}{mark}{anchor})"
+        relative = posixpath.relpath(on_site, own_folder) if on_site else f"{repository}/{place}"
+        return f"]({relative}{mark}{anchor})"
 
     return _LINKS.sub(link, source.read_text(encoding="utf-8"))
 
@@ -74,7 +79,9 @@ def main() -> int:
     assets = work / "pages" / "assets"
     assets.mkdir(parents=True)
     for name, path in sources().items():
-        (work / "pages" / name).write_text(page(path, repository), "utf-8")
+        target = work / "pages" / name
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(page(path, repository), "utf-8")
     for path in (TOP / "docs").glob("*.png"):
         shutil.copy(path, work / "pages")
     script = mermaid_script()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TOP = Path(__file__).resolve().parents[1]
-DOCUMENTS = (*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").glob("*.md")))
+DOCUMENTS = (*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").rglob("*.md")))
 
 
 def test_generated_files_are_current() -> None:

@@ -71,7 +71,8 @@ def pages(nav: Any) -> list[str]:
 
 def test_the_navigation_has_every_page_once() -> None:
     top = {"index.md", "contributing.md", "changelog.md"}
-    known = {path.name for path in (TOP / "docs").glob("*.md")} | top
+    docs = TOP / "docs"
+    known = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | top
     assert sorted(pages(CONFIG["nav"])) == sorted(known), "docs/zensical.toml: nav"
 
 
@@ -113,8 +114,9 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 @pytest.mark.full
 def test_headings_have_the_anchors_that_github_gives_them(site: Path) -> None:
-    for source in (TOP / "docs").glob("*.md"):
-        made = Page((site / f"{source.stem}.html").read_text("utf-8")).root.all()
+    for source in (TOP / "docs").rglob("*.md"):
+        built = site / source.relative_to(TOP / "docs").with_suffix(".html")
+        made = Page(built.read_text("utf-8")).root.all()
         known = {one.attributes.get("id") for one in made}
         assert anchors(source.read_text("utf-8")) <= known, source.name
 

@@ -14,7 +14,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 TOP = Path(__file__).resolve().parents[1]
-DOCUMENTS = (*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").glob("*.md")))
+DOCUMENTS = (*sorted(TOP.glob("*.md")), *sorted((TOP / "docs").rglob("*.md")))
 #: Our own files on GitHub, at the default branch.
 OWN = re.compile(r"https://github\.com/rlm-ci/rlm-ci/(?:blob|tree)/main/")
 _MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})

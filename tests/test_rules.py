@@ -16,6 +16,7 @@ from test_architecture import PACKAGE
 from test_links import TOP, anchors, tracked
 
 from rlm_ci import checks
+from rlm_ci.report import rule_texts
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import PAGE, address, anchor
 
@@ -141,8 +142,19 @@ def test_each_rule_is_told_with_all_that_a_reader_needs() -> None:
     assert len(sections) == len(TITLES)
     assert TEXTS.keys() == TITLES
     for section in sections:
-        for part in ("Severity `", "```text\n", "**Fix.** ", "**Override.** "):
+        for part in ("Severity `", "```text\n", "**Fix.** "):
             assert part in section, section
+    for system in TEXT.split("\n## ")[2:]:
+        introduction, *sections = system.split("\n### ")
+        assert "**Override.** " in introduction or all(
+            "**Override.** " in text for text in sections
+        )
+
+
+def test_explain_says_how_to_override_each_rule() -> None:
+    for rule in rule_texts.known():
+        assert (rule_texts.markdown(rule) or "").count("**Override.** ") == 1, rule
+    assert "`--allow tamper/exit`" in (rule_texts.markdown("tamper/exit") or "")
 
 
 @pytest.mark.parametrize(

@@ -54,12 +54,17 @@ def plain(rule: str) -> str | None:
 
 
 def _sections() -> Mapping[str, str]:
-    """The texts of the page by their headings."""
-    parts = re.split(r"^### (.+)$", loader.read_rules(), flags=re.MULTILINE)
-    return {
-        title: text.partition("\n## ")[0].strip()
-        for title, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    """The texts of the page by their headings, each with how to override its rule."""
+    texts = {}
+    for system in re.split(r"^## ", loader.read_rules(), flags=re.MULTILINE)[1:]:
+        introduction, *parts = re.split(r"^### (.+)$", system, flags=re.MULTILINE)
+        override = re.search(r"^\*\*Override\.\*\* .+$", introduction, re.MULTILINE)
+        for title, text in zip(parts[::2], parts[1::2], strict=True):
+            texts[title] = text.strip()
+            if override and "**Override.** " not in text:
+                name = title.partition("/")[2]
+                texts[title] += f"\n\n{override[0].replace('/NAME`', f'/{name}`')}"
+    return texts
 
 
 def _without_example(text: str) -> str:
