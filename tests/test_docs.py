@@ -228,3 +228,8 @@ def test_no_document_pins_a_release_that_is_not_there() -> None:
     for name, found in pins.items():
         assert not set(found) - {"COMMIT", 'COMMIT"'}, name
         assert not found or "Replace COMMIT" in pages[name], name
+
+
+def test_the_readme_is_short() -> None:
+    words = (TOP / "README.md").read_text("utf-8").split()
+    assert len(words) <= 900, f"README.md has {len(words)} words"
