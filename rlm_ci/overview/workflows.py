@@ -29,11 +29,16 @@ _NO_MIGRATION = frozenset(("__init__.py", "env.py"))
 _CHANGES = {"A": "added", "C": "added", "D": "removed", "R": "moved"}
 
 
+def is_workflow(path: str) -> bool:
+    """Whether GitHub reads a workflow from ``path``, in a repository at any folder."""
+    return _WORKFLOW.fullmatch(path) is not None
+
+
 def permissions(sides: ChangeSides) -> tuple[PermissionChange, ...]:
     """What tokens of workflows may do at the head, and may not at the base."""
     changes: list[PermissionChange] = []
     for file in sides.files:
-        if file.status == "D" or not _WORKFLOW.fullmatch(file.path):
+        if file.status == "D" or not is_workflow(file.path):
             continue
         new = sides.fetch(file.path, old=False)
         old = sides.fetch(file.old_path or file.path, old=True) if file.status != "A" else b""

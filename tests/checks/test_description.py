@@ -97,6 +97,39 @@ def test_what_the_change_does_not_show_is_a_remark(shop: GitRepo, message: str, 
     assert [what in one for _, one in found] == [True], found
 
 
+WORKFLOW = "on: push\njobs: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "what"),
+    [
+        ({".github/workflows/ci.yml": WORKFLOW}, "`.github/workflows/ci.yml` differs"),
+        ({"pyproject.toml": MANIFEST % '"left-pad>=1"'}, "`pyproject.toml` differs"),
+        ({"package.json": "{}\n", "go.mod": "module shop\n"}, "`go.mod` and 1 more file differ"),
+    ],
+)
+def test_texts_only_is_doubted_for_workflows_and_manifests(
+    shop: GitRepo, files: dict[str, str], what: str
+) -> None:
+    ((rule, message),) = remarks(shop, "Tell more of the shop\n\nDocs only.", **files)
+    assert rule == "differs"
+    assert message.endswith(f"“Docs only” is said, and {what}")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"README.md": "# The shop\n"},
+        {"docs/requirements.txt": "sphinx\n", ".readthedocs.yml": "version: 2\n"},
+        {"pyproject.toml": "# The manifest\n" + MANIFEST % ""},
+    ],
+)
+def test_texts_only_holds_for_texts_and_what_builds_them(
+    shop: GitRepo, files: dict[str, str]
+) -> None:
+    assert remarks(shop, "Tell more of the shop\n\nDocs only.", **files) == []
+
+
 def test_an_interface_that_is_another_is_no_same_interface(shop: GitRepo) -> None:
     ((rule, message),) = remarks(shop, "Refactor the cart, no API change", shop__cart_dot_py=OTHER)
     assert rule == "differs"

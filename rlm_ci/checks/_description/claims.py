@@ -62,6 +62,7 @@ _TESTS = re.compile(
     re.IGNORECASE,
 )
 _TEXTS_ONLY = re.compile(
+    r"(?<!\bif )(?<!\bwhen )"  # what a job does if only texts change is no claim
     r"\b(?:(?:docs?|documentation|comments?|readme|changelog)[- ]only|only (?:the )?(?:docs?|"
     r"documentation|comments?|docstrings?)(?: changes?| (?:is|are) changed)?|no code changes?)\b",
     re.IGNORECASE,

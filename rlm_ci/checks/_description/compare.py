@@ -157,13 +157,23 @@ def _mismatch(claim: Claim, facts: ChangeFacts) -> str:
     elif claim.kind == FILES and not facts.count_is(claim.number):
         number = count(len(facts.paths), "file")
         return f"{_quoted(claim)} is said, and the change has {number}"
-    elif claim.kind == TEXTS_ONLY and facts.code_lines:
-        return f"{_quoted(claim)} is said, and {count(facts.code_lines, 'line')} of code differ"
+    elif claim.kind == TEXTS_ONLY and (more := _more_than_texts(facts)):
+        return f"{_quoted(claim)} is said, and {more}"
     elif claim.kind == SAME_INTERFACE and (broken := _broken(facts)):
         return f"{_quoted(claim)} is said, and {_listed(broken)} is no longer what it was"
     elif claim.kind == LITTLE and facts.code_lines >= _LITTLE_CODE:
         return f"{_quoted(claim)} is said, and {count(facts.code_lines, 'line')} of code differ"
     return ""
+
+
+def _more_than_texts(facts: ChangeFacts) -> str:
+    """What of a change is no text, in words; "" for nothing."""
+    if facts.code_lines:
+        return f"{count(facts.code_lines, 'line')} of code differ"
+    if not facts.build_files:
+        return ""
+    verb = "differs" if len(facts.build_files) == 1 else "differ"
+    return f"{_listed(facts.build_files, 'file')} {verb}"
 
 
 def _quoted(claim: Claim) -> str:
@@ -174,8 +184,8 @@ def _broken(facts: ChangeFacts) -> list[str]:
     return [item.name for item in facts.names if item.breaking]
 
 
-def _listed(names: Sequence[str]) -> str:
-    return first_of([f"`{printable(name)[:80]}`" for name in names], "name")
+def _listed(names: Sequence[str], noun: str = "name") -> str:
+    return first_of([f"`{printable(name)[:80]}`" for name in names], noun)
 
 
 def _unsaid(text: str, facts: ChangeFacts) -> Iterator[Flaw]:

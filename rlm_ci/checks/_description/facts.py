@@ -23,6 +23,8 @@ _MAX_TEXT = 48 << 20
 _COMMENT = re.compile(r"\s*(?:#(?![!\[])|//|/\*|\*|--|;|<!--|\"\"\"|'''|%)|\s*$")
 #: What formatters change: blanks, quotes, brackets around a whole, commas at the end of a list.
 _LAYOUT = re.compile(r"[\s'\"`(),;]+")
+#: Folders whose manifests build the documentation.
+_OF_TEXTS = re.compile(r"(?:docs?|documentation|website)/", re.IGNORECASE)
 _PARTS = re.compile(r"[.:#/$@()\s]+")
 #: What a changed line names where tests have no file of their own, as in Rust.
 _TEST = re.compile(r"test|spec\b|assert|expect\(", re.IGNORECASE)
@@ -130,6 +132,18 @@ class ChangeFacts:
             len(lines) for path, lines in results.items()
             if not _is_laid_out(lines) and not (path.endswith(".py") and self._is_same_python(path))
         )  # fmt: skip
+
+    @cached_property
+    def build_files(self) -> Sequence[str]:
+        """The workflows and manifests that differ by more than comments, but for those of texts."""
+        from rlm_ci.overview.workflows import is_workflow
+        from rlm_ci.source.packages.declared import ecosystem_of
+
+        changed = dict.fromkeys(path for path, _, line in self._patch if not _COMMENT.match(line))
+        return [
+            path for path in changed
+            if not _OF_TEXTS.match(path) and (is_workflow(path) or ecosystem_of(path))
+        ]  # fmt: skip
 
     def _is_same_python(self, path: str) -> bool:
         """Whether both sides of a file do the same, but for comments and docstrings."""

@@ -37,6 +37,8 @@ def test_a_claim_of_a_known_form(title: str, kind: str, names: tuple[str, ...]) 
         "Fix https://example.com/some_page/a.html",
         "Fix crash with `raise ValueError('x')`",
         "Additional words",
+        "Skip slow jobs when only docs change",
+        "Run no jobs if only the documentation changes",
     ],
 )
 def test_no_claim_of_a_known_form(title: str) -> None:
