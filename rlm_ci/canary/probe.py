@@ -466,7 +466,8 @@ class Canary:
         if not self._tests.targets:
             return ", ".join((f"{NOT_PROBED}, no test that ran can be changed", *unread))
         every, reversed_ = {target.key for target in self._tests.targets}, self._reversed()
-        reply = [f"{count(len(reversed_), 'claim')} reversed"]
+        can_fail = f"{count(len(reversed_), 'test')} can fail"
+        reply = [can_fail if reversed_ else "no test was seen to fail"]
         if self._disputed:
             reply.append(f"{count(len(self._disputed), 'test')} disarmed")
         if self._excused:

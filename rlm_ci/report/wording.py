@@ -48,6 +48,8 @@ _ARCHIVE = "doc-archive"
 #: The check of tests, which fails for some authors alone.
 _GUARD = "test-guard"
 _WIKI = "wiki"
+#: The metric that is 0 or missing where a check had nothing to judge.
+_SUBJECTS = {_ARCHIVE: "stubs", "description": "descriptions"}
 #: The finding of a fix loop whose agent failed in all of its turns.
 IDLE = "rlm/agent-failed"
 #: What a fix loop ends as, where that says more than its verdict.
@@ -144,16 +146,26 @@ def _claims_left(parts: Iterable[Part]) -> str:
     if disputed:
         counts.append(f"{count(disputed, 'claim')} refuted by an argument alone")
     if live and (counts or any(finding.proof is not None for finding in live)):
-        counts.insert(0, f"{count(len(live), 'finding')} below the fail level")
+        fail = "fails" if len(live) == 1 else "fail"
+        counts.insert(0, f"{count(len(live), 'finding')} that {fail} nothing")
     begins = "" if live or argued or not counts else "Nothing shown: "
     return f"{begins}{', '.join(counts)}"
 
 
 def rows(report: Report) -> tuple[Part, ...]:
-    """The parts that a comment and a terminal list: not those that are off, unless all are."""
-    fail_level = report.fail_level
-    listed = tuple(part for part in report.parts if state(part, fail_level) != OFF)
-    return listed or report.parts
+    """The parts that a comment and a terminal list.
+
+    Those that are off, or that had nothing to judge, are listed only where no other part is.
+    """
+    listed = tuple(part for part in report.parts if state(part, report.fail_level) != OFF)
+    judged = tuple(part for part in listed if not _had_nothing_to_judge(part))
+    return judged or listed or report.parts
+
+
+def _had_nothing_to_judge(part: Part) -> bool:
+    subjects = _SUBJECTS.get(part.id)
+    is_quiet = part.state is None and not part.findings
+    return is_quiet and subjects is not None and not amount(part.metrics, subjects)
 
 
 def result(part: Part, fail_level: Severity, *, cure: bool = True) -> str:
@@ -192,7 +204,7 @@ def overrides(report: Report) -> list[tuple[str, str]]:
     for part in (part.id for part in failing if part.block is None):  # a block says it itself
         variable = f"{part.replace('-', '_').upper()}_OVERRIDE_REASON"
         if variable in OVERRIDES.get(part, ""):
-            ways.append((part, f'put {variable}="why" in front of the command'))
+            ways.append((part, f'set {variable}="why" and run it again'))
         elif part == REVIEW:
             ways.append(
                 (
@@ -265,7 +277,7 @@ def headline(report: Report) -> str:
         return f"Not checked: {stopped or 'no check'} {'did not run' if stopped else 'ran'}"
     if verdict == INCOMPLETE:
         return f"Not fully checked: {stopped} did not finish"
-    checks = sum(part.enabled for part in report.parts)
+    checks = sum(part.enabled for part in rows(report))
     if not checks:
         return "Nothing was checked: every check is off"
     return _claims_left(report.parts) or _clean(report, checks)
@@ -356,9 +368,10 @@ def _limits(report: Report) -> str:
     files, looked = amount(reach, "files"), amount(reach, "looked")
     if not files:
         return f"this {of} leaves no file to look at"
+    if looked == files:
+        return f"no model read this {of}"
     share = f"{looked:,} of {count(files, 'changed file' if of == 'change' else 'file')}"
-    who = "analyzers only; no model" if looked else "no analyzer and no model"
-    return f"{who} read this {of}; looked at {share}"
+    return f"no model read this {of}, and analyzers read {share if looked else 'no file of it'}"
 
 
 def is_unread(report: Report) -> bool:
@@ -420,7 +433,7 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
     below = len(report.findings) - len(report.failing()) - suppressed - old - only_argued
     notes = []
     if below:
-        notes.append(f"{below:,} below the fail level ({report.fail_level.label})")
+        notes.append(f"{below:,} less severe than {report.fail_level.label}")
     if suppressed:
         notes.append(f"{suppressed:,} suppressed")
     if old:
@@ -441,6 +454,8 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
             notes.append(f"{stopped} {what}")
     limits = "" if beside_line and verdict == CLEAN else _limits(report)
     authors = by_agents(report.subject.commits, report.subject.agents)
+    if any(authors in part.summary for part in report.parts):
+        authors = ""
     return "; ".join(filter(None, (", ".join(notes), limits, authors)))
 
 

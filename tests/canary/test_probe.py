@@ -45,7 +45,7 @@ def test_an_honest_fix_has_tests_that_fail(secret: str) -> None:
     project = Project(FIXED)
     probed = project.probe(secret)
     assert probed.findings == ()
-    assert probed.line == "canary: 3 claims reversed"
+    assert probed.line == "canary: 3 tests can fail"
     assert project.labels == ["1", "2", "3"]
 
 
@@ -285,7 +285,7 @@ def test_a_loop_over_what_must_not_be_there_is_not_held_against_a_fix() -> None:
     tests = "def test_tax():\n    for price in prices():\n        assert False, price\n"
     start = START + PRICES.format("[3]")
     probed = Project(START + PRICES.format("[]"), tests, start=start).probe()
-    assert (probed.findings, probed.line) == ((), "canary: 1 claim reversed")
+    assert (probed.findings, probed.line) == ((), "canary: 1 test can fail")
 
 
 def test_what_no_time_is_left_to_confirm_is_told() -> None:
@@ -358,7 +358,7 @@ def test_what_the_start_tree_does_as_well_is_excused() -> None:
     project = Project(FIXED, IDLE)
     probed = project.probe()
     assert probed.findings == ()
-    assert "canary: 1 claim reversed, 1 excused" in probed.line
+    assert "canary: 1 test can fail, 1 excused" in probed.line
     assert project.labels == ["1", "2", "3", "2-start"]
 
 
@@ -409,7 +409,7 @@ def test_a_run_that_is_cut_short_probes_nothing() -> None:
 def test_a_sample_keeps_what_failed_at_the_start() -> None:
     probed = Project(FIXED).probe(share=0.1)
     assert probed.findings == ()
-    assert probed.line == "canary: 2 claims reversed, 1 test not in the sample"
+    assert probed.line == "canary: 2 tests can fail, 1 test not in the sample"
 
 
 def test_no_test_is_not_probed() -> None:
@@ -509,7 +509,7 @@ def test_a_test_whose_name_was_cut_away_is_not_probed() -> None:
         return told.replace(outcomes=TestOutcomes(tests), clipped=True) if told.exit_code else told
 
     project = Project(FIXED, report=cut)
-    assert project.probe().line == "canary: 2 claims reversed, 1 test not probed"
+    assert project.probe().line == "canary: 2 tests can fail, 1 test not probed"
     assert not any(one.endswith("-start") for one in project.labels)
 
 

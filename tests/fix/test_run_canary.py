@@ -45,7 +45,7 @@ def fixed(
 def test_edits_of_old_tests_are_kept_apart(stage: Stage) -> None:
     code, run, said = fixed(stage, AGENT)
     assert (code, run.final) == (0, "passed")
-    assert "canary: 1 claim reversed" in said
+    assert "canary: 1 test can fail" in said
     assert "edits to 1 test file left out, see rlm/tests.patch" in said
     assert stage.source() == MENDED
     assert stage.source("test_calc.py") == TEST
@@ -56,14 +56,14 @@ def test_edits_of_old_tests_are_kept_apart(stage: Stage) -> None:
     assert "calc.py b/calc.py" not in edits
     assert "test_new.py" not in edits
     part = next(one for one in run.report["parts"] if one["id"] == "rlm")
-    assert part["metrics"]["canary"] == "canary: 1 claim reversed"
+    assert part["metrics"]["canary"] == "canary: 1 test can fail"
 
 
 @pytest.mark.full
 def test_edited_tests_count_where_they_are_allowed(stage: Stage) -> None:
     code, run, said = fixed(stage, AGENT, "--allow-test-edits")
     assert (code, run.final) == (0, "passed")
-    assert "canary: 2 claims reversed" in said
+    assert "canary: 2 tests can fail" in said
     assert "edited tests: test_calc.py" in said
     assert stage.source("test_calc.py") != TEST
     assert not (run.folder / "rlm/tests.patch").exists()
@@ -79,7 +79,7 @@ def test_tests_that_their_runner_does_not_name_are_probed(stage: Stage) -> None:
     agent = f"open('calc.py', 'w').write({MENDED!r})\n"
     code, _, said = fixed(stage, agent, validator="python -m unittest")
     assert code == 0
-    assert "canary: 2 claims reversed; a plain run passes, too ✓" in said
+    assert "canary: 2 tests can fail; a plain run passes, too ✓" in said
 
 
 @pytest.mark.full

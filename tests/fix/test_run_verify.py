@@ -44,7 +44,7 @@ def left(stage: Stage) -> Outcome:
 def test_what_stands_only_in_the_patch_is_looked_up(stage: Stage, left: Outcome) -> None:
     checked = stage.cli("verify", left.id)
     assert checked.code == 0, checked
-    assert "2 evidence pointers, all hold" in checked.stdout
+    assert "2 cited places, all hold" in checked.stdout
     notes = [line for line in checked.stdout.splitlines() if line.startswith("· ")]
     assert ["new.py:2" in notes[1], "calc.py:3" in notes[0]] == [True, True]
     assert all("the run's own copy has the quote" in line for line in notes)
@@ -99,7 +99,7 @@ def test_what_does_not_hold_there_is_named(
     change(left.folder)
     checked = stage.cli("verify", left.id)
     assert checked.code == 1, checked
-    assert "2 evidence pointers, 1 does not hold" in checked.stdout
+    assert "2 cited places, 1 does not hold" in checked.stdout
 
 
 @pytest.mark.full
@@ -114,7 +114,7 @@ def test_what_is_in_no_tree_is_no_place(stage: Stage) -> None:
     checked = stage.cli("verify", run.id)
     assert checked.code == 0, checked
     first, last = checked.stdout.splitlines()
-    assert first == "1 evidence pointer, all hold"
+    assert first == "1 cited place, all hold"
     assert last.endswith(", all unchanged; 12 rebuilt from its record")
 
 
@@ -124,7 +124,7 @@ def test_without_its_objects_the_patch_tells_and_it_is_no_pass(stage: Stage) -> 
     _, run = stage.fixed("--agent", AGENT, "--validator", VALIDATOR, "--max-iterations", "1")
     shutil.rmtree(run.folder / "rlm/git")
     checked = stage.cli("verify", run.id)
-    assert (checked.code, "2 evidence pointers, all hold" in checked.stdout) == (3, True), checked
+    assert (checked.code, "2 cited places, all hold" in checked.stdout) == (3, True), checked
     assert "report.json: it cannot be made again from the record of the run" in checked.stdout
     assert "its git objects are missing (rlm/git): verify the folder that" in checked.stdout
     assert checked.stdout.splitlines()[-1].endswith(

@@ -1,4 +1,4 @@
-"""``rlm-ci verify``: check every evidence pointer of a stored report again, offline.
+"""``rlm-ci verify``: check every cited place of a stored report again, offline.
 
 For a run, also its files, made once more from its record; for a question, also its counts.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Location, Part
     from rlm_ci.review.proofs.again import ProofsAgain
 
-SUMMARY = "check every evidence pointer of a stored report again, offline"
+SUMMARY = "check every cited place of a stored report again, offline"
 USAGE = "REPORT|RUN [OPTION...]"
 TAKES = ("one report or run", 1, 1)
 EXAMPLES = (
@@ -320,7 +320,7 @@ def _lines(report: Report | None, checked: CheckedReport | None) -> Iterator[str
     wrong = len(checked.problems)
     fallen = f"{wrong:,} {'does' if wrong == 1 else 'do'} not hold"
     outcome = fallen if wrong else "all hold" if checked.counts.offered else "nothing to open"
-    yield f"{count(checked.counts.offered, 'evidence pointer')}, {outcome}"
+    yield f"{count(checked.counts.offered, 'cited place')}, {outcome}"
     if (verdict := report.verdict()) in (INCOMPLETE, NOT_RUN):
         yield f"the report itself says: {headline(report)} ({verdict})"
 

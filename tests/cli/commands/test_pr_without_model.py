@@ -36,8 +36,8 @@ def test_what_nobody_looked_at_has_a_row_and_fails_only_where_a_review_is_demand
     assert re.search(r"(?m)^– review +not looked at: nothing reads 1 Go file, 1", ended.stdout)
     assert "1 Go file (staticcheck, or golangci-lint with gosec)" in ended.stdout
     assert ended.stdout.splitlines()[-1] == (
-        "! Checks clean, code not reviewed: 3 checks, nothing to fix "
-        "(no analyzer and no model read this change; looked at 0 of 2 changed files)"
+        "! Checks clean, code not reviewed: 2 checks, nothing to fix "
+        "(no model read this change, and analyzers read no file of it)"
     )
     demanded = cli("pr", "--base", base, "--review", "on", cwd=repo)
     assert demanded.code == 5
@@ -61,7 +61,7 @@ def test_only_what_is_new_is_annotated_and_the_base_says_what_counts(
         ("10", "review/ruff-s102"), ("12", "review/ruff-f821"), ("8", "review/ruff-b006"),
     ]  # fmt: skip
     assert ended.code == 1
-    assert "analyzers only; no model read this change; looked at 1 of 2 changed" in (
+    assert "no model read this change, and analyzers read 1 of 2 changed" in (
         " ".join(ended.stdout.split())
     )
     assert "1 not of this change" in ended.stdout

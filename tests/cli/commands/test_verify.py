@@ -46,7 +46,7 @@ def verify(cli: Cli, repo: GitRepo, report: object, *args: str) -> Ended:
 def test_a_good_report_holds(cli: Cli, stored: tuple[GitRepo, dict[str, Any]]) -> None:
     repo, report = stored
     ended = verify(cli, repo, report)
-    assert (ended.code, ended.stdout) == (0, "2 evidence pointers, all hold\n")
+    assert (ended.code, ended.stdout) == (0, "2 cited places, all hold\n")
     # It is the commit that counts, not what the work tree holds by now.
     repo.write(PATH, "gone").commit()
     assert verify(cli, repo, report).code == 0
@@ -63,7 +63,7 @@ def test_a_report_of_nothing_is_not_praised(cli: Cli, stored: tuple[GitRepo, Any
     ended = verify(cli, repo, report)
     assert ended.code == 0
     first, last = ended.stdout.splitlines()
-    assert first == "0 evidence pointers, nothing to open"
+    assert first == "0 cited places, nothing to open"
     assert last.startswith("the report itself says: ")
     assert last.endswith(" (not_run)")
 
@@ -94,7 +94,7 @@ def test_a_pointer_that_does_not_hold_is_named(
     assert first.startswith("✗ ")
     assert why in first
     assert "(doc-archive/dangling)" in first
-    assert last == "2 evidence pointers, 1 does not hold"
+    assert last == "2 cited places, 1 does not hold"
     as_json = verify(cli, repo, report, "--format", "json")
     assert (as_json.code, as_json.json()["evidence"]["rejected"]) == (1, 1)
     assert why in as_json.json()["problems"][0]
@@ -221,4 +221,4 @@ def test_a_large_report_takes_seconds_not_minutes(
     repo, report = stored
     report["findings"] = report["findings"] * 1000
     ended = verify(cli, repo, report)
-    assert (ended.code, ended.stdout) == (0, "2,000 evidence pointers, all hold\n")
+    assert (ended.code, ended.stdout) == (0, "2,000 cited places, all hold\n")

@@ -203,8 +203,8 @@ def test_what_is_argued_is_chosen_by_confidence_and_a_line_comes_before_architec
 @pytest.mark.parametrize(("kinds", "headline"), [
     ((70,), "1 claim to read, not shown by a run"),
     ((70, 71, 72, 73), "4 claims to read, not shown by a run"),
-    ((60, 70), "1 finding below the fail level, 1 claim to read, not shown by a run"),
-    ((60, 90), "2 findings below the fail level"),
+    ((60, 70), "1 finding that fails nothing, 1 claim to read, not shown by a run"),
+    ((60, 90), "2 findings that fail nothing"),
 ])  # fmt: skip
 def test_nothing_is_clean_over_a_claim_that_stands(kinds: tuple[int, ...], headline: str) -> None:
     report = reports.proven()
@@ -231,7 +231,7 @@ def test_nothing_is_clean_over_a_claim_that_stands(kinds: tuple[int, ...], headl
     ({"unchecked": 1, "disputed": 2}, (70,),
      ("1 claim to read, not shown by a run, 1 claim could not be checked, "
       "2 claims refuted by an argument alone")),
-    ({"unchecked": 1}, (90,), "1 finding below the fail level, 1 claim could not be checked"),
+    ({"unchecked": 1}, (90,), "1 finding that fails nothing, 1 claim could not be checked"),
 ])  # fmt: skip
 def test_nothing_is_clean_over_a_claim_that_nobody_could_check(
     metrics: dict[str, int], kept: tuple[int, ...], headline: str

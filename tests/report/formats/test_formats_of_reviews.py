@@ -49,7 +49,7 @@ def back(report: Report) -> Report:
 def test_clean_is_said_of_what_was_looked_at(surface: str) -> None:
     text = render(back(reviewed({"Go": 200, "Markdown": 13})), surface)
     assert "Clean: 2 checks, nothing to fix" in text
-    assert "analyzers only; no model read this change; looked at 1 of 214 changed files" in text
+    assert "no model read this change, and analyzers read 1 of 214 changed files" in text
     assert "200 Go files (staticcheck, or golangci-lint with gosec)" in text
     assert "Markdown" not in text
     assert "[review]\n" in text
@@ -60,13 +60,13 @@ def test_the_last_line_and_the_check_run_say_it() -> None:
     report = reviewed({})
     told = (
         "Clean: 2 checks, nothing to fix "
-        "(analyzers only; no model read this change; looked at 1 of 214 changed files)"
+        "(no model read this change, and analyzers read 1 of 214 changed files)"
     )
     assert render(report, "text").splitlines()[-1] == f"✓ {told}"
     assert wording.verdict_line(report) == told
     failing = reviewed({}, findings=(FOUND.replace(severity=Severity.HIGH),))
     last = render(failing, "text").splitlines()[-2:]
-    assert "analyzers only; no model read this change" in last[0]
+    assert "no model read this change, and analyzers" in last[0]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_change_that_nobody_looked_at_has_a_row_without_a_tick(surface: str, m
     text = render(report, surface)
     (row,) = [line for line in text.splitlines() if line.startswith(mark)]
     assert "not looked at: what it found" in row
-    assert "no analyzer and no model read this change; looked at 0 of 3 changed files" in text
+    assert "no model read this change, and analyzers read no file of it" in text
     assert "3 Rust files (clippy)" in text
     assert report.exit_code() == 0
     page = render(report, "html")
@@ -123,7 +123,7 @@ def test_where_a_model_took_part_nothing_is_said() -> None:
     part = part.replace(metrics={**part.metrics, "model": "m-1"})
     for surface in SURFACES:
         text = render(report.replace(parts=(part,)), surface)
-        assert "analyzers only" not in text
+        assert "no model read" not in text
         assert "gosec" not in text
 
 
@@ -168,7 +168,7 @@ def test_what_the_change_does_not_bring_is_one_number() -> None:
     report = reviewed({}, findings=(FOUND, *old, waved))
     text = render(report, "text")
     assert text.count("No eval") == 1
-    assert "1 below the fail level (high), 1 suppressed, 2 not of this change" in text
+    assert "1 less severe than high, 1 suppressed, 2 not of this change" in text
     assert render(report, "text", verbose=True).count("No eval") == 4
     assert render(report, "github").count("No eval") == 1
     assert render(report, "sarif").count('"No eval"') == 1

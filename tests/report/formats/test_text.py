@@ -93,7 +93,7 @@ def test_a_check_that_stopped_after_findings_says_its_cure_once() -> None:
 
 def test_a_failing_check_says_how_to_override_it_with_a_reason() -> None:
     text = render(reports.typical(), "text")
-    told = 'put DIFF_BUDGET_OVERRIDE_REASON="why" in front of the command'
+    told = 'set DIFF_BUDGET_OVERRIDE_REASON="why" and run it again'
     assert f"\n  to override diff-budget: {told}\n" in text
     assert (
         "\n  to override doc-archive: add [[suppressions]] with a reason to rlm-ci.toml\n" in text
