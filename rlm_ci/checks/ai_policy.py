@@ -7,8 +7,9 @@ is guessed from style, so a commit that says nothing breaks no rule.
 from __future__ import annotations
 
 from rlm_ci.checks._override import OverrideWords, accept, stated
-from rlm_ci.config.settings import Setting
-from rlm_ci.report.findings import Finding, Part, Severity
+from rlm_ci.config.settings import Setting, Settings
+from rlm_ci.errors import ConfigError
+from rlm_ci.report.findings import INCOMPLETE, Finding, Part, Severity
 from rlm_ci.text import dates
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.change.commit_messages import CommitMessage
-    from rlm_ci.config.settings import Settings
+    from rlm_ci.github.session import Access
     from rlm_ci.runs.store import RunStore
 
 ID = "ai-policy"
@@ -28,7 +29,7 @@ RULES = dict.fromkeys(
     ("forbidden", "attribution", "signed-off", "author", "issue", "override-incomplete"),
     Severity.HIGH,
 )
-REQUIRED, ALLOWED, FORBIDDEN = "required", "allowed", "forbidden"
+REQUIRED, ALLOWED, FORBIDDEN, ACCEPTED = "required", "allowed", "forbidden", "accepted"
 PEOPLE, ANYONE = "people", "anyone"
 
 
@@ -41,6 +42,7 @@ class Policy(Value):
     sign_off: str = ANYONE
     author: str = ANYONE
     issue: str = ALLOWED
+    issue_label: str = ""
     source: str = ""
 
 
@@ -92,14 +94,19 @@ OPTIONS = (
             choices=(PEOPLE, ANYONE)),
     Setting("ai_policy.author", "who may be the author of a commit (default: anyone)",
             kind="choice", choices=(PEOPLE, ANYONE)),
-    Setting("ai_policy.issue", "whether a change that an agent wrote must name an issue (default: "
-            "allowed)", kind="choice", choices=(REQUIRED, ALLOWED)),
+    Setting("ai_policy.issue", "whether a change that an agent wrote must name an issue, or one "
+            "that GitHub has open (accepted; default: allowed)", kind="choice",
+            choices=(ACCEPTED, REQUIRED, ALLOWED)),
+    Setting("ai_policy.issue_label", "label that an accepted issue must have (default: none)",
+            metavar="LABEL"),
     Setting("ai_policy.override_reason", "why the change may break the policy; '(until "
             "YYYY-MM-DD)' in it ends the override", env=(_VARIABLE,), own_env=False, file=False),
 )  # fmt: skip
 HOOKS = {ID: {"args": (), "stages": ("pre-push",)}}
 
-_SET = ("preset", "use", "attribution", "trailers", "sign_off", "author", "issue")
+_SET = (
+    "preset", "use", "attribution", "trailers", "sign_off", "author", "issue", "issue_label",
+)  # fmt: skip
 #: Findings that are listed one by one.
 _MOST = 20
 
@@ -128,11 +135,13 @@ def run(
         if agent_authors.of_message(item) or any(agent_authors.trailers(item.text))
     ]
     findings = [finding for item in messages for finding in _broken(item, policy)]
-    if by_agents and policy.issue == REQUIRED and not _names_issue(changes):
-        findings.append(
-            _finding("issue", f"{_commits(len(by_agents))} of an agent, and no issue is named",
-                     "name the accepted issue, as in: Closes #12", "issue")
-        )  # fmt: skip
+    issue, unknown = "", ""
+    if by_agents and policy.issue != ALLOWED:
+        issue, unknown = _issue(changes, options, policy)
+    if issue:
+        message = f"{_commits(len(by_agents))} of an agent, and {issue}"
+        hint = "name the accepted issue, as in: Closes #12"
+        findings.append(_finding("issue", message, hint, "issue"))
     left = len(findings) - _MOST
     findings = findings[:_MOST]
     if left > 0:
@@ -143,20 +152,31 @@ def run(
         summary += "; older commits are not known: shallow clone"
     if policy.source:
         summary += f"; policy: {policy.source}"
-    if findings:
+    if unknown:
+        summary += f"; whether the issue is accepted was not looked up: {unknown}"
+    is_open = bool(unknown)
+    if findings or unknown:
         reason = options.values["ai_policy.override_reason"]
         override = stated(_OVERRIDE, reason, changes.pull_request, today())
         incomplete = _finding("override-incomplete", "", "", "override")
         findings, accepted = accept(findings, override, incomplete)
         summary += accepted
+        # A hook waits for no network: CI looks the issue up.
+        is_open = is_open and not override.reason and not options.values.get("hook")
     metrics = {"commits": len(messages), "by_agents": len(by_agents), "broken": len(findings)}
-    return Part(ID, summary, metrics, tuple(findings))
+    return Part(ID, summary, metrics, tuple(findings), INCOMPLETE if is_open else None)
 
 
 def policy_of(options: Settings) -> Policy:
-    """The preset, if any, changed by what else is set."""
+    """The preset, if any, changed by what else is set. Raises ConfigError for a stray label."""
     settings = {name: options.values[f"ai_policy.{name}"] for name in _SET}
     preset = PRESETS.get(settings.pop("preset") or "", Policy())
+    if settings["issue_label"] and settings["issue"] != ACCEPTED:
+        raise ConfigError(
+            "an issue is only looked at for its label where it must be accepted",
+            where=options.sources["ai_policy.issue_label"],
+            hint='also set ai_policy.issue = "accepted", or remove ai_policy.issue_label',
+        )
     if settings["trailers"] is not None:
         keys = (key.strip().rstrip(":").lower() for key in settings["trailers"])
         settings["trailers"] = tuple(filter(None, keys))
@@ -201,17 +221,36 @@ def _broken(message: CommitMessage, policy: Policy) -> Iterator[Finding]:
                        "--reset-author", commit)  # fmt: skip
 
 
-def _names_issue(changes: ChangeSet) -> bool:
-    """Whether the pull request, or a commit, names an issue by its number or address."""
-    import re
+def _issue(changes: ChangeSet, options: Settings, policy: Policy) -> tuple[str, str]:
+    """What is wrong with the issues that the change names, and why that is not known; or ""."""
+    from rlm_ci.github import accepted_issue
 
     pull = changes.pull_request
-    texts = [item.text for item in changes.messages]
-    texts += [pull.title, pull.body] if pull else []
-    form = re.compile(
-        r"(?<![\w#&])(?:[\w.-]{1,60}/[\w.-]{1,90})?#[1-9]\d{0,8}\b|/issues/[1-9]\d{0,8}\b"
-    )
-    return any(form.search(text) for text in texts)
+    texts = [pull.title, pull.body] if pull else []
+    texts += [item.text for item in changes.messages]
+    if not accepted_issue.names_issue(texts):
+        return "no issue is named", ""
+    if policy.issue == REQUIRED:
+        return "", ""
+    if options.values.get("hook"):
+        return "", "a hook asks nobody"
+    name = changes.name or options.github.repository or ""
+    looked_up = accepted_issue.look_up(texts, name, policy.issue_label, _access(options))
+    if looked_up.refused:
+        return f"no accepted issue is named: {'; '.join(looked_up.refused)}", ""
+    return "", looked_up.unknown
+
+
+def _access(options: Settings) -> Access | None:
+    """Where GitHub is and the token, by the variables of the process; None without a token."""
+    from rlm_ci.config.options import PUBLISH
+    from rlm_ci.github.session import Access
+
+    rows = tuple(row for row in PUBLISH if row.key in ("github.token", "github.api_url"))
+    github = Settings(rows, {}, options.environ).github
+    if not github.token:
+        return None
+    return Access(github.token, github.api_url) if github.api_url else Access(github.token)
 
 
 def _commits(number: int) -> str:

@@ -139,6 +139,7 @@ class Settings:
             row = rows.get(key)
             if row is None or not row.file or row.secret:
                 raise _unknown_setting(key, rows.values(), source)
+            _require_no_section(row, raw, rows, source)
             value = convert(row, raw, source)
             if key in self.rows and self.sources[key] == "default":
                 self.values[key], self.sources[key] = value, source
@@ -182,6 +183,18 @@ def _unknown_setting(key: str, rows: Iterable[Setting], source: str) -> ConfigEr
     names = " or ".join(setting.variables[-1] for setting in alike or settings)
     hint = f"a secret comes from the environment alone: remove it, and set {names}"
     return ConfigError(f"unknown setting {key[:80]!r}", where=source, hint=hint)
+
+
+def _require_no_section(row: Setting, raw: Any, rows: Mapping[str, Setting], source: str) -> None:
+    """Raises ConfigError for a section below a setting, such as ``[checks.ai-policy]``."""
+    if not isinstance(raw, dict) or row.kind in ("data", "tables"):
+        return
+    sections = {key.partition(".")[0] for key in rows if "." in key}
+    for name in raw:
+        if (section := name.replace("-", "_")) in sections:
+            what = f"{row.key} has no table {name[:80]!r}"
+            form = f"[[{section}]]" if section in rows else f"[{section}]"
+            raise ConfigError(what, where=source, hint=f"write it as {form}")
 
 
 def _list(row: Setting, raw: Any, source: str) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from rlm_ci.change.change_set import ChangeSet, PullRequest
 from rlm_ci.checks import ai_policy
 from rlm_ci.config.core_options import CORE
 from rlm_ci.config.settings import Settings
+from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.report.findings import CLEAN, FINDINGS, Part, Severity
+from rlm_ci.report.findings import CLEAN, FINDINGS, INCOMPLETE, Part, Severity
 from rlm_ci.runs.store import RunStore
 from testing.repositories.git_repo import GitRepo
 
@@ -39,6 +40,7 @@ def judge(
     *,
     pull: PullRequest | None = None,
     environ: Mapping[str, str] | None = None,
+    hook: str | None = None,
 ) -> Part:
     """The part for one commit with this message, by this author."""
     repo.write("a", "1").commit("Begin")
@@ -47,7 +49,9 @@ def judge(
     repo.run("commit", "--amend", "--allow-empty-message", *by, "--message", message)
     opened = Repository(*discover(os.fspath(repo)), os.environ)
     change: ChangeSet = change_set.from_range(opened, "HEAD~1", "HEAD", "test", pull_request=pull)
-    return ai_policy.run(change, settings(config, environ), RunStore("", ""), lambda: "2026-03-01")
+    options = settings(config, environ)
+    options.values["hook"] = hook
+    return ai_policy.run(change, options, RunStore("", ""), lambda: "2026-03-01")
 
 
 def rules(part: Part) -> list[str]:
@@ -99,6 +103,43 @@ def test_what_a_policy_takes(
 def test_the_summary_names_the_source_of_a_preset(repo: GitRepo) -> None:
     part = judge(repo, f"Sell\n\n{ASSISTED}", LINUX)
     assert part.summary.startswith("1 commit, 1 of an agent; policy: https://docs.kernel.org/")
+
+
+ACCEPTED = {"issue": "accepted"}
+CLOSES = f"Sell\n\nCloses #12\n\n{ASSISTED}"
+
+
+def test_an_issue_that_was_not_looked_up_is_no_pass(repo: GitRepo) -> None:
+    part = judge(repo, CLOSES, ACCEPTED)
+    assert (rules(part), part.verdict(Severity.HIGH)) == ([], INCOMPLETE)
+    assert part.summary.endswith(
+        "whether the issue is accepted was not looked up: the repository's name on GitHub is not "
+        "known"
+    )
+
+
+def test_a_hook_leaves_the_issue_to_ci_and_says_so(repo: GitRepo) -> None:
+    part = judge(repo, CLOSES, ACCEPTED, hook="pre-push")
+    assert part.verdict(Severity.HIGH) == CLEAN
+    assert part.summary.endswith("was not looked up: a hook asks nobody")
+
+
+def test_an_override_speaks_for_an_issue_that_was_not_looked_up(repo: GitRepo) -> None:
+    environ = {"AI_POLICY_OVERRIDE_REASON": "GitHub is down"}
+    part = judge(repo, CLOSES, ACCEPTED, environ=environ)
+    assert part.verdict(Severity.HIGH) == CLEAN
+    assert part.summary.endswith("; overridden: GitHub is down")
+
+
+def test_no_issue_at_all_needs_no_look(repo: GitRepo) -> None:
+    part = judge(repo, f"Sell\n\n{ASSISTED}", ACCEPTED)
+    assert (rules(part), part.verdict(Severity.HIGH)) == (["issue"], FINDINGS)
+
+
+def test_a_label_without_an_accepted_issue_is_an_error(repo: GitRepo) -> None:
+    with pytest.raises(ConfigError, match="only looked at for its label") as caught:
+        judge(repo, "Sell", {"issue_label": "accepted"})
+    assert 'ai_policy.issue = "accepted"' in caught.value.hint
 
 
 def test_a_pull_request_can_name_the_issue_and_override(repo: GitRepo) -> None:

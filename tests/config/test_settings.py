@@ -224,6 +224,21 @@ def test_the_file_is_refused_with_its_name(record: dict[str, Any], said: str, hi
     assert hint in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("record", "hint"),
+    [
+        ({"checks": {"ai-policy": {"preset": "linux"}}}, "write it as [ai_policy]"),
+        ({"checks": {"test_guard": {}}}, "write it as [test_guard]"),
+        ({"fail_level": {"scope": []}}, "write it as [[scope]]"),
+    ],
+)
+def test_a_table_in_the_wrong_place_is_shown_its_own(record: dict[str, Any], hint: str) -> None:
+    rows = (*CORE, *checks.rows(checks.names()))
+    with pytest.raises(ConfigError, match=" has no table '") as caught:
+        Settings(rows, {}, {}).apply(record, "rlm-ci.toml", rows)
+    assert caught.value.hint.startswith(hint)
+
+
 def test_an_entry_of_a_table_is_named_by_its_number() -> None:
     entries = [{"glob": "a"}, {"glob": "b", "weight": -1}]
     with pytest.raises(ConfigError, match=r"rlm-ci.toml, \[\[deep.rules\]\] number 2"):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from testing.loopback_github.identity import standing
 from testing.loopback_github.placing import place_now
-from testing.loopback_github.state import account_id
+from testing.loopback_github.state import Pull, account_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Artifact,
         CheckRun,
         Comment,
-        Pull,
+        Issue,
         Reaction,
         Repository,
         Review,
@@ -151,23 +151,27 @@ def pull(repo: Repository, pr: Pull, api: str, *, full: bool = True) -> Json:
     return body
 
 
-def issue(repo: Repository, pr: Pull, api: str) -> Json:
-    """The pull request as an issue."""
-    own = f"{api}/repos/{repo.full_name}/issues/{pr.number}"
-    web = f"{WEB}/{repo.full_name}/pull/{pr.number}"
-    return {
-        "url": own, "repository_url": f"{api}/repos/{repo.full_name}", "id": pr.id + 1,
+def issue(repo: Repository, of: Pull | Issue, api: str) -> Json:
+    """An issue, or a pull request as one."""
+    own = f"{api}/repos/{repo.full_name}/issues/{of.number}"
+    is_pull = isinstance(of, Pull)
+    web = f"{WEB}/{repo.full_name}/{'pull' if is_pull else 'issues'}/{of.number}"
+    body = {
+        "url": own, "repository_url": f"{api}/repos/{repo.full_name}", "id": of.id + 1,
         "labels_url": f"{own}/labels{{/name}}", "comments_url": f"{own}/comments",
-        "events_url": f"{own}/events", "html_url": web, "node_id": f"PR_{pr.id}",
-        "number": pr.number, "title": pr.title, "user": user(pr.user, api), "state": pr.state,
-        "labels": [label(name, repo, api) for name in pr.labels], "locked": pr.locked,
-        "comments": len(pr.comments), "created_at": pr.created_at, "updated_at": pr.updated_at,
-        "body": pr.body, "author_association": association(repo, pr, pr.user),
-        "pull_request": {
-            "url": f"{api}/repos/{repo.full_name}/pulls/{pr.number}", "html_url": web,
-            "diff_url": f"{web}.diff", "patch_url": f"{web}.patch",
-        },
+        "events_url": f"{own}/events", "html_url": web, "node_id": f"PR_{of.id}",
+        "number": of.number, "title": of.title, "user": user(of.user, api), "state": of.state,
+        "labels": [label(name, repo, api) for name in of.labels], "locked": of.locked,
+        "comments": len(of.comments), "created_at": of.created_at, "updated_at": of.updated_at,
+        "body": of.body,
+        "author_association": association(repo, of if isinstance(of, Pull) else None, of.user),
     }  # fmt: skip
+    if is_pull:
+        body["pull_request"] = {
+            "url": f"{api}/repos/{repo.full_name}/pulls/{of.number}", "html_url": web,
+            "diff_url": f"{web}.diff", "patch_url": f"{web}.patch",
+        }  # fmt: skip
+    return body
 
 
 def _rollup(reactions: Iterable[Reaction], url: str) -> Json:

@@ -239,7 +239,8 @@ def _commits(call: Call) -> Answer:
 
 @ROUTES.add("GET", f"{R}/issues/{{issue_number}}", "issues=read", "pull_requests=read")
 def _issue(call: Call) -> Answer:
-    return Answer(bodies.issue(call.repo, call.pull, call.api))
+    number = int(call.params["issue_number"])
+    return Answer(bodies.issue(call.repo, call.repo.issues.get(number) or call.pull, call.api))
 
 
 @ROUTES.add("GET", f"{R}/issues/{{issue_number}}/comments", "issues=read", "pull_requests=read")

@@ -219,6 +219,23 @@ class Pull:
 
 
 @dataclass
+class Issue:
+    """An issue that is no pull request. ``state`` is open or closed."""
+
+    id: int
+    number: int
+    title: str
+    body: str
+    user: str
+    state: str
+    labels: list[str]
+    created_at: str
+    updated_at: str
+    locked: bool = False
+    comments: list[Comment] = field(default_factory=list)
+
+
+@dataclass
 class Repository:
     """``collaborators`` maps a login to admin, write, read or none.
 
@@ -234,6 +251,7 @@ class Repository:
     created_at: str
     labels: set[str] = field(default_factory=set)
     pulls: dict[int, Pull] = field(default_factory=dict)
+    issues: dict[int, Issue] = field(default_factory=dict)
     checks: list[CheckRun] = field(default_factory=list)
     statuses: list[Status] = field(default_factory=list)
     runs: list[WorkflowRun] = field(default_factory=list)
@@ -310,6 +328,20 @@ class World:
         )  # fmt: skip
         home.labels.update(labels)
         home.pulls[number] = made
+        return made
+
+    def add_issue(
+        self, repository: str, number: int, *, state: str = "open", labels: Iterable[str] = ()
+    ) -> Issue:
+        """An issue of a stranger."""
+        home = self.repositories[repository.lower()]
+        now = self.now()
+        made = Issue(
+            self.new_id(), number, "Taxes are wrong", "Add them.", "eve", state, list(labels),
+            now, now,
+        )  # fmt: skip
+        home.labels.update(labels)
+        home.issues[number] = made
         return made
 
     def add_run(
