@@ -132,9 +132,9 @@ def asking(folder: str, url: str) -> list[float]:
     with model, Record.open(os.path.join(folder, "calls.jsonl"), redact=str) as record:
 
         def ask_of(node: Any) -> Any:
-            def ask(place: str, messages: Any, **_: Any) -> Any:
+            def ask(step: str, messages: Any, **_: Any) -> Any:
                 request = ModelRequest("m-1", tuple(messages), 1000)
-                return record.complete(model, ledger, request, f"{node.id}/{place}")
+                return record.complete(model, ledger, request, f"{node.id}/{step}")
 
             return ask
 

@@ -70,9 +70,9 @@ class Assignment(Value):
     files: Mapping[str, str] = {}
     on_progress: Callable[[str], None] = lambda _line: None
 
-    def seconds_left(self, most: float) -> float:
-        """The seconds until the deadline, at most ``most``; 0 or less when there is no time."""
-        return most if self.deadline is None else min(most, self.deadline - monotonic())
+    def seconds_left(self, limit: float) -> float:
+        """The seconds until the deadline, at most ``limit``; 0 or less when there is no time."""
+        return limit if self.deadline is None else min(limit, self.deadline - monotonic())
 
 
 class AgentOutcome(Value):

@@ -131,9 +131,9 @@ class ComputedQuestion:
         answer = f"(Not final: {reason}.)\n\n{end.answer}" if end.answer.strip() else ""
         return AskEnd(FinalState.of(status, reason), answer, look=seen)
 
-    def _complete(self, request: ModelRequest, place: str) -> Completion:
+    def _complete(self, request: ModelRequest, step: str) -> Completion:
         """An answer, unless a limit of the run is reached."""
-        head, _, last = place.rpartition("/")
+        head, _, last = step.rpartition("/")
         if head == FOLDER and last.startswith("turn-"):  # one of the run's own
             turn = int(last.removeprefix("turn-"))
             seconds, at = self._clock.tick(turn)
@@ -141,7 +141,7 @@ class ComputedQuestion:
             stop = over(0, seconds / 60, None, self._limits.max_minutes)
             if stop:
                 raise LimitError(stop[1], budget=stop[0], where=stop[0], hint="start a new run")
-        return self._gateway.complete(request, place)
+        return self._gateway.complete(request, step)
 
 
 def _clear(folder: str) -> None:

@@ -63,12 +63,12 @@ class LineCounting:
         while self._running:
             self._running.pop().__exit__(None, None, None)
 
-    def share(self, changed: Mapping[str, str], least: int = LARGE) -> None:
+    def share(self, changed: Mapping[str, str], minimum: int = LARGE) -> None:
         """Start again with two gits, a part each, if that is faster and gives the same.
 
         ``changed`` are all changed paths with git's letters.
         """
-        if len(changed) >= least and _cores() > 1:
+        if len(changed) >= minimum and _cores() > 1:
             within = part(changed, renames=self._renames)
             if within:
                 self.__exit__()

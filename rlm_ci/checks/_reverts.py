@@ -41,13 +41,13 @@ def taken_back(
     contents: Mapping[str, tuple[bytes | None, bytes | None]],
     product: Collection[str],
     lost: Collection[str],
-    most: int,
+    limit: int,
 ) -> TakenBack:
     """Those of the files with these old and new ``contents`` that a change reverts.
 
     None, unless one of the ``product`` files is; of ``mostly`` also, if a commit is taken back with
     all of its files. Where people name no commit, it may be one of the last that changed a file in
-    ``lost``. ``most``: bytes of a file that is read.
+    ``lost``. ``limit``: bytes of a file that is read.
     """
     repository, head, base = changes.repository, changes.head, changes.merge_base
     if changes.worktree or head is None or base is None:
@@ -74,7 +74,7 @@ def taken_back(
                 continue
             undone = set[str]()
             both = [
-                repository.read_small([f"{end}:{path}" for path in contents], most) for end in ends
+                repository.read_small([f"{end}:{path}" for path in contents], limit) for end in ends
             ]
             for (path, (old, new)), *then in zip(contents.items(), *both, strict=True):
                 if new == then[0] and commit in certain:

@@ -350,8 +350,8 @@ def _over(metrics: dict[str, int], counted: Sequence[LineCount]) -> list[Finding
     ]
 
 
-def _excess(number: int, unit: str, most: int, under: str = "") -> str:
-    return f"{count(number, unit.removesuffix('s'))} changed{under} (limit {most:,})"
+def _excess(number: int, unit: str, limit: int, under: str = "") -> str:
+    return f"{count(number, unit.removesuffix('s'))} changed{under} (limit {limit:,})"
 
 
 def _paths_over(counted: Sequence[LineCount], paths: Sequence[dict[str, Any]]) -> Iterator[Finding]:

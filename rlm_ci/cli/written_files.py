@@ -206,7 +206,7 @@ class WrittenFiles:
             return self._line("kept", path, " (changed since init wrote it; edit it by hand)")
         return self._unlinked(path, str(facts.get(_ASIDE) or ""))
 
-    def take_back(self, path: str, rest: str, *, is_empty: bool) -> str:
+    def take_back(self, path: str, text: str, *, is_empty: bool) -> str:
         """Write a file without what was added, to the byte as before if nothing else changed.
 
         A file that ``is_empty`` goes, unless it was there before.
@@ -215,8 +215,8 @@ class WrittenFiles:
         if is_empty and entry.get(_IS_NEW, True):
             return self._unlinked(path)
         if self._is_as_written(path, files.read_or_none(path, LIMIT)):
-            rest = str(entry[_BEFORE])
-        return self._write_rest(path, rest.encode())
+            text = str(entry[_BEFORE])
+        return self._write_rest(path, text.encode())
 
     def _write_rest(self, path: str, rest: bytes) -> str:
         if not self._is_dry:

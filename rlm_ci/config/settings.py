@@ -347,8 +347,8 @@ def _bad(
     return ConfigError(f"{row.key} must be {wanted}, not {shown!r}", where=source, hint=hint)
 
 
-def _unknown(what: str, name: str, known: Sequence[str], source: str) -> ConfigError:
-    return ConfigError(f"unknown {what} {name[:80]!r}", where=source, hint=nearest(name, known))
+def _unknown(what: str, name: str, names: Sequence[str], source: str) -> ConfigError:
+    return ConfigError(f"unknown {what} {name[:80]!r}", where=source, hint=nearest(name, names))
 
 
 def nearest(name: str, known: Sequence[str], *, least: float = 0.6) -> str:

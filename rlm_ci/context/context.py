@@ -301,10 +301,10 @@ class Context(Closing):
         """The lines of files that bytes ``start`` to ``end`` are."""
         return self._lines.places(start, end)
 
-    def first_places(self, start: int, end: int, most: int) -> tuple[tuple[FileLines, ...], bool]:
-        """As ``lines``, in the first ``most`` files only, and whether there are more files."""
+    def first_places(self, start: int, end: int, limit: int) -> tuple[tuple[FileLines, ...], bool]:
+        """As ``lines``, in the first ``limit`` files only, and whether there are more files."""
         first = bisect_right(self.files.ends, start)
-        last = min(first + most, len(self.files)) - 1
+        last = min(first + limit, len(self.files)) - 1
         if last < first:
             return (), False
         more = last + 1 < len(self.files) and self.files[last + 1].start < end

@@ -72,15 +72,15 @@ class _Shortened(Conversation):
 def completing(ask: Ask, form: Message | None = None) -> Complete:
     """The completions of a loop that asks by ``ask``, with ``form`` as their response format."""
 
-    def complete(request: ModelRequest, place: str) -> Completion:
-        return ask(place, request.messages, response_format=form, tools=request.tools)
+    def complete(request: ModelRequest, step: str) -> Completion:
+        return ask(step, request.messages, response_format=form, tools=request.tools)
 
     return complete
 
 
 def ask_object(  # noqa: PLR0917 - the question and its answer
     ask: Ask,
-    place: str,
+    step: str,
     prompt: str,
     misfit: Misfit,
     form: Message | None = None,
@@ -102,6 +102,6 @@ def ask_object(  # noqa: PLR0917 - the question and its answer
         answers=answers,
         place_of=lambda key, turn: key if turn == 1 else f"{key}-repair",
     )
-    value: dict[str, Any] | None = loop.run(history, place).value
+    value: dict[str, Any] | None = loop.run(history, step).value
     why = _CUT_OFF if answers.is_cut_off else ""
     return value, "" if value is not None else f"{UNREADABLE}{why}"

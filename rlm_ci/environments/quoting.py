@@ -48,7 +48,7 @@ def numbered(
     return quoted(f"{path}, lines {first}-{last} of {len(lines)}", "\n".join(shown))
 
 
-def said_of(texts: Iterable[LeafText], told: str) -> str:
+def said_of(texts: Iterable[LeafText], sentences: str) -> str:
     """A model's words about ``texts``; references to lines that it was not shown are marked."""
     shown: dict[str, list[tuple[int, int]]] = {}
     for text in texts:
@@ -63,4 +63,4 @@ def said_of(texts: Iterable[LeafText], told: str) -> str:
             for first, last in reference.spans
         )
 
-    return marked(told, shown, holds)
+    return marked(sentences, shown, holds)

@@ -22,7 +22,7 @@ _LACKING = (
 )  # fmt: skip
 
 
-def takes_tools(fact: Fact, place: str, model: str, ask: Callable[[], object]) -> bool:
+def takes_tools(fact: Fact, step: str, model: str, ask: Callable[[], object]) -> bool:
     """Whether the endpoint of ``model`` takes tools: a fact of the run.
 
     ``ask`` puts the first question, with its tools. Raises what it raises, but for a refusal of
@@ -38,7 +38,7 @@ def takes_tools(fact: Fact, place: str, model: str, ask: Callable[[], object]) -
             return {"takes_tools": False, "said": printable(error.what[:500])}
         return {"takes_tools": True}
 
-    return bool(fact("tools", place, {"model": model}, produce)["takes_tools"])
+    return bool(fact("tools", step, {"model": model}, produce)["takes_tools"])
 
 
 def _refuses_tools(error: RemoteError, model: str) -> bool:
@@ -49,10 +49,10 @@ def _refuses_tools(error: RemoteError, model: str) -> bool:
     return bool(_OF_TOOLS.search(text)) and any(word in text for word in _LACKING)
 
 
-def _without_name(said: str, model: str) -> str:
+def _without_name(text: str, model: str) -> str:
     """What an endpoint says apart from the model's name, which may speak of tools itself."""
     if not model:
-        return said
+        return text
     before = r"(?<=\bmodel )" if model.isalpha() else r"(?<![\w.-])"
     quote = "[`'\"]?" if model.isalpha() else ""
-    return re.sub(rf"{before}{quote}{re.escape(model)}(?![\w-])", " ", said)
+    return re.sub(rf"{before}{quote}{re.escape(model)}(?![\w-])", " ", text)

@@ -251,9 +251,9 @@ class Actions:
         return arguments, ""
 
 
-def turn_place(place: str, turn: int) -> str:
+def turn_place(step: str, turn: int) -> str:
     """The place of a turn's request in the record."""
-    return f"{place}/turn-{turn}"
+    return f"{step}/turn-{turn}"
 
 
 class TurnLoop:
@@ -294,33 +294,33 @@ class TurnLoop:
         #: Answers so far.
         self.turn = 0
 
-    def takes_tools(self, fact: Fact, at: str, memory: Memory, place: str) -> bool:
+    def takes_tools(self, fact: Fact, at: str, memory: Memory, step: str) -> bool:
         """Whether the endpoint takes tools: asked with the first request, whose answer is kept.
 
         ``at`` is the place of the fact. Raises what ``complete`` raises, but for a refusal.
         """
 
         def ask() -> None:
-            with self._span(place, 1):  # the turn opens it again
-                self._first = self._request(memory, self._place_of(place, 1), self._tools())
+            with self._span(step, 1):  # the turn opens it again
+                self._first = self._request(memory, self._place_of(step, 1), self._tools())
 
         return takes_tools(fact, at, self._model, ask)
 
-    def run(self, memory: Memory, place: str) -> LoopEnd:
+    def run(self, memory: Memory, step: str) -> LoopEnd:
         """Continue ``memory``, which ends with a prompt.
 
-        ``place`` makes each request's place unique. Raises what ``complete`` raises.
+        ``step`` makes each request's place unique. Raises what ``complete`` raises.
         """
         end = None
         while end is None:
             end = self.exhausted()
             if end is None:
-                with self._span(place, self.turn + 1):
-                    end = self._turn(memory, place)
+                with self._span(step, self.turn + 1):
+                    end = self._turn(memory, step)
         return end
 
-    def _span(self, place: str, turn: int) -> AbstractContextManager[object]:
-        name = self._place_of(place, turn).rpartition("/")[2]
+    def _span(self, step: str, turn: int) -> AbstractContextManager[object]:
+        name = self._place_of(step, turn).rpartition("/")[2]
         return self._limits.span(turn, name, has_tools=bool(self.actions.tools))
 
     # ── one turn; a framework that has its own loop takes these ──
@@ -333,7 +333,7 @@ class TurnLoop:
         return LoopEnd("", reason, self.turn, exhausted=True)
 
     def ask(
-        self, memory: Memory, place: str, tools: tuple[dict[str, Any], ...] | None = None
+        self, memory: Memory, step: str, tools: tuple[dict[str, Any], ...] | None = None
     ) -> Completion:
         """The answer of the next turn; a request that is too long for the model is made shorter.
 
@@ -344,7 +344,7 @@ class TurnLoop:
         tools = self._tools() if tools is None else tools
         completion, self._first = self._first, None
         if completion is None:
-            completion = self._request(memory, self._place_of(place, self.turn), tools)
+            completion = self._request(memory, self._place_of(step, self.turn), tools)
         self._is_cut_off = self._is_cut_off or completion.finish_reason == "length"
         return completion
 
@@ -371,17 +371,17 @@ class TurnLoop:
     def _tools(self) -> tuple[dict[str, Any], ...]:
         return self.actions.tools if self._answers.native else ()
 
-    def _request(self, memory: Memory, place: str, tools: tuple[dict[str, Any], ...]) -> Completion:
+    def _request(self, memory: Memory, step: str, tools: tuple[dict[str, Any], ...]) -> Completion:
         def compose() -> ModelRequest:
             cap = self._limits.cap(self._fit, is_cut_off=self._is_cut_off)
             room = None if self._fit is None else self._fit.room(cap) - size_of(tools)
             return ModelRequest(self._model, memory.messages(room), cap, tools)
 
-        return fitted(self._complete, compose, place, self._fit, self._limits)
+        return fitted(self._complete, compose, step, self._fit, self._limits)
 
-    def _turn(self, memory: Memory, place: str) -> LoopEnd | None:
+    def _turn(self, memory: Memory, step: str) -> LoopEnd | None:
         """Ask, and act on the answer; the end, if this was the last turn."""
-        completion = self.ask(memory, place)
+        completion = self.ask(memory, step)
         calls = self.calls(completion, self.turn)
         memory.answer(completion.text, calls if self._answers.native else (), completion.extra)
         self._limits.answered()
@@ -449,7 +449,7 @@ class TurnLoop:
 def fitted(
     complete: Complete,
     compose: Callable[[], ModelRequest],
-    place: str,
+    step: str,
     fit: ContextFit | None,
     limits: Limits,
 ) -> Completion:
@@ -460,7 +460,7 @@ def fitted(
     request = compose()
     while True:
         try:
-            completion = complete(request, place)
+            completion = complete(request, step)
         except RemoteError as error:
             if fit is None or not fit.shrinks(request, error):
                 raise
@@ -475,7 +475,7 @@ def fitted(
 
 
 def ask_shortened(
-    complete: Complete, request: ModelRequest, place: str, fit: ContextFit | None
+    complete: Complete, request: ModelRequest, step: str, fit: ContextFit | None
 ) -> Completion:
     """The answer to ``request``, whose long texts lose their middle where the model reads less.
 
@@ -489,7 +489,7 @@ def ask_shortened(
         room = fit.room(cap) - size_of(request.tools)
         return request.replace(messages=shortened(request.messages, room), max_tokens=cap)
 
-    return fitted(complete, composed, place, fit, Limits(TurnLimits()))
+    return fitted(complete, composed, step, fit, Limits(TurnLimits()))
 
 
 def _title(name: str, arguments: Mapping[str, Any]) -> str:

@@ -154,8 +154,8 @@ class FixContext(Value):
     redactor: Redactor
     shown: Callable[..., str] = posixpath.join
 
-    def seconds_left(self, most: float) -> float:
+    def seconds_left(self, limit: float) -> float:
         """The seconds that a command may take, at least 1, so that the run ends when it must."""
         if self.options.max_minutes is None:
-            return most
-        return min(most, max(1.0, self.options.max_minutes * 60 - self.clock.seconds()))
+            return limit
+        return min(limit, max(1.0, self.options.max_minutes * 60 - self.clock.seconds()))

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     class RoleAnalyses(Protocol):
         """Analyses before turns."""
 
-        def before_turn(self, role: str, brief: RoleBrief, said: str) -> AnalysisNote | None:
-            """The analysis for a role that ``said`` this last ("" at first)."""
+        def before_turn(self, role: str, brief: RoleBrief, text: str) -> AnalysisNote | None:
+            """The analysis for a role that ``text`` this last ("" at first)."""
 
         def keyword(self, role: str) -> str:
             """The word by which a role asks for one before its next turn; "" if it cannot."""

@@ -122,9 +122,9 @@ def understand(result: ProcessResult, subcommand: str, root: str, *, network: bo
     return _by_first_line(text, failed, result.returncode, root)
 
 
-def _of_a_filter(failed: str, said: str, root: str) -> UnavailableError:
+def _of_a_filter(failed: str, text: str, root: str) -> UnavailableError:
     """The error of a filter that git runs on contents; Git LFS is one."""
-    lines = said.strip().splitlines()
+    lines = text.strip().splitlines()
     # The last line names the filter, if any does; the first says what did not run.
     filter_line = next((line for line in reversed(lines) if "clean filter '" in line), "")
     name = filter_line.rpartition(": ")[2] or "a filter of contents failed"
@@ -136,10 +136,10 @@ def _of_a_filter(failed: str, said: str, root: str) -> UnavailableError:
     )
 
 
-def _by_first_line(said: str, failed: str, returncode: int | None, root: str) -> RlmCiError:
+def _by_first_line(text: str, failed: str, returncode: int | None, root: str) -> RlmCiError:
     """The error that quotes the first line of git's message."""
-    lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:"))]
-    first = printable((lines or said.splitlines() or ["no message"])[0])
+    lines = [line for line in text.splitlines() if line.startswith(("fatal:", "error:"))]
+    first = printable((lines or text.splitlines() or ["no message"])[0])
     odd = next((line for line in lines if line.endswith(": unsupported file type")), "")
     if odd:
         path = odd.partition(": ")[2].removesuffix(": unsupported file type")
@@ -148,13 +148,13 @@ def _by_first_line(said: str, failed: str, returncode: int | None, root: str) ->
             where=printable(path)[:300],
             hint=f"remove it, or bring the file back: git checkout -- {quote(printable(path))}",
         )
-    if "bad config" in said:
+    if "bad config" in text:
         return ConfigError(
             f"git cannot read its configuration: {first[:300]}",
             where=root,
             hint="fix the file that it names",
         )
-    if any(words in said for words in _OF_THE_DISK):
+    if any(words in text for words in _OF_THE_DISK):
         return StorageError(
             f"{failed}: {first[:300]}",
             where=root,

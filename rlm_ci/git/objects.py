@@ -43,13 +43,13 @@ def parse_tree(rows: bytes) -> dict[str, TreeEntry]:
 
 
 def batches(
-    sized: Iterable[tuple[Item, int]], room: int, most: int = 1 << 30
+    sized: Iterable[tuple[Item, int]], room: int, limit: int = 1 << 30
 ) -> Iterator[list[Item]]:
-    """What is given with its sizes, in lists of at most ``room`` in sum and ``most`` items."""
+    """What is given with its sizes, in lists of at most ``room`` in sum and ``limit`` items."""
     batch: list[Item] = []
     left = room
     for item, size in sized:
-        if batch and (size > left or len(batch) == most):
+        if batch and (size > left or len(batch) == limit):
             yield batch
             batch, left = [], room
         batch.append(item)

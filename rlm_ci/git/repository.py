@@ -212,9 +212,9 @@ class Repository:
             return None
         return lines[1], lines[0], lines[2][1:]
 
-    def merge_base(self, one: str, other: str) -> str | None:
+    def merge_base(self, text: str, other: str) -> str | None:
         """The merge base of two commits (the first, as ``git diff A...B`` takes it)."""
-        bases = self.run("merge-base", one, other, ok=(0, 1)).split()
+        bases = self.run("merge-base", text, other, ok=(0, 1)).split()
         return bases[0].decode() if bases else None
 
     def parents(self, commit: str) -> list[str]:

@@ -237,10 +237,10 @@ def _configure(
     return options, tuple(name for name in names if task.only is None or name in task.only), error
 
 
-def _enabled(options: Settings, wanted: Sequence[str]) -> tuple[str, ...]:
+def _enabled(options: Settings, names: Sequence[str]) -> tuple[str, ...]:
     # An unknown name is refused whether or not it is the one that counts.
     configured = checks.require(options.checks, options.sources["checks"])
-    return tuple(wanted) or configured or checks.names(getattr(options, "hook", None))
+    return tuple(names) or configured or checks.names(getattr(options, "hook", None))
 
 
 def _run(

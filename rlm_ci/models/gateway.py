@@ -130,10 +130,10 @@ class Gateway:
         began = provider or provider_of(options)
         self._model = _answering(options, began, connector, replay, tell)
 
-    def complete(self, request: ModelRequest, place: str) -> Completion:
+    def complete(self, request: ModelRequest, step: str) -> Completion:
         """See ``Record.complete``."""
         completion = self._record.complete(
-            self._model, self.ledger, request, place, seconds=self._seconds
+            self._model, self.ledger, request, step, seconds=self._seconds
         )
         self.ledger.note(request, completion.usage)
         if self._recording:
@@ -172,7 +172,7 @@ class Gateway:
 
 
 class GatewayAsk:
-    """An ``Ask`` by ``gateway``; its calls are recorded below ``place``.
+    """An ``Ask`` by ``gateway``; its calls are recorded below ``step``.
 
     A prompt has ``prompt_bytes`` at first, and ``largest`` where the endpoint counts fewer tokens
     than were thought. An answer has ``max_tokens``. ``context_tokens`` is what the model reads;
@@ -185,7 +185,7 @@ class GatewayAsk:
     def __init__(
         self,
         gateway: Gateway,
-        place: str,
+        step: str,
         *,
         prompt_bytes: int,
         max_tokens: int,
@@ -196,7 +196,7 @@ class GatewayAsk:
         self.model = gateway.model
         self.max_bytes = prompt_bytes
         self._gateway = gateway
-        self._place = place
+        self._place = step
         self._max_tokens = max_tokens
         self._fit = ContextFit.of(context_tokens)
         #: None where the prompts are not limited by the context: counts change nothing.
@@ -209,7 +209,7 @@ class GatewayAsk:
 
     def __call__(
         self,
-        place: str,
+        step: str,
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
@@ -221,7 +221,7 @@ class GatewayAsk:
         )
         read = request.replace(response_format=None)  # few endpoints count a schema
         try:
-            completion = self._gateway.complete(request, f"{self._place}/{place}")
+            completion = self._gateway.complete(request, f"{self._place}/{step}")
         except RemoteError as error:
             if self._fit is not None and self._fit.shrinks(read, error):
                 if self._max_tokens > self._fit.longest(self._max_tokens):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
         def __call__(
             self,
-            place: str,
+            step: str,
             messages: Sequence[Message],
             *,
             response_format: Message | None = None,

@@ -115,22 +115,22 @@ def difference(old: PublicName, new: PublicName) -> NameDifference | None:
     return NameDifference((f"is `{is_now}`, was `{was}`",), breaks=True)
 
 
-def _agree(one: str, other: str) -> bool:
+def _agree(left: str, other: str) -> bool:
     """Whether two signatures are the same as far as they are known: one of several lines is cut."""
-    sizes = [len(text.removesuffix(_CUT).rstrip()) for text in (one, other) if text.endswith(_CUT)]
-    return one[: min(sizes)] == other[: min(sizes)] if sizes else one == other
+    sizes = [len(text.removesuffix(_CUT).rstrip()) for text in (left, other) if text.endswith(_CUT)]
+    return left[: min(sizes)] == other[: min(sizes)] if sizes else left == other
 
 
 def _bare(text: str) -> str:
     return text.replace("`", "'")
 
 
-def _excerpts(one: str, other: str) -> list[str]:
+def _excerpts(left: str, other: str) -> list[str]:
     """Two texts, short enough for a line: each from shortly before they differ."""
     start = 0
-    if max(len(one), len(other)) > _SIGNATURE:
-        pairs = enumerate(zip(one, other, strict=False))
-        same = next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    if max(len(left), len(other)) > _SIGNATURE:
+        pairs = enumerate(zip(left, other, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(left), len(other)))
         start = max(0, same - _SIGNATURE // 3)
-        start = max(start, one.find(" ", start, same) + 1) if start else 0
-    return [("…" if start else "") + clip(text[start:], _SIGNATURE) for text in (one, other)]
+        start = max(start, left.find(" ", start, same) + 1) if start else 0
+    return [("…" if start else "") + clip(text[start:], _SIGNATURE) for text in (left, other)]

@@ -44,7 +44,7 @@ class ChangeSides:
             if entry.is_file
         }
 
-    def load(self, paths: Iterable[str], *, old: bool, most: int = MAX_BYTES) -> None:
+    def load(self, paths: Iterable[str], *, old: bool, limit: int = MAX_BYTES) -> None:
         """Read files of a side at once; what is too large is told in ``limits``."""
         tree = self.old_tree if old else self.new_tree
         sizes: dict[str, int] = {}
@@ -52,8 +52,8 @@ class ChangeSides:
             entry = tree.get(path)
             if entry is None or entry.oid in self._known or entry.oid in sizes:
                 continue
-            if entry.size > most:
-                self.limit(f"{path} has {_size(entry.size)} (limit {_size(most)})")
+            if entry.size > limit:
+                self.limit(f"{path} has {_size(entry.size)} (limit {_size(limit)})")
             elif entry.size <= self._left[old]:
                 self._left[old] -= entry.size
                 sizes[entry.oid] = entry.size
@@ -68,9 +68,9 @@ class ChangeSides:
         entry = (self.old_tree if old else self.new_tree).get(path)
         return None if entry is None else self._known.get(entry.oid)
 
-    def fetch(self, path: str, *, old: bool, most: int = MAX_BYTES) -> bytes | None:
+    def fetch(self, path: str, *, old: bool, limit: int = MAX_BYTES) -> bytes | None:
         """``load`` and ``read``."""
-        self.load([path], old=old, most=most)
+        self.load([path], old=old, limit=limit)
         return self.read(path, old=old)
 
     def size(self, path: str, *, old: bool) -> int:

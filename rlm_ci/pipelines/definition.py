@@ -354,15 +354,15 @@ class _Reader:
             self._text(table, "summary_hint", at),
         )
 
-    def _require_known(self, table: Mapping[str, Any], known: Sequence[str], place: str) -> None:
+    def _require_known(self, table: Mapping[str, Any], names: Sequence[str], place: str) -> None:
         if self._foreign:
             return
         for name in table:
-            if name not in known:
+            if name not in names:
                 raise ConfigError(
                     f"{place} has the unknown key {printable(name)[:80]!r}",
                     where=self._source,
-                    hint=nearest(name, known),
+                    hint=nearest(name, names),
                 )
 
     def _value(self, table: Mapping[str, Any], key: str) -> tuple[Any, str]:

@@ -159,8 +159,8 @@ def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
     return [_unreviewed(summary, {"again": False})]
 
 
-def _unreviewed(told: str, metrics: dict[str, bool]) -> Part:
-    return Part(REVIEW, f"{told} (/rlm-ci review repeats it)", metrics, state=INCOMPLETE)
+def _unreviewed(text: str, metrics: dict[str, bool]) -> Part:
+    return Part(REVIEW, f"{text} (/rlm-ci review repeats it)", metrics, state=INCOMPLETE)
 
 
 def _lacks_reviewer(reviewer: ReviewerOptions, change: ChangeSet) -> str:

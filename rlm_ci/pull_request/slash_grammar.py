@@ -92,8 +92,8 @@ def parse(body: str) -> SlashCommand | None:
     raise _refused(f"there is no command {_quoted(name)}" if name else "the command is missing")
 
 
-def _with_text(name: str, said: str) -> SlashCommand:
-    text, limit = printable(said.strip()), LONGEST[name]
+def _with_text(name: str, command: str) -> SlashCommand:
+    text, limit = printable(command.strip()), LONGEST[name]
     if not text and name == ASK:
         raise _refused("the question is missing")
     if len(text) > limit:
@@ -101,8 +101,8 @@ def _with_text(name: str, said: str) -> SlashCommand:
     return SlashCommand(name, text=text)
 
 
-def _override(said: str) -> SlashCommand:
-    check, colon, text = said.partition(":")
+def _override(command: str) -> SlashCommand:
+    check, colon, text = command.partition(":")
     check = check.rstrip(" ")
     if check not in OVERRIDABLE:
         raise _refused(f"{_quoted(check)} cannot be overridden by a comment")

@@ -163,18 +163,18 @@ def beginnings() -> Mapping[str, tuple[str, int]]:
 _clean: set[str] = set()
 
 
-def _form(beginning: str, kind: str, least: int) -> str:
-    """What finds ``beginning`` and ``least`` characters of a ``kind``; first the literal: fast."""
+def _form(beginning: str, kind: str, minimum: int) -> str:
+    """What finds ``beginning`` and ``minimum`` characters of a ``kind``; literals first: fast."""
     import re
 
     # Names with dots, or many words, look the same, but seldom have a digit.
-    is_name = "." in kind or ("_" in kind and least >= _LONG and beginning.islower())
+    is_name = "." in kind or ("_" in kind and minimum >= _LONG and beginning.islower())
     is_name = is_name or beginning in _AS_IN_NAMES
     ahead = f"(?=[{kind}]{{0,{_FAR}}}?[0-9])" if is_name else ""
-    least = max(least, _SHORTEST - len(beginning))
+    minimum = max(minimum, _SHORTEST - len(beginning))
     token = re.escape(beginning)
     before = "".join(f"|(?<={prefix}{token})" for prefix in _BEFORE)
-    return f"{token}(?:(?<![A-Za-z0-9]{token}){before}){ahead}[{kind}]{{{least},}}"
+    return f"{token}(?:(?<![A-Za-z0-9]{token}){before}){ahead}[{kind}]{{{minimum},}}"
 
 
 @cache

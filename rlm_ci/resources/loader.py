@@ -108,10 +108,10 @@ def every_misfit(instance: object, schema_name: str) -> str:
     return misfits(schema_name, _TOLD)(instance)
 
 
-def misfits(schema: str | Mapping[str, Any], most: int = 1) -> Callable[[object], str]:
+def misfits(schema: str | Mapping[str, Any], limit: int = 1) -> Callable[[object], str]:
     """``misfit`` for many instances of a schema, or of the shipped one of that name.
 
-    It tells the most telling error, or the first ``most``.
+    It tells the most telling error, or the first ``limit``.
     """
     from itertools import islice
 
@@ -124,7 +124,7 @@ def misfits(schema: str | Mapping[str, Any], most: int = 1) -> Callable[[object]
         try:
             # A hostile file may have millions of errors, each slower than its bytes.
             errors = list(islice(validator.iter_errors(instance), _ERRORS))
-            found = [errors] if most == 1 else [[error] for error in errors[:most]]
+            found = [errors] if limit == 1 else [[error] for error in errors[:limit]]
             return "; ".join(_described(best_match(some)) for some in found if some)
         except RecursionError:
             return f"nested too deeply for {schema if isinstance(schema, str) else 'its schema'}"

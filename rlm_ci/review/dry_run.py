@@ -61,14 +61,14 @@ class ReviewCost(Value):
 class _Counter:
     """Stands in for the model, and keeps the size of each prompt."""
 
-    def __init__(self, options: RepositoryOptions, most: int) -> None:
+    def __init__(self, options: RepositoryOptions, limit: int) -> None:
         self.model = options.model or ""
-        self.max_bytes, self.repair = most, options.repair
+        self.max_bytes, self.repair = limit, options.repair
         self.sizes: list[int] = []
 
     def __call__(
         self,
-        place: str,  # noqa: ARG002 - as it is called
+        step: str,  # noqa: ARG002 - as it is called
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,

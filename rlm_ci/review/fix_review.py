@@ -61,7 +61,7 @@ def review(proof_place: ProofPlace, ask: Ask, fact: Fact) -> FixReview:
     affected_files, changed = near_of(fix_scope, proof_place.repository, ()), changed_of(change)
     more = loader.load_template("prompts/review-fix.md.j2")({})
     room = room_for_change(ask.max_bytes, ask.repair, Guidelines(())) - len(more.encode())
-    shown = prompts_of(change, affected_files, fix_scope, room, least=2 * min(LEAST, ask.repair))
+    shown = prompts_of(change, affected_files, fix_scope, room, minimum=2 * min(LEAST, ask.repair))
     limit = metered.limit_of(changed, {})
     counted = MeteredAsk(ask, None, limit)
     findings: list[TracedFinding] = []

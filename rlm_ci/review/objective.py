@@ -129,13 +129,13 @@ def with_own(chosen: Mapping[str, Any], context: AnalyzerContext) -> dict[str, A
     }
 
 
-def with_base(chosen: Mapping[str, Any], change: ChangeSet, most: int) -> dict[str, Any]:
+def with_base(chosen: Mapping[str, Any], change: ChangeSet, limit: int) -> dict[str, Any]:
     """The options with what the analyzers find at the base of ``change``.
 
-    Files of more than ``most`` bytes are left out. Raises StorageError.
+    Files of more than ``limit`` bytes are left out. Raises StorageError.
     """
     analyzers = [Analyzer.from_dict(row) for row in chosen["analyzers"]]
-    base = base_comparison.at_base(change, analyzers, chosen["domains"], most)
+    base = base_comparison.at_base(change, analyzers, chosen["domains"], limit)
     return {**chosen, "base": base}
 
 

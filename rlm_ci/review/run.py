@@ -87,10 +87,10 @@ class ReviewJob(RepositoryJob):
         with ExitStack() as self._held:
             return super().__call__(run, goal)
 
-    def options(self, here: RepositoryScope) -> dict[str, Any]:
+    def options(self, repository: RepositoryScope) -> dict[str, Any]:
         settings = self.settings
-        change = scope.change_of(here, self.repository)
-        has_one = has_model(settings, here)
+        change = scope.change_of(repository, self.repository)
+        has_one = has_model(settings, repository)
         depth, why = depth_of(
             settings.review.depth if has_one else QUICK,
             settings.sandbox,
@@ -112,10 +112,14 @@ class ReviewJob(RepositoryJob):
             notes=[why] if why else [],
         )
         if self.is_own() and self.may_write():
-            terms = objective.with_own(terms, self._place(here, change))
+            terms = objective.with_own(terms, self._place(repository, change))
         if has_one:
             accepted = {"entries": settings.suppressions, "day": dates.today(), "settled": []}
-            terms = {**terms, "guidelines": self._guidelines(here, change), "accepted": accepted}
+            terms = {
+                **terms,
+                "guidelines": self._guidelines(repository, change),
+                "accepted": accepted,
+            }
         proofs, setup = settings.review.proofs, settings.review.setup
         validator = settings.loop.validator
         proofs = prover.options(proofs, setup, validator, change, may_write=self.may_write())
@@ -124,7 +128,7 @@ class ReviewJob(RepositoryJob):
             return terms
         settings_files = settings_at(self.repository, change.names(), change.base)
         terms = {**terms, "settings": settings_files}
-        return objective.with_base(terms, change, here.max_file_bytes)
+        return objective.with_base(terms, change, repository.max_file_bytes)
 
     def fitted(self, agreed: RepositoryOptions) -> RepositoryOptions:
         """``agreed`` with a depth that has room in its prompts, and why it is less than wanted."""
@@ -143,12 +147,12 @@ class ReviewJob(RepositoryJob):
         options |= {"guidelines": []} if lost == ["guidelines"] and "guidelines" in options else {}
         return agreed.replace(options=options)
 
-    def _guidelines(self, here: RepositoryScope, change: ChangeSet | None) -> list[dict[str, Any]]:
+    def _guidelines(self, scope: RepositoryScope, change: ChangeSet | None) -> list[dict[str, Any]]:
         """What the maintainers wish for; never as the head of a pull request has it."""
         rows, repository = self.settings.review.guidelines, self.repository
-        commit, side = here.commit, "new"
+        commit, side = scope.commit, "new"
         if change is not None:
-            commit, side = here.merge_base or here.base, "old"
+            commit, side = scope.merge_base or scope.base, "old"
         elif changes := load.changes_of(self.settings, repository):
             policy = changes[0].policy_commit
             commit, side = (policy, "") if policy else (commit, side)
@@ -168,7 +172,7 @@ class ReviewJob(RepositoryJob):
         """Whether files of what is reviewed may be written to the disk."""
         return True
 
-    def _place(self, here: RepositoryScope, change: ChangeSet | None) -> AnalyzerContext:
+    def _place(self, scope: RepositoryScope, change: ChangeSet | None) -> AnalyzerContext:
         repository = self.repository
         if not repository.git_dir:
             raise ConfigError(
@@ -177,7 +181,7 @@ class ReviewJob(RepositoryJob):
                 hint="leave auto out, or name the programs: [[review.analyzers]]",
             )
         self.progress.step("asking the repository's own analyzers")
-        head = Tree.at(repository, here.commit)
+        head = Tree.at(repository, scope.commit)
         return AnalyzerContext(
             repository.root,
             head if change is None else Tree.at(repository, change.base),
@@ -234,15 +238,15 @@ class ReviewJob(RepositoryJob):
         return RecursionPlan(corpus, review, tuple(parts))
 
     def prompts(
-        self, agreed: RepositoryOptions, options: Mapping[str, Any], most: int
+        self, agreed: RepositoryOptions, options: Mapping[str, Any], limit: int
     ) -> ChangePrompts | None:
-        """What a model is asked about a change, in prompts of at most ``most`` bytes."""
+        """What a model is asked about a change, in prompts of at most ``limit`` bytes."""
         change = scope.change_of(agreed.scope, self.repository)
         if change is None or agreed.model is None:
             return None
         self.progress.step("reading the change")
         wishes = guidelines.Guidelines(options.get("guidelines", ()))
-        room = room_for_change(most, agreed.repair, wishes)
+        room = room_for_change(limit, agreed.repair, wishes)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
         files, unread = self.near(agreed.scope), onward.get("asked")
@@ -253,13 +257,13 @@ class ReviewJob(RepositoryJob):
             room,
             unread,
             described=described,
-            least=2 * min(LEAST, agreed.repair),
+            minimum=2 * min(LEAST, agreed.repair),
         )
 
-    def near(self, here: RepositoryScope) -> AffectedFiles:
+    def near(self, scope: RepositoryScope) -> AffectedFiles:
         """All files at the head, as a change affects them."""
         if self._near is None:
-            self._near = near_of(here, self.repository, self.skipped)
+            self._near = near_of(scope, self.repository, self.skipped)
         return self._near
 
     def without(self, part: Part, done: RecursionResult) -> Part:
@@ -401,16 +405,16 @@ class ChangeReviewJob(ReviewJob):
             **scope.looks(self.settings),
         )
 
-    def options(self, here: RepositoryScope) -> dict[str, Any]:
-        terms = super().options(here)
+    def options(self, scope: RepositoryScope) -> dict[str, Any]:
+        terms = super().options(scope)
         if not self.may_write():
             terms = objective.without_disk(terms)
             if self.is_own():
                 rows = not_asked(Tree.at(self.repository, self.change.base))
                 terms = {**terms, "left_out": [row.to_dict() for row in rows]}
-        if not has_model(self.settings, here):
+        if not has_model(self.settings, scope):
             return terms
-        model, files = self.settings.model, self.near(here)
+        model, files = self.settings.model, self.near(scope)
         begun = self.before.begin(
             self.change, files, source_of(model), objective.asked_for(terms, model)
         )
@@ -550,8 +554,8 @@ def _reach(
     }
 
 
-def has_model(settings: Settings, here: RepositoryScope) -> bool:
+def has_model(settings: Settings, scope: RepositoryScope) -> bool:
     """Whether a model takes part in the review of a pull request."""
     has_way = not endpoint_of(settings).lack
-    is_off = settings.review.model == "off" or bool(here.from_outside)
+    is_off = settings.review.model == "off" or bool(scope.from_outside)
     return bool(settings.model and has_way and not is_off)

@@ -43,8 +43,8 @@ def read(
     """
     requests: dict[str, ModelRequest] = {}
 
-    def keep(model_request: ModelRequest, place: str) -> None:
-        requests[place] = model_request
+    def keep(model_request: ModelRequest, step: str) -> None:
+        requests[step] = model_request
 
     job_type = registry.job_type(run.pipeline_id)
     names = (PLANNER, os.path.basename(FOLDER)) if run.pipeline_id == PIPELINE else ()

@@ -59,9 +59,9 @@ class ReviewGate(Gate):
         fact = self._context.fact
 
         def prefixed(
-            kind: str, place: str, key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
+            kind: str, step: str, key: Mapping[str, Any], produce: Callable[[], Mapping[str, Any]]
         ) -> Mapping[str, Any]:
-            return fact(kind, f"{label}/{place}", key, produce)
+            return fact(kind, f"{label}/{step}", key, produce)
 
         ask = _GateModel(self._context, self._gateway, label)
         review = fix_review.review(self._place(view), ask, prefixed)
@@ -141,7 +141,7 @@ class _GateModel(GatewayAsk):
 
     def __call__(
         self,
-        place: str,
+        step: str,
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
@@ -155,4 +155,4 @@ class _GateModel(GatewayAsk):
             else message
             for message in messages
         ]
-        return super().__call__(place, clean, response_format=response_format, tools=tools)
+        return super().__call__(step, clean, response_format=response_format, tools=tools)

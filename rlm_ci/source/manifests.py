@@ -95,7 +95,7 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
     return {"Dockerfile": _docker, "Makefile": _make}.get(language)
 
 
-def _tables(found: _Found, lines: list[str]) -> None:
+def _tables(manifest: _Found, lines: list[str]) -> None:
     """Read ``[project.scripts]``, ``[[bin]]`` and the key ``name`` beside them."""
     table = ""
     for number, line in enumerate(lines, start=1):
@@ -109,19 +109,19 @@ def _tables(found: _Found, lines: list[str]) -> None:
         key = pair[1] or pair[2] or pair[3]
         value = pair[4].partition("#")[0].strip().strip("\"'")
         if table in _SCRIPT_TABLES:
-            found.enter("script", key, number)
+            manifest.enter("script", key, number)
         elif key == "name" and table == "bin":
-            found.enter("script", value, number)
+            manifest.enter("script", value, number)
         elif key == "name" and table in ("project", "package", "tool.poetry"):
-            found.call(value, number)
+            manifest.call(value, number)
 
 
-def _cargo(found: _Found, lines: list[str]) -> None:
-    _tables(found, lines)
+def _cargo(manifest: _Found, lines: list[str]) -> None:
+    _tables(manifest, lines)
     for name, number, table in crates(lines):
         if table.startswith("workspace"):
             continue  # its members may refer to this table
-        found.need(name, number)
+        manifest.need(name, number)
 
 
 def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
@@ -148,7 +148,7 @@ def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
             yield name, number, group
 
 
-def _installed(found: _Found, lines: list[str]) -> None:
+def _installed(manifest: _Found, lines: list[str]) -> None:
     inside = False
     for number, line in enumerate(lines, start=1):
         if re.match(r"\s*(console|gui)_scripts\s*=", line):
@@ -156,12 +156,12 @@ def _installed(found: _Found, lines: list[str]) -> None:
             continue
         script = _SCRIPT.match(line) if inside and line[:1].isspace() else None
         if script:
-            found.enter("script", script[1], number)
+            manifest.enter("script", script[1], number)
         elif line.strip() and not line.lstrip().startswith(("#", ";")):
             inside = False
 
 
-def _package(found: _Found, lines: list[str]) -> None:
+def _package(manifest: _Found, lines: list[str]) -> None:
     try:
         record = json.loads("\n".join(lines))
     except (ValueError, RecursionError):
@@ -171,26 +171,26 @@ def _package(found: _Found, lines: list[str]) -> None:
     name = record.get("name")
     name = name if isinstance(name, str) else ""
     if name:
-        found.call(name, _line_of(lines, "name", 0))
+        manifest.call(name, _line_of(lines, "name", 0))
     for key in ("main", "module"):
         main = record.get(key)
         if isinstance(main, str) and main:
             module = main if main.startswith(".") else f"./{main}"
-            found.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1, ())))
-    _alias(found, lines, "imports", record.get("imports"), "")
-    _exports(found, lines, name, record)
+            manifest.imports.append(Import.of((module, (), _line_of(lines, key, 0), 1, ())))
+    _alias(manifest, lines, "imports", record.get("imports"), "")
+    _exports(manifest, lines, name, record)
     bins = record.get("bin")
     if isinstance(bins, str) and name:
-        found.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))
+        manifest.enter("script", name.rpartition("/")[2], _line_of(lines, "bin", 0))
     for group, kind in (("bin", "script"), ("scripts", "task")):
         inner = record.get(group)
         number = _line_of(lines, group, 0)
         for key in list(inner)[:_MOST] if isinstance(inner, dict) else ():
             number = _line_of(lines, key, number - 1)
-            found.enter(kind, key, number)
+            manifest.enter(kind, key, number)
 
 
-def _exports(found: _Found, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
+def _exports(manifest: _Found, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
     """Add the names by which others import the package: ``exports``, else the main file."""
     inner = record.get("exports")
     number = _line_of(lines, "exports", 0)
@@ -198,14 +198,14 @@ def _exports(found: _Found, lines: list[str], name: str, record: Mapping[str, An
         for key in list(inner)[:_MOST]:
             if key.startswith(".") and inner[key] is not None and key != "./package.json":
                 number = _line_of(lines, key, number - 1)
-                found.enter("package", f"{name}{key[1:]}", number)
+                manifest.enter("package", f"{name}{key[1:]}", number)
     elif name and inner:
-        found.enter("package", name, number)
+        manifest.enter("package", name, number)
     elif name:
         keys = ("main", "module", "browser", "types", "typings")
         begins = next((key for key in keys if isinstance(record.get(key), str)), None)
         if begins is not None:
-            found.enter("package", name, _line_of(lines, begins, 0))
+            manifest.enter("package", name, _line_of(lines, begins, 0))
 
 
 #: A text; one without an end reaches to the end of the file, so that each byte is read once.
@@ -214,7 +214,7 @@ _REMARK = re.compile(rf"{_JSON_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(rf"{_JSON_TEXT}|,(?=\s*[}}\]])")
 
 
-def _typescript(found: _Found, lines: list[str]) -> None:
+def _typescript(manifest: _Found, lines: list[str]) -> None:
     """Read the aliases of files in a ``tsconfig.json``, which may have comments."""
     text = _REMARK.sub(lambda match: match[1] or "", "\n".join(lines))
     try:
@@ -226,19 +226,19 @@ def _typescript(found: _Found, lines: list[str]) -> None:
         return
     base = options.get("baseUrl")
     folder = f"{base.rstrip('/')}/" if isinstance(base, str) and base.strip("./") else ""
-    _alias(found, lines, "paths", options.get("paths"), folder)
+    _alias(manifest, lines, "paths", options.get("paths"), folder)
     if isinstance(base, str):
-        _alias(found, lines, "baseUrl", {"*": "*"}, folder)
+        _alias(manifest, lines, "baseUrl", {"*": "*"}, folder)
 
 
-def _alias(found: _Found, lines: list[str], key: str, table: object, folder: str) -> None:
+def _alias(manifest: _Found, lines: list[str], key: str, table: object, folder: str) -> None:
     """Add the aliases of a ``table``, with the files below ``folder`` that each may mean."""
     if not isinstance(table, dict):
         return
     line = _line_of(lines, key, 0)
     for name in list(table)[:_MOST]:
         targets = (text for text in _texts(table[name], 0) if text[:1] != "/" and len(text) <= 300)
-        found.need(name, line, tuple(f"{folder}{text}" for text in islice(targets, _STANDS_FOR)))
+        manifest.need(name, line, tuple(f"{folder}{text}" for text in islice(targets, _STANDS_FOR)))
 
 
 def _texts(value: object, depth: int) -> Iterator[str]:
@@ -259,11 +259,11 @@ def _line_of(lines: list[str], key: str, start: int) -> int:
     return start + 1
 
 
-def _go(found: _Found, lines: list[str]) -> None:
+def _go(manifest: _Found, lines: list[str]) -> None:
     for number, name in islice(_matches(r"module\s+\"?([^\s\"]+)", lines), 1):
-        found.call(name, number)
+        manifest.call(name, number)
     for name, number, _ in go_modules(lines):
-        found.need(name, number)
+        manifest.need(name, number)
 
 
 def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
@@ -281,14 +281,14 @@ def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
             yield required[2], number, "// indirect" in bare
 
 
-def _docker(found: _Found, lines: list[str]) -> None:
+def _docker(manifest: _Found, lines: list[str]) -> None:
     """The commands that a container starts with: the last of each instruction counts."""
     for word in ("ENTRYPOINT", "CMD"):
         for number, text in [*_matches(rf"(?i)\s*{word}\s+(.+)$", lines)][-1:]:
-            found.enter("main", f"{word} {text.strip()}", number)
+            manifest.enter("main", f"{word} {text.strip()}", number)
 
 
-def _make(found: _Found, lines: list[str]) -> None:
+def _make(manifest: _Found, lines: list[str]) -> None:
     """The targets of a makefile for people: no patterns, and no files with a suffix."""
     seen = set()
     for number, line in _logical(lines):
@@ -296,7 +296,7 @@ def _make(found: _Found, lines: list[str]) -> None:
         for name in target[0].rstrip(": \t").split() if target else ():
             if name not in seen and "." not in name.lstrip(".") and "/" not in name:
                 seen.add(name)
-                found.enter("task", name, number)
+                manifest.enter("task", name, number)
 
 
 def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:
@@ -308,16 +308,16 @@ def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:
         goes_on = line.endswith("\\")
 
 
-def _action(found: _Found, lines: list[str]) -> None:
+def _action(manifest: _Found, lines: list[str]) -> None:
     """An action of GitHub: what workflows name by ``uses``."""
     if any(_matches(r"(runs):\s*(?:#.*)?$", lines)):
         for name, number in _called(lines):
-            found.enter("action", name, number)
+            manifest.enter("action", name, number)
 
 
-def _workflow(found: _Found, lines: list[str]) -> None:
+def _workflow(manifest: _Found, lines: list[str]) -> None:
     for name, number in _called(lines):
-        found.enter("task", f"workflow: {name}", number)
+        manifest.enter("task", f"workflow: {name}", number)
 
 
 def _called(lines: list[str]) -> Iterator[tuple[str, int]]:
@@ -326,9 +326,9 @@ def _called(lines: list[str]) -> Iterator[tuple[str, int]]:
         yield text.partition(" #")[0].strip().strip("\"'"), number
 
 
-def _processes(found: _Found, lines: list[str]) -> None:
+def _processes(manifest: _Found, lines: list[str]) -> None:
     for number, name in _matches(r"([\w-]+):\s*\S", lines):
-        found.enter("main", f"process: {name}", number)
+        manifest.enter("main", f"process: {name}", number)
 
 
 def _matches(pattern: str, lines: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -167,15 +167,15 @@ def _titled(names: Words, exists: Exists) -> tuple[Words, str]:
     return files, f"({'|'.join(titles)})$" if titles else ""
 
 
-def _pytest(head: Words, rest: Words, names: Words, exists: Exists) -> Words:
-    return (*head, *_options(rest, exists), *names)
+def _pytest(head: Words, words: Words, names: Words, exists: Exists) -> Words:
+    return (*head, *_options(words, exists), *names)
 
 
-def _unittest(head: Words, rest: Words, names: Words, exists: Exists) -> Words:
+def _unittest(head: Words, words: Words, names: Words, exists: Exists) -> Words:
     def is_there(word: str) -> bool:
         return exists(word) or exists(f"{word.replace('.', '/')}.py")
 
-    kept = () if rest[:1] == ("discover",) else rest
+    kept = () if words[:1] == ("discover",) else words
     options = (word for word in kept if word.startswith("-") or not is_there(word))
     split = (name.split("::") for name in names)
     dotted = (
@@ -190,11 +190,11 @@ def _by_title(option: str, *settings: str) -> Make:
     Of some tests coverage says nothing, and its threshold would fail.
     """
 
-    def make(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
-        if not _OTHER_MODES.isdisjoint(rest):
+    def make(head: Words, words: Words, names: Words, exists: Exists) -> Words | None:
+        if not _OTHER_MODES.isdisjoint(words):
             return None
         files, titles = _titled(names, exists)
-        own = _options(_without_reports(rest), exists)
+        own = _options(_without_reports(words), exists)
         return (*head, *own, *settings, *((option, titles) if titles else ()), *files)
 
     return make
@@ -210,24 +210,30 @@ def _without_reports(words: Words) -> Words:
     )  # fmt: skip
 
 
-def _node(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
-    if "--test" not in rest:
+def _node(head: Words, words: Words, names: Words, exists: Exists) -> Words | None:
+    if "--test" not in words:
         return None
     files, titles = _titled(names, exists)
     pattern = (f"--test-name-pattern={titles}",) if titles else ()
-    return (*head, *_options(rest, exists), *pattern, *files)
+    return (*head, *_options(words, exists), *pattern, *files)
 
 
-def _bun(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
-    if rest[:1] != ("test",):
+def _bun(head: Words, words: Words, names: Words, exists: Exists) -> Words | None:
+    if words[:1] != ("test",):
         return None
     files, titles = _titled(names, exists)
     named = (f"./{path.removeprefix('./')}" for path in files)
-    return (*head, "test", *_options(rest[1:], exists), *(("-t", titles) if titles else ()), *named)
+    return (
+        *head,
+        "test",
+        *_options(words[1:], exists),
+        *(("-t", titles) if titles else ()),
+        *named,
+    )
 
 
-def _go(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
-    if rest[:1] != ("test",):
+def _go(head: Words, words: Words, names: Words, exists: Exists) -> Words | None:
+    if words[:1] != ("test",):
         return None
     split = [name.split("::") if exists(name.partition("::")[0]) else ["", name] for name in names]
     folders = (
@@ -235,8 +241,8 @@ def _go(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
     )
     packages = dict.fromkeys(f"./{folder.removeprefix('./')}" for folder in folders)
     tests = [rest[0] for _, *rest in split if rest]
-    named = [word for word in rest[1:] if word.startswith(".") or word.endswith("...")]
-    options = [word for word in rest[1:] if word not in named]
+    named = [word for word in words[1:] if word.startswith(".") or word.endswith("...")]
+    options = [word for word in words[1:] if word not in named]
     if tests:  # a subtest is named by the way to it
         ways = [[f"^{re.escape(part)}$" for part in test.split("/")] for test in tests]
         whole = f"^({'|'.join(re.escape(test.partition('/')[0]) for test in tests)})$"
@@ -244,8 +250,8 @@ def _go(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
     return (*head, "test", "-v", *options, *(packages or named))
 
 
-def _cargo(head: Words, rest: Words, names: Words, exists: Exists) -> Words | None:
-    if rest[:1] != ("test",):
+def _cargo(head: Words, words: Words, names: Words, exists: Exists) -> Words | None:
+    if words[:1] != ("test",):
         return None
     targets: dict[str, None] = {}
     filters = []
@@ -263,7 +269,7 @@ def _cargo(head: Words, rest: Words, names: Words, exists: Exists) -> Words | No
     chosen = [word for target in targets for word in ("--test", target)]
     exact = [] if any(one.endswith("::") for one in filters) else ["--exact"]
     behind = ["--", *filters, *exact] if filters else []
-    return (*head, *rest, *chosen, *behind)
+    return (*head, *words, *chosen, *behind)
 
 
 _RUNNERS: dict[str, Make] = {

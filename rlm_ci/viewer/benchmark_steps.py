@@ -40,18 +40,18 @@ def read(folder: RunFolder, root: ViewedStep) -> None:
             beside.add(_case(case))
 
 
-def _case(one: Mapping[str, Any]) -> ViewedStep:
-    step = ViewedStep("case", text_in(one, "case_id") or "case")
-    step.status = DONE if one.get("completed") is True else FAILED
-    usage = mapping_in(one, "usage")
+def _case(row: Mapping[str, Any]) -> ViewedStep:
+    step = ViewedStep("case", text_in(row, "case_id") or "case")
+    step.status = DONE if row.get("completed") is True else FAILED
+    usage = mapping_in(row, "usage")
     step.calls = whole_in(usage, "total_calls")
     step.prompt_tokens = whole_in(usage, "prompt_tokens")
     step.completion_tokens = whole_in(usage, "completion_tokens")
-    step.cost = amount(one.get("cost_usd"))
-    step.seconds = number_in(one, "seconds")
+    step.cost = amount(row.get("cost_usd"))
+    step.seconds = number_in(row, "seconds")
     for name in _TOLD:
-        value = one.get(name)
+        value = row.get(name)
         step.tell(name.replace("_", " "), value if isinstance(value, str | int | float) else None)
     for name in ("task", "expected_answer", "final_response"):
-        step.show(name.replace("_", " ").capitalize(), *in_words(one.get(name)))
+        step.show(name.replace("_", " ").capitalize(), *in_words(row.get(name)))
     return step

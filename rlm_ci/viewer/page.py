@@ -91,14 +91,14 @@ class _Shown:
         fitting = (limit for limit in _EACH if sum(min(size, limit) for size in sizes) <= _ALL)
         self._each = next(fitting, _EACH[-1])
 
-    def line(self, text: str, most: int = _FACT) -> str:
+    def line(self, text: str, limit: int = _FACT) -> str:
         """Running text on one line."""
         text = self._redact(text)
-        text = text if len(text) <= most else f"{text[: most - 1]}…"
-        return printable(" ".join(text.split("\n")) if most == _TITLE else text)
+        text = text if len(text) <= limit else f"{text[: limit - 1]}…"
+        return printable(" ".join(text.split("\n")) if limit == _TITLE else text)
 
-    def _lines(self, text: str, most: int = _FACT) -> str:
-        return _visible(clip(self._redact(text), most))
+    def _lines(self, text: str, limit: int = _FACT) -> str:
+        return _visible(clip(self._redact(text), limit))
 
     def _text(self, text: str) -> str:
         """A long text, whose middle may be left out."""
@@ -162,10 +162,10 @@ class _Shown:
             self.left_out.append(f"the middle of {count(self._cut, 'long text')}: {remark}")
         return {**record, "left_out": self.left_out}
 
-    def _some(self, many: tuple[Any, ...], most: int, name: str) -> Iterable[Any]:
-        if len(many) > most:
-            self.left_out.append(f"{len(many) - most:,} of {len(many):,} {name}")
-        return many[:most]
+    def _some(self, many: tuple[Any, ...], limit: int, name: str) -> Iterable[Any]:
+        if len(many) > limit:
+            self.left_out.append(f"{len(many) - limit:,} of {len(many):,} {name}")
+        return many[:limit]
 
     def _steps(self) -> Iterable[list[Any]]:
         """Each step as a row; children follow their parent, whose place each names."""
@@ -197,24 +197,24 @@ class _Shown:
         others = tuple(finding for finding in self._run.findings if not _is_argued(finding))
         return [*self._some(others, _FINDINGS, "findings"), *argued[: wording.ARGUED_SHOWN]]
 
-    def _finding(self, one: Mapping[str, Any]) -> dict[str, Any]:
-        by = self._finders.get(_identity(one), [])
-        finding: dict[str, Any] = {name: self._lines(text_in(one, name)) for name in _FINDING}
-        places = [self._place(location) for location in mappings_in(one, "evidence")[:_PLACES]]
-        fix = suggestions.pieces(text_in(one, "suggested_fix"))
+    def _finding(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        by = self._finders.get(_identity(row), [])
+        finding: dict[str, Any] = {name: self._lines(text_in(row, name)) for name in _FINDING}
+        places = [self._place(location) for location in mappings_in(row, "evidence")[:_PLACES]]
+        fix = suggestions.pieces(text_in(row, "suggested_fix"))
         if len(fix) == 1:  # what is copied is the code, without its fence
             finding["suggested_fix"] = self._text(fix[0][1])
-        recorded = one.get("proof")
+        recorded = row.get("proof")
         proof = None
         if isinstance(recorded, dict):
             proof = {name: self._text(text_in(recorded, name)) for name in _PROOF}
         return {
             **finding,
-            "confidence": number_in(one, "confidence"),
+            "confidence": number_in(row, "confidence"),
             "places": places,
             "steps": by,
             "proof": proof,
-            "argued": _is_argued(one),
+            "argued": _is_argued(row),
         }
 
     def _place(self, place: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,10 +231,10 @@ class _Shown:
         }
 
 
-def _surest_first(one: Mapping[str, Any]) -> tuple[bool, float]:
-    stated = one.get("confidence")
+def _surest_first(row: Mapping[str, Any]) -> tuple[bool, float]:
+    stated = row.get("confidence")
     confidence = float(stated) if isinstance(stated, int | float) else 0.0
-    return wording.order_of_argued(text_in(one, "domain"), confidence)
+    return wording.order_of_argued(text_in(row, "domain"), confidence)
 
 
 def _is_argued(finding: Mapping[str, Any]) -> bool:

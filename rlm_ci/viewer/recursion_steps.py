@@ -134,7 +134,7 @@ def _words(record: Mapping[str, Any], name: str) -> str:
     return text_in(record, name).replace("_", " ")
 
 
-def _finding(one: Mapping[str, Any]) -> str:
-    location = next(iter(mappings_in(one, "evidence")), {})
+def _finding(row: Mapping[str, Any]) -> str:
+    location = next(iter(mappings_in(row, "evidence")), {})
     where = f"{text_in(location, 'path')}:{location.get('line_start')}"
-    return f"{text_in(one, 'severity')}  {where}  {text_in(one, 'rule')}: {text_in(one, 'message')}"
+    return f"{text_in(row, 'severity')}  {where}  {text_in(row, 'rule')}: {text_in(row, 'message')}"

@@ -73,7 +73,7 @@ class WikiJob(RepositoryJob):
     _work: refresh.Refresh | None = None
     _made: WikiPages | None = None
 
-    def options(self, here: RepositoryScope) -> dict[str, Any]:  # noqa: ARG002 - they follow from the plan
+    def options(self, scope: RepositoryScope) -> dict[str, Any]:  # noqa: ARG002 - they follow from the plan
         return {}
 
     def wants_model(self) -> bool:
@@ -243,10 +243,10 @@ class WikiJob(RepositoryJob):
     def _root(self) -> str:
         return os.path.realpath(self.repository.root)
 
-    def _is_wiki(self, here: RepositoryScope, folder: str) -> bool:
+    def _is_wiki(self, scope: RepositoryScope, folder: str) -> bool:
         path = f"{folder}/{STATE}"
-        if here.commit is not None:
-            return self.repository.sizes([f"{here.commit}:{path}"])[0] >= 0
+        if scope.commit is not None:
+            return self.repository.sizes([f"{scope.commit}:{path}"])[0] >= 0
         return os.path.isfile(os.path.join(self.repository.root, *path.split("/")))
 
     def _leaves(self, run: Run, line: str) -> None:
@@ -298,41 +298,41 @@ class WikiJob(RepositoryJob):
         read = ((name, files.read_or_none(place_of(folder, name), _LIMIT)) for name in names)
         return {name: data for name, data in read if data is not None}  # what is gone is made again
 
-    def _believed(self, before: str | None, here: RepositoryScope) -> WikiState | None:
+    def _believed(self, before: str | None, scope: RepositoryScope) -> WikiState | None:
         """The pages' state, without commits that are no ancestors: a change could name any."""
         state = WikiState.read(before) if before else None
         if state is None:
             return None
         commits = {page.commit for page in state.pages.values() if page.commit}
-        if here.commit is not None and commits:
+        if scope.commit is not None and commits:
             existing = [oid for oid in self.repository.resolve(*commits) if oid]
-            head = here.commit
+            head = scope.commit
             commits = {oid for oid in existing if self.repository.merge_base(oid, head) == oid}
         return state.summed_up(commits)
 
-    def _looks(self, here: RepositoryScope) -> PageOptions:
-        repository_name = (here.repository or "").rpartition("/")[2]
+    def _looks(self, scope: RepositoryScope) -> PageOptions:
+        repository_name = (scope.repository or "").rpartition("/")[2]
         name = repository_name or os.path.basename(self._root())
-        title = f"{name}: {here.under}" if here.under else name
+        title = f"{name}: {scope.under}" if scope.under else name
         return PageOptions(
             title,
-            self._target(here),
-            is_guess=not (repository_name or here.under),
-            outside=self._outside(here) if here.under else None,
+            self._target(scope),
+            is_guess=not (repository_name or scope.under),
+            outside=self._outside(scope) if scope.under else None,
         )
 
-    def _outside(self, here: RepositoryScope) -> OuterProject:
+    def _outside(self, repository: RepositoryScope) -> OuterProject:
         """The names of what is not looked at: they are no packages of others."""
-        if here.commit is not None:
-            return OuterProject.at_commit(self.repository, here.commit, here.under)
+        if repository.commit is not None:
+            return OuterProject.at_commit(self.repository, repository.commit, repository.under)
         if self.repository.git_dir:
             every = outer_project.listed(self.repository)
         else:
-            corpus = scope.corpus(here.replace(under=""), self.repository, self.skipped)
+            corpus = scope.corpus(repository.replace(under=""), self.repository, self.skipped)
             every = [file.path for file in corpus.files]
-        return OuterProject.on_disk(self.repository, every, here.under)
+        return OuterProject.on_disk(self.repository, every, repository.under)
 
-    def _target(self, here: RepositoryScope) -> LinkDestination:
+    def _target(self, scope: RepositoryScope) -> LinkDestination:
         server = access_of(self.settings).server_url
         out, root = self.settings.wiki.out, self._root()
         base = ""  # what is not beside its sources leads nowhere
@@ -342,8 +342,8 @@ class WikiJob(RepositoryJob):
                 base = os.path.relpath(root, real).replace(os.sep, "/")
         elif self.settings.wiki.push and self.settings.wiki.target == PR:
             base = "/".join([".."] * len(self._folder().split("/")))
-        if here.repository:
-            return LinkDestination(server, here.repository, base)
+        if scope.repository:
+            return LinkDestination(server, scope.repository, base)
         remote = f"remote.{self.repository.remote()}.url" if self.repository.git_dir else ""
         gitlab = gitlab_project(self.repository.config(remote)) if remote else None
         return (
@@ -381,5 +381,5 @@ class WikiJob(RepositoryJob):
         return scope.with_closed(part, done.corpus)
 
 
-def _runs(told: Mapping[str, Any]) -> list[list[int]]:
-    return [[int(first), int(last)] for first, last in told["files"]]
+def _runs(row: Mapping[str, Any]) -> list[list[int]]:
+    return [[int(first), int(last)] for first, last in row["files"]]

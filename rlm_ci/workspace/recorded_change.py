@@ -70,5 +70,5 @@ def ended_of(record: Mapping[str, Any]) -> StreamResult:
     return StreamResult(record["returncode"], record["reason"], output, record["seconds"])
 
 
-def _damaged(what: str, place: str) -> DamagedError:
-    return DamagedError(f"the record says that {what}", where=place, hint="start a new run")
+def _damaged(what: str, step: str) -> DamagedError:
+    return DamagedError(f"the record says that {what}", where=step, hint="start a new run")

@@ -55,8 +55,8 @@ class Studio:
         )
         self.agent: Agent = self.coder  # the loop's contract, as a type checker sees it
 
-    def _complete(self, request: ModelRequest, place: str) -> Completion:
-        return self.record.complete(self.model, self.ledger, request, place)
+    def _complete(self, request: ModelRequest, step: str) -> Completion:
+        return self.record.complete(self.model, self.ledger, request, step)
 
     def _test(self, tests: tuple[str, ...]) -> str:
         self.tested.append(tests)

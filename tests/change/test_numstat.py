@@ -86,7 +86,7 @@ def test_two_gits_count_what_one_counts(repo: GitRepo, *, renames: bool) -> None
     assert len(within) > 1
     assert not renames or all(folder.startswith("src/") for folder in within)
     with found.count(renames=renames) as counting:
-        counting.share(found.kinds, least=2)
+        counting.share(found.kinds, minimum=2)
         counted = {one.path: (one.added, one.deleted) for one in counting.finish()}
     options = ["-M" if renames else "--no-renames"]
     assert counted == reference_counts.numstat(repo, before, after, options=options)

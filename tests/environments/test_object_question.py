@@ -31,14 +31,14 @@ class Scripted:
 
     def __call__(
         self,
-        place: str,
+        step: str,
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
         tools: Sequence[Message] = (),
     ) -> Completion:
         assert not tools
-        self.asked.append((place, list(messages), response_format))
+        self.asked.append((step, list(messages), response_format))
         text = self.texts.pop(0)
         reason = "length" if text.endswith("…") else "stop"
         return Completion(text, (), reason, "scripted").replace(**self.more)

@@ -57,8 +57,8 @@ class Talk:
             answers=JsonCalls() if textual else NativeCalls(),
         )
 
-    def _complete(self, request: ModelRequest, place: str) -> Completion:
-        self.places.append(place)
+    def _complete(self, request: ModelRequest, step: str) -> Completion:
+        self.places.append(step)
         return self.model.complete(request)
 
     def run(self) -> LoopEnd:

@@ -294,8 +294,8 @@ def test_a_role_is_shown_the_analysis_made_for_it_once_in_an_iteration(workspace
     asked = []
 
     class Analyses:
-        def before_turn(self, role: str, brief: RoleBrief, said: str) -> AnalysisNote | None:
-            asked.append((role, brief.iteration, said))
+        def before_turn(self, role: str, brief: RoleBrief, text: str) -> AnalysisNote | None:
+            asked.append((role, brief.iteration, text))
             name = f"rlm/rlms/{role}-iter-{brief.iteration}.json"
             return AnalysisNote(name, "```\n" + "x" * 100_000) if role == "reviser" else None
 

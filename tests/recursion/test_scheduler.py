@@ -62,8 +62,8 @@ def test_a_recursion_keeps_to_both_and_asks_for_nothing_again(
                 ledger: Ledger = ledger,
                 client: OpenAIModel = client,
             ) -> Callable[..., Completion]:
-                def ask(place: str, _messages: object) -> Completion:
-                    return record.complete(client, ledger, question(node.id), f"{node.id}/{place}")
+                def ask(step: str, _messages: object) -> Completion:
+                    return record.complete(client, ledger, question(node.id), f"{node.id}/{step}")
 
                 return ask
 

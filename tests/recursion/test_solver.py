@@ -61,14 +61,14 @@ class Saying:
     def calls_left(self) -> int | None:
         return None
 
-    def __call__(self, place: str, messages: Any, **_: Any) -> Completion:
+    def __call__(self, step: str, messages: Any, **_: Any) -> Completion:
         with self._lock:
             self._now += 1
             self.count += 1
             self.most = max(self.most, self._now)
         try:
             time.sleep(self.pause)
-            return Completion(self._answer(messages[0]["content"], place), (), "stop", "saying")
+            return Completion(self._answer(messages[0]["content"], step), (), "stop", "saying")
         finally:
             with self._lock:
                 self._now -= 1

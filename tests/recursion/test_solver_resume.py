@@ -306,9 +306,9 @@ def recorded(folder: Path, model: Counted, calls: int) -> NodeResult:
     with Record.open(str(folder / "calls.jsonl"), redact=str) as record:
 
         def of(node: Node) -> Any:
-            def ask(place: str, messages: Any, **_: Any) -> Completion:
+            def ask(step: str, messages: Any, **_: Any) -> Completion:
                 request = ModelRequest("m-1", tuple(messages), 100)
-                return record.complete(model, ledger, request, f"{node.id}/{place}")
+                return record.complete(model, ledger, request, f"{node.id}/{step}")
 
             return ask
 

@@ -29,7 +29,7 @@ def counted(change: ChangeSet, *, renames: bool = True) -> reference_counts.Nums
         with change.count(renames=renames) as counting:
             assert {one.path: (one.added, one.deleted) for one in counting.finish()} == files
         with change.count(renames=renames) as counting:  # and by two gits, a part each
-            counting.share(change.kinds, least=2)
+            counting.share(change.kinds, minimum=2)
             assert {one.path: (one.added, one.deleted) for one in counting.finish()} == files
     return files
 

@@ -74,9 +74,9 @@ class Studio:
         )
         self.planner = Planner(access, flaw, left)
 
-    def _complete(self, request: ModelRequest, place: str) -> Completion:
-        self.places.append(place)
-        return self.record.complete(self.asks, self.ledger, request, place)
+    def _complete(self, request: ModelRequest, step: str) -> Completion:
+        self.places.append(step)
+        return self.record.complete(self.asks, self.ledger, request, step)
 
     def _write(self, path: str, data: bytes) -> None:
         target = self.path / path

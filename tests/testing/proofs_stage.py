@@ -48,11 +48,11 @@ class Facts:
     def __call__(
         self,
         kind: str,
-        place: str,
+        step: str,
         key: Mapping[str, Any],
         produce: Callable[[], Mapping[str, Any]],
     ) -> Mapping[str, Any]:
-        name = f"{kind} {place} {sorted(key.items())}"
+        name = f"{kind} {step} {sorted(key.items())}"
         if name not in self.kept:
             self.made += 1
             self.kept[name] = produce()

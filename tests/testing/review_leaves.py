@@ -95,7 +95,7 @@ class Asking:
 
     def __call__(
         self,
-        place: str,
+        step: str,
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
@@ -105,7 +105,7 @@ class Asking:
             raise LimitError("no more calls", budget="max_calls")
         size = sum(len(str(one["content"]).encode()) for one in messages)
         assert tools or size <= self.max_bytes, f"a prompt of {size} bytes"
-        self.places.append(place)
+        self.places.append(step)
         self.prompts.append(str(messages[0]["content"]))
         request = ModelRequest(
             self.model, tuple(messages), 2000, tuple(tools), response_format=response_format

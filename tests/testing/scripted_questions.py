@@ -103,9 +103,9 @@ class Stage:
         self.symbolic = PlanExecutor(self.window, subcalls, access)
         self.planner = Planner(access, self.window.flaw)
 
-    def complete(self, request: ModelRequest, place: str) -> Completion:
+    def complete(self, request: ModelRequest, step: str) -> Completion:
         completion = self.record.complete(
-            Told(self.model, place, self.asked), self.ledger, request, place
+            Told(self.model, step, self.asked), self.ledger, request, step
         )
         self.ledger.note(request, completion.usage)
         return completion

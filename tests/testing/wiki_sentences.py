@@ -163,7 +163,7 @@ class Scripted:
 
     def __call__(
         self,
-        place: str,
+        step: str,
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
@@ -172,8 +172,8 @@ class Scripted:
         assert response_format is not None
         assert is_wish(response_format)
         assert not tools
-        self.places.append(place)
-        said = self.answer(place, str(messages[-1]["content"]))
+        self.places.append(step)
+        said = self.answer(step, str(messages[-1]["content"]))
         return Completion(
             said if isinstance(said, str) else json.dumps(said), (), "stop", "scripted"
         )

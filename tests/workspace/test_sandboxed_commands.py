@@ -66,9 +66,9 @@ def place(repo: GitRepo, tmp_path: Path) -> tuple[Path, SandboxedCommands]:
 
 
 def run(
-    place: tuple[Path, SandboxedCommands], validator: str, writer: Writer, iterations: int
+    step: tuple[Path, SandboxedCommands], validator: str, writer: Writer, iterations: int
 ) -> loop.FixEnd:
-    folder, commands = place
+    folder, commands = step
     root = commands.workspace.path
     judge = Validator(Command.parse(validator), root=root, exists=lambda _path: True, redact=str,
                       find=lambda name: name, mark="mark", trust_exit_code=True)  # fmt: skip

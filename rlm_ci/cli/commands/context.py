@@ -104,11 +104,11 @@ def run(arguments: Arguments) -> int:
 # ── build ──
 
 
-def _build(given: Sequence[str], settings: Settings) -> str:
+def _build(arguments: Sequence[str], settings: Settings) -> str:
     from rlm_ci.context.builder import build
     from rlm_ci.judge.judge import open_repository
 
-    source = given[0]
+    source = arguments[0]
     folder = settings.out or _default_folder(source)
     root = open_repository(settings).root
     with build.build(
@@ -150,8 +150,8 @@ def _default_folder(source: str) -> str:
 # ── search ──
 
 
-def _search(given: Sequence[str], settings: Settings) -> str:
-    path, *queries = given
+def _search(arguments: Sequence[str], settings: Settings) -> str:
+    path, *queries = arguments
     if not all(query.strip() for query in queries):
         raise UsageError(
             "a query is empty", where="rlm-ci context", hint="say what to look for, in quotes"
@@ -219,8 +219,8 @@ def _place(file_lines: FileLines) -> str:
 # ── read, info ──
 
 
-def _read(given: Sequence[str], settings: Settings) -> str:
-    path, pointer = given
+def _read(arguments: Sequence[str], settings: Settings) -> str:
+    path, pointer = arguments
     with Context.open(path) as context:
         try:
             pointer = in_full(pointer, context.object_id)
@@ -255,8 +255,8 @@ def _visible(text: str) -> str:
     return shown if shown.endswith("\n") or not shown else f"{shown}\n"
 
 
-def _info(given: Sequence[str], settings: Settings) -> str:
-    with Context.open(given[0]) as context:
+def _info(arguments: Sequence[str], settings: Settings) -> str:
+    with Context.open(arguments[0]) as context:
         if settings.verify:
             context.verify()
         else:

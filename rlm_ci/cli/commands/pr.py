@@ -132,23 +132,23 @@ def run(arguments: Arguments) -> int:
 def _report(
     judgement: Judgement,
     command: CommentCommand | None,
-    held: Run | None,
+    run: Run | None,
     way: GitHubSession,
     group: MergeGroup | None,
 ) -> Report:
     """Fix if asked, write the report in all formats, post it; return the report."""
     settings = judgement.settings
     report = judgement.report
-    run_id = held.id if held else None
+    run_id = run.id if run else None
     report = report.replace(name="" if command else run_name(settings))
-    folder = _folder(judgement, held)
+    folder = _folder(judgement, run)
     publishing = posting_of(settings)
-    report, to, state = _with_parts(judgement, report, command, held, way)
+    report, to, state = _with_parts(judgement, report, command, run, way)
     way.go_on()
     report = report.replace(run_id=run_id, name=to.name if to else report.name)
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
-    _rest(held, judgement)
+    _rest(run, judgement)
     # Write what is known before any request to GitHub, which may take long.
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
@@ -157,14 +157,14 @@ def _report(
     for pull in group.pulls if group else (to,):
         report = answers.apply(publishing, report, pull, way)
     if in_actions:
-        _write_outputs(settings, report, paths, judgement.report.subject.head or "", _patch(held))
+        _write_outputs(settings, report, paths, judgement.report.subject.head or "", _patch(run))
     output.explain_parts(report)
     options = output_of(settings).options()
     for name, renderer in output.FILES:
         if renderer == "markdown":  # from here on a template may fail
             options = options.replace(templates=read_templates(judgement))
             plain = options.replace(colour=False)
-            _rest(held, judgement, options.templates)
+            _rest(run, judgement, options.templates)
         _write(paths[name], render.render(report, renderer, plain), run_id)
     if in_actions and settings.github.step_summary:
         summary = render.render(report, "summary", plain)
@@ -181,7 +181,7 @@ def _report(
         _write(paths["report.json"], render.render(report, "json", plain), run_id)
         if in_actions and publication.url:
             posting.write_outputs(publishing.outputs, {"comment-url": publication.url})
-    _keep(held, paths)
+    _keep(run, paths)
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {files.near(paths['report.html'])}")
     overrides.require_kept(command, publication)
@@ -192,15 +192,15 @@ def _with_parts(
     judgement: Judgement,
     report: Report,
     command: CommentCommand | None,
-    held: Run | None,
+    run: Run | None,
     way: GitHubSession,
 ) -> tuple[Report, Destination | None, str]:
     """The report with a fix, a review and the wiki, as asked for; where it goes; state to keep."""
     settings, commanded = judgement.settings, way if command else None
     publishing = posting_of(settings)
     budget = _budget(judgement, report, publishing, way, commanded)
-    if settings.fix and held:
-        report = _fixed(judgement, held, budget)
+    if settings.fix and run:
+        report = _fixed(judgement, run, budget)
         _limit(settings, budget, report.usage.cost_usd or 0.0)
     to = posting.destination(publishing, report, judgement.changes, commanded)
     if budget is not None:
@@ -209,7 +209,7 @@ def _with_parts(
             return report, to, ""
     is_asked = command is not None and command.command.name == REVIEWS
     target = extra_parts.PostingTarget(to, way, publishing, is_asked)
-    extra = _extra(judgement, held, target)
+    extra = _extra(judgement, run, target)
     report, state = extra_parts.add(extra, report, judgement.changes, target)
     return report, to, state
 
@@ -246,21 +246,21 @@ def _limit(settings: Settings, budget: PullRequestBudget | None, now: float = 0.
         settings.values["budget_usd"], settings.sources["budget_usd"] = left, _ROOF
 
 
-def _extra(judgement: Judgement, held: Run | None, target: PostingTarget) -> ExtraParts:
+def _extra(judgement: Judgement, run: Run | None, target: PostingTarget) -> ExtraParts:
     settings = judgement.settings
     github, wiki = settings.github, settings.wiki
     return extra_parts.ExtraParts(
         reviewer_of(settings),
         privileged_events.event_of(github.event_name) if github.actions else None,
-        partial(_review, judgement, held, target),
+        partial(_review, judgement, run, target),
         wiki.enabled,
         (wiki.folder, settings.sources["wiki.folder"]),
         settings.environ,
-        held.path if held else None,
+        run.path if run else None,
     )
 
 
-def _fixed(judgement: Judgement, held: Run, budget: PullRequestBudget | None) -> Report:
+def _fixed(judgement: Judgement, run: Run, budget: PullRequestBudget | None) -> Report:
     """The report of a judgement, with the result of a fix loop: a patch in the run's folder."""
     from rlm_ci.pipelines import stored_runs
     from rlm_ci.pull_request import fix_request
@@ -291,15 +291,15 @@ def _fixed(judgement: Judgement, held: Run, budget: PullRequestBudget | None) ->
             posting = posting_of(settings)
             way = GitHubSession(posting.access)
             goal = fix_request.goal(settings.fix, posting, change, way)
-            work(held, held.redactor.text(goal))
+            work(run, run.redactor.text(goal))
         except errors.RlmCiError as error:
             return report.replace(parts=(*report.parts, Part.from_error(pipeline.PIPELINE, error)))
         foreground.tell_cost(work, progress)
-        foreground.tell_places(work, held, progress.say)
+        foreground.tell_places(work, run, progress.say)
     if work.report is None:
         raise AssertionError("a fix loop ends with a report or an error")
     first, *others = work.report.parts
-    patch = foreground.patch_of(work.report, held)
+    patch = foreground.patch_of(work.report, run)
     if patch:
         first = first.replace(summary=f"{first.summary}; its patch is `{patch}`")
     parts = (*report.parts, first, *others)
@@ -353,19 +353,19 @@ def _review(
     return work.report, work.kept
 
 
-def _rest(held: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
+def _rest(run: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
     """Record what the run's files depend on in its last event."""
-    if held:
+    if run:
         facts = rests_on(judgement.settings, judgement.repository.root)
         is_short = all(len(text) < _TEMPLATE for text in templates.values())
-        held.rests_on = {**facts, "templates": dict(templates) if is_short else None}
+        run.rests_on = {**facts, "templates": dict(templates) if is_short else None}
 
 
-def _keep(held: Run | None, paths: Mapping[str, str]) -> None:
+def _keep(run: Run | None, paths: Mapping[str, str]) -> None:
     """Copy the files of the report into the run: elsewhere they may change."""
-    for name, path in paths.items() if held else ():
-        if held and path != os.path.join(held.path, name):
-            files.write(held.path_of(name), files.read(path, _LIMIT), 0o600)
+    for name, path in paths.items() if run else ():
+        if run and path != os.path.join(run.path, name):
+            files.write(run.path_of(name), files.read(path, _LIMIT), 0o600)
 
 
 def _judge(
@@ -412,13 +412,13 @@ def _hold(judgement: Judgement) -> Run | None:
     )
 
 
-def _folder(judgement: Judgement, held: Run | None) -> str:
+def _folder(judgement: Judgement, run: Run | None) -> str:
     """The folder of the files: ``--out``, else the folder of the run."""
     settings = judgement.settings
     if not settings.out:
-        if held is None:
+        if run is None:
             raise AssertionError("there is neither a folder nor a run")
-        return held.path
+        return run.path
     folder: str = os.path.abspath(settings.out)
     for name, _ in output.FILES:
         files.require_inside(judgement.repository.root, os.path.join(folder, name))
@@ -426,11 +426,11 @@ def _folder(judgement: Judgement, held: Run | None) -> str:
     return folder
 
 
-def _patch(held: Run | None) -> str:
+def _patch(run: Run | None) -> str:
     """The path of a fix loop's patch; "" without one, or if it is empty."""
-    if held is None:
+    if run is None:
         return ""
-    path = os.path.join(held.path, "rlm", "result.patch")
+    path = os.path.join(run.path, "rlm", "result.patch")
     return path if os.path.exists(path) and os.path.getsize(path) else ""
 
 

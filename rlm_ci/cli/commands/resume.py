@@ -103,7 +103,7 @@ def run(arguments: Arguments) -> int:
 
 
 def _go_on(
-    held: Run,
+    run: Run,
     runs: StoredRuns,
     more: Mapping[str, float | None],
     flags: Mapping[str, Any],
@@ -111,27 +111,27 @@ def _go_on(
 ) -> int:
     """Carry out the rest of the run; adds the job to ``done``. Raises the error that ends it."""
     settings = runs.settings
-    end_leftovers(held.id)
+    end_leftovers(run.id)
     try:
-        request = RunRequest.read(held.path, held.manifest.pipeline_id)
+        request = RunRequest.read(run.path, run.manifest.pipeline_id)
         pipeline = load.of_run(load.load(settings, open_repository(settings)), request)
         load.require_same(pipeline, request)
         if more:
-            budget_increase.require(held.manifest, more, request, held.path_of(CALLS))
-            held.raised = True
+            budget_increase.require(run.manifest, more, request, run.path_of(CALLS))
+            run.raised = True
     except errors.RlmCiError as error:
-        if held.manifest.status == "queued":  # its log is the only place to look
-            held.stop(error)
+        if run.manifest.status == "queued":  # its log is the only place to look
+            run.stop(error)
         raise
-    _require_repeated(held.manifest, request, settings, runs.root)
-    _require_context(held, request, flags, runs)
+    _require_repeated(run.manifest, request, settings, runs.root)
+    _require_context(run, request, flags, runs)
     load.require_leave(pipeline, request.pipeline_id, settings)
     with Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress:
         actions = registry.actions(request, flags, runs, progress, done)
         try:
-            return load.conduct(held, request, runs, pipeline, actions)
+            return load.conduct(run, request, runs, pipeline, actions)
         except BaseException:
-            stored_runs.tell_way_on(held, progress)
+            stored_runs.tell_way_on(run, progress)
             raise
 
 
@@ -179,7 +179,7 @@ def _is_harmless(key: str, value: object, root: str) -> bool:
 
 
 def _require_context(
-    held: Run, request: RunRequest, flags: Mapping[str, Any], runs: StoredRuns
+    run: Run, request: RunRequest, flags: Mapping[str, Any], runs: StoredRuns
 ) -> None:
     """Raise ConfigError unless the context is in the repository, or named again in ``flags``.
 
@@ -194,18 +194,18 @@ def _require_context(
             where="--context",
             hint="repeat it, leave it out, or start a new run",
         )
-    if source is None or is_object(held.path_of("rlm", "context")):
+    if source is None or is_object(run.path_of("rlm", "context")):
         return
     if source == STDIN:
         raise ConfigError(
             "the run began with a text on standard input, and was ended before it had read it",
-            where=held.id,
+            where=run.id,
             hint="start a new run",
         )
     is_ours = isinstance(source, str) and os.path.isabs(source) and _is_inside(source, runs.root)
     if not (is_again or is_ours):
         why = "which is not in the repository, and which only a command line can set"
-        raise _unrepeated(held.id, begun, why)
+        raise _unrepeated(run.id, begun, why)
 
 
 def _is_inside(path: str, root: str) -> bool:

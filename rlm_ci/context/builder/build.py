@@ -114,7 +114,7 @@ def _plan(
     source: str | BinaryIO | SourceListing | CommitFiles,
     root: str | None,
     environ: Mapping[str, str],
-    most: int,
+    limit: int,
     *,
     without: Sequence[str],
     link: bool,
@@ -122,11 +122,11 @@ def _plan(
 ) -> tuple[Callable[[str], Gathered], int]:
     """A function that writes the source to a path, and the digits of blob ids."""
     if isinstance(source, sources.SourceListing):
-        return lambda path: gather.from_listing(source, path, most, encoding), source.blob_digits
+        return lambda path: gather.from_listing(source, path, limit, encoding), source.blob_digits
     if isinstance(source, CommitFiles):
-        return lambda path: gather.from_commit(source, path, most, encoding), source.blob_digits
+        return lambda path: gather.from_commit(source, path, limit, encoding), source.blob_digits
     if not isinstance(source, str):
-        return lambda path: gather.from_stream(source, path, most, encoding), 40
+        return lambda path: gather.from_stream(source, path, limit, encoding), 40
     if "\0" in source:
         raise ConfigError("a path has no NUL", where="source", hint="name a file or a folder")
     if sources.is_glob(source):
@@ -137,9 +137,9 @@ def _plan(
         digits = sources.blob_digits(os.path.dirname(os.path.realpath(source)), environ)
         name = sources.name_of(source, root)
         return lambda path: gather.from_file(
-            source, name, path, most, link=link, encoding=encoding, blob_digits=digits
+            source, name, path, limit, link=link, encoding=encoding, blob_digits=digits
         ), digits
-    return lambda path: gather.from_listing(listing, path, most, encoding), listing.blob_digits
+    return lambda path: gather.from_listing(listing, path, limit, encoding), listing.blob_digits
 
 
 def _require_encoding(name: str) -> None:

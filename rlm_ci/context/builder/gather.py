@@ -51,11 +51,11 @@ class Gathered(Value):
 
 
 class Target:
-    """The file that a source is written into, of ``most`` bytes. Raises StorageError."""
+    """The file that a source is written into, of ``limit`` bytes. Raises StorageError."""
 
-    def __init__(self, path: str, most: int) -> None:
+    def __init__(self, path: str, limit: int) -> None:
         self.path = path
-        self.most = most
+        self.most = limit
         self.size = 0
         self._descriptor = -1
 
@@ -118,9 +118,9 @@ class Target:
             )
 
 
-def from_stream(stream: BinaryIO, path: str, most: int, encoding: str = AUTO) -> Gathered:
+def from_stream(stream: BinaryIO, path: str, limit: int, encoding: str = AUTO) -> Gathered:
     """All that comes from a stream. Raises ConfigError, StorageError."""
-    with Target(path, most) as target:
+    with Target(path, limit) as target:
         read_as = _decode(stream, target, encoding, "standard input")
     return Gathered(target.size, Pieces(), {}, {read_as: 1} if read_as else {})
 
@@ -147,7 +147,7 @@ def _decode(stream: BinaryIO, target: Target, encoding: str, name: str) -> str:
 
 
 def from_file(
-    source: str, name: str, path: str, most: int, *, link: bool, encoding: str = AUTO,
+    source: str, name: str, path: str, limit: int, *, link: bool, encoding: str = AUTO,
     blob_digits: int = 40,
 ) -> Gathered:  # fmt: skip
     """One file; a link is followed. Raises ConfigError, UnavailableError, StorageError."""
@@ -159,12 +159,12 @@ def from_file(
     pieces, read_as, blob = Pieces(), "", None
     try:
         if encoding == BYTES or _is_plain(descriptor, encoding, source):
-            size = share_or_copy(descriptor, real, path, most, link=link)
+            size = share_or_copy(descriptor, real, path, limit, link=link)
         else:
             before = looks(descriptor)
             with open(descriptor, "rb", buffering=0, closefd=False) as stream:
                 stream.seek(0)
-                with Target(path, most) as target:
+                with Target(path, limit) as target:
                     read_as = _decode(stream, target, encoding, source)
             size, blob = target.size, _blob(descriptor, blob_digits)
             if looks(descriptor) != before:
@@ -201,16 +201,16 @@ def _blob(descriptor: int, digits: int) -> str | None:
     return str(digest.hexdigest())
 
 
-def share_or_copy(descriptor: int, real: str, path: str, most: int, *, link: bool) -> int:
+def share_or_copy(descriptor: int, real: str, path: str, limit: int, *, link: bool) -> int:
     """Link or copy the open file at ``real`` to ``path``; returns its size.
 
     Raises ConfigError if it changes meanwhile, StorageError.
     """
     before = looks(descriptor)
     size = before[1]
-    Target(path, most).require_room(size)
+    Target(path, limit).require_room(size)
     if not (link and _is_linked(real, path)):
-        with Target(path, most) as target:
+        with Target(path, limit) as target:
             target.copy(descriptor, size)
             size = target.size
     if looks(descriptor) != before or os.stat(path).st_size != size:
@@ -246,13 +246,13 @@ def changed(path: str) -> ConfigError:
 # ── many files ──
 
 
-def from_listing(listing: SourceListing, path: str, most: int, encoding: str = AUTO) -> Gathered:
+def from_listing(listing: SourceListing, path: str, limit: int, encoding: str = AUTO) -> Gathered:
     """The texts of a listing, joined.
 
     A file without a final line break gets one, which belongs to no file. Raises ConfigError,
     StorageError.
     """
-    with Target(path, most) as target:
+    with Target(path, limit) as target:
         joined = _Joined(target, encoding, listing.blob_digits)
         for name, real in listing.files():
             opened = open_listed(real)
@@ -261,12 +261,12 @@ def from_listing(listing: SourceListing, path: str, most: int, encoding: str = A
     return joined.gathered()
 
 
-def from_commit(source: CommitFiles, path: str, most: int, encoding: str = AUTO) -> Gathered:
+def from_commit(source: CommitFiles, path: str, limit: int, encoding: str = AUTO) -> Gathered:
     """The texts of a commit, joined as those of a listing; no file of it is written.
 
     Raises ConfigError, StorageError, and what git raises.
     """
-    with Target(path, most) as target:
+    with Target(path, limit) as target:
         joined = _Joined(target, encoding, source.blob_digits)
         for name, data in source.files():
             joined.add(name, data if isinstance(data, str) else joined.data(data))

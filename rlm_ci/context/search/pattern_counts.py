@@ -144,9 +144,9 @@ class _Tally:
             (0, 0) if first < 0 else (offset(first), offset(last)) for first, last in places
         )
 
-    def result(self, most: int) -> PatternCount:
+    def result(self, limit: int) -> PatternCount:
         numbered_rows = enumerate(self._rows.values())
-        best = nsmallest(most, numbered_rows, key=lambda pair: (-pair[1][0], pair[0]))
+        best = nsmallest(limit, numbered_rows, key=lambda pair: (-pair[1][0], pair[0]))
         return PatternCount(
             self._by,
             self._hits,
@@ -218,10 +218,10 @@ def _stretches(context: Context, start: int, end: int) -> Iterator[Span]:
             number += 1
 
 
-def _line_start(context: Context, byte: int, least: int) -> int:
+def _line_start(context: Context, byte: int, minimum: int) -> int:
     first = byte
-    while first > least:
-        begin = max(least, first - _BLOCK)
+    while first > minimum:
+        begin = max(minimum, first - _BLOCK)
         at = context.raw(begin, first).rfind(b"\n")
         if at >= 0:
             return begin + at + 1

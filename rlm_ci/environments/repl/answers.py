@@ -62,15 +62,15 @@ def final_code(text: str) -> str:
     return ""
 
 
-def _content(rest: str) -> str | None:
+def _content(text: str) -> str | None:
     """What stands before the parenthesis that closes the call, preferably at the end of a line."""
     depth = 1
-    for match in re.finditer(r"\(|\)([ \t`.;]*(?:\n|\Z))?", rest):
+    for match in re.finditer(r"\(|\)([ \t`.;]*(?:\n|\Z))?", text):
         depth += 1 if match[0] == "(" else -1
         if depth <= 0 and match[1] is not None:
-            return rest[: match.start()]
-    last = rest.rfind(")")
-    return None if last < 0 else rest[:last]
+            return text[: match.start()]
+    last = text.rfind(")")
+    return None if last < 0 else text[:last]
 
 
 def _as_code(name: str, content: str) -> str:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 
 
-def text(path: str, most: int) -> str:
+def text(path: str, limit: int) -> str:
     """All of it; bytes that are no UTF-8 become U+FFFD. Raises ConfigError."""
-    with _opened(path, most) as descriptor:
+    with _opened(path, limit) as descriptor:
         return b"".join(iter(lambda: os.read(descriptor, _CHUNK), b"")).decode("utf-8", "replace")
 
 
-def pinned(path: str, most: int) -> int:
+def pinned(path: str, limit: int) -> int:
     """A copy in memory, which nothing can change any more. Raises ConfigError."""
-    with _opened(path, most) as descriptor:
+    with _opened(path, limit) as descriptor:
         if not hasattr(os, "memfd_create"):  # not Linux: no sandbox that it could be changed from
             return os.dup(descriptor)
         copy = os.memfd_create("context", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -47,13 +47,13 @@ def _seal(copy: int) -> None:
 
 
 @contextmanager
-def _opened(path: str, most: int) -> Iterator[int]:
+def _opened(path: str, limit: int) -> Iterator[int]:
     try:
         descriptor = files.open_regular(path, os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
-            if size > most:
-                what = f"the context has {size:,} bytes, and may have {most:,}"
+            if size > limit:
+                what = f"the context has {size:,} bytes, and may have {limit:,}"
                 raise ConfigError(what, where=path, hint="split it, and ask about each part")
             yield descriptor
         finally:

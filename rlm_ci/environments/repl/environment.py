@@ -264,29 +264,29 @@ class ReplEnvironment(Closing):
 
     # ── what the model is told ──
 
-    def _observation(self, told: Mapping[str, Any], error: str) -> str:
-        parts = [quoted("Output", told["output"])] if told["output"].strip() else []
+    def _observation(self, row: Mapping[str, Any], error: str) -> str:
+        parts = [quoted("Output", row["output"])] if row["output"].strip() else []
         if error:
             parts.append(quoted("Error", error))
         if not parts:
             parts.append("It printed nothing.")
-        if told["state_error"]:
-            parts.append(f"Not kept if the interpreter restarts: {printable(told['state_error'])}")
-        if told["variables"]:
-            shown = [f"{name} ({kind}, {size:,})" for name, kind, size in told["variables"]]
+        if row["state_error"]:
+            parts.append(f"Not kept if the interpreter restarts: {printable(row['state_error'])}")
+        if row["variables"]:
+            shown = [f"{name} ({kind}, {size:,})" for name, kind, size in row["variables"]]
             more = f" and {len(shown) - _VARIABLES} more" if len(shown) > _VARIABLES else ""
             parts.append(f"Variables: {', '.join(map(printable, shown[:_VARIABLES]))}{more}")
-        if told["asked"]:
-            failed = f", {told['failed']:,} without an answer" if told["failed"] else ""
-            cut = f", {told['cut']:,} with an answer that was cut off" if told["cut"] else ""
-            parts.append(f"Asked {count(told['asked'], 'question')}{failed}{cut}.")
-        if told["left"] is not None and told["left"] <= FEW_CALLS:
-            parts.append(f"The budget has room for about {count(told['left'], 'more call')}.")
+        if row["asked"]:
+            failed = f", {row['failed']:,} without an answer" if row["failed"] else ""
+            cut = f", {row['cut']:,} with an answer that was cut off" if row["cut"] else ""
+            parts.append(f"Asked {count(row['asked'], 'question')}{failed}{cut}.")
+        if row["left"] is not None and row["left"] <= FEW_CALLS:
+            parts.append(f"The budget has room for about {count(row['left'], 'more call')}.")
         return "\n\n".join(parts)
 
-    def _details(self, told: Mapping[str, Any]) -> dict[str, Any]:
+    def _details(self, row: Mapping[str, Any]) -> dict[str, Any]:
         names = ("output", "error", "answer", "seconds", "asked", "failed", "not_allowed")
-        return {"block": self._blocks, **{name: told[name] for name in names}}
+        return {"block": self._blocks, **{name: row[name] for name in names}}
 
 
 def is_prompt(path: str) -> bool:
@@ -309,10 +309,10 @@ def _host(function: Any) -> HostFunction:
     return call
 
 
-def _middle_out(text: str, most: int) -> str:
-    """``text`` with at most ``most`` characters: its beginning and its end."""
-    if len(text) <= most:
+def _middle_out(text: str, limit: int) -> str:
+    """``text`` with at most ``limit`` characters: its beginning and its end."""
+    if len(text) <= limit:
         return text
-    head = most // 2
-    left_out = len(text) - most
-    return f"{text[:head]}\n[... {left_out:,} characters left out ...]\n{text[head - most :]}"
+    head = limit // 2
+    left_out = len(text) - limit
+    return f"{text[:head]}\n[... {left_out:,} characters left out ...]\n{text[head - limit :]}"

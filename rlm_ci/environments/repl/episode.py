@@ -180,9 +180,9 @@ class _Turns:
         self._services = services
         self.prompts: list[str] = []
 
-    def complete(self, request: ModelRequest, place: str) -> Completion:
-        completion = self._services.complete(request, place)
-        self.prompts.append(f"{place}/{FILES['prompt']}")
+    def complete(self, request: ModelRequest, step: str) -> Completion:
+        completion = self._services.complete(request, step)
+        self.prompts.append(f"{step}/{FILES['prompt']}")
         messages = request.messages
         last = max(
             (at for at, message in enumerate(messages) if message["role"] == "assistant"),
@@ -198,5 +198,5 @@ class _Turns:
             "output": digest(output),
         }
         for name, data in (("prompt", new), ("output", output), ("meta", as_json(meta))):
-            self._services.files.write(f"{place}/{FILES[name]}", data)
+            self._services.files.write(f"{step}/{FILES[name]}", data)
         return completion

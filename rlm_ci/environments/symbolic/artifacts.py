@@ -21,10 +21,10 @@ FILES: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def vouch(fact: Fact, place: str, written: Mapping[str, bytes]) -> None:
-    """Record the digests of the files of the question at ``place``, by name."""
+def vouch(fact: Fact, step: str, written: Mapping[str, bytes]) -> None:
+    """Record the digests of the files of the question at ``step``, by name."""
     digests = {name: digest(data) for name, data in written.items()}
-    fact(ARTIFACTS, place, digests, lambda: digests)
+    fact(ARTIFACTS, step, digests, lambda: digests)
 
 
 def answer_meta(completion: Completion | None) -> dict[str, Any]:

@@ -94,15 +94,15 @@ def is_masked_in_places(text: str, pieces: Iterable[tuple[str, bool]]) -> bool:
     return is_masked(text[at:], marked) if marked else len(text) == at
 
 
-def _behind(text: str, at: int, place: str, piece: str) -> int | None:
-    """The offset of ``piece`` in ``text`` after ``place``, possibly masked, which is at ``at``."""
-    if not place:
+def _behind(text: str, at: int, step: str, piece: str) -> int | None:
+    """The offset of ``piece`` in ``text`` after ``step``, possibly masked, which is at ``at``."""
+    if not step:
         return at if text.startswith(piece, at) else None
     # A sign replaces one character at least.
-    last = at + len(place) * len(SIGN)
+    last = at + len(step) * len(SIGN)
     start = text.find(piece, at, last + len(piece))
     while start >= 0:
-        if is_masked(text[at:start], place):
+        if is_masked(text[at:start], step):
             return start
         start = text.find(piece, start + 1, last + len(piece))
     return None

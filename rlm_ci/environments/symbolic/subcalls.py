@@ -226,7 +226,7 @@ class Subcalls:
         second = self._answered(call, self._prompt(call, again), f"{call.place}/again")
         return [first, second]
 
-    def _answered(self, call: RunningSubcall, prompt: str, place: str) -> SubcallReply:
+    def _answered(self, call: RunningSubcall, prompt: str, step: str) -> SubcallReply:
         """One answer, or why there is none, from the journal if it has it."""
         messages = ({"role": "user", "content": prompt},)
         complete = self._access.complete
@@ -236,17 +236,17 @@ class Subcalls:
 
         def ask() -> Mapping[str, Any]:
             try:
-                fresh.append(complete(request, place))
+                fresh.append(complete(request, step))
             except (RemoteError, ConfigError) as error:
                 if prices.ends_run(error, call.model, self._access.model):
                     raise
                 return {"error": errors.to_dict(error, self._window.redact)}
             return {"error": None}
 
-        fact = self._access.fact("subcall", place, {"request": request.to_dict()}, ask)
+        fact = self._access.fact("subcall", step, {"request": request.to_dict()}, ask)
         if fact["error"] is not None:
             return SubcallReply(prompt, error=errors.from_dict(fact["error"]).what[:_ERROR])
-        return SubcallReply(prompt, fresh[0] if fresh else complete(request, place))
+        return SubcallReply(prompt, fresh[0] if fresh else complete(request, step))
 
     def _result(self, call: RunningSubcall, replies: Sequence[SubcallReply]) -> SubcallResult:
         last = replies[-1]

@@ -54,12 +54,12 @@ class ChecklistGate(Gate):
         number = count(sum(len(expected) for _, expected in self._lists), "item")
         return GateResult(self.name, PASSED, f"{number} of the start ticked")
 
-    def _wrong(self, data: bytes | None, wanted: Sequence[str]) -> str:
+    def _wrong(self, data: bytes | None, names: Sequence[str]) -> str:
         if data is None:
             return "it is gone, or no regular file"
         boxes = [(self._redact(text), ticked) for text, ticked in items(data)]
         problems = []
-        if gone := list((Counter(wanted) - Counter(text for text, _ in boxes)).elements()):
+        if gone := list((Counter(names) - Counter(text for text, _ in boxes)).elements()):
             problems.append(f"{count(len(gone), 'item')} removed or reworded: {_named(gone)}")
         if left := [text for text, ticked in boxes if not ticked]:
             problems.append(f"{count(len(left), 'open item')}: {_named(left)}")

@@ -150,12 +150,12 @@ class _CommandRun:
         self._ran = ran
         return ran.ended
 
-    def _fresh(self, place: str, argv: tuple[str, ...], tree: str) -> ValidatorRun:
-        ran = self._runs.in_fresh(place, argv, tree)
+    def _fresh(self, step: str, argv: tuple[str, ...], tree: str) -> ValidatorRun:
+        ran = self._runs.in_fresh(step, argv, tree)
         if not test_reports.refused(ran.ended.output.text()):
             return ran
         self._runs.reporter = PRINTED  # this pytest cannot load our plugin
-        return self._runs.in_fresh(f"{place}-without-plugin", argv, tree)
+        return self._runs.in_fresh(f"{step}-without-plugin", argv, tree)
 
     def failed(self) -> str:
         """A test that our plugin saw fail; "" for none."""

@@ -181,10 +181,10 @@ class Analysis:
             return WORKER if has_code else NONSENSE, end.reason
         return "", ""
 
-    def _context(self, place: str) -> Context:
+    def _context(self, step: str) -> Context:
         """The files as one text. Raises LimitError if it is too long for code."""
         names = b"".join(os.fsencode(path) + b"\0" for path in sorted(self._task.paths))
-        context = build(SourceListing(names, self._all.workspace.path), place)
+        context = build(SourceListing(names, self._all.workspace.path), step)
         self._names = tuple(file.path for file in context.files)
         self._omitted = dict(context.omitted)
         if context.byte_length > (limit := SessionLimits.context):
@@ -245,14 +245,14 @@ class Analysis:
     def _services(self, sessions: Sessions, share: AnalysisShare, scratch: str) -> ReplServices:
         shared = self._all
 
-        def complete(request: ModelRequest, place: str) -> Completion:
-            if share.is_subcall(place):
-                return share.calls.complete(request, place)
-            shared.clock.tick(place)  # so that a resumed run knows the time that it has used
+        def complete(request: ModelRequest, step: str) -> Completion:
+            if share.is_subcall(step):
+                return share.calls.complete(request, step)
+            shared.clock.tick(step)  # so that a resumed run knows the time that it has used
             share.turns.ledger.require_time()
             self._turns += 1
             shared.on_step(f"analysis, turn {self._turns}: asking for code")
-            return share.turns.complete(request, place)
+            return share.turns.complete(request, step)
 
         def opened(**given: Any) -> ReplSession:
             session = sessions.open(**given)

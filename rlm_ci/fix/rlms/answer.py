@@ -89,33 +89,33 @@ class _Citations:
         self.offered = self.verified = self.reanchored = 0
         self.rejected: list[dict[str, Any]] = []
 
-    def finding(self, told: Mapping[str, Any]) -> dict[str, Any] | None:
+    def finding(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """A finding with the citations that hold; None if it needs one, and has none."""
-        title = printable(told["title"][:_TITLE])
-        places = [cited for cited in map(self._place, told["citations"]) if cited is not None]
+        title = printable(row["title"][:_TITLE])
+        places = [cited for cited in map(self._place, row["citations"]) if cited is not None]
         if self._must_cite and not places:
             return None
         citations = [{**cited, "signal": title} for cited in places]
-        detail = encodable(told.get("detail", "")[:_DETAIL])
+        detail = encodable(row.get("detail", "")[:_DETAIL])
         return {"title": title, "detail": detail, "citations": citations}
 
-    def _place(self, told: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _place(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         self.offered += 1
         if self.offered > _CITATIONS:
-            self._reject(told, _TOO_MANY)
+            self._reject(row, _TOO_MANY)
             return None
-        path = self._names.get(told["path"].removeprefix("./"))
+        path = self._names.get(row["path"].removeprefix("./"))
         if path is None:
-            self._reject(told, _NO_FILE)
+            self._reject(row, _NO_FILE)
             return None
         content, blob = self._open(path)
-        quote = (told.get("quote") or "")[:_QUOTE] or None
+        quote = (row.get("quote") or "")[:_QUOTE] or None
         start, end = (None if line is None else int(line)
-                      for line in (told["start_line"], told.get("end_line")))  # fmt: skip
+                      for line in (row["start_line"], row.get("end_line")))  # fmt: skip
         claim = Location(path, start, end, quote=quote)
         anchored_claim = evidence.anchor(claim, content, blob)
         if anchored_claim.location is None:
-            self._reject(told, evidence.flaw(claim, content, blob) or _NO_FILE)
+            self._reject(row, evidence.flaw(claim, content, blob) or _NO_FILE)
             return None
         self.verified += 1
         self.reanchored += anchored_claim.outcome == evidence.REANCHORED
@@ -128,8 +128,8 @@ class _Citations:
             "blob": blob,
         }
 
-    def _reject(self, told: Mapping[str, Any], why: str) -> None:
+    def _reject(self, row: Mapping[str, Any], why: str) -> None:
         if len(self.rejected) < _LISTED:
-            path = printable(told["path"][:_PATH])
-            line = str(told["start_line"])[:20]
+            path = printable(row["path"][:_PATH])
+            line = str(row["start_line"])[:20]
             self.rejected.append({"path": path, "start_line": line, "why": why})

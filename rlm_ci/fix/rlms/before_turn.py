@@ -94,7 +94,7 @@ class Analyses:
         self._measured: dict[str, tuple[int, int, int]] = {}
         self.failed: list[str] = []
 
-    def before_turn(self, role: str, brief: RoleBrief, said: str) -> AnalysisNote | None:
+    def before_turn(self, role: str, brief: RoleBrief, text: str) -> AnalysisNote | None:
         """The analysis for a role's turn, if there is one.
 
         Raises AnalysisFailedError, if a failure is to end the run; StorageError, DamagedError.
@@ -102,7 +102,7 @@ class Analyses:
         whose = RoleContext(self._run.id, role, brief.iteration)
         tree = self._all.workspace.tree()
         paths = self._paths(tree, brief)
-        requested = self._requests.made(said)
+        requested = self._requests.made(text)
         decision = self._decide(whose, tree, paths, requested=requested)
         if not decision.run or not decision.figures.files:
             reason = decision.reason if not decision.run else _EMPTY
@@ -214,30 +214,28 @@ class Analyses:
             analysis_task = following
         return analysis_task
 
-    def _tell_end(self, whose: RoleContext, told: Mapping[str, Any]) -> None:
-        if told["ok"]:
-            self._event(
-                whose, "rlms_end", metrics=told["metrics"], citations=len(told["citations"])
-            )
+    def _tell_end(self, whose: RoleContext, row: Mapping[str, Any]) -> None:
+        if row["ok"]:
+            self._event(whose, "rlms_end", metrics=row["metrics"], citations=len(row["citations"]))
             return
-        error = self._all.redactor.text(told["error"])
-        self._event(whose, "rlms_failed", error_code=told["error_code"], error=error)
+        error = self._all.redactor.text(row["error"])
+        self._event(whose, "rlms_failed", error_code=row["error_code"], error=error)
         if not self._all.options.fails_role:
             warn(
                 ConfigError(
                     f"the {spoken(whose.role)} goes on without an analysis: {error}",
-                    where=f"iteration {whose.iteration}, {told['error_code']}",
+                    where=f"iteration {whose.iteration}, {row['error_code']}",
                     hint="" if self.failed else _INSTEAD,
                 )
             )
 
-    def _fail(self, whose: RoleContext, told: Mapping[str, Any]) -> None:
+    def _fail(self, whose: RoleContext, row: Mapping[str, Any]) -> None:
         where = f"{spoken(whose.role)} in iteration {whose.iteration}"
-        self.failed.append(f"{where}: {told['error_code']}")
+        self.failed.append(f"{where}: {row['error_code']}")
         if self._all.options.fails_role:
             raise AnalysisFailedError(
-                f"the analysis for the {where} failed: {told['error']}",
-                where=str(told["error_code"]),
+                f"the analysis for the {where} failed: {row['error']}",
+                where=str(row["error_code"]),
                 hint="rlm-ci resume tries it again",
             )
 
@@ -268,6 +266,6 @@ class Analyses:
             run.restore(name, digest)
 
 
-def _damaged(place: str, what: str) -> DamagedError:
+def _damaged(step: str, what: str) -> DamagedError:
     hint = "restore calls.jsonl from a copy, or start a new run"
-    return DamagedError(f"the record of an analysis is damaged: {what}", where=place, hint=hint)
+    return DamagedError(f"the record of an analysis is damaged: {what}", where=step, hint=hint)

@@ -89,8 +89,8 @@ def _measured(job: PipelineJob, goal: str) -> dict[str, ContextFigures]:
         }  # fmt: skip
 
 
-def as_json(found: Sequence[Decisions]) -> str:
-    base, *others = found
+def as_json(decisions: Sequence[Decisions]) -> str:
+    base, *others = decisions
     more = [{"setting": other.setting, "decisions": _rows(other)} for other in others]
     return json.dumps({"decisions": _rows(base), "with": more}, indent=2) + "\n"
 
@@ -108,9 +108,9 @@ def _rows(found: Decisions) -> list[dict[str, Any]]:
     ]
 
 
-def as_text(found: Sequence[Decisions]) -> str:
+def as_text(decisions: Sequence[Decisions]) -> str:
     """A line for the context and for each role, then one for each other setting."""
-    base, *others = found
+    base, *others = decisions
     rows = [f"Context: {_size(base.figures)}"]
     rows += [f"{role}: {_told(decision)}" for role, decision in base.roles.items()]
     for other in others:

@@ -28,14 +28,14 @@ class Requests(Value):
         """Those of the run that begins now."""
         return cls(keyword, LABEL in labels or _in_trailer(keyword, repository))
 
-    def made(self, said: str) -> bool:
-        """Whether there is a request for the role that ``said`` this last.
+    def made(self, text: str) -> bool:
+        """Whether there is a request for the role that ``text`` this last.
 
         Its keyword counts at the beginning of a line, alone or before a colon: an agent's output
         may hold whatever the agent has read, such as a page that explains the keyword.
         """
         pattern = rf"^[ \t]*{re.escape(self.keyword)}[ \t]*(:.*)?\r?$"
-        return self.standing or re.search(pattern, said, re.MULTILINE) is not None
+        return self.standing or re.search(pattern, text, re.MULTILINE) is not None
 
 
 def _in_trailer(keyword: str, repository: Repository) -> bool:

@@ -120,27 +120,27 @@ def _evidence(answer: CheckedAnswer | None) -> dict[str, Any]:
     }
 
 
-def as_markdown(told: Mapping[str, Any]) -> str:
+def as_markdown(row: Mapping[str, Any]) -> str:
     """A result for people, and for the role's prompt: without times."""
-    lines = [f"# Analysis for the {spoken(told['role'])}, iteration {told['iteration']}", ""]
-    if not told["ok"]:
-        return "\n".join([*lines, f"It failed: {told['error']} ({told['error_code']})", ""])
-    lines += [told["final"].strip(), ""]
-    for finding in told["findings"]:
+    lines = [f"# Analysis for the {spoken(row['role'])}, iteration {row['iteration']}", ""]
+    if not row["ok"]:
+        return "\n".join([*lines, f"It failed: {row['error']} ({row['error_code']})", ""])
+    lines += [row["final"].strip(), ""]
+    for finding in row["findings"]:
         places = ", ".join(map(_place, finding["citations"])) or "no place"
         detail = f" {' '.join(finding['detail'].split())}" if finding["detail"].strip() else ""
         lines.append(f"- {finding['title']} ({places}).{detail}")
-    evidence = told["evidence"]
+    evidence = row["evidence"]
     citations = f"{count(evidence['verified'], 'citation')} of {evidence['offered']:,} held"
     left_out = f"{count(evidence['findings_left_out'], 'finding')} left out"
     lines += ["", f"Checked: {citations}; {left_out}.", ""]
     return "\n".join(lines)
 
 
-def _place(told: Mapping[str, Any]) -> str:
-    start, end = told["start_line"], told["end_line"]
+def _place(row: Mapping[str, Any]) -> str:
+    start, end = row["start_line"], row["end_line"]
     last = f"-{end}" if end != start else ""
-    return printable(f"{told['path']}:{start}{last}")
+    return printable(f"{row['path']}:{start}{last}")
 
 
 class ResultFiles:

@@ -83,9 +83,9 @@ class AnalysisShare:
             budgets["budget_usd"] = Decimal(budgets["budget_usd"])
         return budgets, BudgetUse(**{**used, "usd": Decimal(used["usd"])})
 
-    def is_subcall(self, place: str) -> bool:
-        """Whether the call at ``place`` is no turn of the analysis itself."""
-        inner, _, last = place.removeprefix(f"{self._folder}/").rpartition("/")
+    def is_subcall(self, step: str) -> bool:
+        """Whether the call at ``step`` is no turn of the analysis itself."""
+        inner, _, last = step.removeprefix(f"{self._folder}/").rpartition("/")
         return last.startswith("llm-") or (last.startswith("turn-") and bool(inner))
 
     def subcalls(self) -> int:

@@ -59,14 +59,14 @@ class _Ended(Row):
 
 
 class BlindedRuns:
-    """The runs on one result, for ``seconds`` in all; ``place`` names their facts in the record."""
+    """The runs on one result, for ``seconds`` in all; ``step`` names their facts in the record."""
 
     def __init__(
         self,
         context: FixContext,
         runs: ValidatorRuns,
         validator: Validator,
-        place: str,
+        step: str,
         seconds: float,
     ) -> None:
         self._context = context
@@ -74,7 +74,7 @@ class BlindedRuns:
         self._base = self._space.snapshot.tree
         self._runs = runs
         self._validator = validator
-        self._place = place
+        self._place = step
         self._left = seconds
         self._word = "nobody"
 

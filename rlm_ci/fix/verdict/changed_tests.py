@@ -28,20 +28,20 @@ _KEEP = 16 << 20
 
 
 class ChangedTestRuns:
-    """The canary of one result; ``place`` names its facts in the record of the run.
+    """The canary of one result; ``step`` names its facts in the record of the run.
 
     ``left`` are the seconds that runs on changed files may still take.
     """
 
     def __init__(
-        self, context: FixContext, runs: ValidatorRuns, argv: tuple[str, ...], place: str
+        self, context: FixContext, runs: ValidatorRuns, argv: tuple[str, ...], step: str
     ) -> None:
         self.left = self._most = context.options.canary_seconds
         self._runs = runs
         self._space = context.commands.workspace
         self._argv = argv
         self._fact = context.fact
-        self._place = place
+        self._place = step
         self._known: dict[str, bytes] = {}
         self._tree = self._landed = ""
         #: Seconds of the first run, and of the slowest.

@@ -65,7 +65,7 @@ class ValidatorRuns:
     def in_copy(
         self,
         kind: str,
-        place: str,
+        step: str,
         argv: tuple[str, ...],
         tree: str,
         *,
@@ -94,11 +94,11 @@ class ValidatorRuns:
             require(ended_of(record))
             return record | {"written": list(self._rewrote(tree, left)) if first else []}
 
-        return self._ran(kind, place, argv, tree, produce)
+        return self._ran(kind, step, argv, tree, produce)
 
     def in_fresh(
         self,
-        place: str,
+        step: str,
         argv: tuple[str, ...],
         tree: str,
         *,
@@ -119,7 +119,7 @@ class ValidatorRuns:
             prepared: dict[str, Any] = {"left_out": left_out} if left_out else {}
             began = tree
             if self.setup:
-                ended, began = self._prepare(self.setup, place, copy)
+                ended, began = self._prepare(self.setup, step, copy)
                 prepared["setup"] = record_of(ended)
                 self.prepared = ended
             timeout = min(self._timeout(), seconds)
@@ -133,7 +133,7 @@ class ValidatorRuns:
                 prepared["missing"] = sorted(folders - copied)
             return record | {"written": list(self._rewrote(began, copy.tree()))} | prepared
 
-        return self._ran("validator", place, argv, tree, produce)
+        return self._ran("validator", step, argv, tree, produce)
 
     def try_setup(self, tree: str) -> None:
         """Make a fresh copy of ``tree`` ready once, before an agent is paid for it."""
@@ -147,7 +147,7 @@ class ValidatorRuns:
 
         self._fact("setup", "setup-0", {"argv": list(setup.argv), "tree": tree}, produce)
 
-    def _prepare(self, setup: Command, place: str, copy: Checkout) -> tuple[StreamResult, str]:
+    def _prepare(self, setup: Command, step: str, copy: Checkout) -> tuple[StreamResult, str]:
         """Run the setup in a fresh copy: how it ended, and the tree without edits of its own.
 
         Raises NotStartedError where it fails, UnavailableError where it cannot be started.
@@ -159,7 +159,7 @@ class ValidatorRuns:
             raise UnavailableError(error.what, where=SETUP, hint=error.hint) from None
         if reason := validator.failure(ended, setup):
             redact = self._context.redactor.text
-            log = f"setup-{place.removeprefix('validator-').replace('/', '-')}.log"
+            log = f"setup-{step.removeprefix('validator-').replace('/', '-')}.log"
             text = validator.log(ended, setup, redact)
             files.write(self._context.path_of("rlm", log), text, 0o600)
             failed = validator.NotStartedError(
@@ -175,7 +175,7 @@ class ValidatorRuns:
     def _ran(
         self,
         kind: str,
-        place: str,
+        step: str,
         argv: tuple[str, ...],
         tree: str,
         produce: Callable[[], Mapping[str, Any]],
@@ -183,7 +183,7 @@ class ValidatorRuns:
         key: dict[str, Any] = {"argv": list(argv), "tree": tree}
         if self.setup:
             key["setup"] = list(self.setup.argv)
-        fact = self._fact(kind, place, key, produce)
+        fact = self._fact(kind, step, key, produce)
         ended = ended_of(fact)
         self.prepared = ended_of(fact["setup"]) if "setup" in fact else None
         lines = [line for line in fact.get("reported", ()) if isinstance(line, str)]

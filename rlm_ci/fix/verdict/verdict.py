@@ -257,13 +257,13 @@ class ResultJudge:
             if runs_tests or name == "broken":
                 raise self._unread(sorted(planted))
 
-    def _passes(self, place: str, tree: str) -> bool:
+    def _passes(self, step: str, tree: str) -> bool:
         """Whether the validator passes on ``tree``; where it cannot start, it does not."""
         if self._validator is None:
             raise AssertionError("nothing validates")
 
         def run(argv: tuple[str, ...]) -> StreamResult:
-            return self._runs.in_fresh(f"validator-{place}", argv, tree).ended
+            return self._runs.in_fresh(f"validator-{step}", argv, tree).ended
 
         try:
             return self._validator.judge(run).passed
@@ -373,24 +373,24 @@ class ResultJudge:
         ran = self._runs.in_copy("tests", self.place("tests"), argv, self._space.tree())
         return test_report.judged(validator, ran.ended, named=bool(names)).text
 
-    def _validate(self, label: str, place: str = "", *, fresh: str = "") -> Verdict:
+    def _validate(self, label: str, step: str = "", *, fresh: str = "") -> Verdict:
         """Run the validator, in a fresh copy of the tree ``fresh`` where one is given."""
         validator = self._validator
         if validator is None:
             raise AssertionError("nothing validates")
         self.label, self.is_last = label, bool(fresh)
         log = self._context.path_of("rlm", f"validator-{label}.log")
-        place = f"validator-{place or label}"
+        step = f"validator-{step or label}"
 
         def run(argv: tuple[str, ...]) -> StreamResult:
             if fresh:
-                self._ran, self._hidden = self._last(place, argv, fresh)
+                self._ran, self._hidden = self._last(step, argv, fresh)
             else:
                 first = not self.iteration
                 require = {"require": partial(self._require_started, log)} if first else {}
                 tree = self._space.settled_tree()
                 self._ran = self._runs.in_copy(
-                    "validator", place, argv, tree, first=first, **require
+                    "validator", step, argv, tree, first=first, **require
                 )
             self.collected = test_counts.parse(self._ran.ended.output.text())
             self._tell_setup()
@@ -415,19 +415,19 @@ class ResultJudge:
             raise error.logged(self._context.shown("rlm", os.path.basename(log))) from None
 
     def _last(
-        self, place: str, argv: tuple[str, ...], tree: str
+        self, step: str, argv: tuple[str, ...], tree: str
     ) -> tuple[ValidatorRun, ValidatorRun | None]:
         """The run that decides, and one without pytest's variables if only that fails.
 
         If that passes, it decides: the copy has passed with the variables already.
         """
         if not self._first.outcomes.held:
-            return self._runs.in_fresh(place, argv, tree), None
-        hidden = self._runs.in_fresh(place, argv, tree, hide=True)
+            return self._runs.in_fresh(step, argv, tree), None
+        hidden = self._runs.in_fresh(step, argv, tree, hide=True)
         failed = any(test.state == outcomes.FAILED for test in hidden.outcomes.tests)
         if not (hidden.ended.returncode or hidden.ended.reason or failed):
             return hidden, None
-        return self._runs.in_fresh(f"{place}-with-variables", argv, tree), hidden
+        return self._runs.in_fresh(f"{step}-with-variables", argv, tree), hidden
 
     def _failed(self) -> str:
         """A test that our plugin saw fail; "" for none."""

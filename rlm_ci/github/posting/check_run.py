@@ -43,17 +43,17 @@ def post(
     summary: str,
     run: str,
     unfinished: str,
-    most: int,
+    limit: int,
     others: Mapping[int, str] = {},
 ) -> None:
     """Post the check run of the head, complete with its first request, but for annotations.
 
     ``summary`` has at most 65,535 bytes, ``unfinished`` is the conclusion for a report that is
-    incomplete or did not run, ``most`` the maximum of annotations, ``others`` what
+    incomplete or did not run, ``limit`` the maximum of annotations, ``others`` what
     :func:`other_pulls` found. Raises RemoteError.
     """
     path = f"/repos/{to.repository}/check-runs"
-    annotations, left = _annotations(report, most)
+    annotations, left = _annotations(report, limit)
     title = wording.verdict_line(report)
     if left:
         title = f"{title} ({wording.count(left, 'finding')} not annotated)"
@@ -147,7 +147,7 @@ def conclusion(verdicts: Sequence[str], unfinished: str) -> str:
     return "success" if set(verdicts) == {CLEAN} else unfinished
 
 
-def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:
+def _annotations(report: Report, limit: int) -> tuple[list[dict[str, Any]], int]:
     """Annotations for findings on lines of the head, and how many findings have none."""
     live, _ = wording.parted(wording.worst_first(report.findings))  # nothing is folded here
     able = [
@@ -156,7 +156,7 @@ def _annotations(report: Report, most: int) -> tuple[list[dict[str, Any]], int]:
         for location in finding.evidence[:1]
         if location.side == "new" and encodable(location.path) == location.path
     ]
-    return [_annotation(finding) for finding in able[:most]], len(live) - len(able[:most])
+    return [_annotation(finding) for finding in able[:limit]], len(live) - len(able[:limit])
 
 
 def _annotation(finding: Finding) -> dict[str, Any]:

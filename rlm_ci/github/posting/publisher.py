@@ -239,7 +239,7 @@ class Publisher:
         check_run.post(
             self._client, self._to, self._report,
             summary=self._body(state, notes, in_bytes=True), run=self._now.run,
-            unfinished=self._wishes.unfinished, most=self._wishes.annotations, others=others,
+            unfinished=self._wishes.unfinished, limit=self._wishes.annotations, others=others,
         )  # fmt: skip
         return POSTED
 

@@ -234,10 +234,10 @@ def _named() -> re.Pattern[str]:
     return re.compile("|".join(f"(?P<k{at}>{kind})" for at, kind in enumerate(kinds)))
 
 
-def shadowed(path: str, known: Collection[str] = ()) -> str:
+def shadowed(path: str, names: Collection[str] = ()) -> str:
     """The module that a new file would be imported instead of, or "".
 
-    None if a ``known`` path is that module already, nor for a file in a folder.
+    None if a ``names`` path is that module already, nor for a file in a folder.
     """
     if not path.endswith((".py", ".so", ".pyi")):
         return ""
@@ -252,4 +252,4 @@ def shadowed(path: str, known: Collection[str] = ()) -> str:
         return ""
     ending = "pyi" if path.endswith(".pyi") else "py"
     files = (f"{module}.{ending}", f"{module}/__init__.{ending}")
-    return "" if any(file in known for file in files) else name
+    return "" if any(file in names for file in files) else name

@@ -153,10 +153,10 @@ def has_reason(text: str) -> bool:
     return any(is_reason(match[1] or match[2] or "") for match in matches)
 
 
-def is_reason(said: str) -> bool:
+def is_reason(text: str) -> bool:
     """Whether these words say why: one word alone does not, nor the name of a file or a test, but
     the number of an issue does.
     """
-    if re.fullmatch(r"[\w./:*-]*[./:*][\w./:*-]*", said) and "://" not in said:
+    if re.fullmatch(r"[\w./:*-]*[./:*][\w./:*-]*", text) and "://" not in text:
         return False
-    return len(re.findall(r"\w{2,}", said)) >= 2 or re.search(r"\w://|#\d", said) is not None
+    return len(re.findall(r"\w{2,}", text)) >= 2 or re.search(r"\w://|#\d", text) is not None

@@ -30,12 +30,12 @@ _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 _RAISED = re.compile(r"\bstr\(\w+(?:\.\w+)?\)|\.(?:args|value|exception|message)\b")
 
 
-def is_said(claim: str, gained: Iterable[str], known: Collection[str]) -> bool:
-    """Whether one of ``gained`` makes a claim that is gone; ``known``: the words of its test."""
+def is_said(claim: str, gained: Iterable[str], names: Collection[str]) -> bool:
+    """Whether one of ``gained`` makes a claim that is gone; ``names``: the words of its test."""
     lost = _expression(claim)
     return lost is not None and any(
         _plain(lost) == _plain(new)
-        or _has_values(lost, new, known)
+        or _has_values(lost, new, names)
         or _has_message(lost, claim, new)
         for new in filter(None, map(_expression, gained))
     )
@@ -84,7 +84,7 @@ def _sides(node: ast.expr) -> list[ast.expr]:
     return []
 
 
-def _has_values(lost: ast.expr, new: ast.expr, known: Collection[str]) -> bool:
+def _has_values(lost: ast.expr, new: ast.expr, tested_names: Collection[str]) -> bool:
     """Whether an equality with a whole value says what a claim on a part of it said."""
     sides = _sides(new)
     for subject, value in (sides, sides[::-1]) if sides else ():
@@ -94,7 +94,7 @@ def _has_values(lost: ast.expr, new: ast.expr, known: Collection[str]) -> bool:
             and len(value.args) + len(value.keywords) > 1
             and (callee(value)[:1].isupper() or callee(value) == "dict")
         )
-        if not is_whole or isinstance(subject, _DISPLAYS) or not names & set(known):
+        if not is_whole or isinstance(subject, _DISPLAYS) or not names & set(tested_names):
             continue
         if isinstance(lost, ast.Name | ast.Attribute):  # that it is not empty
             return bool(_values(value))

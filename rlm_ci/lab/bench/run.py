@@ -307,14 +307,14 @@ class BenchJob(PipelineJob):
             answer_tokens=self._answer_tokens,
         )
 
-    def _recorded(self, place: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    def _recorded(self, step: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The result of an attempt. One that the model did not answer is made again."""
-        stored = self._record.find(_ATTEMPT, place, {})
+        stored = self._record.find(_ATTEMPT, step, {})
         if stored is not None:
             return stored
-        self._attempt, self._numbers = place, itertools.count(1)
+        self._attempt, self._numbers = step, itertools.count(1)
         entry = make()
-        return entry if entry["error"] else self._record.fact(_ATTEMPT, place, {}, lambda: entry)
+        return entry if entry["error"] else self._record.fact(_ATTEMPT, step, {}, lambda: entry)
 
     def _ask(self, prompt: str, model: str | None = None) -> Reply:
         messages = ({"role": "user", "content": prompt},)

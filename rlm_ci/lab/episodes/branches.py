@@ -49,25 +49,23 @@ class BestOf:
         self._attempt = attempt
         self._width = width
 
-    def __call__(self, request: ModelRequest, place: str) -> Completion:
+    def __call__(self, request: ModelRequest, step: str) -> Completion:
         """Raises what ``complete`` raises for the first branch, if all fail."""
         if self._width == 1:
-            completion = self._complete(request, place)
+            completion = self._complete(request, step)
             self._spent(_usage([completion]))
             return completion
         request = request.replace(temperature=TEMPERATURE)
-        choice = self._fact(
-            KIND, place, {"width": self._width}, lambda: self._tried(request, place)
-        )
+        choice = self._fact(KIND, step, {"width": self._width}, lambda: self._tried(request, step))
         self._spent(choice["usage"])
-        return self._complete(request, _branch(place, int(choice["chosen"])))
+        return self._complete(request, _branch(step, int(choice["chosen"])))
 
-    def _tried(self, request: ModelRequest, place: str) -> dict[str, Any]:
+    def _tried(self, request: ModelRequest, step: str) -> dict[str, Any]:
         """The scores of all branches and the best, the first of equals."""
         answers: list[Completion] = []
 
         def score(number: int) -> float | RlmCiError:
-            at = _branch(place, number)
+            at = _branch(step, number)
             try:
                 completion = self._complete(request, at)
                 answers.append(completion)
@@ -105,5 +103,5 @@ def _usage(answers: Sequence[Completion]) -> dict[str, int]:
     }
 
 
-def _branch(place: str, number: int) -> str:
-    return f"{place}/branch-{number}"
+def _branch(step: str, number: int) -> str:
+    return f"{step}/branch-{number}"

@@ -208,9 +208,9 @@ class Episode(LoopWatcher):
             self._used.update,
         )
 
-        def complete(request: ModelRequest, place: str) -> Completion:
-            _, self._at = services.clock.tick(place)  # a fact: the time of the turn's steps
-            return best(request, place)
+        def complete(request: ModelRequest, step: str) -> Completion:
+            _, self._at = services.clock.tick(step)  # a fact: the time of the turn's steps
+            return best(request, step)
 
         if options.framework is None:
             run = partial(self._own_loop(complete, setup, bounds).run, history, self._node.place)
@@ -273,7 +273,7 @@ class Episode(LoopWatcher):
             system=prompts["system"],
             model=self._node.model,
             bounds=bounds,
-            place=self._node.place,
+            step=self._node.place,
             watcher=self,
             textual=self._services.options.provider == CONNECTOR,
             fit=ContextFit.of(self._services.options.context_tokens),
@@ -285,12 +285,12 @@ class Episode(LoopWatcher):
         reward = round(self._reward, 6)
         return EpisodeEnd(answer, not reason, self._steps, reward, reason, **more)
 
-    def _try(self, completion: Completion, place: str) -> float:
+    def _try(self, completion: Completion, step: str) -> float:
         """The score of a branch: its calls are carried out in a scratch copy."""
         if self._setup is None or self._loop is None:
             raise RuntimeError("a branch is tried while its loop runs")
         score, done = 0.0, False
-        with self._setup.scratch(place) as environment:
+        with self._setup.scratch(step) as environment:
             tried = {tool["function"]["name"] for tool in environment.tools()}
             calls = self._loop.calls(completion, 0)
             if self._setup.translate is not None:

@@ -97,8 +97,8 @@ class Setups:
         )
 
         @contextmanager
-        def scratch(place: str) -> Iterator[Environment]:
-            execute = self._executing(place)
+        def scratch(step: str) -> Iterator[Environment]:
+            execute = self._executing(step)
             # Nothing is asked or delegated for an answer that may not be taken.
             tried = services.replace(execute=execute, query=None, delegation=None)
             yield GenericEnvironment(tried, name=node.environment)
@@ -122,23 +122,23 @@ class Setups:
         environment = tree.environment(services, node.environment, node.place)
 
         @contextmanager
-        def scratch(place: str) -> Iterator[Environment]:
-            run_code = self._executing(place) if self._options.engine else None
+        def scratch(step: str) -> Iterator[Environment]:
+            run_code = self._executing(step) if self._options.engine else None
             tried = services.replace(execute=run_code, query=None, delegation=None)
-            with tree.scratch(tried, node.environment, place) as copy:
+            with tree.scratch(tried, node.environment, step) as copy:
                 yield copy
 
         own_and_more = self._with_servers(environment, node.place)
         prompts = (("system", self._rules(own_and_more, node)), ("user", self._task(node)))
         return EpisodeSetup(own_and_more, JsonActions(), prompts, scratch, environment.translate)
 
-    def _with_servers(self, environment: Environment, place: str) -> Environment:
+    def _with_servers(self, environment: Environment, step: str) -> Environment:
         """The same with the tools of MCP servers; no branch tries them, as they act outside."""
         if not self._options.mcp:
             return environment
-        return McpEnvironment(environment, self._options.mcp, self._calling(place))
+        return McpEnvironment(environment, self._options.mcp, self._calling(step))
 
-    def _calling(self, place: str) -> CallTool:
+    def _calling(self, step: str) -> CallTool:
         """Calls tools of MCP servers, each call a fact."""
         numbers = count(1)
 
@@ -157,7 +157,7 @@ class Setups:
                 return ended
 
             key = {"server": server, "tool": tool, "arguments": dict(arguments)}
-            result = self._fact("mcp", f"{place}/mcp-{next(numbers)}", key, produce)
+            result = self._fact("mcp", f"{step}/mcp-{next(numbers)}", key, produce)
             return result["text"], result["failed"]
 
         return call
@@ -173,7 +173,7 @@ class Setups:
             profile=self._profile,
         )
 
-    def _executing(self, place: str) -> Callable[[str, float], Execution]:
+    def _executing(self, step: str) -> Callable[[str, float], Execution]:
         """Runs pieces of code, each a fact."""
         number = 0
 
@@ -190,7 +190,7 @@ class Setups:
                     raise out_of_time()
                 return ended
 
-            at = f"{place}/{CODE}-{number}"
+            at = f"{step}/{CODE}-{number}"
             result = self._fact(CODE, at, {"code": code}, produce)
             return Execution(result["stdout"], result["stderr"], succeeded=not result["failed"])
 
@@ -233,7 +233,7 @@ class Setups:
             }
         )
 
-    def _query(self, node: EpisodeNode, prompt: str, place: str) -> str:
+    def _query(self, node: EpisodeNode, prompt: str, step: str) -> str:
         """Ask the sub-model one question."""
         request = ModelRequest(
             model=self._options.sub_model or self._options.model,
@@ -241,7 +241,7 @@ class Setups:
             max_tokens=self._options.max_completion_tokens,
         )
         fit = ContextFit.of(self._options.context_tokens)
-        reply = ask_shortened(self._complete, request, f"{node.place}/{place}", fit).text
+        reply = ask_shortened(self._complete, request, f"{node.place}/{step}", fit).text
         is_whole = fit is None or size_of(request.messages) <= fit.room(request.max_tokens)
         return reply if is_whole else f"{_SHORTENED}\n{reply}"
 

@@ -66,20 +66,20 @@ class WorkTree:
             skipped=context.skipped,
         )
 
-    def environment(self, generic: GenericServices, name: str, place: str) -> CodingEnvironment:
-        """The environment of the episode at ``place``."""
-        return self._environment(self._workspace, generic, name, place)
+    def environment(self, generic: GenericServices, name: str, step: str) -> CodingEnvironment:
+        """The environment of the episode at ``step``."""
+        return self._environment(self._workspace, generic, name, step)
 
     @contextmanager
-    def scratch(self, generic: GenericServices, name: str, place: str) -> Iterator[Environment]:
+    def scratch(self, generic: GenericServices, name: str, step: str) -> Iterator[Environment]:
         """The same on a copy of what there is now, which is thrown away."""
         with files.scratch("rlm-ci-branch-") as folder:
             with self._lock:  # branches are side by side, and look at the same copy
                 copy = self._workspace.branch(folder)
-            yield self._environment(copy, generic, name, place)
+            yield self._environment(copy, generic, name, step)
 
     def _environment(
-        self, copy: Workspace, generic: GenericServices, name: str, place: str
+        self, copy: Workspace, generic: GenericServices, name: str, step: str
     ) -> CodingEnvironment:
         context = self._context
         root = context.repository.root
@@ -88,7 +88,7 @@ class WorkTree:
 
         def place_of(kind: str) -> str:
             numbers[kind] += 1
-            return f"{place}/{kind}-{numbers[kind]}"
+            return f"{step}/{kind}-{numbers[kind]}"
 
         services = WorkspaceServices(
             commands, context.fact, context.redactor, place=place_of, seconds=context.seconds

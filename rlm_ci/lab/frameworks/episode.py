@@ -31,7 +31,7 @@ class EpisodeEnded(BaseException):
 class FrameworkEpisode:
     """What a framework gets: ``goal`` and ``system`` prompt, the tools, and the model.
 
-    ``place`` makes each request's place unique. ``textual``: the model takes no tools, so it gets
+    ``step`` makes each request's place unique. ``textual``: the model takes no tools, so it gets
     them in words, and its calls are read from its text.
     """
 
@@ -44,7 +44,7 @@ class FrameworkEpisode:
         system: str,
         model: str,
         bounds: TurnLimits,
-        place: str,
+        step: str,
         watcher: LoopWatcher | None = None,
         textual: bool = False,
         fit: ContextFit | None = None,
@@ -64,7 +64,7 @@ class FrameworkEpisode:
             watcher=self._watcher,
             fit=fit,
         )
-        self._place = place
+        self._place = step
         self._answered: Completion | None = None
         #: Where the calls of the last answer were found.
         self._origin = ""

@@ -102,14 +102,14 @@ class AcceptedRequests:
         before, refused = self._refused.get(_said(request), (0, None))
         return refused if size >= before else None
 
-    def body(self, request: ModelRequest, most: int | None = None) -> dict[str, Any]:
-        """A request as the endpoint takes it; ``most`` tokens of an answer fit beside this one."""
+    def body(self, request: ModelRequest, limit: int | None = None) -> dict[str, Any]:
+        """A request as the endpoint takes it; ``limit`` tokens of an answer fit beside this one."""
         messages: Iterable[Message] = request.messages
         if self._unwanted:
             messages = [_without(message, self._unwanted) for message in messages]
         if request.model in self._alternating:
             messages = _alternating(messages)
-        caps = (request.max_tokens, most, self._most.get(request.model))
+        caps = (request.max_tokens, limit, self._most.get(request.model))
         is_streamed = _kind(request) not in self._unstreamed
         has_options = is_streamed and self._has_stream_options
         options = {
@@ -153,14 +153,14 @@ class AcceptedRequests:
             self._unstreamed.add(_kind(request))
 
     def learned(
-        self, refused: EndpointRefusedError, request: ModelRequest, most: int | None
+        self, refused: EndpointRefusedError, request: ModelRequest, largest: int | None
     ) -> tuple[bool, int | None]:
         """Whether another body may be accepted, and the tokens that its answer may have."""
         text, model = f"{refused.message} {refused.param}".casefold(), request.model
         if refused.is_about(self._cap) and not self._was_swapped:
             self._cap, self._was_swapped = _CAPS[self._cap == _CAPS[0]], True
-            return True, most
-        if most is None:
+            return True, largest
+        if largest is None:
             room = next(_rooms(text, request.prompt_bytes()), None)
             if room is not None and _LEAST <= room < request.max_tokens:
                 return True, room
@@ -172,19 +172,19 @@ class AcceptedRequests:
                     return True, None
         if model not in self._alternating and _ALTERNATE.search(text):
             self._alternating.add(model)
-            return True, most
+            return True, largest
         if self._learned_form(text, refused.status, request):
-            return True, most
+            return True, largest
         words = set(re.findall(r"\w+", text))
         unwanted = {name for name in _extras(request.messages) if name.casefold() in words}
         if unwanted - self._unwanted and _UNWANTED.search(text):
             self._unwanted |= unwanted
-            return True, most
+            return True, largest
         if refused.is_too_long:
             self._refused[_said(request)] = request.prompt_bytes(), refused
             if (tokens := context_length.tokens_in(text)[0]) is not None:
                 self._reads[model] = tokens, refused
-        return False, most
+        return False, largest
 
 
 def _said(request: ModelRequest) -> str:

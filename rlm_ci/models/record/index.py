@@ -78,22 +78,22 @@ class FactIndex:
             return errors.from_dict(self.journal.record(number)["error"])
 
     @contextmanager
-    def shaping(self, place: str) -> Iterator[None]:
-        """Raise DamagedError for a fact at ``place`` of another shape."""
+    def shaping(self, step: str) -> Iterator[None]:
+        """Raise DamagedError for a fact at ``step`` of another shape."""
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
-            raise self.misshapen(place) from None
+            raise self.misshapen(step) from None
 
-    def misshapen(self, place: str) -> DamagedError:
+    def misshapen(self, step: str) -> DamagedError:
         return DamagedError(
-            f"its record for {printable(place)} is not what a run writes",
+            f"its record for {printable(step)} is not what a run writes",
             where=self.path,
             hint="restore it from a copy, or start a new run",
         )
 
-    def has_place(self, place: str) -> bool:
-        return any(identity[0] == place for identity in self._numbers)
+    def has_place(self, step: str) -> bool:
+        return any(identity[0] == step for identity in self._numbers)
 
     def places(self, prefix: str) -> list[str]:
         return [place for place, _ in self._numbers if place.startswith(prefix)]
@@ -116,8 +116,8 @@ class FactIndex:
             self.saved += charge.uncached_cost - cost
         self.spent += BudgetUse(1, *tokens, cost or Decimal(0), usage.cached_tokens)
 
-    def _take(self, found: list[dict[str, Any]]) -> None:
-        for record in found:
+    def _take(self, records: list[dict[str, Any]]) -> None:
+        for record in records:
             self._read(record)
 
     def _read(self, record: dict[str, Any]) -> None:

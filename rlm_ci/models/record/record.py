@@ -155,13 +155,13 @@ class Record(Closing):
     def fact(
         self,
         kind: str,
-        place: str,
+        step: str,
         key: Mapping[str, Any],
         produce: Callable[[], Mapping[str, Any]],
     ) -> dict[str, Any]:
         """The stored result of ``produce``, called when the fact is new.
 
-        ``place`` is where in the run it is asked, ``key`` all that it depends on, as JSON. Other
+        ``step`` is where in the run it is asked, ``key`` all that it depends on, as JSON. Other
         threads wait meanwhile. Raises what ``produce`` raises; ConfigError for what a replay does
         not find; StorageError. The lookup of a missing name raises DamagedError.
         """
@@ -170,12 +170,12 @@ class Record(Closing):
             begin()
             return produce()
 
-        return _Told.of(self._fact(kind, (place, _digest(kind, key)), begun), self._facts, place)
+        return _Told.of(self._fact(kind, (step, _digest(kind, key)), begun), self._facts, step)
 
-    def find(self, kind: str, place: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
+    def find(self, kind: str, step: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """A fact of this run, if there is one."""
         with self._lock:
-            return self._facts.find((place, _digest(kind, key)))
+            return self._facts.find((step, _digest(kind, key)))
 
     def places(self, prefix: str) -> list[str]:
         """The places of all facts that begin with ``prefix``."""
@@ -189,14 +189,14 @@ class Record(Closing):
     def shaped(
         self,
         kind: str,
-        place: str,
+        step: str,
         key: Mapping[str, Any],
         produce: Callable[[], Mapping[str, Any]],
         shape: Callable[[dict[str, Any]], Shaped],
     ) -> Shaped:
         """``fact`` as ``shape`` reads it, or DamagedError. Raises as ``fact``."""
-        value = self.fact(kind, place, key, produce)
-        with self._facts.shaping(place):
+        value = self.fact(kind, step, key, produce)
+        with self._facts.shaping(step):
             return shape(value)
 
     def complete(
@@ -204,7 +204,7 @@ class Record(Closing):
         model: Model,
         ledger: Ledger,
         request: ModelRequest,
-        place: str,
+        step: str,
         *,
         seconds: float | None = None,
     ) -> Completion:
@@ -215,7 +215,7 @@ class Record(Closing):
         which tokens come, and what is left of the ledger's minutes, at most. Raises RemoteError,
         LimitError, ConfigError, StorageError.
         """
-        identity = (place, completion_key(model.name, request))
+        identity = (step, completion_key(model.name, request))
         patience, broken = _Patience(seconds), BrokenAnswer(request)
 
         def produce(begin: Callable[[], None]) -> Mapping[str, Any]:
@@ -237,8 +237,8 @@ class Record(Closing):
             try:
                 value = self._fact(COMPLETION, identity, produce)
                 if self._on_answer is not None:
-                    self._on_answer(request, place)
-                with self._facts.shaping(place):
+                    self._on_answer(request, step)
+                with self._facts.shaping(step):
                     return Completion.from_dict(value)
             except (_LostError, RemoteError, LimitError) as error:
                 if not isinstance(error, _LostError) or not error.tokens:
@@ -443,17 +443,17 @@ class AbsentModel:
 class _Told(dict[str, object]):
     """A fact, or an object in one; a missing name raises DamagedError."""
 
-    def __init__(self, value: Mapping[str, Any], facts: FactIndex, place: str) -> None:
+    def __init__(self, value: Mapping[str, Any], facts: FactIndex, step: str) -> None:
         super().__init__(value)
         self._facts = facts
-        self._place = place
+        self._place = step
 
     @classmethod
-    def of(cls, value: Mapping[str, Any], facts: FactIndex, place: str) -> _Told:
+    def of(cls, value: Mapping[str, Any], facts: FactIndex, step: str) -> _Told:
         below = {
-            key: cls.of(item, facts, place) for key, item in value.items() if type(item) is dict
+            key: cls.of(item, facts, step) for key, item in value.items() if type(item) is dict
         }
-        return cls({**value, **below}, facts, place)
+        return cls({**value, **below}, facts, step)
 
     def __missing__(self, name: str) -> NoReturn:
         raise self._facts.misshapen(self._place)

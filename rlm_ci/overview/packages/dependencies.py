@@ -162,7 +162,7 @@ def _in_lock(
     kind = locked.ecosystem_of(path)
     read = []
     for old in (True, False):
-        content = sides.fetch(path, old=old, most=locked.MAX_BYTES)
+        content = sides.fetch(path, old=old, limit=locked.MAX_BYTES)
         if content is None and sides.size(path, old=old) > 0:
             return  # too large, which is told
         try:

@@ -229,7 +229,7 @@ def fitted(work: RepositoryVerb, options: RepositoryOptions) -> RepositoryOption
     return work.fitted(options.replace(**agreed.terms()))
 
 
-def _model(work: RepositoryVerb, here: RepositoryScope) -> str | None:
+def _model(work: RepositoryVerb, scope: RepositoryScope) -> str | None:
     """The name of the model to ask; None without one, or if it may not read the code."""
     settings = work.settings
     if not work.wants_model():
@@ -239,8 +239,8 @@ def _model(work: RepositoryVerb, here: RepositoryScope) -> str | None:
         if settings.model:
             work.progress.say(f"no model is used: {lack}")
         return None
-    if here.from_outside:
-        work.progress.say(f"no model is used: {here.from_outside}")
+    if scope.from_outside:
+        work.progress.say(f"no model is used: {scope.from_outside}")
         return None
     return str(settings.model)
 
@@ -283,7 +283,7 @@ class _NodeModel(GatewayAsk):
 
     def __call__(
         self,
-        place: str,
+        step: str,
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
@@ -291,9 +291,9 @@ class _NodeModel(GatewayAsk):
     ) -> Completion:
         self._asked += 1
         again = f", question {self._asked:,}" if self._asked > 1 else ""
-        about = _PURPOSES.get(place.partition("-")[0], f"about {self._where}")
+        about = _PURPOSES.get(step.partition("-")[0], f"about {self._where}")
         self._tell(f"asking the model {about}{again}")
-        return super().__call__(place, messages, response_format=response_format, tools=tools)
+        return super().__call__(step, messages, response_format=response_format, tools=tools)
 
 
 def _refuse(name: str, _text: str | Iterable[str]) -> str:

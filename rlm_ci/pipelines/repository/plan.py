@@ -112,7 +112,7 @@ class RepositoryVerb(VerbJob):
     stored = ""
 
     @abstractmethod
-    def options(self, here: RepositoryScope) -> dict[str, Any]:
+    def options(self, scope: RepositoryScope) -> dict[str, Any]:
         """All that the results depend on besides texts and model; called once in a run."""
 
     def fitted(self, agreed: RepositoryOptions) -> RepositoryOptions:

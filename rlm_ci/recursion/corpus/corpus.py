@@ -363,9 +363,9 @@ def _on_disk(selection: _Selection, files: Iterable[CorpusFile]) -> Corpus:
     return selection.corpus(None, corpus_files, read)
 
 
-def _content(read: Callable[[str, int], bytes], path: str, most: int) -> bytes | None:
+def _content(read: Callable[[str, int], bytes], path: str, limit: int) -> bytes | None:
     try:
-        return read(path, most)
+        return read(path, limit)
     except opened.UnreadableError:
         return None
 

@@ -35,10 +35,10 @@ class EarlierRecords:
         self._count = 0
         self._same: dict[Any, Decision] = {}
 
-    def results(self, found: list[dict[str, Any]]) -> None:
+    def results(self, records: list[dict[str, Any]]) -> None:
         """Take records of results. Raises DamagedError."""
         try:
-            for record in found:
+            for record in records:
                 identifier = record["node_id"]
                 self.places[identifier] = self._count
                 self._count += 1
@@ -47,12 +47,12 @@ class EarlierRecords:
                 else:
                     self.unfinished.discard(identifier)
         except (KeyError, TypeError, AttributeError, ValueError):
-            raise misshapen(node_records.RESULTS, found) from None
+            raise misshapen(node_records.RESULTS, records) from None
 
-    def nodes(self, found: list[dict[str, Any]]) -> None:
+    def nodes(self, records: list[dict[str, Any]]) -> None:
         """Take records of nodes. Raises DamagedError."""
         try:
-            for record in found:
+            for record in records:
                 identifier, status = record["node_id"], record["status"]
                 if status == QUEUED:
                     self.states[identifier] = QUEUED
@@ -67,7 +67,7 @@ class EarlierRecords:
                 elif status != CANCELLED or identifier not in self.states:
                     raise ValueError(status)
         except (KeyError, TypeError, ValueError):
-            raise misshapen(node_records.NODES, found) from None
+            raise misshapen(node_records.NODES, records) from None
 
     def settle(self) -> None:
         """Reopen what is to be done again, once all records are taken."""
@@ -101,9 +101,9 @@ def _is_open(record: dict[str, Any]) -> bool:
     return bool(status == FAILED)
 
 
-def misshapen(name: str, found: list[dict[str, Any]]) -> DamagedError:
+def misshapen(name: str, records: list[dict[str, Any]]) -> DamagedError:
     """The error for records that no run writes."""
-    numbers = f"{found[0].get('seq')} to {found[-1].get('seq')}"
+    numbers = f"{records[0].get('seq')} to {records[-1].get('seq')}"
     return DamagedError(
         f"a record among {numbers} is not what a run writes",
         where=name,

@@ -87,9 +87,9 @@ class ProgressWatch:
             branch[-1] if branch else "",
         )
 
-    def _take(self, found: list[dict[str, Any]]) -> None:
+    def _take(self, records: list[dict[str, Any]]) -> None:
         states, counts = self._states, self._counts
-        for record in found:
+        for record in records:
             identifier, status = record["node_id"], record["status"]
             if status == "queued":
                 self._depths[record["depth"]] += 1

@@ -259,8 +259,8 @@ class SplitTree:
         return _common(self._files[part[2]].path, self._files[part[3] - 1].path)
 
 
-def _common(one: str, other: str) -> str:
-    return posixpath.commonpath((posixpath.dirname(one), posixpath.dirname(other)))
+def _common(text: str, other: str) -> str:
+    return posixpath.commonpath((posixpath.dirname(text), posixpath.dirname(other)))
 
 
 def identity(parent: str, part: Part, files: Sequence[CorpusFile]) -> str:
@@ -293,8 +293,8 @@ class LineStarts:
         self._starts: Sequence[int] = ()
         self._borders: Sequence[int] = ()
 
-    def slices(self, file: int, start: int, end: int, most: int) -> list[Slice]:
-        """The lines ``start`` to ``end`` (0: all) in pieces of at most ``most`` bytes.
+    def slices(self, file: int, start: int, end: int, limit: int) -> list[Slice]:
+        """The lines ``start`` to ``end`` (0: all) in pieces of at most ``limit`` bytes.
 
         A longer line is a piece of its own. A piece ends before a definition if one is near.
         """
@@ -303,7 +303,7 @@ class LineStarts:
         slices = []
         while start <= end:
             # The last line that ends within.
-            room = bisect_right(starts, starts[start - 1] + most) - 1
+            room = bisect_right(starts, starts[start - 1] + limit) - 1
             last = max(start, min(room, end))
             if last < end:
                 last = self._border(start, last)
@@ -311,9 +311,9 @@ class LineStarts:
             start = last + 1
         return slices
 
-    def confidence(self, file: int, start: int, end: int, most: int) -> float:
+    def confidence(self, file: int, start: int, end: int, limit: int) -> float:
         """The confidence that the pieces make sense separately; 0.0 for a single one."""
-        begins = {first for first, _, _ in self.slices(file, start, end, most)[1:]}
+        begins = {first for first, _, _ in self.slices(file, start, end, limit)[1:]}
         if not begins:
             return 0.0
         return BY_LINES if begins.isdisjoint(self._borders) else BY_SYNTAX

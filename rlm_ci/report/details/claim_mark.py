@@ -58,10 +58,10 @@ def of(finding: Finding) -> str:
     return ".".join((where, *list(digests)[:_MOST], level))
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(text: str, other: str) -> bool:
     """Whether two marks, "" for none, are about the same lines."""
     (code, *lines, _), (other_code, *others, _) = (mark.split(".") if mark else ("", "") for mark in
-                                                   (one, other))  # fmt: skip
+                                                   (text, other))  # fmt: skip
     return code == other_code and not set(lines).isdisjoint(others)
 
 

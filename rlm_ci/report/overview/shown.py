@@ -50,48 +50,48 @@ class OverviewView:
         self._surface = surface
         self._links = links
 
-    def build(self, most: int) -> dict[str, Any]:
-        """The variables of a template, with at most ``most`` items of a list."""
+    def build(self, room: int) -> dict[str, Any]:
+        """The variables of a template, with at most ``room`` items of a list."""
         overview, lead = self._overview, self._lead()
         return {
             # A review alone has only what a model says.
             "headline": self._surface.text(self._headline()) if overview.areas else "",
-            "said": self._said(overview.said, LEAD - len(lead), most) if overview.said else None,
+            "said": self._said(overview.said, LEAD - len(lead), room) if overview.said else None,
             "lead": [
                 {"breaking": breaking, "text": self._surface.text(line)}
                 for breaking, line in lead
             ],
-            "names": [self._name(name) for name in overview.names[:most]],
+            "names": [self._name(name) for name in overview.names[:room]],
             "names_more": max(0, sum(
                 overview.counts.get(change, 0) for change, _ in _COUNTS
-            ) - len(overview.names[:most])),
+            ) - len(overview.names[:room])),
             "retyped": self._retyped(),
             "dependencies": [
-                self._dependency(change) for change in overview.dependencies[:most]
+                self._dependency(change) for change in overview.dependencies[:room]
             ],
-            "dependencies_more": max(0, len(overview.dependencies) - most),
+            "dependencies_more": max(0, len(overview.dependencies) - room),
             "permissions": [
-                self._surface.text(permission(change)) for change in overview.permissions[:most]
+                self._surface.text(permission(change)) for change in overview.permissions[:room]
             ],
             "migrations": [
-                self._surface.text(migration(change)) for change in overview.migrations[:most]
+                self._surface.text(migration(change)) for change in overview.migrations[:room]
             ],
-            "dependents": self._dependents() if most else [],
+            "dependents": self._dependents() if room else [],
             "drawing": drawing(overview.dependents, self._surface.code)
-            if most and overview.dependents
+            if room and overview.dependents
             else None,
-            "diagram": diagram(overview.dependents) if most and overview.dependents else "",
-            "areas": [self._area(area) for area in overview.areas[:most]],
-            "areas_more": max(0, len(overview.areas) - most),
+            "diagram": diagram(overview.dependents) if room and overview.dependents else "",
+            "areas": [self._area(area) for area in overview.areas[:room]],
+            "areas_more": max(0, len(overview.areas) - room),
             "limits": [
                 self._surface.text(neutralise.clip(limit, _NOTE)) for limit in overview.limits
             ],
         }  # fmt: skip
 
-    def _said(self, words: ModelWords, room: int, most: int) -> dict[str, Any]:
+    def _said(self, words: ModelWords, room: int, limit: int) -> dict[str, Any]:
         """What a model says; ``room`` is the number of lines before the fold."""
         remarks = neutralise.clip(_remarks(words), _NOTE)
-        if not most:
+        if not limit:
             if words.groups:
                 remarks = f"{remarks}; " if remarks else ""
                 remarks += "no room here for what it says of the files"

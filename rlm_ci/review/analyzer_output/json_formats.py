@@ -81,23 +81,23 @@ def _result(row: Row, find: Callable[[str], int | None]) -> AnalyzerResult | Non
     )
 
 
-def _mypy(one: Mapping[str, Any]) -> Iterator[Row]:
-    if one["severity"] != "note":  # a note belongs to the error before it
-        code = one.get("code")
-        column = one["column"] + 1
-        yield one["file"], one["line"], None, column, code, "error", one["message"], ""
+def _mypy(row: Mapping[str, Any]) -> Iterator[Row]:
+    if row["severity"] != "note":  # a note belongs to the error before it
+        code = row.get("code")
+        column = row["column"] + 1
+        yield row["file"], row["line"], None, column, code, "error", row["message"], ""
 
 
-def _pyright(told: Mapping[str, Any]) -> Iterator[Row]:
-    for flaw in told["generalDiagnostics"]:
+def _pyright(row: Mapping[str, Any]) -> Iterator[Row]:
+    for flaw in row["generalDiagnostics"]:
         span = flaw.get("range") or {}
         lines = [span[end]["line"] + 1 for end in ("start", "end")] if span else [None, None]
         column = span["start"]["character"] + 1 if span else None
         yield flaw["file"], *lines, column, flaw.get("rule"), flaw["severity"], flaw["message"], ""
 
 
-def _eslint(told: Any) -> Iterator[Row]:
-    for file in told:
+def _eslint(row: Any) -> Iterator[Row]:
+    for file in row:
         for message in file["messages"]:
             level = "error" if message["severity"] == 2 else "warning"
             rule = message["ruleId"] or "fatal"
@@ -105,10 +105,10 @@ def _eslint(told: Any) -> Iterator[Row]:
             yield file["filePath"], *places, rule, level, message["message"], ""
 
 
-def _clippy(told: Mapping[str, Any]) -> Iterator[Row]:
-    if told.get("reason") != "compiler-message":
+def _clippy(row: Mapping[str, Any]) -> Iterator[Row]:
+    if row.get("reason") != "compiler-message":
         return
-    message = told["message"]
+    message = row["message"]
     rule = (message.get("code") or {}).get("code", "").removeprefix("clippy::")
     for span in message["spans"]:
         if span["is_primary"]:
@@ -117,38 +117,38 @@ def _clippy(told: Mapping[str, Any]) -> Iterator[Row]:
             return
 
 
-def _golangci(told: Mapping[str, Any]) -> Iterator[Row]:
-    for issue in told.get("Issues") or ():
+def _golangci(row: Mapping[str, Any]) -> Iterator[Row]:
+    for issue in row.get("Issues") or ():
         position = issue["Pos"]
         level = issue.get("Severity") or "warning"
         lines = position["Line"], None, position.get("Column")
         yield position["Filename"], *lines, issue["FromLinter"], level, issue["Text"], ""
 
 
-def _staticcheck(one: Mapping[str, Any]) -> Iterator[Row]:
-    start, end = one["location"], one.get("end") or {}
-    code = one["code"]
+def _staticcheck(row: Mapping[str, Any]) -> Iterator[Row]:
+    start, end = row["location"], row.get("end") or {}
+    code = row["code"]
     help_ = f"https://staticcheck.dev/docs/checks#{code}"
     lines = start["line"], end.get("line"), start["column"]
-    yield start["file"], *lines, code, one.get("severity", "error"), one["message"], help_
+    yield start["file"], *lines, code, row.get("severity", "error"), row["message"], help_
 
 
-def _shellcheck(told: Mapping[str, Any]) -> Iterator[Row]:
-    for comment in told["comments"]:
+def _shellcheck(row: Mapping[str, Any]) -> Iterator[Row]:
+    for comment in row["comments"]:
         code = f"SC{comment['code']}"
         help_ = f"https://www.shellcheck.net/wiki/{code}"
         lines = comment["line"], comment["endLine"], comment["column"]
         yield comment["file"], *lines, code, comment["level"], comment["message"], help_
 
 
-def _actionlint(told: Any) -> Iterator[Row]:
-    for problem in told or ():
+def _actionlint(row: Any) -> Iterator[Row]:
+    for problem in row or ():
         lines = problem["line"], None, problem["column"]
         yield problem["filepath"], *lines, problem["kind"], "error", problem["message"], ""
 
 
-def _hadolint(told: Any) -> Iterator[Row]:
-    for problem in told:
+def _hadolint(row: Any) -> Iterator[Row]:
+    for problem in row:
         code = problem["code"]
         help_ = f"https://github.com/hadolint/hadolint/wiki/{code}"
         lines = problem["line"], None, problem["column"]

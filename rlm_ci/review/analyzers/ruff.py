@@ -170,8 +170,8 @@ def rules() -> tuple[str, ...]:
     return tuple(sorted(WEIGHTS))
 
 
-def named(selectors: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
-    """Those of the rules ``known`` that ``selectors`` name: ``D103``, ``D1``, ``D`` or ``PL``.
+def named(selectors: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+    """Those of the rules ``names`` that ``selectors`` name: ``D103``, ``D1``, ``D`` or ``PL``.
 
     Raises ValueError with a selector that names none.
     """
@@ -180,7 +180,7 @@ def named(selectors: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
         is_whole = selector.isalpha() and selector not in _FAMILIES  # D is neither DJ nor DTZ
         some = {
             rule
-            for rule in known
+            for rule in names
             if rule.startswith(selector) and not (is_whole and _letters(rule) != selector)
         }
         if not selector or not some:

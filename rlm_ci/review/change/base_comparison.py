@@ -34,7 +34,7 @@ def _look(
     change: ChangeSet,
     analyzers: Sequence[Analyzer],
     domains: Sequence[str],
-    most: int,
+    limit: int,
     oids: Mapping[str, str],
 ) -> Iterator[tuple[str, list[tuple[Finding, str]], list[str]]]:
     """For each readable path: its findings with their marks, and who failed on it."""
@@ -43,7 +43,7 @@ def _look(
     candidates = sorted(run.known(analyzers, sorted(oids)) | scripts)
     for at in range(0, len(candidates), _BATCH):
         paths = candidates[at : at + _BATCH]
-        contents = change.repository.read_small([oids[path] for path in paths], most)
+        contents = change.repository.read_small([oids[path] for path in paths], limit)
         texts = tuple(
             LeafText.of((path, oids[path], content, 1, None))
             for path, content in zip(paths, contents, strict=True)
@@ -64,9 +64,9 @@ def _look(
 
 
 def at_base(
-    change: ChangeSet, chosen: Sequence[Analyzer], domains: Sequence[str], most: int
+    change: ChangeSet, chosen: Sequence[Analyzer], domains: Sequence[str], limit: int
 ) -> dict[str, Any]:
-    """What is found at the base, as JSON, in files of at most ``most`` bytes.
+    """What is found at the base, as JSON, in files of at most ``limit`` bytes.
 
     By new path, ``found`` has the marks, ``names`` what is undefined, and ``unknown`` which
     analyzers failed: what is new for them is not known. ``left`` are marks that have left their
@@ -75,7 +75,7 @@ def at_base(
     files = [file for file in change.files() if file.old_mode.startswith("100")]
     before = {file.old_path or file.path: file for file in files if file.status[:1] in "MRTD"}
     gone = removed_of(change) if before else {}
-    look = partial(_look, change, chosen, domains, most)
+    look = partial(_look, change, chosen, domains, limit)
     marks_by_path: dict[str, list[str]] = {}
     names: dict[str, list[str]] = {}
     unknown: dict[str, list[str]] = {}

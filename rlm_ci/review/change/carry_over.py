@@ -289,8 +289,8 @@ def digest_of(quote: str | None) -> str:
 # ── as findings ──
 
 
-def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], known: Collection[str]) -> set[str]:
-    """All files to look at: ``asked``, and those of ``known`` that share a claim with them.
+def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], names: Collection[str]) -> set[str]:
+    """All files to look at: ``asked``, and those of ``names`` that share a claim with them.
 
     A claim is about its files together, so all are read again if one is, or is gone.
     """
@@ -299,9 +299,9 @@ def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], known: Collectio
         more = {
             lines.path
             for claim in claims
-            if any(lines.path in every or lines.path not in known for lines in claim.places)
+            if any(lines.path in every or lines.path not in names for lines in claim.places)
             for lines in claim.places
-            if lines.path in known
+            if lines.path in names
         }
         if more <= every:
             return every
@@ -311,7 +311,7 @@ def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], known: Collectio
 def opened(
     claims: Sequence[CarriedClaim],
     asked: Collection[str],
-    known: Collection[str],
+    names: Collection[str],
     contents: Mapping[str, tuple[str, bytes]],
     edited: Mapping[str, EditedFile],
 ) -> tuple[tuple[EarlierClaim, ...], Evidence]:
@@ -325,7 +325,7 @@ def opened(
     earlier_claims = []
     offered = verified = 0
     for claim in claims:
-        if any(lines.path in asked or lines.path not in known for lines in claim.places):
+        if any(lines.path in asked or lines.path not in names for lines in claim.places):
             if not claim.has_reproduction or claim.places[0].path not in edited:
                 continue  # the model reads these files again
             some = [lines for lines in claim.places if lines.path in edited]

@@ -53,23 +53,23 @@ class ReviewRound(Value):
         return 0 < self.most < self.number
 
 
-def begin(last: Checkpoint | None, change: ChangeSet, most: int) -> ReviewRound:
+def begin(last: Checkpoint | None, change: ChangeSet, limit: int) -> ReviewRound:
     """The round of a review of ``change``, by the state that the last run has left."""
     if last is None or not last.round:
-        return ReviewRound(1, most)
+        return ReviewRound(1, limit)
     number = last.round + (last.head != change.head)
     if None in change.repository.resolve(last.head):
-        return ReviewRound(number, most, why=f"{last.head[:12]} is not in this clone")
+        return ReviewRound(number, limit, why=f"{last.head[:12]} is not in this clone")
     try:
         claims = unpack(last.review, "", DOMAINS).claims
     except ValueError:
-        return ReviewRound(number, most, why="the claims of the last review are not known")
+        return ReviewRound(number, limit, why="the claims of the last review are not known")
     lines = [
         EarlierLines(hashed_lines.path, hashed_lines.line_start, hashed_lines.line_end)
         for claim in claims
         for hashed_lines in claim.places
     ]
-    return ReviewRound(number, most, last.head, tuple(dict.fromkeys(lines)))
+    return ReviewRound(number, limit, last.head, tuple(dict.fromkeys(lines)))
 
 
 class LateFindings:

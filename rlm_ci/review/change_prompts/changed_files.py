@@ -96,13 +96,13 @@ def readable(
 class _Texts:
     """Both sides of changed files."""
 
-    def __init__(self, change: ChangeSet, rows: Sequence[FileChange], most: int) -> None:
+    def __init__(self, change: ChangeSet, rows: Sequence[FileChange], limit: int) -> None:
         new = [row.new_oid for row in rows if _is_regular(row.new_mode)]
         old = [row.old_oid for row in rows if _is_regular(row.old_mode)]
         oids = [*dict.fromkeys((*new, *old))]
-        read = change.repository.read_small(oids, most)
+        read = change.repository.read_small(oids, limit)
         self._contents: Mapping[str, bytes | None] = dict(zip(oids, read, strict=True))
-        self._most = most
+        self._most = limit
 
     def head(self, change: FileChange) -> bytes | None:
         return self._contents.get(change.new_oid)
@@ -117,7 +117,7 @@ class _Texts:
 
 
 def _made(
-    change: FileChange, told: str, content: bytes, old: bytes, hunks: Sequence[Hunk]
+    change: FileChange, text: str, content: bytes, old: bytes, hunks: Sequence[Hunk]
 ) -> ReadableFile:
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     if lines[-1] == "":
@@ -125,9 +125,9 @@ def _made(
     kind = kind_of(change.path)
     edits = edits_of(hunks)
     if kind == LOCK:
-        edits, told = _beginning(edits, lines, told)
+        edits, text = _beginning(edits, lines, text)
     gone = {"D": change.path, "R": change.old_path}.get(change.status[:1], "")
-    file = ReadableFile(change.path, told, kind, tuple(lines), edits, gone, change.old_oid)
+    file = ReadableFile(change.path, text, kind, tuple(lines), edits, gone, change.old_oid)
     if kind != CODE:
         return file
     now, then = outline(change.path, content), outline(change.old_path or change.path, old)
@@ -146,7 +146,7 @@ def _made(
 
 
 def _beginning(
-    edits: Sequence[LineEdit], lines: Sequence[str], told: str
+    edits: Sequence[LineEdit], lines: Sequence[str], text: str
 ) -> tuple[tuple[LineEdit, ...], str]:
     """The first edits of a lock file; programs write it, and no review counts it as read."""
     line_edits: list[LineEdit] = []
@@ -157,13 +157,13 @@ def _beginning(
         if used > _LOCK:
             return tuple(
                 line_edits
-            ), f"{told}; only its first {len(line_edits):,} of {len(edits):,} hunks"
+            ), f"{text}; only its first {len(line_edits):,} of {len(edits):,} hunks"
         line_edits.append(edit)
-    return tuple(line_edits), told
+    return tuple(line_edits), text
 
 
-def _definitions(known: Outline) -> tuple[Symbol, ...]:
-    return tuple(sorted(known.symbols, key=lambda symbol: (symbol.line_start, -symbol.line_end)))
+def _definitions(outline: Outline) -> tuple[Symbol, ...]:
+    return tuple(sorted(outline.symbols, key=lambda symbol: (symbol.line_start, -symbol.line_end)))
 
 
 def kind_of(path: str) -> str:

@@ -74,12 +74,12 @@ class Neighbours:
         return sorted(dict.fromkeys(names), key=lambda name: len(self._by_name.get(name, ())))
 
     def _used(
-        self, name: str, most: int, is_shown: Callable[[str, int], bool], *, imports: bool = False
+        self, name: str, limit: int, is_shown: Callable[[str, int], bool], *, imports: bool = False
     ) -> Iterator[tuple[str, tuple[int, int]]]:
         """Uses of a name that are not shown yet, each wording once; those in tests last."""
         wordings: set[str] = set()
         for path, line, kind in self._by_name.get(name, ()):
-            if len(wordings) == most:
+            if len(wordings) == limit:
                 break
             if (imports or kind != IMPORT) and not is_shown(path, line):
                 # A parser may count more lines than git does.

@@ -52,9 +52,9 @@ def prompts_of(
     container: Container[str] | None = None,
     *,
     described: Container[str] | None = None,
-    least: int = 2 * LEAST,
+    minimum: int = 2 * LEAST,
 ) -> ChangePrompts:
-    """The prompts of ``change``, each listing of at most ``room`` bytes; none for ``least``.
+    """The prompts of ``change``, each listing of at most ``room`` bytes; none for ``minimum``.
 
     Only the changed files ``container`` are shown (None: all). Every line of theirs that is new or
     removed is in a prompt, or its file is missing or unread. The digest shows the files
@@ -73,7 +73,7 @@ def prompts_of(
     )
     silent = clip("\n".join((*read.silent, *quiet)), min(_SILENT, room // 4))
     room -= len(silent.encode("utf-8", "replace")) + len(AROUND) + 2
-    if room < least:
+    if room < minimum:
         missing = ((file.path, "a prompt has no room for its hunks") for file in read.files)
         return ChangePrompts((), (*read.missing, *missing))
     short = _LEAST if container is None else _LEAST_AGAIN
@@ -144,10 +144,10 @@ def _diffed(file: ReadableFile) -> int:
     return gone + sum(len(line) + 2 for line in lines)
 
 
-def _context(files: Sequence[ReadableFile], most: int) -> int:
-    """The most lines of context with which the hunks have at most ``most`` bytes."""
+def _context(files: Sequence[ReadableFile], limit: int) -> int:
+    """The most lines of context with which the hunks have at most ``limit`` bytes."""
     for context in _CONTEXTS:
         listed = (rows(file, spans(file, file.edits, context)) for file in files)
-        if sum(map(size_of, listed)) <= most:
+        if sum(map(size_of, listed)) <= limit:
             return context
     return _CONTEXTS[-1]

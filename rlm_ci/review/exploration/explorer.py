@@ -142,9 +142,9 @@ class NodeQuestions:
         self.metrics: Counter[str] = Counter()
         self.notes: list[str] = []
 
-    def prompt_bytes(self, most: int) -> int:
-        """The bytes of a prompt where a conversation may have ``most``."""
-        return most if self._explorer is None else int(most * self._explorer.limits.prompt)
+    def prompt_bytes(self, limit: int) -> int:
+        """The bytes of a prompt where a conversation may have ``limit``."""
+        return limit if self._explorer is None else int(limit * self._explorer.limits.prompt)
 
     def text(self, path: str) -> LeafText | None:
         """A file at the head that the model may have read; None if it cannot have."""
@@ -153,21 +153,21 @@ class NodeQuestions:
         return self._explorer.text(path)
 
     def __call__(
-        self, ask: Ask, place: str, prompt: str, misfit: Misfit, form: Message | None = None
+        self, ask: Ask, step: str, prompt: str, misfit: Misfit, form: Message | None = None
     ) -> tuple[dict[str, Any] | None, str]:
         """The object that the model answers, or why there is none; see ``ask_object``.
 
         Raises what asking does.
         """
         if self._explorer is None:
-            return ask_object(ask, place, prompt, misfit, form)
-        talk = _Conversation(self._explorer, ask, place, prompt, self._node)
+            return ask_object(ask, step, prompt, misfit, form)
+        talk = _Conversation(self._explorer, ask, step, prompt, self._node)
         answer, why = self._talked(self._explorer.fact, talk, misfit)
         if answer is not None:
             return answer, ""
         if why not in self.notes:
             self.notes.append(why)
-        return ask_object(ask, place, prompt, misfit, form)
+        return ask_object(ask, step, prompt, misfit, form)
 
     def _talked(
         self, fact: Fact, talk: _Conversation, misfit: Misfit
@@ -194,14 +194,14 @@ class NodeQuestions:
 class _Conversation(Limits):
     """One question, until it is answered, or not: its limits, and the environment of its tools."""
 
-    def __init__(self, explorer: Explorer, ask: Ask, place: str, prompt: str, node: str) -> None:
+    def __init__(self, explorer: Explorer, ask: Ask, step: str, prompt: str, node: str) -> None:
         limits = explorer.limits
         super().__init__(TurnLimits(turns=limits.turns, mistakes=_MISTAKES - 1, repairs=1))
         self.looks = 0
         #: Has the model read that nothing is left?
         self._is_told = False
         self._ask = ask
-        self.place = place
+        self.place = step
         self._node = node
         self._explorer = explorer
         self.history = Conversation(sys.maxsize)  # nothing is folded: requests begin alike

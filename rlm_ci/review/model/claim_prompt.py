@@ -60,9 +60,9 @@ class ClaimPrompt(Value):
         beginning = _rendered("claim", {**rules, **data, **listing, "fence": fence(*data.values())})
         return cls(beginning, severity, context.texts, context.subject)
 
-    def asking(self, question: str, told: Mapping[str, Any], tried: str = "") -> str:
+    def asking(self, question: str, row: Mapping[str, Any], tried: str = "") -> str:
         """The prompt of a question, behind what was ``tried``."""
-        return f"{self.beginning}{tried}{_rendered(question, {**told, 'severity': self.severity})}"
+        return f"{self.beginning}{tried}{_rendered(question, {**row, 'severity': self.severity})}"
 
 
 def tried(reproduction: Reproduction, outcome: ProofOutcome, breaks: str) -> str:
@@ -83,5 +83,5 @@ def tried(reproduction: Reproduction, outcome: ProofOutcome, breaks: str) -> str
     return _rendered("tried", {**data, "fence": fence(*data.values())})
 
 
-def _rendered(question: str, told: Mapping[str, Any]) -> str:
-    return loader.load_template(f"prompts/review-{question}.md.j2")(told)
+def _rendered(question: str, row: Mapping[str, Any]) -> str:
+    return loader.load_template(f"prompts/review-{question}.md.j2")(row)

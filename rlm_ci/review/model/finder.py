@@ -179,11 +179,11 @@ class Finder:
             guidelines=wishes, others=self._questions.text, gone=gone,
         )  # fmt: skip
 
-    def _take(self, place: str, prompt: str, opener: _Opener) -> tuple[str, bool]:
+    def _take(self, step: str, prompt: str, opener: _Opener) -> tuple[str, bool]:
         """Take an answer; why there is none, and whether there will be no other."""
         try:
             answer, wrong = self._questions(
-                self._ask, place, prompt, _misfit, list_form("findings", schema=_SCHEMA)
+                self._ask, step, prompt, _misfit, list_form("findings", schema=_SCHEMA)
             )
         except LimitError as error:
             return f"budget: no room in {error.budget}", True

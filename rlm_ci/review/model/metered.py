@@ -41,7 +41,7 @@ class MeteredAsk:
 
     def __call__(
         self,
-        place: str,
+        step: str,
         messages: Sequence[Message],
         *,
         response_format: Message | None = None,
@@ -53,7 +53,7 @@ class MeteredAsk:
             tokens = self._before[TOKENS] + self._tokens + size // _BYTES
             if calls > self._limit[0] or tokens > self._limit[1]:
                 raise LimitError("the review has asked enough", budget=OWN)
-        completion = self._ask(place, messages, response_format=response_format, tools=tools)
+        completion = self._ask(step, messages, response_format=response_format, tools=tools)
         self._calls += 1
         self._tokens += completion.usage.prompt_tokens if completion.usage else size // _BYTES
         return completion

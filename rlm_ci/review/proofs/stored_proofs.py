@@ -96,5 +96,5 @@ def read(folder: str) -> Iterator[tuple[str, StoredProof]]:
         yield name, stored
 
 
-def _damaged(place: str, why: str) -> DamagedError:
-    return DamagedError(f"a proof cannot be read: {why}", where=printable(place))
+def _damaged(step: str, why: str) -> DamagedError:
+    return DamagedError(f"a proof cannot be read: {why}", where=printable(step))

@@ -123,9 +123,9 @@ def clusters(ranked: Sequence[Finding]) -> list[dict[str, Any]]:
     for number, finding in enumerate(ranked):
         groups.setdefault((finding.domain or "", finding.rule), []).append(number)
 
-    def order(one: Mapping[str, Any]) -> tuple[Any, ...]:
-        severity = Severity.from_label(one["severity"])
-        return -one["score"], -severity, one["rule"], one["domain"] or ""
+    def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        severity = Severity.from_label(row["severity"])
+        return -row["score"], -severity, row["rule"], row["domain"] or ""
 
     return sorted((_cluster(ranked, numbers) for numbers in groups.values()), key=order)
 

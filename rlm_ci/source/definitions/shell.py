@@ -45,9 +45,9 @@ def functions(content: bytes) -> tuple[Symbol, ...]:
     return tuple(symbols)
 
 
-def _is_call(rest: str) -> bool:
+def _is_call(text: str) -> bool:
     """Whether what follows the brackets begins no body."""
-    return bool(rest) and rest[0] not in "{(#"
+    return bool(text) and text[0] not in "{(#"
 
 
 def _symbol(name: str, rows: list[str], start: int, end: int) -> Symbol:

@@ -38,8 +38,8 @@ class GoResolver:
         self._modules = modules
         self._needed = {folder: frozenset(names) for folder, names in needed.items()}
 
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        module = one.module
+    def resolve(self, path: str, imported: Import) -> ResolvedImport:
+        module = imported.module
         if module.startswith("."):
             folder = resolved(folder_of(path), module)
             file = None if folder is None else self.of_folder(folder)
@@ -87,16 +87,16 @@ class JavaResolver:
         self._packages = packages
         self._files = {name: frozenset(paths) for name, paths in packages.items()}
 
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        names = one.module.split(".")
-        parts = [*names, *(name for name in one.names if name != "*")]
+    def resolve(self, path: str, imported: Import) -> ResolvedImport:
+        names = imported.module.split(".")
+        parts = [*names, *(name for name in imported.names if name != "*")]
         for end in range(len(parts), 1, -1):  # what follows a class is a member of it
             if parts[end - 1][:1].isupper():
                 file = self._class(parts[:end], path)
                 if file:
                     return ResolvedImport((file,))
-        if "*" in one.names and one.module in self._packages:
-            return ResolvedImport(self._whole(one.module))
+        if "*" in imported.names and imported.module in self._packages:
+            return ResolvedImport(self._whole(imported.module))
         if names[0] in ("java", "javax", "jdk", "sun"):
             return ResolvedImport(package=".".join(names[:2]), is_standard=True)
         if any(".".join(names[:end]) in self._packages for end in range(2, len(names) + 1)):
@@ -119,10 +119,10 @@ class JavaResolver:
         return (next(info, files[0]),)
 
 
-def csharp(namespaces: Mapping[str, Sequence[str]], path: str, one: Import) -> ResolvedImport:
+def csharp(namespaces: Mapping[str, Sequence[str]], path: str, imported: Import) -> ResolvedImport:
     """A namespace leads to the nearest file that declares it."""
-    names = one.module.split(".")
-    target = nearest(namespaces.get(one.module, ())[:64], path)
+    names = imported.module.split(".")
+    target = nearest(namespaces.get(imported.module, ())[:64], path)
     if target:
         return ResolvedImport((target,))
     if names[0] == "System":
@@ -130,22 +130,26 @@ def csharp(namespaces: Mapping[str, Sequence[str]], path: str, one: Import) -> R
     return ResolvedImport(package=".".join(names[:2]))
 
 
-def c(places: FileLookup, path: str, one: Import) -> ResolvedImport:
+def c(places: FileLookup, path: str, imported: Import) -> ResolvedImport:
     """An include is looked for beside the file, then by the end of its path."""
-    stem, dot, suffix = one.module.rpartition(".")
+    stem, dot, suffix = imported.module.rpartition(".")
     standard = not dot or (suffix == "h" and (stem in _C_HEADERS or stem.startswith("sys/")))
-    if one.level:
-        target = resolved(folder_of(path), one.module)
+    if imported.level:
+        target = resolved(folder_of(path), imported.module)
         if target in places.files:
             return ResolvedImport((target,)) if target else NOWHERE
-    if one.level or not standard:
-        tail = one.module
+    if imported.level or not standard:
+        tail = imported.module
         while tail.startswith(("../", "./")):
             tail = tail.partition("/")[2]
         file = places.ending(tail, path)
         if file:
             return ResolvedImport((file,))
     if standard:
-        return ResolvedImport(package=one.module, is_standard=True)
-    package = one.module.partition("/")[0]
-    return NOWHERE if one.level and "/" not in one.module else ResolvedImport(package=package)
+        return ResolvedImport(package=imported.module, is_standard=True)
+    package = imported.module.partition("/")[0]
+    return (
+        NOWHERE
+        if imported.level and "/" not in imported.module
+        else ResolvedImport(package=package)
+    )

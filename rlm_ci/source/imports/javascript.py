@@ -46,8 +46,8 @@ class JavaScriptResolver:
         self._places = places
         self._packages = packages
 
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        module = one.module.partition("?")[0]
+    def resolve(self, path: str, imported: Import) -> ResolvedImport:
+        module = imported.module.partition("?")[0]
         if module.startswith((".", "/")):
             base = "" if module.startswith("/") else folder_of(path)
             target = resolved(base, module)
@@ -89,9 +89,9 @@ class JavaScriptResolver:
                 is_own = is_own or bool(before)
         return NOWHERE if is_own else None
 
-    def _inside(self, folder: str, rest: str) -> str | None:
+    def _inside(self, folder: str, text: str) -> str | None:
         for base in (folder, joined(folder, "src"), joined(folder, "lib")):
-            file = self._file(joined(base, rest)) if rest else self._index(base)
+            file = self._file(joined(base, text)) if text else self._index(base)
             if file:
                 return file
         return self._places.first((joined(folder, "package.json"),))

@@ -72,30 +72,32 @@ class PythonResolver:
         self._seen: dict[tuple[str, str], tuple[str, str] | None] = {}
         self._started = self._with_neighbours(imports, scripts)
 
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
+    def resolve(self, path: str, imported: Import) -> ResolvedImport:
         """Resolve an import of the file at ``path``."""
-        if one.level:
-            return self._relative(path, one)
-        top = one.module.partition(".")[0]
+        if imported.level:
+            return self._relative(path, imported)
+        top = imported.module.partition(".")[0]
         folder = folder_of(path)
         root = self._root(folder)
-        key = (root if root != folder else folder, one.module)
+        key = (root if root != folder else folder, imported.module)
         if key not in self._seen:
-            self._seen[key] = self._locate(root, one.module)
+            self._seen[key] = self._locate(root, imported.module)
         location = self._seen[key]
         standard = _is_standard(top)
         if location is not None and standard and not self._shadows(location[0], path):
             location = None
         if location is None and top not in _ALWAYS and root != folder:
-            location = self._in_own_package(path, root, one)
+            location = self._in_own_package(path, root, imported)
         if location is None:
-            return ResolvedImport.of(((), top if standard else self._package(root, one), standard))
-        return ResolvedImport.of((self._targets(location, one, path), "", False))
+            return ResolvedImport.of(
+                ((), top if standard else self._package(root, imported), standard)
+            )
+        return ResolvedImport.of((self._targets(location, imported, path), "", False))
 
-    def _package(self, root: str, one: Import) -> str:
+    def _package(self, root: str, imported: Import) -> str:
         """The package of an import from outside; in a shared namespace, its part of that."""
-        parts = one.module.split(".")
-        for names in (*([*parts, name] for name in one.names), parts):
+        parts = imported.module.split(".")
+        for names in (*([*parts, name] for name in imported.names), parts):
             for end in range(len(names), 1, -1):
                 if _spoken("_".join(names[:end])) in self._declared:
                     return ".".join(names[:end])
@@ -128,18 +130,18 @@ class PythonResolver:
                     waiting.append(target)
         return frozenset(reached)
 
-    def _in_own_package(self, path: str, root: str, one: Import) -> tuple[str, str] | None:
+    def _in_own_package(self, path: str, root: str, imported: Import) -> tuple[str, str] | None:
         """The place of an import in the file's own package: for tests, scripts, submodules."""
         folder = folder_of(path)
         for base in takewhile(lambda above: above != root, ancestors(folder)):
-            hit = self._under(base, one.module, strict=True)
+            hit = self._under(base, imported.module, strict=True)
             if hit is None:
                 continue
             if is_trial(path) or (base == folder and path in self._started):
                 return hit
-            stem = joined(base, one.module.replace(".", "/"))
-            below = "." in one.module or any(
-                joined(stem, name) in self._modules for name in one.names
+            stem = joined(base, imported.module.replace(".", "/"))
+            below = "." in imported.module or any(
+                joined(stem, name) in self._modules for name in imported.names
             )
             if below and hit[1] == stem:
                 return hit
@@ -206,24 +208,24 @@ class PythonResolver:
 
     # ── the imported files ──
 
-    def _relative(self, path: str, one: Import) -> ResolvedImport:
+    def _relative(self, path: str, imported: Import) -> ResolvedImport:
         folder = folder_of(path)
-        for _ in range(one.level - 1):
+        for _ in range(imported.level - 1):
             if not folder:
                 return NOWHERE
             folder = folder_of(folder)
-        stem = joined(folder, one.module.replace(".", "/")) if one.module else folder
-        return ResolvedImport.of((self._targets((folder, stem), one, path), "", False))
+        stem = joined(folder, imported.module.replace(".", "/")) if imported.module else folder
+        return ResolvedImport.of((self._targets((folder, stem), imported, path), "", False))
 
-    def _targets(self, place: tuple[str, str], one: Import, path: str) -> tuple[str, ...]:
+    def _targets(self, place: tuple[str, str], imported: Import, path: str) -> tuple[str, ...]:
         """The files of the imported names: submodules, and the file that defines the others."""
         _, stem = place
         file = (
             self._modules.get(stem) if stem else self._places.first(("__init__.py", "__init__.pyi"))
         )
         targets = []
-        needs_file = not one.names
-        for name in one.names:
+        needs_file = not imported.names
+        for name in imported.names:
             inner = self._modules.get(joined(stem, name)) if name != "*" else None
             if inner is not None and (
                 file is None or file.rpartition("/")[2].startswith("__init__")

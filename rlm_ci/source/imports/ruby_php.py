@@ -22,10 +22,10 @@ _RUBY_WRITTEN = (
 _RUBY = frozenset(_RUBY_WRITTEN.split())
 
 
-def ruby(places: FileLookup, path: str, one: Import) -> ResolvedImport:
+def ruby(places: FileLookup, path: str, imported: Import) -> ResolvedImport:
     """Resolve a ``require``: a path is a file; a name is looked for below ``lib``."""
-    name = one.module.removesuffix(".rb")
-    if one.level or name.startswith("."):
+    name = imported.module.removesuffix(".rb")
+    if imported.level or name.startswith("."):
         target = resolved(folder_of(path), name)
         file = None if target is None else places.first((f"{target}.rb",))
         return ResolvedImport((file,)) if file else NOWHERE
@@ -38,17 +38,17 @@ def ruby(places: FileLookup, path: str, one: Import) -> ResolvedImport:
     return ResolvedImport(package=top, is_standard=top in _RUBY)
 
 
-def php(places: FileLookup, path: str, one: Import) -> ResolvedImport:
+def php(places: FileLookup, path: str, imported: Import) -> ResolvedImport:
     """Find a class by its name, in folders whose paths end like its namespace."""
-    if one.level:
-        target = resolved(folder_of(path), one.module)
+    if imported.level:
+        target = resolved(folder_of(path), imported.module)
         if target is not None and target in places.files:
             return ResolvedImport((target,))
-        file = places.ending(one.module.lstrip("./"), path)
+        file = places.ending(imported.module.lstrip("./"), path)
         return ResolvedImport((file,)) if file else NOWHERE
-    names = [name for name in one.module.split("\\") if name]
+    names = [name for name in imported.module.split("\\") if name]
     if len(names) < 2:
-        return ResolvedImport(package=one.module.strip("\\"), is_standard=True)
+        return ResolvedImport(package=imported.module.strip("\\"), is_standard=True)
     for first in range(len(names) - 1):
         file = places.ending(f"{'/'.join(names[first:])}.php", path)
         if file:

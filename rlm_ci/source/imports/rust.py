@@ -39,28 +39,28 @@ class RustResolver:
         self._given: dict[str, dict[str, Import]] = {}
         self._scopes: dict[str, dict[str, set[str]]] = {}
 
-    def resolve(self, path: str, one: Import) -> ResolvedImport:
-        names = [name.removeprefix("r#") for name in one.module.strip(":").split("::")]
+    def resolve(self, path: str, imported: Import) -> ResolvedImport:
+        names = [name.removeprefix("r#") for name in imported.module.strip(":").split("::")]
         first = names[0]
         if first in ("std", "core", "alloc", "proc_macro", "test"):
             return ResolvedImport(package=first, is_standard=True)
         if first == "crate":
-            return self._walk(self._root(path), [*names[1:], *one.names])
+            return self._walk(self._root(path), [*names[1:], *imported.names])
         if first in ("self", "super"):
-            return self._relative(path, [*names, *one.names])
-        if one.module.endswith("::"):  # the first word of any path in the code
+            return self._relative(path, [*names, *imported.names])
+        if imported.module.endswith("::"):  # the first word of any path in the code
             needs = first not in self._crates and self._needs(path, first)
             return ResolvedImport(package=first) if needs else NOWHERE
         folders = self._crates.get(first)
         if folders:
             folder = nearest([joined(one_of, "x") for one_of in folders], path)
-            return self._walk(joined(folder_of(folder or ""), "src"), [*names[1:], *one.names])
+            return self._walk(joined(folder_of(folder or ""), "src"), [*names[1:], *imported.names])
         if self._needs(path, first):
             return ResolvedImport(package=first)
         # Our own modules need no prefix: those beside the file or, until 2018, in the root.
         root = self._root(path)
         for base in (*_bases(path), *([] if root is None else [root])):
-            resolved_import = self._walk(base, [*names, *one.names], strict=True)
+            resolved_import = self._walk(base, [*names, *imported.names], strict=True)
             if resolved_import.targets:
                 return resolved_import
         is_own = first[:1].isupper() or any(

@@ -294,34 +294,34 @@ class CallResolver(SourceFiles):
                     value = self._result(self._beside(caller, name), is_called=True)
         return _open(value, element)
 
-    def _next(self, held: _Held, element: str) -> _Held | None:
+    def _next(self, value: _Held, element: str) -> _Held | None:
         name = element.removesuffix("?").removesuffix("()")
-        if "()" in element and held.name:
-            if held.is_wrapped and name in _UNWRAPS:
-                return held.replace(is_wrapped=False)
-            if name in _AGAIN and self.language(held.path) == "Rust":
-                return held
-        definitions = self._of(held, name)
+        if "()" in element and value.name:
+            if value.is_wrapped and name in _UNWRAPS:
+                return value.replace(is_wrapped=False)
+            if name in _AGAIN and self.language(value.path) == "Rust":
+                return value
+        definitions = self._of(value, name)
         if definitions:
-            after = self._result(definitions, is_called="()" in element, within=held)
-        elif held.name and not held.is_wrapped and "()" not in element:
-            after = self._field(held.path, held.name, name, _FAR)
-        elif held.files and not held.is_wrapped:
-            after = self._inner_module(held, name)
+            after = self._result(definitions, is_called="()" in element, within=value)
+        elif value.name and not value.is_wrapped and "()" not in element:
+            after = self._field(value.path, value.name, name, _FAR)
+        elif value.files and not value.is_wrapped:
+            after = self._inner_module(value, name)
         else:
             after = None
         return _open(after, element)
 
-    def _of(self, held: _Held | None, name: str) -> list[Definition]:
+    def _of(self, value: _Held | None, name: str) -> list[Definition]:
         """What ``name`` means of a value."""
-        if held is None or held.is_wrapped:
+        if value is None or value.is_wrapped:
             return []
-        if held.name:
-            return self._member(held.path, held.name, name, _FAR)
-        language = self.language(held.files[0])
+        if value.name:
+            return self._member(value.path, value.name, name, _FAR)
+        language = self.language(value.files[0])
         if language == "Rust":
-            return self._at(*self.rust.lookup(held.files[0], ["self", name]))
-        return self._in(held.files, name) or self._given(held.files, name, _FAR, set())
+            return self._at(*self.rust.lookup(value.files[0], ["self", name]))
+        return self._in(value.files, name) or self._given(value.files, name, _FAR, set())
 
     def _result(
         self, definitions: Sequence[Definition], *, is_called: bool, within: _Held | None = None
@@ -428,9 +428,9 @@ class CallResolver(SourceFiles):
             return _Held(files=tuple(self.package(inside))) if inside else None
         return None
 
-    def _inner_module(self, held: _Held, name: str) -> _Held | None:
+    def _inner_module(self, value: _Held, name: str) -> _Held | None:
         """A module within a package of Python that its files import, or of Rust."""
-        path = held.files[0]
+        path = value.files[0]
         if self.language(path) == "Rust":
             where, inner = self.rust.lookup(path, ["self", name])
             return _Held(files=(where,)) if where and not inner else None
@@ -572,11 +572,11 @@ class CallResolver(SourceFiles):
         return by_base
 
 
-def _open(held: _Held | None, element: str) -> _Held | None:
+def _open(value: _Held | None, element: str) -> _Held | None:
     """A value once it is unwrapped; what is not wrapped has no ``?``, but may be awaited."""
-    if held is not None and element.endswith("?"):
-        return held.replace(is_wrapped=False)
-    return held
+    if value is not None and element.endswith("?"):
+        return value.replace(is_wrapped=False)
+    return value
 
 
 def _nobody() -> Symbol:

@@ -78,29 +78,29 @@ def _inside(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             waiting += list(ast.iter_child_nodes(node))[::-1]
 
 
-def _site(node: ast.Call, known: Names) -> CallSite | None:
+def _site(node: ast.Call, names: Names) -> CallSite | None:
     function = node.func
     if isinstance(function, ast.Name):
-        chain: Chain = None if function.id in known else ()
+        chain: Chain = None if function.id in names else ()
         return CallSite.of((node.lineno, "", function.id, chain, -1))
     if not isinstance(function, ast.Attribute) or isinstance(function.value, _LITERALS):
         return None
-    chain = _chain(function.value, known)
+    chain = _chain(function.value, names)
     line = function.end_lineno or node.lineno
     written = "super" if chain == ("super",) else dotted(function.value)
     base = shown(written, chain)
     return CallSite.of((line, base, function.attr, chain, -1))
 
 
-def _chain(node: ast.expr, known: Names) -> Chain:
+def _chain(node: ast.expr, names: Names) -> Chain:
     if isinstance(node, ast.Await):
-        return _chain(node.value, known)
+        return _chain(node.value, names)
     if isinstance(node, ast.Name):
-        return known.get(node.id, (node.id,))
+        return names.get(node.id, (node.id,))
     if isinstance(node, ast.Attribute):
-        return grown(_chain(node.value, known), node.attr)
+        return grown(_chain(node.value, names), node.attr)
     if isinstance(node, ast.Call):
-        chain = _chain(node.func, known)
+        chain = _chain(node.func, names)
         return chain if chain == ("super",) else called(chain)
     return None
 
@@ -155,31 +155,31 @@ def _stored(node: ast.AST, *, is_function: bool) -> str:
     return node.name if is_function and isinstance(node, _DEFINITIONS) else ""
 
 
-def _given(node: ast.AST, known: Names) -> Iterator[tuple[str, Chain]]:
+def _given(node: ast.AST, names: Names) -> Iterator[tuple[str, Chain]]:
     """The names that a statement binds to what is called, or annotated, beside them."""
     target: ast.expr | None = None
     chain: Chain = None
     if isinstance(node, ast.AnnAssign):
         target, chain = node.target, _typed(node.annotation)
     elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target, chain = node.targets[0], _made(node.value, known)
+        target, chain = node.targets[0], _made(node.value, names)
     elif isinstance(node, ast.withitem):
-        target, chain = node.optional_vars, _made(node.context_expr, known)
+        target, chain = node.optional_vars, _made(node.context_expr, names)
         # What another function gives may enter as anything.
         chain = chain if chain and is_class(chain[-1]) else None
     if isinstance(target, ast.Name):
         yield target.id, chain
 
 
-def _made(node: ast.expr, known: Names) -> Chain:
+def _made(node: ast.expr, names: Names) -> Chain:
     """What a variable is bound to by ``node``: that of a name alone may be anything."""
     node = node.value if isinstance(node, ast.Await) else node
     if isinstance(node, ast.Name):
-        return known.get(node.id)
-    return _chain(node, known) if isinstance(node, ast.Call | ast.Attribute) else None
+        return names.get(node.id)
+    return _chain(node, names) if isinstance(node, ast.Call | ast.Attribute) else None
 
 
-def _assigned(nodes: Iterable[ast.AST], known: Names, owner: str, fields: dict[str, Chain]) -> None:
+def _assigned(nodes: Iterable[ast.AST], names: Names, owner: str, fields: dict[str, Chain]) -> None:
     """Note what a method binds the fields of its class to; None says nothing."""
     for node in nodes:
         if isinstance(node, ast.AnnAssign):
@@ -188,7 +188,7 @@ def _assigned(nodes: Iterable[ast.AST], known: Names, owner: str, fields: dict[s
         elif isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is None:
                 continue
-            targets, chain = node.targets, _made(node.value, known)
+            targets, chain = node.targets, _made(node.value, names)
         else:
             continue
         for target in targets:

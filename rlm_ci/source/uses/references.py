@@ -171,20 +171,20 @@ class ReferenceIndex:
             if content and b"\0" not in content and pattern.search(content)
         }
 
-    def _uses_of(self, name: str, known: Outline, content: bytes) -> list[tuple[int, str]]:
+    def _uses_of(self, name: str, outline: Outline, content: bytes) -> list[tuple[int, str]]:
         """The uses of a name in a file, each once, in order."""
-        if known.state == UNPARSED:
+        if outline.state == UNPARSED:
             return list(_in_text(name, content))
         if name not in self._words:
-            mentions = uses(known, content)
+            mentions = uses(outline, content)
             return sorted({(line, kind) for line, word, kind in mentions if word == name})
-        if known.path not in self._uses:
+        if outline.path not in self._uses:
             by_word: dict[str, set[tuple[int, str]]] = {}
-            for line, word, kind in uses(known, content):
+            for line, word, kind in uses(outline, content):
                 if word in self._words:
                     by_word.setdefault(word, set()).add((line, kind))
-            self._uses[known.path] = by_word
-        return sorted(self._uses[known.path].get(name, ()))
+            self._uses[outline.path] = by_word
+        return sorted(self._uses[outline.path].get(name, ()))
 
     def _outline(self, path: str, content: bytes) -> Outline:
         if path not in self._outlines:
@@ -301,12 +301,12 @@ def _in_text(name: str, content: bytes) -> Iterator[tuple[int, str]]:
             yield line, TEXT
 
 
-def uses(known: Outline, content: bytes) -> Iterator[tuple[int, str, str]]:
+def uses(outline: Outline, content: bytes) -> Iterator[tuple[int, str, str]]:
     """The names that a file uses, each with its line and the kind of its use."""
-    if known.language == "Python":
+    if outline.language == "Python":
         python_syntax = syntax.read(content)
         return _in_python(python_syntax.module) if python_syntax is not None else iter(())
-    root = grammars.parse(known.language, content)
+    root = grammars.parse(outline.language, content)
     return _in_tree(root) if root is not None else iter(())
 
 

@@ -64,8 +64,8 @@ def brief(world: PageSources) -> list[str]:
     return rows
 
 
-def _brief(name: str, found: list[Reading], world: PageSources) -> str:
-    facts, note = found[0]
+def _brief(name: str, readings: list[Reading], world: PageSources) -> str:
+    facts, note = readings[0]
     within = f" in {code(printable(note.within))}" if note.within else ""
     link = world.register.link(facts.path, note.line_start, note.line_end)
     return f"{code(printable(name))}{within} {link}"
@@ -139,22 +139,22 @@ def _setting(facts: FileFacts, note: CodeNote, world: PageSources, what: str) ->
     return {**_place(facts, note, world), "what": f"{what} {keys}"}
 
 
-def _config_file(found: list[Reading], world: PageSources) -> dict[str, Any]:
-    return {**_place(*found[0], world), "what": "a file", "more": len(found) - 1}
+def _config_file(readings: list[Reading], world: PageSources) -> dict[str, Any]:
+    return {**_place(*readings[0], world), "what": "a file", "more": len(readings) - 1}
 
 
 def _option(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
     return {**_place(facts, note, world), "what": prose(note.detail, cell=True)}
 
 
-def _row(name: str, found: list[Reading], world: PageSources) -> dict[str, Any]:
-    facts, note = found[0]
+def _row(name: str, readings: list[Reading], world: PageSources) -> dict[str, Any]:
+    facts, note = readings[0]
     return {
         "name": code(printable(name), cell=True),
         "read": code(printable(clip(note.text, _LONGEST)), cell=True),
         "within": code(printable(note.within), cell=True) if note.within else "",
         "link": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
-        "more": len(found) - 1,
+        "more": len(readings) - 1,
     }
 
 

@@ -93,15 +93,15 @@ def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[File
             yield facts, number
 
 
-def _is_error(facts: FileFacts, number: int, known: Collection[str]) -> bool:
-    """Whether a definition is an error, by its name, or as one of the ``known`` is its base."""
+def _is_error(facts: FileFacts, number: int, errors: Collection[str]) -> bool:
+    """Whether a definition is an error, by its name, or as one of the ``errors`` is its base."""
     symbol = facts.outline.symbols[number]
     name = _last(symbol.name)
     if symbol.kind in CONTAINERS and symbol.kind not in ("module", "interface", "trait"):
-        if name in known or _NAME.fullmatch(name):
+        if name in errors or _NAME.fullmatch(name):
             return True
         names = _bases(facts, number)
-        return any(base in known or _NAME.fullmatch(base) for base in names)
+        return any(base in errors or _NAME.fullmatch(base) for base in names)
     is_value = symbol.kind in ("variable", "constant") and facts.outline.language == "Go"
     return is_value and bool(_VALUE.fullmatch(name))
 

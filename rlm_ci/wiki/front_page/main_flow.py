@@ -68,12 +68,12 @@ def _command(flow: CallFlow, world: PageSources) -> str:
     return world.register.named(name, start.path, start.line_start, start.line_end)
 
 
-def _lines(flow: CallFlow, most: int, world: PageSources) -> list[str]:
+def _lines(flow: CallFlow, limit: int, world: PageSources) -> list[str]:
     """The steps nearest to the beginning, in the order in which they are called."""
     depths: dict[int, int] = {0: -1}
     for step in flow.steps:
         depths[step.number] = depths[step.caller] + 1
-    ranked = sorted(flow.steps, key=lambda step: (depths[step.number], step.number))[:most]
+    ranked = sorted(flow.steps, key=lambda step: (depths[step.number], step.number))[:limit]
     chosen = {step.number for step in ranked}
     shown = {step.number: _name(step.at, world) for step in flow.steps}
     calls = {call.step: (step.at.path, call) for step in flow.steps for call in step.calls}

@@ -138,7 +138,7 @@ def architecture(
     return DependencyDiagram(flowchart(boxes, sorted(arrows)), left_out, len(inside) - len(arrows))
 
 
-def drawn(pairs: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+def drawn(pairs: Sequence[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
     """The heaviest first, but before them the heaviest that begins, and that ends, at each box."""
     chosen: dict[tuple[str, str], None] = {}
     for side in (0, 1):
@@ -147,8 +147,8 @@ def drawn(pairs: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
             if pair[side] not in seen:
                 seen.add(pair[side])
                 chosen[pair] = None
-    ordered = list(chosen) if len(chosen) <= most else [pair for pair in pairs if pair in chosen]
-    return list(dict.fromkeys([*ordered, *pairs]))[:most]
+    ordered = list(chosen) if len(chosen) <= limit else [pair for pair in pairs if pair in chosen]
+    return list(dict.fromkeys([*ordered, *pairs]))[:limit]
 
 
 def _box(key: str, group: str) -> DiagramBox:

@@ -385,7 +385,7 @@ def _own(facts: FileFacts, *, is_all: bool) -> Names:
 
 
 def _take(
-    found: dict[str, tuple[FileFacts, int]],
+    definitions: dict[str, tuple[FileFacts, int]],
     names: Mapping[str, str],
     there: Names,
     door: FileFacts,
@@ -393,11 +393,11 @@ def _take(
     listed = door.outline.exported
     for name, original in names.items():
         if original in there:
-            found.setdefault(name, there[original])
+            definitions.setdefault(name, there[original])
     if "*" in names:
         for name, definition in there.items():
             if not listed or "*" in listed or name in listed:
-                found.setdefault(name, definition)
+                definitions.setdefault(name, definition)
 
 
 # ── invariants and risks ──

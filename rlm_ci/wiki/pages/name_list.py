@@ -40,14 +40,14 @@ _OTHERS = 40
 
 
 def linked(
-    names: Sequence[tuple[str, FileFacts, int]], most: int, register: CitationRegister
+    names: Sequence[tuple[str, FileFacts, int]], limit: int, register: CitationRegister
 ) -> str:
     """Names that lead to their places; only what is shown is a claim."""
     shown = [
         register.named(code(printable(name)), facts.path, *facts.heads[number])
-        for name, facts, number in names[:most]
+        for name, facts, number in names[:limit]
     ]
-    return listed(shown, most, len(names))
+    return listed(shown, limit, len(names))
 
 
 def _named(names: Sequence[tuple[str, FileFacts, int]]) -> str:

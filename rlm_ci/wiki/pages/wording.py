@@ -33,8 +33,8 @@ def signature(text: str) -> str:
     return code(clip(" ".join(text.split()), _SIGNATURE))
 
 
-def listed(items: list[str], most: int, number: int | None = None) -> str:
+def listed(items: list[str], limit: int, number: int | None = None) -> str:
     """``a, b, c and 4 more``; ``number`` of them are there, also where ``items`` ends early."""
-    more = (len(items) if number is None else number) - most
-    text = ", ".join(items[:most])
+    more = (len(items) if number is None else number) - limit
+    text = ", ".join(items[:limit])
     return f"{text} and {more:,} more" if more > 0 else text

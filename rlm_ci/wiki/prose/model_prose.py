@@ -184,14 +184,14 @@ class _Teller:
             path = piece.piece.text.path
             self._later[path] = self._later.get(path, 0) + piece.size
 
-    def _turn(self, place: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> bool:
+    def _turn(self, step: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> bool:
         """Ask about a share; False where the endpoint reads no prompt of that length."""
         why, before = self._why, self._room  # who has refused, or is spent, is not asked again
         try:
             if not why and self.room < LEAST:
                 size = self._ask.max_bytes
                 why = f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
-            why = why or self._asks(place, share, sentences)
+            why = why or self._asks(step, share, sentences)
         except (LimitError, RemoteError) as error:
             is_less = self._room < before and (sentences or self._room < share.used)
             if is_too_long(error) and is_less and self.room >= LEAST:
@@ -206,7 +206,7 @@ class _Teller:
             self._shown.setdefault(piece.text.path, []).append(piece.digest)
         return True
 
-    def _asks(self, place: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> str:
+    def _asks(self, step: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> str:
         """Ask; why there is no answer, "" if there is one."""
         prior = {piece.piece: self._of(piece.piece) for piece in share.pieces if piece.piece.digest}
         rows, used = [], 0
@@ -224,7 +224,7 @@ class _Teller:
         }
         prompt = self._render({"fence": fence(*data.values()), "is_new": bool(prior), **data})
         answer, wrong = ask_object(
-            self._ask, place, prompt, partial(misfit, schema=SENTENCE),
+            self._ask, step, prompt, partial(misfit, schema=SENTENCE),
             list_form("sentences", schema=SENTENCE),
         )  # fmt: skip
         if answer is None:

@@ -44,7 +44,7 @@ class SupportResult(Value):
     open: tuple[tuple[ProseSentence, str], ...] = ()
 
 
-def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> SupportResult:
+def ask_support(ask: Ask, step: str, claims: Sequence[GroundedClaim]) -> SupportResult:
     """Ask of each claim whether its grounds support it, in as few prompts as they need."""
     render = loader.load_template(_PROMPT)
     words = len(render({"fence": fence(""), "listing": ""}).encode())
@@ -56,7 +56,7 @@ def ask_support(ask: Ask, place: str, claims: Sequence[GroundedClaim]) -> Suppor
         some, listing = _window(left, min(_WINDOW, ask.max_bytes - words - ask.repair))
         prompt = render({"fence": fence(listing), "listing": listing})
         misfit = partial(_misfit, number=len(some))
-        return some, *ask_object(ask, f"{place}-{number}", prompt, misfit, answer_form(_ANSWER))
+        return some, *ask_object(ask, f"{step}-{number}", prompt, misfit, answer_form(_ANSWER))
 
     while left:
         number += 1

@@ -168,11 +168,11 @@ def _note(kind: str, line: int, within: str, text: str, detail: str = "") -> Cod
     return CodeNote(kind, line, line, within, text, detail)
 
 
-def _with_default(told: str, value: ast.expr | None) -> str:
+def _with_default(text: str, value: ast.expr | None) -> str:
     """The help of an option, with its default if that is written beside it."""
     is_simple = isinstance(value, ast.Constant) and isinstance(value.value, str | int | float)
     shown = f"default {ast.unparse(value)}" if is_simple and value is not None else ""
-    parts = [folded(told, _HELP), folded(f"({shown})", _NAME) if shown else ""]
+    parts = [folded(text, _HELP), folded(f"({shown})", _NAME) if shown else ""]
     return " ".join(filter(None, parts))
 
 

@@ -44,11 +44,11 @@ def _is_manifest(path: str) -> bool:
     return manifests.outline(path, language(path), b"") is not None
 
 
-def _shown(corpus: Corpus, files: Iterable[CorpusFile], most: int) -> Iterator[str]:
+def _shown(corpus: Corpus, files: Iterable[CorpusFile], limit: int) -> Iterator[str]:
     for file, content in contents(corpus, files):
         yield f"=== {name(file.path)} ==="
-        yield content[:most].decode("utf-8", "replace").rstrip()
-        if len(content) > most:
+        yield content[:limit].decode("utf-8", "replace").rstrip()
+        if len(content) > limit:
             yield "…"
 
 

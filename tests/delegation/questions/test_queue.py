@@ -136,8 +136,8 @@ def test_what_is_no_question_of_ours_is_passed_over(parent: Parent) -> None:
     assert parent.queue().read() == {asked.question_id: asked}
 
 
-def _ask(place: Place, path: str, name: str) -> None:
-    queue = QuestionQueue(path, place.redactor, lambda *_: None, place.clock)
+def _ask(step: Place, path: str, name: str) -> None:
+    queue = QuestionQueue(path, step.redactor, lambda *_: None, step.clock)
     for number in range(ASKED):
         queue.enqueue(CHILD.replace(run_id=name), str(number))
 

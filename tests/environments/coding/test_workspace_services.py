@@ -64,9 +64,9 @@ class Run:
         return f"{kind}-{self.asked[kind]}"
 
     def fact(
-        self, kind: str, place: str, key: Mapping[str, Any], produce: Callable[[], Any]
+        self, kind: str, step: str, key: Mapping[str, Any], produce: Callable[[], Any]
     ) -> Mapping[str, Any]:
-        name = json.dumps([kind, place, key], sort_keys=True)
+        name = json.dumps([kind, step, key], sort_keys=True)
         if name not in self.facts:
             self.facts[name] = json.dumps(produce())
         told: dict[str, Any] = json.loads(self.facts[name])

@@ -40,15 +40,15 @@ class Facts:
     def __call__(
         self,
         kind: str,
-        place: str,
+        step: str,
         _key: Mapping[str, Any],
         produce: Callable[[], Mapping[str, Any]],
     ) -> dict[str, Any]:
-        if (kind, place) not in self.kept:
+        if (kind, step) not in self.kept:
             if self.only:
-                raise ConfigError(f"the run ended before {place} was answered")
-            self.kept[kind, place] = json.dumps(produce())
-        found: dict[str, Any] = json.loads(self.kept[kind, place])
+                raise ConfigError(f"the run ended before {step} was answered")
+            self.kept[kind, step] = json.dumps(produce())
+        found: dict[str, Any] = json.loads(self.kept[kind, step])
         return found
 
 

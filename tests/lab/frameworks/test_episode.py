@@ -51,7 +51,7 @@ def episode(
         system="system",
         model="m",
         bounds=TurnLimits(**bounds),
-        place="here",
+        step="here",
         watcher=watcher,
         textual=textual,
     )

@@ -75,13 +75,13 @@ class Bench:
             system="You know {arithmetic}.",
             model="loopback",
             bounds=TurnLimits(**bounds),
-            place="here",
+            step="here",
             watcher=self.watcher,
             textual=textual,
         )
 
-    def _complete(self, request: Any, place: str) -> Any:
-        self.places.append(place)
+    def _complete(self, request: Any, step: str) -> Any:
+        self.places.append(step)
         return self.model.complete(request)
 
     def _execute(self, code: str, _seconds: float) -> Execution:

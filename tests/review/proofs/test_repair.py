@@ -185,11 +185,11 @@ def test_a_test_that_fails_now_and_then_refuses_no_repair(
         def __call__(
             self,
             kind: str,
-            place: str,
+            step: str,
             key: Mapping[str, Any],
             produce: Callable[[], Mapping[str, Any]],
         ) -> Mapping[str, Any]:
-            ended = super().__call__(kind, place, key, produce)
+            ended = super().__call__(kind, step, key, produce)
             is_flaky = kind == "repair-validator" and key["side"] != "head"
             if not is_flaky or key["number"] not in failing_runs:
                 return ended

@@ -192,26 +192,26 @@ class Description:
         schema = operation.responses.get(str(status))
         return body if schema is None else self._complete(schema, body, operation.template)
 
-    def _complete(self, schema: Schema, value: Json, place: str) -> Json:
+    def _complete(self, schema: Schema, value: Json, step: str) -> Json:
         schema = self._alternative(self.resolve(schema), value)
         if isinstance(value, list):
             items = schema.get("items")
             if items is None:
                 return value
-            return [self._complete(items, entry, place) for entry in value]
+            return [self._complete(items, entry, step) for entry in value]
         if not isinstance(value, dict) or "properties" not in schema:
             return value
         known = schema["properties"]
         filled = {}
         for name, entry in value.items():
             if name in known:
-                filled[name] = self._complete(known[name], entry, f"{place}.{name}")
+                filled[name] = self._complete(known[name], entry, f"{step}.{name}")
             else:
-                assert schema.get("additionalProperties"), f"GitHub has no {place}.{name}"
+                assert schema.get("additionalProperties"), f"GitHub has no {step}.{name}"
                 filled[name] = entry
         for name in schema.get("required", ()):
             if name not in filled:
-                filled[name] = self._dull(known.get(name, {}), f"{place}.{name}")
+                filled[name] = self._dull(known.get(name, {}), f"{step}.{name}")
         return filled
 
     def _alternative(self, schema: Schema, value: Json) -> Schema:

@@ -75,7 +75,7 @@ def _require(value: object, kind: type, name: str) -> None:
         raise ValueError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
 
 
-def _number(value: object, name: str, most: int | None = None) -> int:
+def _number(value: object, name: str, limit: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{name} must be a whole number of at least 0, not {value!r:.40}")
-    return value if most is None else min(value, most)
+    return value if limit is None else min(value, limit)

@@ -59,14 +59,14 @@ def mask(data: bytes, redact: Callable[[str], str]) -> bytes:
     return _bytes(masked)
 
 
-def _fitting(clean: str, one: str) -> str:
-    """``clean`` with as many bytes as ``one``, and the same end of the line."""
-    if clean == one:
-        return one
-    body = one.removesuffix("\n")
+def _fitting(clean: str, text: str) -> str:
+    """``clean`` with as many bytes as ``text``, and the same end of the line."""
+    if clean == text:
+        return text
+    body = text.removesuffix("\n")
     size = len(_bytes(body))
     cut = _bytes(clean.removesuffix("\n"))[:size].decode("utf-8", "ignore")
-    return cut + " " * (size - len(_bytes(cut))) + one[len(body) :]
+    return cut + " " * (size - len(_bytes(cut))) + text[len(body) :]
 
 
 def _windows(context: Context) -> Iterator[bytes]:

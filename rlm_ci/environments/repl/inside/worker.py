@@ -124,17 +124,17 @@ class Session:
         self.namespace.update(self.reserved)
         return {"error": error, "answer": answer, "variables": self.variables()}
 
-    def _run(self, code: str, place: str) -> None:
+    def _run(self, code: str, step: str) -> None:
         """As in an interactive Python, the value of an expression at the end is printed."""
-        tree: Any = compile(code, place, "exec", 0x400)  # as a tree: ast.PyCF_ONLY_AST
-        self._sources[place] = code
+        tree: Any = compile(code, step, "exec", 0x400)  # as a tree: ast.PyCF_ONLY_AST
+        self._sources[step] = code
         last = tree.body[-1:] if tree.body and type(tree.body[-1]).__name__ == "Expr" else []
         del tree.body[len(tree.body) - len(last) :]
-        exec(compile(tree, place, "exec"), self.namespace)  # noqa: S102 - what we are here for
+        exec(compile(tree, step, "exec"), self.namespace)  # noqa: S102 - what we are here for
         if last:
             from _ast import Expression
 
-            value = eval(compile(Expression(last[0].value), place, "eval"), self.namespace)  # noqa: S307
+            value = eval(compile(Expression(last[0].value), step, "eval"), self.namespace)  # noqa: S307
             if value is not None:
                 print(repr(value))  # noqa: T201
 

@@ -56,14 +56,14 @@ class MapRun:
     """One map of a plan, carried out by sub-calls."""
 
     def __init__(
-        self, access: ModelAccess, window: VisibleContext, subcalls: Subcalls, asked: Map
+        self, access: ModelAccess, window: VisibleContext, subcalls: Subcalls, plan: Map
     ) -> None:
         self._access = access
         self._limits = access.limits
         self._window = window
         self._subcalls = subcalls
-        self._asked = asked
-        self._cap = min(asked.max_output_tokens or access.max_tokens, access.max_tokens)
+        self._asked = plan
+        self._cap = min(plan.max_output_tokens or access.max_tokens, access.max_tokens)
 
     def run(self, iteration: int, number: int) -> MapResult:
         """Carry it out, as the map of that ``number``, from 1. Raises as ``Subcalls.ask``."""
@@ -284,7 +284,7 @@ def outcome(
         return "", str(flaw)
 
 
-def told(asked: Map, forecast: Mapping[str, Any]) -> str:
+def told(plan: Map, forecast: Mapping[str, Any]) -> str:
     """What a map is going to do, in words for the user."""
 
     def use(kind: str) -> str:
@@ -293,6 +293,6 @@ def told(asked: Map, forecast: Mapping[str, Any]) -> str:
         return f"{count(forecast[f'{kind}tokens'], 'token')}{money}"
 
     return (
-        f"a map over {count(forecast['parts'], 'part')} to {asked.purpose}, {asked.reduce}: "
+        f"a map over {count(forecast['parts'], 'part')} to {plan.purpose}, {plan.reduce}: "
         f"{count(forecast['calls'], 'call')}, about {use('')}, at most {use('most_')}"
     )

@@ -24,17 +24,17 @@ class MapPart(Row):
     end: int
 
 
-def parts(scope: Scope, context: Context, most: int) -> list[MapPart]:
-    """The parts of ``scope``: its chunks or files, in pieces of at most ``most`` bytes.
+def parts(scope: Scope, context: Context, limit: int) -> list[MapPart]:
+    """The parts of ``scope``: its chunks or files, in pieces of at most ``limit`` bytes.
 
     They do not overlap. A line is in the part with its first byte, if it is not too long. Raises
     PointerError.
     """
     if scope.files:
-        size = min(most, context.target_bytes)
+        size = min(limit, context.target_bytes)
         spans = [(f"f{n:06d}", *span) for n, span in enumerate(scope.spans(context), 1)]
     else:
-        layout, size = context.layout, most
+        layout, size = context.layout, limit
         spans = [
             (
                 chunk_id(at),
@@ -51,21 +51,21 @@ def number_of_parts(scope: Scope, context: Context) -> int:
     return len(scope.spans(context)) if scope.files else len(scope.chunk_range(context))
 
 
-def _pieces(context: Context, name: str, start: int, end: int, most: int) -> Iterator[MapPart]:
+def _pieces(context: Context, name: str, start: int, end: int, limit: int) -> Iterator[MapPart]:
     number = 1
     while start < end:
         stop = end
-        if end - start > most:
-            data = context.raw(start, start + most)
-            stop = start + (data.rfind(b"\n") + 1 or most)
+        if end - start > limit:
+            data = context.raw(start, start + limit)
+            stop = start + (data.rfind(b"\n") + 1 or limit)
         yield MapPart(name if number == 1 else f"{name}-{number}", start, stop)
         start, number = stop, number + 1
 
 
-def _line_end(context: Context, byte: int, most: int) -> int:
+def _line_end(context: Context, byte: int, room: int) -> int:
     """The end of the line that begins before ``byte`` and goes on there."""
     if not 0 < byte < context.byte_length:
         return byte
-    limit = min(_LINE, most, context.layout.step)
+    limit = min(_LINE, room, context.layout.step)
     distance = context.raw(byte - 1, byte - 1 + limit).find(b"\n")
     return byte if distance < 0 else byte + distance

@@ -85,11 +85,13 @@ def largest(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
     return tuple(FileMapRow(file.path, file.start, file.end) for file in first)
 
 
-def named(files: Sequence[SourceFile], query: str, most: int) -> tuple[FileMapRow, ...]:
-    """The first files, at most ``most``, with ``query`` in their paths; ASCII in either case."""
+def named(files: Sequence[SourceFile], query: str, limit: int) -> tuple[FileMapRow, ...]:
+    """The first files, at most ``limit``, with ``query`` in their paths; ASCII in either case."""
     phrase = _lower(query.strip())
     source_files = (file for file in files if phrase and phrase in _lower(file.path))
-    return tuple(FileMapRow(file.path, file.start, file.end) for file in islice(source_files, most))
+    return tuple(
+        FileMapRow(file.path, file.start, file.end) for file in islice(source_files, limit)
+    )
 
 
 def _shared(files: Sequence[SourceFile]) -> int:

@@ -267,18 +267,18 @@ class PlanReader:
             left -= len(taken) if isinstance(taken, list) else 0
         return cut
 
-    def _shorten(self, raw: dict[str, Any], name: str, most: int, what: str) -> None:
+    def _shorten(self, raw: dict[str, Any], name: str, limit: int, what: str) -> None:
         entries = raw.get(name)
-        if isinstance(entries, list) and len(entries) > most:
-            self._clamped.append({"what": what, "asked": len(entries), "given": most})
-            raw[name] = entries[:most]
+        if isinstance(entries, list) and len(entries) > limit:
+            self._clamped.append({"what": what, "asked": len(entries), "given": limit})
+            raw[name] = entries[:limit]
 
-    def _clamp(self, asked: float, most: int, what: str) -> int:
-        """``asked``, which JSON may write as 1e12, but at most ``most``."""
-        if asked <= most:
+    def _clamp(self, asked: float, limit: int, what: str) -> int:
+        """``asked``, which JSON may write as 1e12, but at most ``limit``."""
+        if asked <= limit:
             return int(asked)
-        self._clamped.append({"what": what, "asked": int(asked), "given": most})
-        return most
+        self._clamped.append({"what": what, "asked": int(asked), "given": limit})
+        return limit
 
     def _search(self, index: int, raw: dict[str, Any]) -> Search:
         limit = self._limits.top_k
@@ -298,14 +298,14 @@ class PlanReader:
         )
 
     def _reads(
-        self, raw: dict[str, Any], name: str, most: int, where: str = ""
+        self, raw: dict[str, Any], name: str, limit: int, where: str = ""
     ) -> tuple[Read, ...]:
-        """The reads in the list ``name``, each of at most ``most`` bytes."""
+        """The reads in the list ``name``, each of at most ``limit`` bytes."""
         reads = []
         for index, entry in enumerate(raw.get(name, ())):
             what = f"{where}{name}[{index}]"
             pointer = self._pointer(entry["pointer"], f"{what}.pointer")
-            size = self._clamp(entry["bytes"], most, f"{what}.bytes")
+            size = self._clamp(entry["bytes"], limit, f"{what}.bytes")
             reads.append(Read(pointer, int(entry.get("offset", 0)), size, _note(entry)))
         return tuple(reads)
 

@@ -149,14 +149,14 @@ class Planner:
         left = self._access.fact("left", key, {}, lambda: {"calls": self._left()})["calls"]
         return None if left is None else int(left)
 
-    def _complete(self, question: _PlanQuestion, request: ModelRequest, place: str) -> Completion:
+    def _complete(self, question: _PlanQuestion, request: ModelRequest, step: str) -> Completion:
         """The answer to a prompt, which is written before it is sent."""
         attempt = question.attempt
         self._access.write(attempt.paths["prompt"], attempt.prompt.data)
         self._access.write(attempt.paths["meta"], as_json(attempt.to_dict()))
         spans.current().files["Prompt"] = attempt.paths["prompt"]
         try:
-            return self._ask(request, place)
+            return self._ask(request, step)
         except RemoteError as error:
             question.refused = error
             raise
@@ -210,16 +210,16 @@ class Planner:
 
     # ── the question ──
 
-    def _ask(self, request: ModelRequest, place: str) -> Completion:
+    def _ask(self, request: ModelRequest, step: str) -> Completion:
         """The answer, with the schema until the endpoint has refused it."""
         if self._takes_schema is False:
-            return self._access.complete(request, place)
+            return self._access.complete(request, step)
         formed = request.replace(response_format=_response_format(self._access.limits))
         fresh: list[Completion] = []
 
         def find_out() -> Mapping[str, Any]:
             try:
-                fresh.append(self._access.complete(formed, place))
+                fresh.append(self._access.complete(formed, step))
             except RemoteError as error:
                 if not _may_refuse_schema(error, self._access.model):
                     raise
@@ -227,16 +227,16 @@ class Planner:
             else:
                 return {"takes_schema": True}
             # If this is refused as well, the schema was not the reason.
-            fresh.append(self._access.complete(request, place))
+            fresh.append(self._access.complete(request, step))
             return {"takes_schema": False, "said": message}
 
         # An endpoint may refuse it later: its address may lead to another server by then.
-        at = "start" if self._takes_schema is None else place
+        at = "start" if self._takes_schema is None else step
         fact = self._access.fact("structured", at, {"model": self._access.model}, find_out)
         self._takes_schema = fact["takes_schema"]
         if fresh:
             return fresh[0]
-        return self._access.complete(formed if fact["takes_schema"] else request, place)
+        return self._access.complete(formed if fact["takes_schema"] else request, step)
 
     def _cap(self) -> int:
         """The tokens of an answer: fewer where the model turned out to read less."""
@@ -372,8 +372,8 @@ def _response_format(limits: PlanLimits) -> Message:
     return {"type": "json_schema", "json_schema": {"name": "plan", "schema": schema}}
 
 
-def is_lifted(fact: Fact, place: str) -> bool:
-    """Whether a pause at ``place`` is over: the run was resumed after it.
+def is_lifted(fact: Fact, step: str) -> bool:
+    """Whether a pause at ``step`` is over: the run was resumed after it.
 
     A replay has only the pauses that are in its record.
     """
@@ -384,11 +384,11 @@ def is_lifted(fact: Fact, place: str) -> bool:
         is_new = True
         return {}
 
-    fact("paused", f"pause/{place}", {}, begin)
+    fact("paused", f"pause/{step}", {}, begin)
     if is_new:
         return False
     try:
-        fact("resumed", f"resume/{place}", {}, dict)
+        fact("resumed", f"resume/{step}", {}, dict)
     except ConfigError:
         return False
     return True

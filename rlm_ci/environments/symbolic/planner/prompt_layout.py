@@ -64,8 +64,8 @@ class PromptLayout:
         self._truncation = progress_notes.dropped(done, dropped)
         self._texts: list[tuple[bytes, Mapping[str, Any]]] = []
 
-    def goal(self, goal: bytes, most: int, *, is_source: bool = False) -> Mapping[str, str]:
-        """The beginning of the goal, at most ``most`` bytes with its fences.
+    def goal(self, goal: bytes, limit: int, *, is_source: bool = False) -> Mapping[str, str]:
+        """The beginning of the goal, at most ``limit`` bytes with its fences.
 
         ``is_source``: the goal is the context as well.
         """
@@ -74,8 +74,8 @@ class PromptLayout:
             head = goal[:length].decode("utf-8", "ignore")
             return len(head.encode()) + 2 * len(fence(head))
 
-        ends = range(min(len(goal), most) + 1)
-        head = goal[: max(0, bisect_right(ends, most, key=cost) - 1)].decode("utf-8", "ignore")
+        ends = range(min(len(goal), limit) + 1)
+        head = goal[: max(0, bisect_right(ends, limit, key=cost) - 1)].decode("utf-8", "ignore")
         size = len(head.encode())
         left_out = len(goal) - size
         section: dict[str, Any] = {"kind": "goal"}

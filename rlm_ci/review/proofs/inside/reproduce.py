@@ -101,9 +101,9 @@ class _Report:
         elif when == "teardown" and name in self.called:
             self.passed.append(name)
 
-    def captured(self, told: Any) -> None:
+    def captured(self, row: Any) -> None:
         """Show what pytest caught of the output of a test that failed."""
-        for title, text in getattr(told, "sections", ()):
+        for title, text in getattr(row, "sections", ()):
             self.show(f"--- {title} ---\n{text}")
 
     def plugged(self, file: Any) -> None:
