@@ -319,10 +319,11 @@ class EpisodeAttempt(RunAttempt):
             except (LimitError, RemoteError):
                 return ""  # the session keeps the beginnings of the messages instead
 
+        has_words = end.completed or end.cut_off
         turn = {
             "timestamp": timestamp(self._run.now()),
             "user": options.task,
-            "assistant": end.answer if end.completed else f"(no answer: {end.reason})",
+            "assistant": end.answer if has_words else f"(no answer: {end.reason})",
             "run_id": self._run.id,
         }
         head = {"environment": options.environment, "framework": options.framework or "native"}
@@ -356,7 +357,7 @@ class EpisodeAttempt(RunAttempt):
         }
         text = self._run.redactor.text(json.dumps(record, indent=2))
         files.write(self._run.path_of(EPISODE_RESULT), f"{text}\n".encode(), 0o600)
-        if end.completed:
+        if end.completed or end.cut_off:
             path = self._run.path_of("rlm", report.ANSWER)
             files.write(path, printable_file(end.answer), 0o600)
 

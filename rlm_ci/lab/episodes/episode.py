@@ -14,6 +14,7 @@ from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
 from rlm_ci.environments.repl.host.options import CHILD_TURNS
 from rlm_ci.environments.rewards import CYCLE, MISSING_ARGUMENT, RLMRewardProfile
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
+from rlm_ci.environments.written_calls import is_plain
 from rlm_ci.errors import LimitError
 from rlm_ci.lab import event_bus, frameworks
 from rlm_ci.lab.episodes.branches import BestOf
@@ -49,6 +50,11 @@ _LAST_OBSERVATION = 4_000
 _CHILD_STEPS = 3
 #: The score of a branch that ends the task, beside its reward.
 _DONE, _FINAL = 0.05, 0.02
+#: What stands behind words that had no end.
+_CUT_OFF = (
+    "the answer was cut off at the cap on its tokens: raise models.max_completion_tokens, or ask "
+    "for less"
+)
 
 
 class EpisodeServices(Value):
@@ -139,6 +145,8 @@ class Episode(LoopWatcher):
         self._setup: EpisodeSetup | None = None
         self._loop: TurnLoop | None = None
         self._used: Counter[str] = Counter()
+        #: The longest words of a chat that had no end.
+        self._cut_words = ""
 
     def run(self) -> EpisodeEnd:
         """Carry it out. Raises what ends the whole run, but no spent budget."""
@@ -221,27 +229,29 @@ class Episode(LoopWatcher):
             try:
                 ended = run()
             except LimitError as error:
-                reason = str(error)
-                return self._end(self._so_far(setup, reason), reason, limit=error)
+                return self._without_answer(setup, str(error), limit=error)
             if ended.exhausted:
-                so_far = self._so_far(setup, ended.reason)
-                return self._end(so_far, ended.reason, exhausted=True)
+                return self._without_answer(setup, ended.reason, exhausted=True)
             if ended.reason or ended.blocked:
                 reason = ended.reason or f"the model is blocked: {printable(ended.text[:500])}"
-                return self._end(self._so_far(setup, reason), reason, blocked=ended.blocked)
+                return self._without_answer(setup, reason, blocked=ended.blocked)
             completed = True
             return self._end(ended.text)
         finally:
             if setup.close is not None:
                 setup.close(completed=completed)
 
-    def _so_far(self, setup: EpisodeSetup, reason: str) -> str:
+    def _without_answer(self, setup: EpisodeSetup, reason: str, **more: Any) -> EpisodeEnd:
         """What there is without an answer: of a REPL its variable, else what it did last.
 
-        Words that were no action are no answer.
+        Words that were no action are no answer; in a chat, those that were cut off are a part.
         """
         answer = setup.partial() if setup.partial else ""
-        return answer or f"There is no answer: {reason}. {self._last or 'Nothing was done.'}"
+        if not answer and self._cut_words and not more.get("blocked"):
+            reason = reason if more.get("limit") else _CUT_OFF
+            return self._end(f"{self._cut_words}\n\n[{_CUT_OFF}]", reason, cut_off=True, **more)
+        answer = answer or f"There is no answer: {reason}. {self._last or 'Nothing was done.'}"
+        return self._end(answer, reason, **more)
 
     def _own_loop(self, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits) -> TurnLoop:
         self._loop = TurnLoop(
@@ -252,15 +262,17 @@ class Episode(LoopWatcher):
             answers=setup.answers,
             watcher=self,
             translate=setup.translate,
-            takes_words=self._node.parent is None and self._is_conversation(),
+            takes_words=self._takes_words,
             fit=ContextFit.of(self._services.options.context_tokens),
         )
         return self._loop
 
-    def _is_conversation(self) -> bool:
+    @property
+    def _takes_words(self) -> bool:
         """Whether words are an answer: in a chat, but for one of before that was so."""
         session = self._services.options.session
-        return session is not None and session.get("takes_words") is True
+        is_conversation = session is not None and session.get("takes_words") is True
+        return is_conversation and self._node.parent is None
 
     def _framework(
         self, name: str, complete: Complete, setup: EpisodeSetup, bounds: TurnLimits
@@ -312,6 +324,7 @@ class Episode(LoopWatcher):
 
     def before(self, action: LoopAction) -> None:
         self._steps = action.turn
+        self._cut_words = ""
         self._tell(event_bus.STEP_START, step=action.turn, action=self._action(action))
         about = next(iter(self._action(action).values()), "")
         indent = "  " * self._node.depth
@@ -348,8 +361,11 @@ class Episode(LoopWatcher):
             event_bus.STEP_END, **fields, observation=seen, total_reward=round(self._reward, 6)
         )
 
-    def answered(self, turn: int, completion: Completion) -> None:  # noqa: ARG002
+    def answered(self, turn: int, completion: Completion) -> None:
         self._steps = turn
+        is_cut_off = completion.finish_reason == "length" and is_plain(completion.text)
+        if self._takes_words and is_cut_off:
+            self._cut_words = max(self._cut_words, completion.text, key=len)
 
     def _action(self, action: LoopAction) -> dict[str, Any]:
         return {"action": action.name, **(action.arguments or {})}

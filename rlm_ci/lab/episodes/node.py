@@ -57,7 +57,7 @@ class EpisodeEnd(Value):
     """The end of an episode: ``reason`` is empty where it is ``completed``.
 
     ``limit`` ended it, or its steps were ``exhausted``; ``blocked``: the model said that it cannot
-    be done.
+    be done. ``cut_off``: the answer is the longest of those that had no end.
     """
 
     answer: str
@@ -68,6 +68,7 @@ class EpisodeEnd(Value):
     limit: LimitError | None = None
     exhausted: bool = False
     blocked: bool = False
+    cut_off: bool = False
 
     @property
     def budget(self) -> str:

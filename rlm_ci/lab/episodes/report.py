@@ -32,7 +32,8 @@ def build(
 ) -> Report:
     """The report: the answer as a document, or why there is none."""
     findings: tuple[Finding, ...] = ()
-    if not (end.completed or end.budget):
+    is_incomplete = bool(end.budget) or end.cut_off
+    if not (end.completed or is_incomplete):
         message = f"The episode ended without an answer: {end.reason}"
         source = f"model:{metrics['model']}"
         findings = (Finding(UNSOLVED, Severity.HIGH, message, source=source),)
@@ -43,10 +44,10 @@ def build(
         f"{_summary(end, done)}{_changed(metrics)}{unsandboxed}",
         {"status": end.status, **metrics},
         findings,
-        state=INCOMPLETE if end.budget else None,
+        state=INCOMPLETE if is_incomplete else None,
     )
     documents: tuple[Document, ...] = ()
-    if end.completed:
+    if end.completed or end.cut_off:
         documents = (Document(ANSWER, end.answer, (), shown=True),)
     return Report(subject, Severity.HIGH, (part,), documents=documents, usage=usage)
 
@@ -69,6 +70,6 @@ def _summary(end: EpisodeEnd, done: str) -> str:
     reward = f"reward {end.reward:g}"
     if end.completed:
         return f"{done} in {count(end.steps, 'step')}, {reward}"
-    if end.budget:
+    if end.budget or end.cut_off:
         return f"{end.reason}, {reward}"
     return f"no answer after {count(end.steps, 'step')}, {reward}"

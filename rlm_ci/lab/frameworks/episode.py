@@ -68,8 +68,10 @@ class FrameworkEpisode:
         self._answered: Completion | None = None
         #: Where the calls of the last answer were found.
         self._origin = ""
-        #: By the id of a call: what the endpoint wants back with its message, and with the call.
+        #: By the id of a call: what the endpoint wants back with its message, and with the call;
+        #: and by the text of an answer that calls nothing.
         self._extras: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._plain_extras: dict[str, Mapping[str, Any]] = {}
         #: How it ended, once it has.
         self.end: LoopEnd | None = None
         self.error: BaseException | None = None
@@ -91,6 +93,8 @@ class FrameworkEpisode:
         if self._textual is None:
             completion = self._completion(messages, self.tools)
             calls = self._loop.calls(completion, self.turns)
+            for call in calls:
+                self._extras[call.id] = completion.extra, call.extra
             self._origin = calls[0].origin if calls else ""
             text = completion.text if completion.tool_calls or not calls else ""
             return completion.replace(text=text, tool_calls=tuple(map(_native, calls)))
@@ -111,18 +115,20 @@ class FrameworkEpisode:
         self._tell_answered()
         if (end := self._loop.exhausted()) is not None:
             self._leave(end)
-        memory = _Told([_encodable(self._with_extras(message)) for message in messages])
+        memory = _Told([self._with_extras(_encodable(message)) for message in messages])
         try:
             self._answered = self._loop.ask(memory, self._place, tools)
         except BaseException as error:  # noqa: BLE001 - it is raised behind the framework
             self._fail(error)
-        for call in self._answered.tool_calls:
-            self._extras[call["id"]] = self._answered.extra, call.get("extra", {})
+        if not self._answered.tool_calls:
+            self._plain_extras[encodable(self._answered.text)] = self._answered.extra
         return self._answered
 
     def _with_extras(self, message: dict[str, Any]) -> dict[str, Any]:
         """A message with the members that its endpoint wants back, which no framework keeps."""
         calls = message.get("tool_calls") or ()
+        if message["role"] == "assistant" and not calls:
+            return {**message, **self._plain_extras.get(message["content"], {})}
         extras = [self._extras.get(call["id"], ({}, {})) for call in calls]
         if not any(map(any, extras)):
             return message
@@ -148,7 +154,11 @@ class FrameworkEpisode:
         return self._loop.clip(observation.text)
 
     def answer(self, text: str) -> NoReturn:
-        """End with an answer, as the framework does it."""
+        """End with an answer, as the framework does it, which also takes one that was cut off."""
+        answered, words = self._answered, text.strip()
+        is_cut_off = answered is not None and answered.finish_reason == "length"
+        if answered is not None and is_cut_off and words and words in answered.text:
+            self.give_up("the answer was cut off at the cap on its tokens")
         if "final" in self._loop.actions.names:
             refusal = self.call("final", {"final_response": text})
             self.give_up(f"the answer was not taken: {refusal}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from testing.fix_stage import Stage
 from testing.loopback_model.fixture import llm
+from testing.loopback_model.replies import Answer
 
 if TYPE_CHECKING:
     from testing.loopback_model.server import ModelServer
@@ -33,3 +34,31 @@ def test_a_turn_remembers_the_one_before_until_it_is_forgotten(
     assert [one["user"] for one in json.loads(kept.read_text())["histories"]] == ["Who am I?"]
     ended = stage.cli("chat")
     assert (ended.code, "there is no message" in ended.stderr) == (2, True)
+
+
+def test_words_that_are_cut_off_each_time_are_shown_and_said_to_be_cut(
+    repo: GitRepo, cli: Cli, llm: ModelServer
+) -> None:
+    stage = Stage(repo, cli, llm)
+    words = ("Paris, Rome,", "Paris, Rome, Oslo,", "Paris,", "Paris, Bonn,")
+    llm.script([Answer(text, finish_reason="length") for text in words])
+    command = ("--model", "m", "--session-id", "towns", "--sandbox", "none")
+    ended = stage.cli("chat", "Name towns.", *command)
+    assert ended.code == 3, ended
+    assert ended.stdout.startswith("Paris, Rome, Oslo,\n\n[the answer was cut off at the cap on")
+    assert "raise models.max_completion_tokens" in " ".join(ended.stdout.split())
+    assert "Answered" not in ended.stdout
+    llm.script([Answer("Berlin.")])
+    assert stage.cli("chat", "More.", *command).code == 0
+    assert "Assistant: Paris, Rome, Oslo,\n" in llm.completions[-1].messages[-1]["content"]
+
+
+def test_an_action_after_words_that_were_cut_off_leaves_them_no_answer(
+    repo: GitRepo, cli: Cli, llm: ModelServer
+) -> None:
+    stage = Stage(repo, cli, llm)
+    action = json.dumps({"action": "run_python", "code": "print(1)"})
+    llm.script([Answer("Paris,", finish_reason="length"), *[action] * 2])
+    ended = stage.cli("chat", "Go.", "--model", "m", "--max-steps", "3", "--sandbox", "none")
+    assert ended.code == 3, ended
+    assert "Paris" not in ended.stdout

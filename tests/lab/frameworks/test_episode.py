@@ -80,6 +80,14 @@ def test_a_framework_asks_and_calls() -> None:
     ]  # fmt: skip
 
 
+def test_an_answer_that_was_cut_off_is_none() -> None:
+    one, _ = episode({"text": "Paris, Rome,", "finish_reason": "length"})
+    one.ask(MESSAGES, tools=True)
+    with pytest.raises(EpisodeEnded):
+        one.answer(" Paris, Rome,")
+    assert one.end == LoopEnd("", "the answer was cut off at the cap on its tokens", 1)
+
+
 def test_a_call_in_the_text_of_an_answer_has_its_origin() -> None:
     written = '<tool_call>{"name": "run_python", "arguments": {"code": "1"}}</tool_call>'
     watcher = Watcher()
@@ -199,3 +207,25 @@ def test_what_an_endpoint_wants_back_goes_back_behind_a_framework() -> None:
             "function": {**function, "thought_signature": "c2ln"},
         }
     ]
+
+
+def test_members_of_plain_answers_go_back_behind_a_framework() -> None:
+    """Also of those whose calls stood in their text, which get none of an endpoint's ids."""
+    asked: list[ModelRequest] = []
+    written = '<tool_call>{"name": "run_python", "arguments": {"code": "1"}}</tool_call>'
+    plain = Completion("I \ud800 look.", (), "stop", "m", extra={"reasoning_content": "why"})
+    called = Completion(written, (), "stop", "m", extra={"signature": "c2ln"})
+    one, _ = episode(plain, called, "It is done.", asked=asked)
+    one.ask(MESSAGES, tools=True)
+    said = {"role": "assistant", "content": "I \ud800 look."}
+    answered = one.ask([*MESSAGES, said, *MESSAGES], tools=True)
+    assert asked[1].messages[1]["reasoning_content"] == "why"
+    [call] = answered.tool_calls
+    function = {"name": call["name"], "arguments": call["arguments"]}
+    calls = [{"id": call["id"], "type": "function", "function": function}]
+    second = {"role": "assistant", "content": None, "tool_calls": calls}
+    result = {"role": "tool", "tool_call_id": call["id"], "content": "1"}
+    one.ask([*MESSAGES, said, *MESSAGES, second, result], tools=True)
+    assert asked[2].messages[1]["reasoning_content"] == "why"
+    assert asked[2].messages[3]["signature"] == "c2ln"
+    assert "reasoning_content" not in asked[2].messages[3]
