@@ -46,7 +46,8 @@ LOCAL = {"lmstudio", "ollama", "vllm"}  # no key
 #: Makers whose models are reached through a provider or an address by hand.
 MAKERS = {
     "deepseek": "openrouter", "deepseek without a thought": "openrouter", "kimi": "together",
-    "glm": "openrouter", "minimax": "openrouter", "qwen": "vllm", "a gateway to gemini": "openai",
+    "glm": "openrouter", "minimax": "openrouter",
+    "minimax in the text": "openai", "qwen": "vllm", "a gateway to gemini": "openai",
 }  # fmt: skip
 MEND_STEPS = (call("read", path="calc.py"), MEND, done("Summary: a sum is a sum."))
 CODE = (repl("print(len(context))"), repl("FINAL('It is a log.')"))
@@ -105,7 +106,7 @@ def stage(repo: GitRepo, cli: Cli, llm: ModelServer) -> Iterator[Asking]:
     found.clean()
 
 
-def end_of(stage: Asking, name: str, verb: str) -> Ended:
+def end_of(stage: Asking, name: str, verb: str, model: str = "m-1") -> Ended:
     """Ask the provider for what the verb does; OPENAI_BASE_URL stands in for its address."""
     settings: dict[str, str | None] = {
         "RLM_CI_MODEL": None,
@@ -118,7 +119,7 @@ def end_of(stage: Asking, name: str, verb: str) -> Ended:
     if name in LOCAL:
         stage.llm.key = ""
         settings["OPENAI_API_KEY"] = None
-    return stage.cli(*VERBS[verb], "--model", "m-1", env=settings)
+    return stage.cli(*VERBS[verb], "--model", model, env=settings)
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -184,7 +185,7 @@ def test_a_fix_gives_back_what_a_maker_wants(stage: Asking, maker: str, name: st
     stage.llm.history = HISTORIES[maker]
     stage.llm.stream_form = FORMS.get(maker, FORMS["openai"])
     stage.llm.script(Provider(maker, "fix"))
-    ended = end_of(stage, name, "fix")
+    ended = end_of(stage, name, "fix", stage.llm.history.model)
     assert ended.code == 0, ended
     assert stage.source() == MENDED
     assert [asked.status for asked in stage.llm.completions] == [200] * 3, "nothing was refused"

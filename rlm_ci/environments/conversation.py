@@ -11,7 +11,7 @@ import json
 import re
 
 from rlm_ci.environments.quoting import quoted
-from rlm_ci.models import text_of
+from rlm_ci.models import text_of, thoughts
 from rlm_ci.text.printable import clip, count, encodable, printable
 
 TYPE_CHECKING = False
@@ -40,6 +40,8 @@ _NAMES = re.compile(
 _NAMES_ROOM = 200
 #: Bytes of the newest exchange, and the characters that are left of each end of its long texts.
 _NEWEST, _END = 200_000, 2000
+#: How a text begins that has its reasoning; else it was cut out when the answer came.
+_THOUGHT = "<think>"
 #: What stands for an answer without anything in it: endpoints refuse an empty text.
 _EMPTY = "(an empty answer)"
 
@@ -230,7 +232,7 @@ def _note(group: Group, room: int) -> str:
     """What was done in an exchange and what came back, in about ``room`` bytes."""
     answer, *results = group
     calls = answer.get("tool_calls", ())
-    text = text_of(answer["content"])
+    text = _said(answer["content"])
     room //= bool(text) + len(calls) + len(results)
     lines = [f"you said: {_shortened(text, room)}"] if text else []
     texts = {item.get("tool_call_id"): item["content"] for item in results}
@@ -240,6 +242,12 @@ def _note(group: Group, room: int) -> str:
         lines.append(f"{call['function']['name']} {arguments}: {result}")
     lines += [_shortened(item["content"], room) for item in results if "tool_call_id" not in item]
     return "\n".join(lines)
+
+
+def _said(content: object) -> str:
+    """The text of an answer, without what its endpoint wanted back of its reasoning."""
+    text = text_of(content)
+    return thoughts.split(text)[1] if text.lstrip().startswith(_THOUGHT) else text
 
 
 def _noted_arguments(text: str, room: int) -> str:
@@ -281,8 +289,8 @@ def _visible(text: str) -> str:
 def _shorter(message: dict[str, Any], end: int = _END) -> dict[str, Any]:
     """Without the middle of its long texts, those in its calls too."""
     content = message.get("content")
-    if isinstance(content, list) and _middle_out(content, end) is not content:
-        content = text_of(content) or None  # an endpoint's own parts go back whole, or not at all
+    if message["role"] == "assistant" and _middle_out(content, end) is not content:
+        content = _said(content) or None  # what an endpoint wants back goes whole, or not at all
     shorter = {**message, "content": content if content is None else _middle_out(content, end)}
     if "tool_calls" in message:
         shorter["tool_calls"] = [

@@ -81,9 +81,10 @@ class Completion(Value):
 
     ``thoughts`` is reasoning that stood in the text. ``extra`` are the members of the message that
     only its endpoint knows, and wants back with it; its ``content`` are the parts of a text that
-    are not all plain. ``extra`` of a call is the same; its ``function`` are those inside that.
-    ``left_out`` names what was too large to keep. ``resumed_tokens``, about, came before the answer
-    broke off, and it goes on from them; ``lost_tokens`` came and are paid for again.
+    are not all plain, or the text with its thoughts. ``extra`` of a call is the same; its
+    ``function`` are those inside that. ``left_out`` names what was too large to keep.
+    ``resumed_tokens``, about, came before the answer broke off, and it goes on from them;
+    ``lost_tokens`` came and are paid for again.
     """
 
     _optional = (

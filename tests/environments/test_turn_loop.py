@@ -347,7 +347,7 @@ def test_an_endpoint_gets_back_what_it_wants_of_the_history(
         loop = TurnLoop(
             lambda request, _place: model.complete(request),
             CodeTools(str(tmp_path), Services(tests=str)),
-            model="m-1",
+            model=llm.history.model,
             bounds=TurnLimits(),
             answers=NativeCalls(),
         )

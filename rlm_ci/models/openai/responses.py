@@ -7,6 +7,7 @@ an error.
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 
 from rlm_ci.errors import RemoteError
@@ -44,6 +45,9 @@ _CALL: Final = frozenset(("id", "type", "index", "function"))
 _FUNCTION: Final = frozenset(("name", "arguments"))
 #: What a part of a text has that is nothing but text.
 _PLAIN: Final = frozenset(("type", "text"))
+#: Models that want the reasoning in the text of an answer back with it: MiniMax's documentation of
+#: calls says so, while other templates cut it out of the history.
+_THINK_ON: Final = re.compile("minimax", re.IGNORECASE)
 #: Bytes of what is kept for the endpoint, of a message and of each call.
 _MOST_EXTRA: Final = 1 << 20
 #: Levels of it, and what stands for the size of what is never sent.
@@ -148,7 +152,12 @@ def _completion(
         raise _lost("the answer is nothing but reasoning" if thought else _EMPTY, usage)
     reason = reason or ("tool_calls" if calls else "stop")
     model_name = name if isinstance(name, str) and name else model
-    extra = bag.members(message, _MESSAGE, content=_own_parts(message.get("content")))
+    content = message.get("content")
+    if thought and isinstance(content, str) and _THINK_ON.search(f"{model} {name}"):
+        own_content: object = content
+    else:
+        own_content = _own_parts(content)
+    extra = bag.members(message, _MESSAGE, content=own_content)
     left_out = ", ".join(bag.left_out)
     return Completion(
         text, calls, reason, model_name, usage, thoughts=thought, extra=extra, left_out=left_out

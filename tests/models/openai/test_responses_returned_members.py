@@ -13,7 +13,7 @@ from rlm_ci.models import Completion
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.openai import responses
 from testing.call_records import lines, opened
-from testing.loopback_model.histories import HISTORIES, History
+from testing.loopback_model.histories import HISTORIES, TEXT, History
 from testing.loopback_model.replies import Answer, Call, Raw, refusal
 from testing.loopback_model.server import ModelServer
 from testing.loopback_model.streams import FORMS, StreamForm
@@ -162,8 +162,9 @@ def test_each_endpoint_takes_back_what_it_gave(
     talk = Conversation()
     talk.prompt("What is wrong?")
     texts = []
+    asked = question(tools=(TOOL,)).replace(model=llm.history.model)
     for turn, _ in enumerate((*turns, "done")):
-        said = model.complete(question(tools=(TOOL,)).replace(messages=talk.messages(100_000)))
+        said = model.complete(asked.replace(messages=talk.messages(100_000)))
         calls = from_tools(said.tool_calls, turn)
         talk.answer(said.text, calls, said.extra)
         texts.append(said.text)
@@ -210,3 +211,41 @@ def test_the_end_of_a_run_names_what_could_not_be_kept(tmp_path: Path, llm: Mode
         record.complete(model, Ledger(), question(), "1/1")
         (told,) = record.losses()
     assert told == "too large to give back to the endpoint: huge (1,048,578 bytes)"
+
+
+THOUGHT = "<think>\nI could call it twice.\n</think>\n\n"
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(
+    ("model", "comes_back"),
+    [("MiniMax-M2.5", True), ("minimax/minimax-m2", True), ("qwen-3", False)],
+)
+def test_reasoning_in_the_text_goes_back_to_a_model_that_wants_it_and_to_no_reader(
+    llm: ModelServer, model: str, *, comes_back: bool, streams: bool
+) -> None:
+    llm.history = History(lambda _: None, {"content": THOUGHT + TEXT})
+    llm.streams = streams
+    llm.script([READ, "done"])
+    asked = question(tools=(TOOL,)).replace(model=model)
+    with client_of(llm) as client:
+        first = client.complete(asked)
+        assert (first.text, first.thoughts) == ("I look.", "I could call it twice.")
+        client.complete(asked.replace(messages=following(first)))
+    assert llm.completions[1].messages[1]["content"] == THOUGHT * comes_back + "I look."
+
+
+def test_a_note_and_a_shortened_answer_have_no_reasoning() -> None:
+    talk = Conversation()
+    talk.prompt("goal")
+    for number in range(2):
+        text = f"Step {number}: " + "x" * 3_000
+        extra = {"content": THOUGHT + text}
+        calls = from_tools([{"id": f"call{number}", "name": "read", "arguments": "{}"}], number)
+        talk.answer(text, calls, extra)
+        talk.result(calls[0], "y" * 3_000)
+    told = json.dumps(talk.messages(4_000))
+    assert "Step 0" in told
+    assert "Step 1" in told
+    assert "think" not in told
+    assert "twice" not in told

@@ -54,6 +54,18 @@ def _detailed(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
     return None
 
 
+def _thinking_in_text(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
+    """MiniMax where reasoning is not split off: it goes on from what it thought before its calls.
+
+    Its documentation wants that back; what it does without, it does not say. Here it is an error.
+    """
+    for message in messages:
+        thought = f"<think>{_WORDS}</think>"
+        if message.get("tool_calls") and not str(message["content"]).startswith(thought):
+            return refusal(400, "invalid params, the chain of thought is incomplete (2013)")
+    return None
+
+
 def _no_prefill(messages: Sequence[Mapping[str, Any]]) -> Raw | None:
     """Anthropic's newer models write no answer on."""
     if messages[-1]["role"] != "assistant":
@@ -127,6 +139,8 @@ class History:
     of_call: Mapping[str, Any] = field(default_factory=dict)
     of_function: Mapping[str, Any] = field(default_factory=dict)
     call_id: str | None = None
+    #: The name of its model, where that tells what it wants.
+    model: str = "m-1"
     #: Whether a client need not learn anything from refusals.
     is_kind: bool = True
 
@@ -137,7 +151,9 @@ class History:
     def message(self, text: str | None) -> dict[str, Any]:
         """The members of an answer; parts of a text get it in place of their own."""
         members = dict(self.of_message)
-        if "content" in members and text is not None:
+        if isinstance(members.get("content"), str):
+            members["content"] = members["content"].replace(TEXT, text or "")
+        elif "content" in members and text is not None:
             members["content"] = [
                 {**part, "text": text} if part.get("text") == TEXT else part
                 for part in members["content"]
@@ -189,6 +205,9 @@ HISTORIES = {
     "kimi": History(_KIMI, _REASONED),
     "glm": History(_any, _REASONED),
     "minimax": History(_any, {"reasoning_details": [{**_DETAILS[0], "signature": ""}]}),
+    "minimax in the text": History(
+        _thinking_in_text, {"content": f"<think>{_WORDS}</think>\n\n{TEXT}"}, model="MiniMax-M2",
+    ),
     "qwen": History(_any, _REASONED),
     "a gateway to gemini": History(_any, of_function={"thought_signature": "c2lnbmF0dXJl"}),
 }  # fmt: skip
