@@ -113,7 +113,7 @@ class WorkSite(Value):
         environ = as_agent(sessions.environment(session, self.environ))
         if not any(environ.get(name) for name in _TASK.variables):
             flags.setdefault("task", tasks.of_session(self.event, self.repository, None) or None)
-        judgement = judge(flags, checks, lambda _: change, known=(change,), environ=environ)
+        judgement = judge(flags, checks, lambda _: change, changes=(change,), environ=environ)
         return judgement.report
 
     def config_error(self, session: AgentSession, change: ChangeSet) -> RlmCiError | None:

@@ -61,7 +61,7 @@ class BuiltinAgent:
             self._services,
             read_only=task.read_only,
             may_run=task.may_run,
-            given=task.files,
+            files=task.files,
             room=OUTPUT_LIMIT if self._fit is None else self._fit.output,
             few=self._fit is not None and self._fit.is_small,
         )

@@ -122,7 +122,7 @@ class Batches:
 def excess(repository: Repository, root: str, head: str, commit: str) -> str:
     """What the diff budget of ``root`` finds wrong with the change from ``head`` to ``commit``."""
     change = ChangeSet(repository, "range", base=head, head=commit, merge_base=head)
-    judged = judge({"repo": root}, (diff_budget.ID,), lambda _: change, known=(change,))
+    judged = judge({"repo": root}, (diff_budget.ID,), lambda _: change, changes=(change,))
     (part, *_) = judged.report.parts
     if part.error is not None:
         raise part.error

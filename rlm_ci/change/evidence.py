@@ -157,7 +157,7 @@ def _find(
     lines: tuple[str, ...],
     quote: str,
     claimed: tuple[int, int] | None,
-    near: int | None,
+    near_line: int | None,
     first_line: int,
 ) -> tuple[int, int] | None:
     """The lines that have a quote: the claimed ones, or the nearest; None if there are none."""
@@ -186,7 +186,7 @@ def _find(
             return low, high
     if weight < _TELLING or not places:
         return None
-    origin = near if near is not None else first_line
+    origin = near_line if near_line is not None else first_line
     return min(places, key=lambda span: (abs(span[0] - origin), span[0]))
 
 

@@ -152,14 +152,14 @@ def parse(fields: Iterator[str], moved: set[str] | None = None) -> Iterator[Line
                 yield LineCount.of((path, int(added), int(deleted), None))
 
 
-def beyond(found: list[_Counted], other: list[_Counted], moved: set[str]) -> list[_Counted]:
+def beyond(counts: list[_Counted], other: list[_Counted], moved: set[str]) -> list[_Counted]:
     """What differs from both sides of a merge, with the smaller count of lines.
 
     With the larger one if it is a rename for one side alone: git may have paired a new file with
     one that the other side has deleted.
     """
     by_path = {file.path: file for file in other}
-    both = ((file, by_path[file.path]) for file in found if file.path in by_path)
+    both = ((file, by_path[file.path]) for file in counts if file.path in by_path)
     return [
         (max if pair[0].path in moved else min)(pair, key=lambda side: side.lines) for pair in both
     ]

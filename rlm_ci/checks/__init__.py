@@ -49,14 +49,14 @@ def rows(checks: Sequence[str]) -> tuple[Setting, ...]:
     return tuple(row for name in checks for row in load(name).OPTIONS)
 
 
-def require(wanted: Sequence[str], source: str, *, usage: bool = False) -> tuple[str, ...]:
-    """``wanted`` without repeats; raises UsageError or ConfigError for one that is unknown."""
+def require(requested: Sequence[str], source: str, *, usage: bool = False) -> tuple[str, ...]:
+    """``requested`` without repeats; raises UsageError or ConfigError for one that is unknown."""
     checks = names()
-    for name in wanted:
+    for name in requested:
         if name not in checks:
             kind = UsageError if usage else ConfigError
             raise kind(f"unknown check {name[:80]!r}", where=source, hint=nearest(name, checks))
-    return tuple(dict.fromkeys(wanted))
+    return tuple(dict.fromkeys(requested))
 
 
 def run(
@@ -65,13 +65,13 @@ def run(
     options: Settings,
     runs: RunStore,
     *,
-    named: bool,
+    is_named: bool,
 ) -> list[Part]:
-    """Run the checks in order, each one if ``named``; an error becomes a part."""
+    """Run the checks in order, each one if ``is_named``; an error becomes a part."""
     parts = []
     for name in names:
         check = load(name)
-        applies = None if named else getattr(check, "applies", None)
+        applies = None if is_named else getattr(check, "applies", None)
         try:
             off = applies(changes, options) if applies else None
             if off:

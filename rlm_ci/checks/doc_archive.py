@@ -204,15 +204,15 @@ def _payloads(repository: Repository, archive: str, container: Container[str]) -
         return ArchivePayloads(repository, archive, listing.finish(), container)
 
 
-def _is_wanted(path: str, wanted: frozenset[str]) -> bool:
-    while path and path not in wanted:
+def _is_wanted(path: str, requested: frozenset[str]) -> bool:
+    while path and path not in requested:
         path = path.rpartition("/")[0]
     return bool(path)
 
 
-def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
+def _require_open(closed: Sequence[str], requested: frozenset[str]) -> None:
     for folder in closed:
-        if not wanted or _is_wanted(folder.rstrip("/"), wanted):
+        if not requested or _is_wanted(folder.rstrip("/"), requested):
             raise ConfigError(
                 "a folder cannot be opened, and may have documents",
                 where=printable(folder)[:200],
@@ -220,10 +220,10 @@ def _require_open(closed: Sequence[str], wanted: frozenset[str]) -> None:
             )
 
 
-def _require_resolved(entries: Mapping[str, TreeEntry], wanted: frozenset[str]) -> None:
+def _require_resolved(entries: Mapping[str, TreeEntry], requested: frozenset[str]) -> None:
     for path, entry in entries.items():
         is_document = entry.kind == "conflict" and path.lower().endswith(ENDINGS)
-        if is_document and (not wanted or _is_wanted(path, wanted)):
+        if is_document and (not requested or _is_wanted(path, requested)):
             raise ConfigError(
                 "a document has an unresolved conflict",
                 where=printable(path)[:200],

@@ -33,37 +33,37 @@ def flags(arguments: Arguments, *, takes_base: bool = False) -> dict[str, Any]:
     return placed({**arguments.flags, **folder}, takes_base=takes_base)
 
 
-def placed(found: Mapping[str, Any], *, takes_base: bool = False) -> dict[str, Any]:
+def placed(flags: Mapping[str, Any], *, takes_base: bool = False) -> dict[str, Any]:
     """The flags, with folders that do not depend on the current one.
 
     Those that are written to are relative to the repository.
     """
-    found = dict(found)
-    word = found.pop(KEY, None)
+    flags = dict(flags)
+    word = flags.pop(KEY, None)
     if word is not None:
-        found = _with_folder(found, word, takes_base=takes_base)
-    for key in {"wiki.out", "wiki.site"} & found.keys():
-        root = open_repository(stored_runs.settings_of(found)).root
-        found[key] = os.path.normpath(os.path.join(root, found[key]))
-    return found
+        flags = _with_folder(flags, word, takes_base=takes_base)
+    for key in {"wiki.out", "wiki.site"} & flags.keys():
+        root = open_repository(stored_runs.settings_of(flags)).root
+        flags[key] = os.path.normpath(os.path.join(root, flags[key]))
+    return flags
 
 
-def _with_folder(found: dict[str, Any], word: str, *, takes_base: bool) -> dict[str, Any]:
+def _with_folder(flags: dict[str, Any], word: str, *, takes_base: bool) -> dict[str, Any]:
     """The flags with the folder, relative to the repository that it is in."""
-    start = os.path.abspath(str(found.get("repo") or os.curdir))
+    start = os.path.abspath(str(flags.get("repo") or os.curdir))
     full = os.path.realpath(os.path.join(start, word))
     if not os.path.exists(full):
         hint = "name a folder that is there"
-        if refs := of_change(word, found):
+        if refs := of_change(word, flags):
             hint = "a wiki is that of the commit that is checked out, or of --worktree"
             hint = f"did you mean {refs}?" if takes_base else hint
         raise ConfigError(f"there is no {word[:200]!r}", where="PATH", hint=hint)
-    root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
+    root = os.path.realpath(open_repository(stored_runs.settings_of(flags)).root)
     if files.below(root, full) is None:
-        found["repo"] = full if os.path.isdir(full) else os.path.dirname(full)
-        root = os.path.realpath(open_repository(stored_runs.settings_of(found)).root)
+        flags["repo"] = full if os.path.isdir(full) else os.path.dirname(full)
+        root = os.path.realpath(open_repository(stored_runs.settings_of(flags)).root)
     inner = files.below(root, full)
-    return {**found, KEY: inner} if inner else found
+    return {**flags, KEY: inner} if inner else flags
 
 
 def of_change(word: str, flags: Mapping[str, Any]) -> str:

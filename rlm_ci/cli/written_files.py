@@ -218,9 +218,9 @@ class WrittenFiles:
             text = str(entry[_BEFORE])
         return self._write_rest(path, text.encode())
 
-    def _write_rest(self, path: str, rest: bytes) -> str:
+    def _write_rest(self, path: str, content: bytes) -> str:
         if not self._is_dry:
-            files.write(path, rest, self._mode(path))
+            files.write(path, content, self._mode(path))
         self._forget(path)
         return self._line("written", path, " (what rlm-ci added is gone)")
 

@@ -101,7 +101,7 @@ def _hint(name: str, options: Mapping[str, tuple[Setting, bool]], usage: str) ->
     form = options.get("--format")
     if form and name[2:] in form[0].choices:
         return f"did you mean --format {name[2:]}?"
-    close = nearest(name, list(options), least=_ALIKE)
+    close = nearest(name, list(options), cutoff=_ALIKE)
     return close if close.startswith("did you mean") else f"{usage} --help lists the options"
 
 

@@ -122,15 +122,15 @@ class Settings:
             return Section(self, f"{name}.")
         raise AttributeError(name)
 
-    def filled(self, cls: type[Filled], *sections: str, **own: Any) -> Filled:
-        """A record of ``cls``: what it needs besides its ``own`` has the name of a setting.
+    def filled(self, cls: type[Filled], *sections: str, **fields: Any) -> Filled:
+        """A record of ``cls``: what it needs besides its ``fields`` has the name of a setting.
 
         ``sections`` are those of the settings, in the order in which a name is looked up.
         """
-        for name in cls._required.difference(own):
+        for name in cls._required.difference(fields):
             keys = (f"{section}.{name}" for section in sections)
-            own[name] = self.values[next(key for key in keys if key in self.values)]
-        return cls(**own)
+            fields[name] = self.values[next(key for key in keys if key in self.values)]
+        return cls(**fields)
 
     def apply(self, record: Mapping[str, Any], source: str, settings: Iterable[Setting]) -> None:
         """Take a config file's values where nothing stronger is set; ``settings`` are all rows."""
@@ -153,10 +153,10 @@ class Settings:
             if not self.rows[key].secret and pair != [self.rows[key].default, "default"]
         }
 
-    def recall(self, told: Mapping[str, Sequence[Any]]) -> None:
-        """Let the values of ``told`` override all others."""
-        for key in self.rows.keys() & told.keys():
-            value, self.sources[key] = told[key]
+    def recall(self, recorded: Mapping[str, Sequence[Any]]) -> None:
+        """Let the values of ``recorded`` override all others."""
+        for key in self.rows.keys() & recorded.keys():
+            value, self.sources[key] = recorded[key]
             self.values[key] = tuple(value) if isinstance(value, list) else value
 
     def items(self) -> Iterator[tuple[Setting, Any, str]]:
@@ -291,16 +291,16 @@ def _tables(row: Setting, raw: Any, source: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _entry(row: Setting, entry: dict[str, Any], place: str) -> dict[str, Any]:
+def _entry(row: Setting, entry: dict[str, Any], label: str) -> dict[str, Any]:
     columns = {column.key: column for column in row.columns}
     for name in entry:
         if name not in columns:
-            raise _unknown("key", name, list(columns), place)
+            raise _unknown("key", name, list(columns), label)
     values = {name: column.default for name, column in columns.items()}
-    values.update((name, convert(columns[name], value, place)) for name, value in entry.items())
+    values.update((name, convert(columns[name], value, label)) for name, value in entry.items())
     for name, column in columns.items():
         if column.required and (values[name] is None or not str(values[name]).strip()):
-            raise ConfigError(f"{name} is missing", where=place, hint=f"add {name}: {column.help}")
+            raise ConfigError(f"{name} is missing", where=label, hint=f"add {name}: {column.help}")
     return values
 
 
@@ -334,7 +334,7 @@ def _bad(
     row: Setting,
     raw: Any,
     source: str,
-    wanted: str,
+    expected: str,
     choices: Sequence[str] = (),
     *,
     hint: str = "",
@@ -344,32 +344,34 @@ def _bad(
     shown = (raw if isinstance(raw, str) else repr(raw))[:80]
     close = get_close_matches(shown, choices, 1) if isinstance(raw, str) else []
     hint = hint or (f"did you mean {close[0]}?" if close else f"{row.key}: {row.help}")
-    return ConfigError(f"{row.key} must be {wanted}, not {shown!r}", where=source, hint=hint)
+    return ConfigError(f"{row.key} must be {expected}, not {shown!r}", where=source, hint=hint)
 
 
 def _unknown(what: str, name: str, names: Sequence[str], source: str) -> ConfigError:
     return ConfigError(f"unknown {what} {name[:80]!r}", where=source, hint=nearest(name, names))
 
 
-def nearest(name: str, known: Sequence[str], *, least: float = 0.6) -> str:
-    """A hint for a misspelt ``name``: the most similar ones, if ``least`` similar, or its section.
+def nearest(name: str, candidates: Sequence[str], *, cutoff: float = 0.6) -> str:
+    """A hint for a misspelt ``name``: the most similar ones, if ``cutoff`` similar, or its section.
 
     A name whose section is unknown gets the names that a file may have at its top.
     """
     from difflib import get_close_matches
 
     section, _, last = name.rpartition(".")
-    beside = [key for key in known if section and key.startswith(f"{section}.")]
+    beside = [key for key in candidates if section and key.startswith(f"{section}.")]
     if beside:
         names = [key[len(section) + 1 :] for key in beside]
-        close = [f"{section}.{match}" for match in get_close_matches(last, names, 1, least)]
+        close = [f"{section}.{match}" for match in get_close_matches(last, names, 1, cutoff)]
     else:  # a missing section is more frequent than a misspelt name
-        close = [key for key in known if key.endswith(f".{name}")]
+        close = [key for key in candidates if key.endswith(f".{name}")]
         close = sorted(close, key=lambda key: key.count("."))[:3]
-        close = close or get_close_matches(name, known, 1, least)
+        close = close or get_close_matches(name, candidates, 1, cutoff)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    return f"known are: {', '.join(beside or sorted({key.partition('.')[0] for key in known}))}"
+    return (
+        f"known are: {', '.join(beside or sorted({key.partition('.')[0] for key in candidates}))}"
+    )
 
 
 def parse_config(data: bytes, source: str, table: str | None) -> dict[str, Any]:

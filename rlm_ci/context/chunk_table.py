@@ -53,8 +53,8 @@ def looks_written(
     ``read`` takes an offset and a number of bytes.
     """
 
-    def has(text: str, place: int) -> bool:
-        return read(place, len(text)) == text.encode()
+    def has(text: str, offset: int) -> bool:
+        return read(offset, len(text)) == text.encode()
 
     if not layout.count:
         return end == at + len(END) and has(END, at)

@@ -91,8 +91,8 @@ def _checked_head(stream: BufferedReader, reader: _Reader) -> IndexHeader | None
     head = _head(stream, reader)
     at, end = stream.tell(), os.fstat(stream.fileno()).st_size
 
-    def part(place: int, size: int) -> bytes:
-        return os.pread(stream.fileno(), size, place)
+    def part(offset: int, size: int) -> bytes:
+        return os.pread(stream.fileno(), size, offset)
 
     return head if chunk_table.looks_written(part, at, end, head.layout) else None
 
@@ -242,12 +242,12 @@ class _Reader:
             self._compare("end", stops, [*ends, layout.size])
         return self._bytes_of(hashes)
 
-    def _compare(self, name: str, said: list[Any], right: list[Any]) -> None:
+    def _compare(self, name: str, stored: list[Any], right: list[Any]) -> None:
         """Raise DamagedError, which names the chunk, for a wrong value in a column."""
         # 1.0 and true are equal to 1, and wrong.
-        if said == right and {type(value) for value in said} == {type(right[0])}:
+        if stored == right and {type(value) for value in stored} == {type(right[0])}:
             return
-        for number, (value, other) in enumerate(zip(said, right, strict=True)):
+        for number, (value, other) in enumerate(zip(stored, right, strict=True)):
             if value != other or type(value) is not type(other):
                 raise self._damage(
                     f"chunk {chunk_id(number)}: {name} is {_shown(value)}, where the chunking "

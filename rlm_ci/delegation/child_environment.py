@@ -44,14 +44,14 @@ _DEEPEST = 3
 def child_environment(
     server: ServerContext,
     runs: StoredRuns,
-    asked: Mapping[str, str],
+    requested: Mapping[str, str],
     *,
     mode: str | None,
     parent: str | None,
 ) -> dict[str, str]:
     """The environment of one of ``runs`` that ``server`` delegates.
 
-    ``asked`` comes from a model; ``parent`` is the manifest of the run that delegates. Raises
+    ``requested`` comes from a model; ``parent`` is the manifest of the run that delegates. Raises
     ToolError for what it may not set, and for too deep a delegation.
     """
     options = runs.settings.delegate
@@ -64,10 +64,10 @@ def child_environment(
             if nested
             else "a person can allow three levels: RLM_CI_DELEGATE_ALLOW_NESTED=1",
         )
-    for name, value in asked.items():
+    for name, value in requested.items():
         _require(server, name, value)
-    plain = {name: encodable(value) for name, value in asked.items()}
-    context = {_CONTEXT: server.confine(asked[_CONTEXT])} if _CONTEXT in asked else {}
+    plain = {name: encodable(value) for name, value in requested.items()}
+    context = {_CONTEXT: server.confine(requested[_CONTEXT])} if _CONTEXT in requested else {}
     return {**plain, **context, **inherited(server, runs, parent, mode)}
 
 

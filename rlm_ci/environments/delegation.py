@@ -230,8 +230,8 @@ class _Action:
             self._running += 1
         slots.ask(self._parent.depth + 1, partial(self._start, slots, task))
 
-    def _start(self, slots: ChildSlots, one: tuple[int, ChildTask, Delegation]) -> None:
-        work = partial(self._work, slots, *one)
+    def _start(self, slots: ChildSlots, numbered_task: tuple[int, ChildTask, Delegation]) -> None:
+        work = partial(self._work, slots, *numbered_task)
         thread = threading.Thread(target=self._context.copy().run, args=(work,), daemon=True)
         try:
             thread.start()

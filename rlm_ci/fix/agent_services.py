@@ -21,7 +21,7 @@ def services_of(context: FixContext, judge: ResultJudge, repository: Repository)
         context.commands,
         context.fact,
         context.redactor,
-        place=judge.place,
+        path_of=judge.place,
         seconds=lambda: context.seconds_left(seconds),
     )
     has_commits = context.commands.workspace.snapshot.head

@@ -35,7 +35,7 @@ _SAID = 200
 
 
 def select(
-    wanted: str,
+    setting: str,
     root: str,
     environ: Mapping[str, str],
     ask: Callable[[str], str] | None,
@@ -45,7 +45,7 @@ def select(
     ``ask`` lets a person pick another where its program is missing.
     """
     detection = detect.detect(root)
-    selection = detect.select(wanted, detection, ask)
+    selection = detect.select(setting, detection, ask)
     find = finder(search_path(environ, root), root, root)
     while ask is not None and selection.command is not None and not selection.others:
         missing = [name for name in selection.command.programs if find(name) is None]

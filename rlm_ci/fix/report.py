@@ -253,9 +253,9 @@ def _of_run(ended: FixEnd, account: FixDetails) -> tuple[Finding, ...]:
     return (_idle(ended.idled, account),) if ended.idled and final.exit_code == OK else ()
 
 
-def _listed(what: str, found: list[str]) -> list[str]:
-    more = [f"and {len(found) - _ROWS:,} more"] if len(found) > _ROWS else []
-    return [f"{what} {row}" for row in found[:_ROWS]] + more
+def _listed(what: str, rows: list[str]) -> list[str]:
+    more = [f"and {len(rows) - _ROWS:,} more"] if len(rows) > _ROWS else []
+    return [f"{what} {row}" for row in rows[:_ROWS]] + more
 
 
 def _idle(why: str, account: FixDetails) -> Finding:

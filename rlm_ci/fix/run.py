@@ -137,7 +137,7 @@ class FixRun(Attempt):
 
     # ── the options ──
 
-    def _agree(self, place: Sandbox) -> FixOptions:
+    def _agree(self, sandbox: Sandbox) -> FixOptions:
         """The options of the run: those of its record, else what the settings say now."""
 
         def produce() -> Mapping[str, Any]:
@@ -163,17 +163,19 @@ class FixRun(Attempt):
                 forms=True,
                 provider=provider_of(models_of(self._all.settings)),
                 command_seconds=loop.command_seconds
-                if place.isolated or loop.run_without_sandbox
+                if sandbox.isolated or loop.run_without_sandbox
                 else 0,
                 allow=allow,
                 allow_edit=tuple(_inside(root, path) for path in loop.allow_edit),
-                sandbox=place.name,
-                isolated=place.isolated,
+                sandbox=sandbox.name,
+                isolated=sandbox.isolated,
                 mark=secrets.token_hex(8),
-                **agreed(self._all, place.name),
+                **agreed(self._all, sandbox.name),
             )
             who = options.agent, options.validator
-            options = options.replace(gates=agreed_gates(self._all, *who, isolated=place.isolated))
+            options = options.replace(
+                gates=agreed_gates(self._all, *who, isolated=sandbox.isolated)
+            )
             options = options.replace(agent_model=self._agent_model(options))
             choose_validator.require_an_end(options, self._all.settings.sources["loop.validator"])
             if options.asks_model and options.model:
@@ -390,12 +392,12 @@ class FixRun(Attempt):
         settings = self._all.settings
         is_wanted = not settings.ci if settings.loop.apply is None else settings.loop.apply
 
-        def left(reason: str, *, wanted: bool = True) -> Mapping[str, Any]:
-            return {"wanted": wanted, "reason": reason, **self._by_hand(workspace, tree)}
+        def left(reason: str, *, is_applied: bool = True) -> Mapping[str, Any]:
+            return {"wanted": is_applied, "reason": reason, **self._by_hand(workspace, tree)}
 
         def produce() -> Mapping[str, Any]:
             if not is_wanted or ended.final.exit_code:
-                return left("", wanted=False)
+                return left("", is_applied=False)
             if findings := loop.blocking(ended.tampering):  # nothing validated it
                 return left(f"the guard refuses it: {count(len(findings), 'finding')}")
             try:

@@ -30,18 +30,18 @@ class ValidatorTrial(Value):
 
 
 def try_out(
-    wanted: str,
+    setting: str,
     repository: Repository,
     sandbox: Sandbox,
     environ: Mapping[str, str],
     tell: Callable[[str], None],
 ) -> ValidatorTrial:
-    """Start the validator ``wanted``, or the one that is found; ``tell`` of it before.
+    """Start the validator ``setting``, or the one that is found; ``tell`` of it before.
 
     Raises UsageError where there is none, or several, ConfigError for one that watches, and
     UnavailableError for one that cannot start.
     """
-    selection = choose_validator.select(wanted, repository.root, environ, None)
+    selection = choose_validator.select(setting, repository.root, environ, None)
     if selection.command is None:
         return ValidatorTrial("none", selection.reason, "nothing is validated")
     redact = Redactor(environ).text

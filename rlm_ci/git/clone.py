@@ -441,9 +441,9 @@ def _stream(data: bytes) -> IO[bytes]:
 
 @contextmanager
 def cloned(
-    url: str, environ: Mapping[str, str], *, token: str | None, ours: str
+    url: str, environ: Mapping[str, str], *, token: str | None, own_folder: str
 ) -> Iterator[Clone]:
-    """A clone of ``url``; only the server ``ours`` gets ``token``, and never as an argument.
+    """A clone of ``url``; only the server ``own_folder`` gets ``token``, and never as an argument.
 
     Without a token git uses the user's own credential helpers. Raises ConfigError for an invalid
     address, RemoteError where the remote does not answer.
@@ -451,7 +451,7 @@ def cloned(
     require_address(url)
     require_own_place(environ)
     with tempfile.TemporaryDirectory(prefix="rlm-ci-delivery-") as folder:
-        env = environment_of(folder, token if is_at(url, ours) else None)
+        env = environment_of(folder, token if is_at(url, own_folder) else None)
         with _remote(url):
             repo = git.Repo.clone_from(
                 url,

@@ -58,20 +58,20 @@ def batches(
         yield batch
 
 
-def parse_contents(whole: bytes, count: int) -> list[bytes | None]:
+def parse_contents(output: bytes, count: int) -> list[bytes | None]:
     """The ``count`` blobs that ``cat-file --batch`` printed; None for what is none."""
     contents: list[bytes | None] = []
     position = 0
     for _ in range(count):
-        end = whole.index(b"\n", position)
-        words = whole[position:end].rsplit(b" ", 2)
+        end = output.index(b"\n", position)
+        words = output[position:end].rsplit(b" ", 2)
         position = end + 1
         if not words[-1].isdigit():
             contents.append(None)
             continue
         size = int(words[2])
         is_blob = words[1] == b"blob"
-        contents.append(whole[position : position + size] if is_blob else None)
+        contents.append(output[position : position + size] if is_blob else None)
         position += size + 1
     return contents
 

@@ -56,4 +56,4 @@ class RemoteUser(Value):
             url = os.path.abspath(local_path)
         if suffix:
             url = f"{url.rstrip('/').removesuffix('.git')}{suffix}"
-        return cloned(url, self.environ, token=self.token, ours=self.ours)
+        return cloned(url, self.environ, token=self.token, own_folder=self.ours)

@@ -404,7 +404,7 @@ class Repository:
 
     def start_diff(
         self,
-        *asked: str,
+        *options: str,
         attributes: str | None = None,
         within: Sequence[str] = (),
         limit: int | None = None,
@@ -416,7 +416,7 @@ class Repository:
         where = self._detached(attributes)
         where["env"]["GIT_LITERAL_PATHSPECS"] = "0"
         # Without the dashes, a file that is named like a commit would be taken for neither.
-        return self.start("diff", *DIFF_OPTIONS, *asked, "--", *within, **where, limit=limit)
+        return self.start("diff", *DIFF_OPTIONS, *options, "--", *within, **where, limit=limit)
 
     def diff_worktree(self, *options: str, env: Mapping[str, str] | None = None) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""

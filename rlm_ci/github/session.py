@@ -39,9 +39,9 @@ def client(access: Access) -> GitHubClient:
 class GitHubSession:
     """The one client of a run, made when it is first needed."""
 
-    def __init__(self, access: Access, made: GitHubClient | None = None) -> None:
+    def __init__(self, access: Access, client: GitHubClient | None = None) -> None:
         self._access = access
-        self._made = made
+        self._made = client
         #: The login that the token writes under, once known.
         self.author = ""
         #: Who has declined findings without settling them, by the fingerprints of these.

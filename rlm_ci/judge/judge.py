@@ -137,24 +137,24 @@ def _paths(options: Settings, repository: Repository) -> tuple[str, ...]:
 
 def judge(
     flags: Mapping[str, Any],
-    wanted: Sequence[str],
+    requested: Sequence[str],
     default: Callable[[Repository], ChangeSet],
     *,
     read_stdin: Callable[[], bytes] = lambda: b"",
     with_repository_name: bool = False,
     more: Sequence[Setting] = (),
-    known: Sequence[ChangeSet] = (),
+    changes: Sequence[ChangeSet] = (),
     also: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
 ) -> Judgement:
-    """Run the checks ``wanted`` (none: those that the settings enable) on the change.
+    """Run the checks ``requested`` (none: those that the settings enable) on the change.
 
     If the change or its config file cannot be read, the report says so. ``more`` are further
-    settings for the caller, ``known`` are the changes if the caller has them, ``also`` are checks
+    settings for the caller, ``changes`` are the changes if the caller has them, ``also`` are checks
     that always run, ``environ`` are the variables if not those of the process. Raises RlmCiError
     for invalid flags and variables.
     """
-    selected = wanted or checks.names(flags.get("hook"))
+    selected = requested or checks.names(flags.get("hook"))
     rows = (*CORE, *more, *checks.rows(selected))
 
     def fresh() -> Settings:
@@ -166,13 +166,13 @@ def judge(
         flags = {**flags, "paths": _paths(options, repository)}
     level = Severity.from_label(options.fail_level)
     try:
-        tasks = [CheckTask(change_set) for change_set in known] or _select(
+        tasks = [CheckTask(change_set) for change_set in changes] or _select(
             options, repository, default, selected, read_stdin
         )
     except UsageError:
         raise
     except RlmCiError as error:
-        parts = [Part.from_error(name, error) for name in _enabled(options, wanted)]
+        parts = [Part.from_error(name, error) for name in _enabled(options, requested)]
         report = Report(Subject(), level, tuple(parts))
         return Judgement(Redactor(options.environ).report(report), options, repository, ())
     parts = []
@@ -180,9 +180,11 @@ def judge(
     obeyed = []
     doubts: dict[str, RlmCiError] = {}
     for task in tasks:
-        options, names, wrong = _configure(task, fresh, wanted, also, doubts)
+        options, names, wrong = _configure(task, fresh, requested, also, doubts)
         if wrong is None:
-            parts += _run(task.change, names, options, names if wanted or options.checks else also)
+            parts += _run(
+                task.change, names, options, names if requested or options.checks else also
+            )
             obeyed.append(task.change)
         else:
             parts += [Part.from_error(name, wrong) for name in names]
@@ -216,7 +218,7 @@ def _is_of_head(options: Settings, change: ChangeSet) -> bool:
 def _configure(
     task: CheckTask,
     fresh: Callable[[], Settings],
-    wanted: Sequence[str],
+    requested: Sequence[str],
     also: Sequence[str],
     doubts: dict[str, RlmCiError],
 ) -> tuple[Settings, tuple[str, ...], RlmCiError | None]:
@@ -228,10 +230,10 @@ def _configure(
     error = task.error
     try:
         doubts.update((str(doubt), doubt) for doubt in config_file.apply(options, task.change))
-        names = _enabled(options, wanted)
+        names = _enabled(options, requested)
     except RlmCiError as wrong:
         options = fresh()  # nothing of a file that is not whole
-        names = _enabled(options, wanted)
+        names = _enabled(options, requested)
         error = wrong
     names = tuple(dict.fromkeys((*names, *also)))
     return options, tuple(name for name in names if task.only is None or name in task.only), error
@@ -244,13 +246,13 @@ def _enabled(options: Settings, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _run(
-    change: ChangeSet, names: Sequence[str], options: Settings, named: Sequence[str]
+    change: ChangeSet, names: Sequence[str], options: Settings, requested: Sequence[str]
 ) -> list[Part]:
-    """What the checks ``names`` have to say of ``change``; those of ``named`` run in any case."""
+    """What the checks ``names`` say of ``change``; those of ``requested`` run in any case."""
     runs = RunStore.at(change.repository.root, options.runs_dir)
     ran: list[Part] = []
     for name in names:
-        ran += checks.run((name,), change, options, runs, named=name in named)
+        ran += checks.run((name,), change, options, runs, is_named=name in requested)
     ran += config_file.edited(change, options, names)
     if not any(part.findings for part in ran):
         return ran

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 class PartLedger(Ledger):
     """The budgets of a part: a call needs room in them and in ``whole``, and is charged to both.
 
-    ``told`` says what is used up, by budget. Other arguments are those of ``Ledger``.
+    ``messages`` says what is used up, by budget. Other arguments are those of ``Ledger``.
     """
 
-    def __init__(self, ledger: Ledger, told: Mapping[str, str], **own: Any) -> None:
-        super().__init__(**own)
+    def __init__(self, ledger: Ledger, messages: Mapping[str, str], **fields: Any) -> None:
+        super().__init__(**fields)
         self._whole = ledger
-        self._told = told
+        self._told = messages
         #: By the identity of the reservation in ``whole``: the one here.
         self._pairs: dict[int, Reservation] = {}
 

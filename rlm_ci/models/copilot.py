@@ -267,13 +267,13 @@ async def _stopped(client: Any) -> None:
                 pipe.close()
 
 
-def _completion(said: Any, heard: Sequence[Any], model: str) -> Completion:
+def _completion(answer: Any, heard: Sequence[Any], model: str) -> Completion:
     """Raises SpentError for an answer without text."""
-    text, usage = said.data.content if said is not None else "", _usage(heard)
+    text, usage = answer.data.content if answer is not None else "", _usage(heard)
     if not text:
         raise SpentError("the answer is empty", hint=_LATER, usage=usage)
     reason = getattr(_last(heard, "AssistantUsageData"), "finish_reason", None) or "stop"
-    return Completion(text, (), reason, said.data.model or model, usage)
+    return Completion(text, (), reason, answer.data.model or model, usage)
 
 
 def _usage(heard: Sequence[Any]) -> TokenUsage | None:

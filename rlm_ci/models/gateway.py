@@ -237,11 +237,11 @@ class GatewayAsk:
         return self._gateway.calls_left()
 
 
-def _times(left: Decimal, usual: Decimal, most: Decimal | int) -> int:
-    """How often ``left`` allows for ``usual`` while there is room for ``most``."""
-    if left < most:
+def _times(left: Decimal, usual: Decimal, room: Decimal | int) -> int:
+    """How often ``left`` allows for ``usual`` while there is room for ``room``."""
+    if left < room:
         return 0
-    return 1 + min(int((left - most) / usual), _MANY) if usual else _MANY
+    return 1 + min(int((left - room) / usual), _MANY) if usual else _MANY
 
 
 def price_of(options: ModelOptions) -> Callable[[str], Price | None]:

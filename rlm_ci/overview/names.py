@@ -254,12 +254,12 @@ class NameComparison:
 
 
 def _brought(
-    name: str, there: str, path: str, python_interface: PythonInterface
+    name: str, module: str, path: str, python_interface: PythonInterface
 ) -> Iterator[tuple[str, PublicName]]:
-    """The definition of ``there`` in another file, and its public members, as ``name``."""
+    """The definition of ``module`` in another file, and its public members, as ``name``."""
     for key, python_name in python_interface.names.items():
-        if key == there or key.startswith(f"{there}."):
-            full = f"{name}{key.removeprefix(there)}"
+        if key == module or key.startswith(f"{module}."):
+            full = f"{name}{key.removeprefix(module)}"
             members = full.split(".")[1:]
             if all(member[:1] != "_" or member[:2] == member[-2:] == "__" for member in members):
                 lines = python_name.line_start, python_name.line_end
@@ -303,10 +303,10 @@ def _outermost(names: set[str]) -> list[str]:
     return sorted(name for name in names if name.rpartition(".")[0] not in names)
 
 
-def _with_moves(found: list[tuple[NameChange, str]]) -> list[tuple[NameChange, str]]:
+def _with_moves(name_changes: list[tuple[NameChange, str]]) -> list[tuple[NameChange, str]]:
     """A definition that is removed here and added there, once, has moved."""
     sides: dict[str, dict[tuple[str, str], list[NameChange]]] = {REMOVED: {}, ADDED: {}}
-    for change, _ in found:
+    for change, _ in name_changes:
         if change.change in sides and change.kind != _IMPORT:
             sides[change.change].setdefault((change.name, change.kind), []).append(change)
     moved: dict[int, NameChange | None] = {}
@@ -317,5 +317,7 @@ def _with_moves(found: list[tuple[NameChange, str]]) -> list[tuple[NameChange, s
             position = {"path": new[0].path, "line": new[0].line}
             moved[id(old[0])] = old[0].replace(change=MOVED, notes=(note,), **position)
             moved[id(new[0])] = None
-    changes = [(moved.get(id(name_change), name_change), path) for name_change, path in found]
+    changes = [
+        (moved.get(id(name_change), name_change), path) for name_change, path in name_changes
+    ]
     return [(name_change, path) for name_change, path in changes if name_change is not None]

@@ -63,10 +63,10 @@ def _rank(level: str) -> int:
     return _LEVELS.get(level or "none", 2)
 
 
-def _level(found: Mapping[tuple[str, str], str], job: str, scope: str) -> str:
+def _level(permissions: Mapping[tuple[str, str], str], job: str, scope: str) -> str:
     """What a job may do: by its own permissions, or else by those of the workflow."""
-    job_key = job if any(other == job for other, _ in found) else ""
-    return found.get((job_key, scope), found.get((job_key, _ALL), ""))
+    job_key = job if any(other == job for other, _ in permissions) else ""
+    return permissions.get((job_key, scope), permissions.get((job_key, _ALL), ""))
 
 
 def given(content: bytes) -> Mapping[tuple[str, str], str]:

@@ -56,8 +56,8 @@ def settings_of(flags: Mapping[str, Any]) -> Settings:
     return Settings((*CORE, *PIPELINES, *settings, *of_both), flags)
 
 
-def start(settings: Settings, name: str, given: Mapping[str, Any]) -> tuple[Manifest, int]:
-    """Start the pipeline ``name`` with the flags ``given``; its run, and its process.
+def start(settings: Settings, name: str, flag_values: Mapping[str, Any]) -> tuple[Manifest, int]:
+    """Start the pipeline ``name`` with the flags ``flag_values``; its run, and its process.
 
     Raises UsageError, ConfigError, UnavailableError, StorageError.
     """
@@ -66,7 +66,7 @@ def start(settings: Settings, name: str, given: Mapping[str, Any]) -> tuple[Mani
     chosen = definition.choose(pipelines, name)
     load.require_leave(pipelines, name, settings)
     goal = settings.loop.goal
-    flags = {key: value for key, value in given.items() if key not in OF_A_COMMAND}
+    flags = {key: value for key, value in flag_values.items() if key not in OF_A_COMMAND}
     is_own = any(stage.kind == OWN for stage in chosen.stages)
     with_goal = (definition.WITH_GOAL, definition.EPISODE)
     needs_goal = any(stage.pipeline in with_goal for stage in chosen.stages)

@@ -231,11 +231,11 @@ def _collect(pipelines: Mapping[str, Pipeline], name: str, definitions: dict[str
             _collect(pipelines, stage.pipeline, definitions)
 
 
-def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
+def _require_acyclic(pipelines: Mapping[str, Pipeline]) -> None:
     done: set[str] = set()
-    for start in known:
+    for start in pipelines:
         # Iterators instead of recursion: a chain may be longer than the stack.
-        way = [(start, iter(known[start].stages))]
+        way = [(start, iter(pipelines[start].stages))]
         while way:
             name, stages = way[-1]
             stage = next((candidate for candidate in stages if candidate.kind == SUBPIPELINE), None)
@@ -246,18 +246,18 @@ def _require_acyclic(known: Mapping[str, Pipeline]) -> None:
                 circle = " → ".join([*(pipeline_id for pipeline_id, _ in way), stage.pipeline])
                 raise ConfigError(
                     f"the pipeline {stage.pipeline!r} contains itself: {circle}",
-                    where=known[name].source,
+                    where=pipelines[name].source,
                     hint="take one of these sub-pipelines out",
                 )
-            elif stage.pipeline in known:
+            elif stage.pipeline in pipelines:
                 if stage.pipeline not in done:
-                    way.append((stage.pipeline, iter(known[stage.pipeline].stages)))
+                    way.append((stage.pipeline, iter(pipelines[stage.pipeline].stages)))
             elif not stage.optional:
                 raise ConfigError(
                     f"the stage {stage.id!r} of {name!r} names the pipeline {stage.pipeline!r}, "
                     "which there is not",
-                    where=known[name].source,
-                    hint=nearest(stage.pipeline, list(known)),
+                    where=pipelines[name].source,
+                    hint=nearest(stage.pipeline, list(pipelines)),
                 )
 
 
@@ -270,8 +270,8 @@ class _Reader:
         self._source = source
         self._foreign = foreign
 
-    def wrong(self, key: str, wanted: str) -> ConfigError:
-        return ConfigError(f"{key} must be {wanted}", where=self._source, hint="fix that key")
+    def wrong(self, key: str, expected: str) -> ConfigError:
+        return ConfigError(f"{key} must be {expected}", where=self._source, hint="fix that key")
 
     def pipelines(self, tables: object, sets: Mapping[str, object]) -> dict[str, Pipeline]:
         if not isinstance(tables, (list, tuple)):
@@ -299,21 +299,21 @@ class _Reader:
             )
         return pipelines
 
-    def _inputs(self, table: dict[str, Any], place: str) -> tuple[tuple[str, Any], ...]:
+    def _inputs(self, table: dict[str, Any], where: str) -> tuple[tuple[str, Any], ...]:
         value = table.get("inputs")
         if value is None:
             return ()
         if not isinstance(value, dict):
-            raise self.wrong(f"{place}.inputs", "a table")
+            raise self.wrong(f"{where}.inputs", "a table")
         return tuple(sorted((_snake(name), input_value) for name, input_value in value.items()))
 
     def _stages(
-        self, listed: object, place: str, sets: Mapping[str, object], *, inside: bool = False
+        self, listed: object, where: str, sets: Mapping[str, object], *, inside: bool = False
     ) -> Iterator[Stage]:
         if not isinstance(listed, (list, tuple)) or not listed:
-            raise self.wrong(place, "a list of at least one stage")
+            raise self.wrong(where, "a list of at least one stage")
         for number, table in enumerate(listed):
-            at = f"{place}[{number}]"
+            at = f"{where}[{number}]"
             if not isinstance(table, dict):
                 raise self.wrong(at, "a table")
             kind = table.get("kind") or (SUBPIPELINE if "pipeline" in table else COMMAND)
@@ -354,13 +354,13 @@ class _Reader:
             self._text(table, "summary_hint", at),
         )
 
-    def _require_known(self, table: Mapping[str, Any], names: Sequence[str], place: str) -> None:
+    def _require_known(self, table: Mapping[str, Any], names: Sequence[str], where: str) -> None:
         if self._foreign:
             return
         for name in table:
             if name not in names:
                 raise ConfigError(
-                    f"{place} has the unknown key {printable(name)[:80]!r}",
+                    f"{where} has the unknown key {printable(name)[:80]!r}",
                     where=self._source,
                     hint=nearest(name, names),
                 )

@@ -83,21 +83,21 @@ class RunContext:
         context.notes = tuple(fact.get("notes", ()))
         return context
 
-    def _again(self, folder: str, known: Mapping[str, Any]) -> Context:
+    def _again(self, folder: str, recorded: Mapping[str, Any]) -> Context:
         """The context that the record knows. Raises DamagedError for another one."""
         if self._work.replay:
             replayed = os.path.join(os.path.dirname(self._work.replay), "rlm", "context")
             context = build(replayed, folder, adopt=True)
         else:
             context = Context.open(folder)
-        if context.object_id != known["object_id"]:
+        if context.object_id != recorded["object_id"]:
             context.close()
             raise DamagedError(
                 "the context is not the one that the run began with",
                 where=folder,
                 hint="restore it, or start a new run",
             )
-        if not self._work.replay and context.stamp() != known["stamp"]:
+        if not self._work.replay and context.stamp() != recorded["stamp"]:
             context.verify()
         return context
 

@@ -199,12 +199,12 @@ def more_of(run: Manifest) -> str:
     return f"{resume_with(run.run_id)} {flag_of(ended)} {letter}" if ended else ""
 
 
-def tell_way_on(held: Run, progress: Progress) -> None:
+def tell_way_on(stored_run: Run, progress: Progress) -> None:
     """Say how to continue a run that has just ended early, if it can be continued."""
-    run = held.manifest
-    way = resume_with(held.id) if run.is_resumable else more_of(run)
-    is_cancelled = os.path.exists(os.path.join(held.path, cancel.SIGN))
-    if way and not is_cancelled and request.is_kept(held.path):
+    run = stored_run.manifest
+    way = resume_with(stored_run.id) if run.is_resumable else more_of(run)
+    is_cancelled = os.path.exists(os.path.join(stored_run.path, cancel.SIGN))
+    if way and not is_cancelled and request.is_kept(stored_run.path):
         progress.close()  # nothing of it stays below
         progress.say(f"continue it: {way}")
 

@@ -76,11 +76,11 @@ def read(
     posting: PostingOptions,
     to: Destination | None,
     way: GitHubSession,
-    known: Mapping[str, Finding] | None = None,
+    findings: Mapping[str, Finding] | None = None,
 ) -> tuple[list[Settlement], str]:
     """Why findings are settled, and why not all of it is known.
 
-    Only of what is about ``known`` findings by their fingerprints, if these are given.
+    Only of what is about ``findings`` findings by their fingerprints, if these are given.
     """
     if to is None or to.is_group or posting.comment != COMMENTS:
         return [], ""
@@ -89,8 +89,8 @@ def read(
 
         way.threads = review_threads.read(way.client(), to.repository, to.number)
         answers = thread_answers.of(way.threads)
-        if known is not None:
-            answers = [answer for answer in answers if _is_about(answer.thread, known)]
+        if findings is not None:
+            answers = [answer for answer in answers if _is_about(answer.thread, findings)]
         on_base = [answer for answer in answers if answer.thread.origin.base == to.base]
         settled, doubt = _settled(way, to, on_base)
         way.declined = {
@@ -118,10 +118,10 @@ def _can_settle(finding: Finding) -> bool:
     return is_new and bool(finding.evidence and finding.evidence[0].quote)
 
 
-def _is_about(thread: ReviewThread, known: Mapping[str, Finding]) -> bool:
+def _is_about(thread: ReviewThread, findings: Mapping[str, Finding]) -> bool:
     claim = thread.origin.claim
-    return thread.fingerprint in known or any(
-        claim_mark.is_same(claim, claim_mark.of(finding)) for finding in known.values()
+    return thread.fingerprint in findings or any(
+        claim_mark.is_same(claim, claim_mark.of(finding)) for finding in findings.values()
     )
 
 

@@ -114,12 +114,12 @@ def _findings(command: CommentCommand) -> Iterator[ExplainedFinding]:
                 yield ExplainedFinding(rule, _url(record))
 
 
-def _is_meant(wanted: str, mark: str, record: dict[str, Any], thread: int) -> bool:
-    if not wanted:
+def _is_meant(name: str, mark: str, record: dict[str, Any], thread: int) -> bool:
+    if not name:
         return record.get("id") == thread
-    if _FINDING.fullmatch(wanted):
-        return mark.startswith(wanted)
-    match = _PLACE.fullmatch(wanted)
+    if _FINDING.fullmatch(name):
+        return mark.startswith(name)
+    match = _PLACE.fullmatch(name)
     lines = (record.get("line"), record.get("original_line"))
     return bool(match and match["path"] == record.get("path") and int(match["line"]) in lines)
 

@@ -114,9 +114,9 @@ def _entries(changes: ChangeSet, path: str) -> dict[str, TreeEntry]:
     return {name: listed[name] for name in (FOLDER, path) if name in listed}
 
 
-def _read(changes: ChangeSet, found: Mapping[str, TreeEntry], path: str) -> bytes:
+def _read(changes: ChangeSet, entries: Mapping[str, TreeEntry], path: str) -> bytes:
     """The file itself. Raises InvalidReceiptError."""
-    entry = found.get(path)
+    entry = entries.get(path)
     if entry is None:
         raise InvalidReceiptError(f"{FOLDER} is not a folder")
     if not entry.is_file:

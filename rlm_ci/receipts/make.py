@@ -62,9 +62,9 @@ def collect(store: RunStore, task_id: str, accept: Accept) -> Collected:
     return Collected(tuple(ordered), tuple(sorted(left_out)))
 
 
-def _read(store: RunStore, place: str) -> ReceiptRun | str:
-    """The run whose manifest the store shows as ``place``; why it is left out, if it is."""
-    names = place.removeprefix(f"{store.shown}/").split("/")
+def _read(store: RunStore, manifest_path: str) -> ReceiptRun | str:
+    """The run whose manifest the store shows as ``manifest_path``; why it is left out, if it is."""
+    names = manifest_path.removeprefix(f"{store.shown}/").split("/")
     task_id, run_id = names[0], names[2]
     if not (is_task_id(task_id) and is_task_id(run_id)):
         return "the name of the run is not safe"

@@ -34,11 +34,11 @@ class NodeWork:
     )  # fmt: skip
 
     def __init__(
-        self, identifier: str, parent: NodeWork | None, place: int, depth: int, part: Part
+        self, identifier: str, parent: NodeWork | None, position: int, depth: int, part: Part
     ) -> None:
         self.id = identifier
         self.parent = parent
-        self.place = place
+        self.place = position
         self.depth = depth
         self.part = part
         self.attempt = 1

@@ -44,11 +44,11 @@ _UNRESERVED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_
 class Redactor:
     """Takes secrets out of texts and reports."""
 
-    def __init__(self, environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
-        """``named`` are variables that may hold a secret, whatever their names are."""
+    def __init__(self, environ: Mapping[str, str], variables: Iterable[str] = ()) -> None:
+        """``variables`` are variables that may hold a secret, whatever their names are."""
         others = {
             name
-            for name in named
+            for name in variables
             if (value := environ.get(name, "").strip())
             and not _is_public(value)
             and secret_names.may_be_secret(name, value)
@@ -56,7 +56,9 @@ class Redactor:
         values: set[str] = set()
         for name, value in environ.items():
             if len(value.strip()) >= _SHORTEST:
-                values |= secret_names.secrets_in(name, value.strip(), known=name in others)
+                values |= secret_names.secrets_in(
+                    name, value.strip(), is_known_secret=name in others
+                )
         forms = {form for value in values for form in _encodings(value) if len(form) >= _SHORTEST}
         forms.update(
             line.strip()

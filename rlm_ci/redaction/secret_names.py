@@ -45,9 +45,9 @@ _PATH = r"(?:~|\.{1,2}|/[A-Z]?[a-z]+)/"
 _MOST_JSON = 1 << 16
 
 
-def secrets_in(name: str, value: str, *, known: bool = False) -> set[str]:
-    """What of ``value`` is a secret; all of it if it is ``known`` to be one."""
-    is_secret = known or _is_secret(name, value)
+def secrets_in(name: str, value: str, *, is_known_secret: bool = False) -> set[str]:
+    """What of ``value`` is a secret; all of it if it is ``is_known_secret`` to be one."""
+    is_secret = is_known_secret or _is_secret(name, value)
     secrets = {value} if is_secret else set()
     if "://" in value and "@" in value:
         secrets.update(filter(is_no_words, _passwords(value)))

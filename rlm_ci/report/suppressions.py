@@ -234,14 +234,14 @@ def _doubted(finding: Finding) -> Finding:
     return finding.replace(hint=f"{finding.hint} {why}" if finding.hint else why)
 
 
-def _fault(opening: str, text: str, wanted: str) -> tuple[bool, str]:
+def _fault(opening: str, text: str, rule_sought: str) -> tuple[bool, str]:
     """Whether a comment that does not hold speaks of the rule, and what is wrong with it."""
     rule, bracket, _ = text[1:].partition("]")
     shown = printable(rule.strip())[:80]
     if f"{opening}{text[:1]}" != _INLINE or not bracket:
-        return wanted in text, "it is not written as 'rlm-ci: ignore[RULE] reason'"
-    if _covers(rule.strip(), wanted):
+        return rule_sought in text, "it is not written as 'rlm-ci: ignore[RULE] reason'"
+    if _covers(rule.strip(), rule_sought):
         return True, "it gives no reason behind the bracket"
     if len(rule.replace(",", " ").split()) > 1:
-        return wanted in rule, "it takes a comment for each rule, with its reason"
-    return False, f"it is for '{shown}', not for {wanted}"
+        return rule_sought in rule, "it takes a comment for each rule, with its reason"
+    return False, f"it is for '{shown}', not for {rule_sought}"

@@ -110,20 +110,22 @@ def prover(at: ProverPlace, chosen: Mapping[str, Any], corpus: Corpus) -> Prover
 
 
 def _accepted(
-    told: Mapping[str, Any] | None, redact: Callable[[Finding], Finding], finding: Finding
+    settled: Mapping[str, Any] | None, redact: Callable[[Finding], Finding], finding: Finding
 ) -> str | None:
     """Why a finding does not count, as people have settled or suppressed it.
 
     The report finds it out once more: here it spares the work of showing such a claim.
     """
-    if told is None:
+    if settled is None:
         return None
     part = Part("review", "", findings=(finding.replace(suppression=None),))
-    part = suppressions.apply(part, told["entries"], today=lambda: str(told["day"]), redact=redact)
+    part = suppressions.apply(
+        part, settled["entries"], today=lambda: str(settled["day"]), redact=redact
+    )
     (mark,) = fingerprints([redact(finding)])
     if part.findings[0].suppression is not None:
         return part.findings[0].suppression
-    settlements = [claim_mark.Settlement(*row) for row in told["settled"]]
+    settlements = [claim_mark.Settlement(*row) for row in settled["settled"]]
     before, is_worse = claim_mark.settled(finding, mark, settlements)
     return None if before is None or is_worse else before.reason
 

@@ -123,11 +123,11 @@ def _carries(pid: int, run_id: str) -> bool:
         return False
 
 
-def _end(path: str, held: LockHolder, grace: float) -> str:
-    target = _Target.of(held.pid, held.started)
+def _end(path: str, holder: LockHolder, grace: float) -> str:
+    target = _Target.of(holder.pid, holder.started)
     # Look again now that we have a handle: from here on the number cannot mean another process.
     again = holder_of(path)
-    if target is None or again is None or again.pid != held.pid or not again.alive:
+    if target is None or again is None or again.pid != holder.pid or not again.alive:
         return "ended"
     try:
         target.send(signal.SIGTERM)
@@ -138,7 +138,7 @@ def _end(path: str, held: LockHolder, grace: float) -> str:
         return "killed"
     except PermissionError:
         raise ConfigError(
-            f"process {held.pid} belongs to another user",
+            f"process {holder.pid} belongs to another user",
             where=path,
             hint="cancel the run as the user who started it",
         ) from None
@@ -210,12 +210,13 @@ class _Target:
                 if target is not self:
                     target.close()
 
-    def _unseen(self, known: dict[int, _Target]) -> list[_Target]:
-        """Descendants, and members of a session of its own, not in ``known``."""
+    def _unseen(self, known_targets: dict[int, _Target]) -> list[_Target]:
+        """Descendants, and members of a session of its own, not in ``known_targets``."""
         targets = (
             _Target.of(pid, status.started)
             for pid, status in _processes().items()
-            if pid not in known and (status.parent in known or status.session == self.pid)
+            if pid not in known_targets
+            and (status.parent in known_targets or status.session == self.pid)
         )
         return [target for target in targets if target is not None]
 

@@ -192,19 +192,19 @@ def _names(folder: str, *, tolerant: bool = False) -> list[str]:
         ) from None
 
 
-def _entry(task: str, run: str, path: str, place: str) -> FoundRun:
+def _entry(task: str, run: str, path: str, shown_path: str) -> FoundRun:
     try:
         manifest = manifests.read(path)
     except DamagedError as error:
-        return FoundRun(task, run, path, place, problem=error)
+        return FoundRun(task, run, path, shown_path, problem=error)
     if (manifest.task_id, manifest.run_id) != (task, run):
         problem = DamagedError(
             f"the manifest is that of the run {printable(manifest.run_id)[:80]}",
-            where=place,
+            where=shown_path,
             hint="a run must lie in <task-id>/cli/<run-id>: move it back, or remove it",
         )
-        return FoundRun(task, run, path, place, problem=problem)
-    return FoundRun(task, run, path, place, manifest)
+        return FoundRun(task, run, path, shown_path, problem=problem)
+    return FoundRun(task, run, path, shown_path, manifest)
 
 
 def find(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:

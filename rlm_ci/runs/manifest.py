@@ -271,13 +271,13 @@ def read_json(path: str, name: str, hint: str) -> Any:
     raise DamagedError(what, where=path, hint=hint)
 
 
-def require_version(record: object, known: int, name: str, where: str) -> None:
+def require_version(record: object, newest: int, name: str, where: str) -> None:
     """Raise DamagedError where a newer rlm-ci wrote ``record``."""
     version = record.get("version") if isinstance(record, dict) else None
-    if isinstance(version, int) and version > known:
+    if isinstance(version, int) and version > newest:
         has = "have" if name.endswith("s") else "has"
         raise DamagedError(
-            f"{name} {has} version {str(version)[:20]}, this rlm-ci knows {known}",
+            f"{name} {has} version {str(version)[:20]}, this rlm-ci knows {newest}",
             where=where,
             hint="install a newer rlm-ci",
         )

@@ -185,19 +185,19 @@ class RunStore:
             yield ManifestCandidate(f"{shown}/cli", "no run directories")
 
     @staticmethod
-    def _judge(name: str, run: str, place: str, accept: Accept) -> ManifestCandidate:
+    def _judge(name: str, run: str, shown_path: str, accept: Accept) -> ManifestCandidate:
         try:
             data = files.read(os.path.join(run, "manifest.json"), _MANIFEST_LIMIT)
         except files.UnreadableError as error:
             reason = "manifest.json missing" if error.missing else f"manifest.json: {error}"
-            return ManifestCandidate(place, reason)
+            return ManifestCandidate(shown_path, reason)
         manifest = parse(data)
         if not isinstance(manifest, dict):
-            return ManifestCandidate(place, "manifest.json is not a JSON object")
+            return ManifestCandidate(shown_path, "manifest.json is not a JSON object")
         recorder = recorder_of(manifest)
         status = manifest.get("status")
         shown = status[:_STATUS] if recorder and isinstance(status, str) else ""
-        return ManifestCandidate(place, accept(name, manifest), recorder, shown)
+        return ManifestCandidate(shown_path, accept(name, manifest), recorder, shown)
 
 
 def recorder_of(manifest: Mapping[str, Any]) -> str:

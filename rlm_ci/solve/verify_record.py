@@ -207,13 +207,13 @@ def _views(
 
 def _held(
     folder: str,
-    made: Iterable[tuple[str, bytes]],
+    rebuilt: Iterable[tuple[str, bytes]],
     why: str,
     clean: Callable[[str], str] | None = None,
 ) -> DerivedFiles:
-    """Compare the files in ``folder`` with ``made``; they may differ in what ``clean`` masks."""
+    """Compare the files in ``folder`` with ``rebuilt``; they may differ in what ``clean`` masks."""
     problems, number = [], 0
-    for name, data in made:
+    for name, data in rebuilt:
         try:
             stored = files.read(_below(folder, name), 2 * len(data) + _SPARE)
         except files.UnreadableError as error:
@@ -326,13 +326,13 @@ def damaged_journals(folder: str) -> tuple[str, ...]:
 
 
 def _tree_problems(
-    folder: str, made: str, clean: Callable[[str], str], *, is_review: bool
+    folder: str, rebuilt: str, clean: Callable[[str], str], *, is_review: bool
 ) -> list[str]:
-    """The nodes of a recursion of which its journals say something else than ``made`` does.
+    """The nodes of a recursion of which its journals say something else than ``rebuilt`` does.
 
     A wiki takes facts of unchanged files from a cache, and has other nodes then: none are compared.
     """
-    places = [os.path.join(path, "rlm") for path in (folder, made)]
+    places = [os.path.join(path, "rlm") for path in (folder, rebuilt)]
     try:
         heads = [run_json.read(path) or {} for path in places]
         stored, again = (outcomes.comparable(outcomes.read(path), places[0]) for path in places)
@@ -403,10 +403,10 @@ def _below(folder: str, name: str) -> str:
     return os.path.join(folder, *name.split("/"))
 
 
-def _is_masked(stored: bytes, made: bytes, clean: Callable[[str], str]) -> bool:
+def _is_masked(stored: bytes, rebuilt: bytes, clean: Callable[[str], str]) -> bool:
     """Whether they differ in secrets alone: others may be known today."""
     with suppress(UnicodeDecodeError):
-        return is_masked(clean(stored.decode()), made.decode())
+        return is_masked(clean(stored.decode()), rebuilt.decode())
     return False
 
 

@@ -345,10 +345,10 @@ def _bare(row: str) -> str:
     return "" if text.startswith(("@", "\\param", "\\return")) else text
 
 
-def _is_shown(name: str, public: set[str], known: set[str]) -> bool:
+def _is_shown(name: str, public: set[str], names: set[str]) -> bool:
     """Whether a name is public, and so is all around it."""
     while name:
-        if name in known and name not in public:
+        if name in names and name not in public:
             return False
         name = name.rpartition(".")[0]
     return True

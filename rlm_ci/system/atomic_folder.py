@@ -47,17 +47,17 @@ def beside(folder: str) -> Iterator[str]:
         raise files.storage_error(error, folder) from None
 
 
-def _made(parent: str, begin: str, held: ExitStack) -> str:
+def _made(parent: str, begin: str, stack: ExitStack) -> str:
     """A new folder, locked; ``_clear`` may have removed the first before it was locked."""
     for left in reversed(range(_TRIES)):
         path = os.path.join(parent, f"{begin}{os.urandom(_RANDOM).hex()}{_UNFINISHED}")
         os.mkdir(path, 0o700)
         try:
-            held.enter_context(_held(path))
+            stack.enter_context(_held(path))
             os.stat(path)  # the lock of a removed folder protects nothing
             return path
         except OSError as error:
-            held.close()
+            stack.close()
             _remove(path)
             if not (left and isinstance(error, FileNotFoundError | BlockingIOError)):
                 raise

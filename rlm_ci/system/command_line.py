@@ -129,10 +129,10 @@ def finder(
     return find
 
 
-def _interpreter(place: str) -> tuple[str, ...]:
+def _interpreter(path: str) -> tuple[str, ...]:
     """The programs that the first line of a script names; none for a binary."""
     try:
-        with open(place, "rb") as file:
+        with open(path, "rb") as file:
             line = file.read(256).partition(b"\n")[0]
     except OSError:  # it may be executable and not readable
         return ()

@@ -234,20 +234,20 @@ def make_folder(path: str, mode: int = 0o777) -> None:
         raise storage_error(error, path) from None
 
 
-def clear(place: str) -> None:
-    """Remove ``place`` and all below it, however deep and whatever its modes. Raises OSError.
+def clear(path: str) -> None:
+    """Remove ``path`` and all below it, however deep and whatever its modes. Raises OSError.
 
     A link is removed, never followed. Inner folders move to the top before they are emptied, so
     that neither the stack, nor open files, nor the length of a path limits the depth.
     """
     try:
-        if not stat.S_ISDIR(os.lstat(place).st_mode):
-            os.unlink(place)
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            os.unlink(path)
             return
     except FileNotFoundError:
         return
-    os.chmod(place, stat.S_IRWXU)
-    top = os.open(place, _FOLDER)
+    os.chmod(path, stat.S_IRWXU)
+    top = os.open(path, _FOLDER)
     try:
         mark, count = os.urandom(8).hex(), 0
         waiting = _emptied(top)
@@ -265,10 +265,10 @@ def clear(place: str) -> None:
     finally:
         os.close(top)
     try:
-        os.rmdir(place)
+        os.rmdir(path)
     except PermissionError:  # an agent has closed the folder that holds it
-        os.chmod(os.path.dirname(place), stat.S_IRWXU)
-        os.rmdir(place)
+        os.chmod(os.path.dirname(path), stat.S_IRWXU)
+        os.rmdir(path)
 
 
 @contextmanager

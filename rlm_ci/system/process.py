@@ -220,8 +220,8 @@ if sys.platform != "win32":
         """Take signals again, at once if one has come meanwhile."""
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def keep_back(given: Sequence[int] = ()) -> None:
-        """Let no child inherit open files of our parent, but the three and ``given``.
+    def keep_back(descriptors: Sequence[int] = ()) -> None:
+        """Let no child inherit open files of our parent, but the three and ``descriptors``.
 
         An open folder would be a way out of any sandbox. To close them in the child would fail
         above a limit that was lowered since.
@@ -233,7 +233,7 @@ if sys.platform != "win32":
             numbers = list(range(most if most > 0 else 1 << 16))
         for number in numbers:
             with suppress(OSError):  # closed, or that of the listing itself
-                if number > 2 and number not in given and os.get_inheritable(number):
+                if number > 2 and number not in descriptors and os.get_inheritable(number):
                     os.set_inheritable(number, False)  # noqa: FBT003 - it has no name for that
 
     def spawn(

@@ -62,11 +62,15 @@ class HttpClient(Closing):
         self._client: httpx2.Client | None = None
 
     def send(
-        self, request: Mapping[str, Any], seconds: float, limit: int, kept: Callable[[int], bool]
+        self,
+        request: Mapping[str, Any],
+        seconds: float,
+        limit: int,
+        has_body: Callable[[int], bool],
     ) -> Answer:
         """The answer to ``request``, the arguments of ``httpx2.Client.build_request``.
 
-        It takes ``seconds`` at most. The body is read if its status is ``kept``. Raises
+        It takes ``seconds`` at most. The body is read if its status is ``has_body``. Raises
         ConnectionBrokenError, AnswerTooLongError beyond ``limit`` bytes, and as ``opened``.
         """
         import httpx2
@@ -78,7 +82,7 @@ class HttpClient(Closing):
                 message = client.build_request(**request, timeout=timeout)
                 answer = client.send(message, stream=True)
                 try:
-                    pieces = limited(answer, limit) if kept(answer.status_code) else ()
+                    pieces = limited(answer, limit) if has_body(answer.status_code) else ()
                     return Answer(answer.status_code, answer.headers, b"".join(pieces))
                 finally:
                     answer.close()

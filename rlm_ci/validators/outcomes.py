@@ -140,19 +140,21 @@ def _joined(name: str) -> str:
 _FITS, _PACKAGE = 1, 2
 
 
-def _rank(place: str, path: str) -> int:
+def _rank(shown_path: str, path: str) -> int:
     """How a place fits a path: 0, well, or as a package that others may fit better."""
-    if not place or not path or place == path:
+    if not shown_path or not path or shown_path == path:
         return _FITS
     folder = path.rpartition("/")[0]
-    if _FILE.search(place):
-        return _FITS * (f"/{path}".endswith(f"/{place}") or f"/{place}".endswith(f"/{path}"))
-    if f"/{place}/" in f"/{folder}/":
+    if _FILE.search(shown_path):
+        return _FITS * (
+            f"/{path}".endswith(f"/{shown_path}") or f"/{shown_path}".endswith(f"/{path}")
+        )
+    if f"/{shown_path}/" in f"/{folder}/":
         return _FITS
     module = "." + _MODULE.sub("", path).replace("/", ".")
-    if module.endswith(f".{place}") or f".{place}".endswith(module):
+    if module.endswith(f".{shown_path}") or f".{shown_path}".endswith(module):
         return _FITS
-    is_package = path.endswith(".go") and f"/{place}".endswith(f"/{folder}" if folder else "")
+    is_package = path.endswith(".go") and f"/{shown_path}".endswith(f"/{folder}" if folder else "")
     return _PACKAGE * is_package
 
 

@@ -137,9 +137,9 @@ def _row(line: str) -> list[str]:
     return [one[:_TEXT].encode("utf-8", "replace").decode() for one in row]
 
 
-def _outcome(place: str, name: str, case: str, state: str, message: str) -> TestOutcome:
+def _outcome(path: str, name: str, case: str, state: str, message: str) -> TestOutcome:
     message = "\n".join(map(printable, message.split("\n")))
-    return TestOutcome(place if _is_path(place) else "", name, state, case, message)
+    return TestOutcome(path if _is_path(path) else "", name, state, case, message)
 
 
 def _is_path(path: str) -> bool:

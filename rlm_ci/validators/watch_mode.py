@@ -87,18 +87,18 @@ def find(command: str, text: Callable[[str], str], *, is_ci: bool = False) -> Wa
     return None
 
 
-def _watches(name: str, rest: list[str], *, is_ci: bool) -> bool:
+def _watches(name: str, words: list[str], *, is_ci: bool) -> bool:
     """Whether a program with these words watches, where it has a terminal."""
-    has_false = any(_ON.fullmatch(one) and after == "false" for one, after in pairwise(rest))
-    if has_false or any(map(_OFF.fullmatch, rest)):
+    has_false = any(_ON.fullmatch(one) and after == "false" for one, after in pairwise(words))
+    if has_false or any(map(_OFF.fullmatch, words)):
         return False
-    first = next((one for one in rest if not one.startswith("-")), "")
+    first = next((one for one in words if not one.startswith("-")), "")
     if name == "node":  # behind its script, options are those of the script
-        return "--watch" in (rest[: rest.index(first)] if first else rest)
+        return "--watch" in (words[: words.index(first)] if first else words)
     if name == "vitest" and first not in ("run", "bench", "list", "related", "init"):
         return True
     always = (*_ALWAYS, *(() if is_ci else _UNLESS_CI))
     if any(name == program and word in ("", first) for program, word in always):
         return True
-    is_on = any(map(_ON.fullmatch, rest)) or (name in _SHORT and "-w" in rest)
+    is_on = any(map(_ON.fullmatch, words)) or (name in _SHORT and "-w" in words)
     return name in _RUNNERS and is_on

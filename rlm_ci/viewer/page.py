@@ -217,15 +217,15 @@ class _Shown:
             "argued": _is_argued(row),
         }
 
-    def _place(self, place: Mapping[str, Any]) -> dict[str, Any]:
-        start, end = (number_in(place, name) for name in ("line_start", "line_end"))
-        key = (text_in(place, "path"), int(start or 0), int(end or 0))
+    def _place(self, location: Mapping[str, Any]) -> dict[str, Any]:
+        start, end = (number_in(location, name) for name in ("line_start", "line_end"))
+        key = (text_in(location, "path"), int(start or 0), int(end or 0))
         before, after = self._run.around.get(key, ((), ()))
         return {
             "path": self.line(key[0], _TITLE),
             "start": start,
             "end": end,
-            "quote": self._lines(text_in(place, "quote"), _QUOTE),
+            "quote": self._lines(text_in(location, "quote"), _QUOTE),
             "before": [self.line(line) for line in before],
             "after": [self.line(line) for line in after],
         }

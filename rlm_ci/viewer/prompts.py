@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Prompts:
     """The requests that are known, by the place of the call."""
 
-    def __init__(self, known: Mapping[str, ModelRequest]) -> None:
-        self._known = known
+    def __init__(self, requests: Mapping[str, ModelRequest]) -> None:
+        self._known = requests
         #: The last request of each conversation: its next one repeats it.
         self._last: dict[str, Messages] = {}
 

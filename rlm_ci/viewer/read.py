@@ -51,10 +51,10 @@ _BUDGETS = ("max_calls", "max_tokens", "budget_usd")
 def read(
     entry: FoundRun,
     repository: Repository,
-    known: Mapping[str, ModelRequest],
+    requests: Mapping[str, ModelRequest],
     lacking: str = "",
 ) -> ViewedRun:
-    """The run; ``known`` are its requests, by the place of the call.
+    """The run; ``requests`` are its requests, by the place of the call.
 
     ``lacking`` says why some are missing; ``repository`` has the files that were judged.
     """
@@ -66,7 +66,7 @@ def read(
     report = folder.json("report.json")
     pipeline = run.pipeline_id if run else ""
     root = ViewedStep("run", pipeline or entry.run_id)
-    diffs = _steps(folder, root, calls, Prompts(known))
+    diffs = _steps(folder, root, calls, Prompts(requests))
     if not root.children:
         _parts(report, root)
     _commands(folder, root, run)

@@ -205,8 +205,8 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
         ) from None
 
 
-def _ours(found: dict[str, bytes]) -> dict[str, bytes]:
-    return {name: data for name, data in found.items() if name == NAME or is_page(name)}
+def _ours(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if name == NAME or is_page(name)}
 
 
 def _pages(folder: str) -> dict[str, bytes]:

@@ -33,27 +33,27 @@ def analyse(task: LeafTask) -> dict[str, Any]:
 
 def options(
     *,
-    known: Mapping[str, Prose] | None = None,
+    proses: Mapping[str, Prose] | None = None,
     settled: Collection[str] = (),
-    whole: Collection[str] = (),
+    grounds: Collection[str] = (),
     doubted: Iterable[tuple[ProseSentence, Sequence[str]]] = (),
     flows: Collection[str] = (),
     tree: str = "",
 ) -> dict[str, Any]:
     """All that the results depend on.
 
-    ``known`` are earlier sentences by path; ``settled`` are files that need no question;
-    ``whole`` are the marks of the sentences from which the whole was summed up; ``doubted`` are
+    ``proses`` are earlier sentences by path; ``settled`` are files that need no question;
+    ``grounds`` are the marks of the sentences from which the whole was summed up; ``doubted`` are
     earlier sentences, with the lines that they quote, of which nobody asked whether these support
     them; ``flows`` are the digests of those that were asked about; ``tree`` is a hash of
     all files, as flows lead through those that are settled, too.
     """
-    records = {path: prose.to_dict() for path, prose in (known or {}).items()}
+    records = {path: prose.to_dict() for path, prose in (proses or {}).items()}
     return {
         "version": VERSION,
         "known": records,
         "settled": sorted(settled),
-        "whole": list(whole),
+        "whole": list(grounds),
         "doubted": [[sentence.to_list(), list(lines)] for sentence, lines in doubted],
         "flows": sorted(flows),
         "tree": tree,

@@ -302,7 +302,7 @@ def _require_ours(out: str) -> None:
         )
 
 
-def _place(made: str, out: str, state: WikiState) -> None:
+def _place(built: str, out: str, state: WikiState) -> None:
     """Put the site in its place, with the state by which the next run knows what was said."""
     try:
         with lock.exclusive(out):
@@ -315,6 +315,6 @@ def _place(made: str, out: str, state: WikiState) -> None:
                         shutil.rmtree(path)
                     else:
                         os.unlink(path)
-            shutil.copytree(made, out, dirs_exist_ok=True)
+            shutil.copytree(built, out, dirs_exist_ok=True)
     except OSError as error:
         raise files.storage_error(error, out) from None

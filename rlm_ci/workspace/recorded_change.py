@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 def recorded(
     fact: Fact,
     copy: Workspace,
-    place: tuple[str, str],
+    fact_address: tuple[str, str],
     key: Mapping[str, Any],
     produce: Callable[[], Mapping[str, Any]],
 ) -> Mapping[str, Any]:
     """A fact with the tree that it leaves: afterwards the copy holds that tree.
 
-    ``place`` is the kind of the fact and where in the run it is. Raises DamagedError for a record
-    that names no tree.
+    ``fact_address`` is the kind of the fact and where in the run it is. Raises DamagedError for a
+    record that names no tree.
     """
 
     def produced() -> Mapping[str, Any]:
@@ -35,15 +35,15 @@ def recorded(
         removed = [[file.path, file.reason] for file in copy.removed_at(tree)]
         return {**record, "tree": tree, "removed": removed}
 
-    facts = fact(*place, {**key, "tree": copy.settled_tree()}, produced)
+    facts = fact(*fact_address, {**key, "tree": copy.settled_tree()}, produced)
     if not is_object_id(facts.get("tree")):  # it is put on command lines
-        raise _damaged(f"the {place[0]} left something that is not a tree", place[1])
+        raise _damaged(f"the {fact_address[0]} left something that is not a tree", fact_address[1])
     if copy.settled != facts["tree"]:
         copy.restore(facts["tree"])
         copy.settled = facts["tree"]
     removed = facts.get("removed", [])
     if any([type(item) for item in pair] != [str, str] for pair in removed):
-        raise _damaged("something was taken out of the copy which has no name", place[1])
+        raise _damaged("something was taken out of the copy which has no name", fact_address[1])
     copy.recall(facts["tree"], removed)
     return facts
 

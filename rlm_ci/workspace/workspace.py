@@ -63,7 +63,7 @@ class Workspace:
 
     def __init__(
         self,
-        place: str,
+        run_folder: str,
         repository: Repository,
         environ: Mapping[str, str],
         *,
@@ -71,15 +71,15 @@ class Workspace:
         isolated: bool = True,
         skipped: Iterable[str] = (),
     ) -> None:
-        """A fresh copy of the work tree below ``place``, the run's folder.
+        """A fresh copy of the work tree below ``run_folder``, the run's folder.
 
-        A resumed run starts from the snapshot that ``place`` holds, without the folders
+        A resumed run starts from the snapshot that ``run_folder`` holds, without the folders
         ``skipped``. Not ``isolated``, dependencies are links, which an agent can write through.
 
         Raises ConfigError for a file that cannot be read and for a tree beyond ``bounds``,
         StorageError when the copy cannot be written, DamagedError for a broken record.
         """
-        self._place = os.path.abspath(place)
+        self._place = os.path.abspath(run_folder)
         self._repository = repository
         self._bounds = bounds or SnapshotLimits()
         self._isolated = isolated

@@ -32,7 +32,7 @@ class Upstream:
     def deliver(
         self, files: dict[str, bytes], name: str = OURS, base: str | None = "main"
     ) -> Delivery:
-        with cloned(self.url, os.environ, token=None, ours="https://github.com") as clone:
+        with cloned(self.url, os.environ, token=None, own_folder="https://github.com") as clone:
             return clone.deliver(name, files, "Refresh", base=base)
 
     def pull(self, branch: str) -> None:
@@ -126,13 +126,13 @@ def test_a_branch_of_its_own_needs_no_base(upstream: Upstream) -> None:
     assert upstream.deliver({"index.md": b"# Shop\n"}, "pages", None).commit is None
     upstream.deliver({"index.md": b"# Two\n"}, "pages", None)
     assert upstream.bare.text("rev-parse", "pages^") == first.commit
-    with cloned(upstream.url, os.environ, token=None, ours="https://x") as clone:
+    with cloned(upstream.url, os.environ, token=None, own_folder="https://x") as clone:
         assert clone.read("pages", "")["index.md"] == b"# Two\n"
         assert clone.read("main", "docs/wiki") == {}
 
 
 def test_who_is_quicker_wins_and_we_follow(upstream: Upstream) -> None:
-    with cloned(upstream.url, os.environ, token=None, ours="https://x") as clone:
+    with cloned(upstream.url, os.environ, token=None, own_folder="https://x") as clone:
         upstream.deliver({"other.md": b"theirs\n"}, "pages", None)
         done = clone.deliver("pages", {"index.md": b"ours\n"}, "Refresh")
     assert upstream.bare.text("rev-list", "--count", "pages") == "2"
@@ -151,7 +151,7 @@ def test_who_is_quicker_wins_and_we_follow(upstream: Upstream) -> None:
 def test_addresses_that_are_none(url: str, said: str) -> None:
     with (
         pytest.raises(ConfigError, match=said) as caught,
-        cloned(url, os.environ, token=None, ours="https://github.com"),
+        cloned(url, os.environ, token=None, own_folder="https://github.com"),
     ):
         pass
     assert "secret" not in str(caught.value)
@@ -160,7 +160,9 @@ def test_addresses_that_are_none(url: str, said: str) -> None:
 def test_a_remote_that_is_not_there(tmp_path: Path) -> None:
     with (
         pytest.raises(RemoteError, match="the remote refuses"),
-        cloned(f"file://{tmp_path}/none", os.environ, token="t0ken", ours="https://github.com"),
+        cloned(
+            f"file://{tmp_path}/none", os.environ, token="t0ken", own_folder="https://github.com"
+        ),
     ):
         pass
 
@@ -188,7 +190,7 @@ def test_the_token_is_in_no_argument_and_no_file(
     fake.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {real} "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    with cloned(upstream.url, os.environ, token="t0ken", ours="file://") as clone:
+    with cloned(upstream.url, os.environ, token="t0ken", own_folder="file://") as clone:
         clone.deliver("pages", {"index.md": b"# Shop\n"}, "Refresh")
         config = clone._repo.git.config("--list")
     assert "push" in log.read_text()
@@ -204,11 +206,11 @@ def test_over_http_as_a_server_of_git_has_it(upstream: Upstream, tmp_path: Path)
         upstream.bare.run("config", key, "true")
     with serving(tmp_path, TOKEN) as server:
         url = f"{server.url}/up.git"
-        with cloned(url, os.environ, token=TOKEN, ours=server.url) as clone:
+        with cloned(url, os.environ, token=TOKEN, own_folder=server.url) as clone:
             told = Path(clone._repo.git_dir, "config").read_text()
             made = clone.deliver(OURS, PAGES, "Refresh", base="main")
             assert TOKEN not in told + Path(clone._repo.git_dir, "config").read_text()
-        with cloned(url, os.environ, token=TOKEN, ours=server.url) as clone:
+        with cloned(url, os.environ, token=TOKEN, own_folder=server.url) as clone:
             assert clone.read(OURS, "docs/wiki")["index.md"] == b"# Shop\n"
         assert made.commit == upstream.bare.sha(OURS)
         assert ("POST", "/up.git/git-receive-pack", 200) in server.requests
@@ -216,7 +218,7 @@ def test_over_http_as_a_server_of_git_has_it(upstream: Upstream, tmp_path: Path)
         # The right server, and the wrong word; then another server, which is told nothing.
         for token, ours in (("another", server.url), (TOKEN, "https://github.com")):
             with pytest.raises(RemoteError) as caught:
-                cloned(url, os.environ, token=token, ours=ours).__enter__()
+                cloned(url, os.environ, token=token, own_folder=ours).__enter__()
             assert TOKEN not in str(caught.value)
         assert server.requests[-1][2] == 401
 
@@ -226,13 +228,15 @@ def test_a_redirect_takes_no_token_along(tmp_path: Path) -> None:
     with serving(tmp_path, TOKEN) as theirs, serving(tmp_path, TOKEN) as server:
         server.redirect = theirs.url
         with pytest.raises(RemoteError):
-            cloned(f"{server.url}/up.git", os.environ, token=TOKEN, ours=server.url).__enter__()
+            cloned(
+                f"{server.url}/up.git", os.environ, token=TOKEN, own_folder=server.url
+            ).__enter__()
         assert theirs.requests == []
 
 
 def test_the_variables_of_a_hook_lead_nowhere(upstream: Upstream) -> None:
     """In a hook git would work on the user's own clone."""
     environ = {**os.environ, "GIT_DIR": str(upstream.theirs.path / ".git")}
-    way = cloned(upstream.url, environ, token=None, ours="https://x")
+    way = cloned(upstream.url, environ, token=None, own_folder="https://x")
     with pytest.raises(ConfigError, match="GIT_DIR leads git to another repository"), way:
         pass

@@ -173,9 +173,11 @@ class Repairer:
         if not oids:
             return plan
 
-        def choose(held: Mapping[str, str]) -> Mapping[str, str]:
-            still = self._problems([path for path in oids if path in held])
-            return {path: oid for path, oid in oids.items() if path not in held or path in still}
+        def choose(archived: Mapping[str, str]) -> Mapping[str, str]:
+            still = self._problems([path for path in oids if path in archived])
+            return {
+                path: oid for path, oid in oids.items() if path not in archived or path in still
+            }
 
         message = f"Restore {count(len(oids), 'full text')}"
         pushed = self._clone.add(self._branch, choose, message).commit

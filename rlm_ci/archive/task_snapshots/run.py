@@ -94,13 +94,13 @@ def plan_tasks(
 
 
 def _unreachable(
-    lines: int, left: int, policy: TasksPolicy, kept: Sequence[tuple[TaskSnapshot, str]]
+    lines: int, left: int, policy: TasksPolicy, snapshots: Sequence[tuple[TaskSnapshot, str]]
 ) -> ConfigError:
     names: dict[str, list[str]] = {}
-    for snapshot, why in kept[:_SHOWN]:
+    for snapshot, why in snapshots[:_SHOWN]:
         names.setdefault(why, []).append(snapshot.key or f"line {snapshot.start + 1}")
     shown = [f"{', '.join(some)}: {why}" for why, some in names.items()]
-    more = f"; and {len(kept) - _SHOWN:,} more" if len(kept) > _SHOWN else ""
+    more = f"; and {len(snapshots) - _SHOWN:,} more" if len(snapshots) > _SHOWN else ""
     what = (
         f"{count(lines, 'line')}, and no snapshot that may go"
         if left == lines
@@ -110,7 +110,7 @@ def _unreachable(
         f"{what}; the target is {policy.target:,}",
         where=TASKS,
         hint=printable(f"complete tasks, or shorten it; these stay: {'; '.join(shown)}{more}")
-        if kept
+        if snapshots
         else "it has no snapshots: shorten it",
     )
 
@@ -234,7 +234,7 @@ def _push(clone: Clone, plan: TasksPlan, policy: TasksPolicy) -> str | None:
         texts = clone.contents([archived[path] for path in present])
         return dict.fromkeys(paths) | dict(zip(present, texts, strict=True))
 
-    def choose(_held: Mapping[str, str]) -> Mapping[str, str]:
+    def choose(_archived: Mapping[str, str]) -> Mapping[str, str]:
         changed = year_files(plan, policy, files_of())
         oids = clone.store(*changed.values()) if changed else []
         return dict(zip(changed, oids, strict=True))
@@ -252,12 +252,12 @@ def _push(clone: Clone, plan: TasksPlan, policy: TasksPolicy) -> str | None:
     return pushed
 
 
-def _require_free(paths: Iterable[str], held: Mapping[str, str], branch: str) -> None:
+def _require_free(paths: Iterable[str], archived: Mapping[str, str], branch: str) -> None:
     """Raise ConfigError where the branch has something else in the place of a year's file."""
-    folders = {folder for path in held for folder in folders_of(path)}
+    folders = {folder for path in archived for folder in folders_of(path)}
     for path in paths:
-        above = any(folder in held for folder in folders_of(path))
-        if path in folders or above or not held.get(path, "-"):
+        above = any(folder in archived for folder in folders_of(path))
+        if path in folders or above or not archived.get(path, "-"):
             raise ConfigError(
                 f"something else than a regular file is in its place on the branch {branch}",
                 where=printable(path),

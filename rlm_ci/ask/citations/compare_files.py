@@ -37,9 +37,9 @@ def name_of(piece: SourceFile, lines: FileLines) -> str:
     return f"{piece.start}:{lines.line_start}-{lines.line_end}"
 
 
-def refuted_by(known: Mapping[str, str]) -> Refute:
+def refuted_by(results: Mapping[str, str]) -> Refute:
     """The results of an earlier comparison, by ``name_of``."""
-    return lambda piece, lines: known.get(name_of(piece, lines))
+    return lambda piece, lines: results.get(name_of(piece, lines))
 
 
 class FileComparison:

@@ -180,15 +180,16 @@ class ArchivePayloads:
             self._small = self._small_of(self._whole)
             self._looking = repository.start_read(list(self._small.values()))
 
-    def _is_search_cheap(self, sizes: list[str], rest: list[str]) -> bool:
+    def _is_search_cheap(self, sizes: list[str], other_rows: list[str]) -> bool:
         """Whether git finds the stubs faster by a search of all documents of the archive.
 
-        A search takes half as long as reading small texts, but opens large ones and ``rest`` too.
+            A search takes half as long as reading small texts, but opens large ones and
+        ``other_rows`` too.
         """
-        if len(sizes) < _FEW or len(rest) > len(sizes):
+        if len(sizes) < _FEW or len(other_rows) > len(sizes):
             return False
         others = [*self._others.values()]
-        others += [row.partition("\t")[0] for row in rest if row.lower().endswith(ENDINGS)]
+        others += [row.partition("\t")[0] for row in other_rows if row.lower().endswith(ENDINGS)]
         further = [head.rpartition(" ")[2] for head in others if head.startswith("100")]
         # What the clone does not hold cannot be searched.
         return all(size.isdigit() for size in further) and (

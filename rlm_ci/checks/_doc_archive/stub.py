@@ -108,22 +108,22 @@ class Stub(Value):
     branch_line: int
     path_line: int
 
-    def flaw_at(self, place: str, branch: str, target: LinkTarget) -> StubFlaw | None:
-        """What is wrong with this stub at ``place``, without a look at the archive."""
-        if self.path != place:
+    def flaw_at(self, path: str, branch: str, target: LinkTarget) -> StubFlaw | None:
+        """What is wrong with this stub at ``path``, without a look at the archive."""
+        if self.path != path:
             what = f"the stub names the path {self.path}, not its own"
-            hint = f"write: `- Archive path: {place}`"
+            hint = f"write: `- Archive path: {path}`"
             return StubFlaw("path-mismatch", what, hint, self.path_line)
         if self.branch != branch:
             what = f"the stub names the branch {self.branch}, the archive is {branch}"
             hint = f"write: `- Archive branch: {branch}`"
             return StubFlaw("wrong-target", what, hint, self.branch_line)
-        wrong = _wrong_part(self.url, branch, place, target)
+        wrong = _wrong_part(self.url, branch, path, target)
         if wrong:
             from urllib.parse import quote
 
             where = f"https://{target.host}/{target.slug}" if target.slug else "…"
-            within = quote(f"{branch}/{place}", errors="surrogateescape")
+            within = quote(f"{branch}/{path}", errors="surrogateescape")
             what = f"the link leads to another {wrong}: {self.url}"
             return StubFlaw("wrong-target", what, f"link to `{where}/blob/{within}`", self.url_line)
         return None
@@ -265,8 +265,8 @@ def parse(data: bytes) -> Stub | StubFlaw | None:
     return _read(below)
 
 
-def _read(rest: list[tuple[int, str]]) -> Stub | StubFlaw:
-    (url_line, quote), (branch_line, second), (path_line, third) = rest
+def _read(link_lines: list[tuple[int, str]]) -> Stub | StubFlaw:
+    (url_line, quote), (branch_line, second), (path_line, third) = link_lines
     url = _link(quote)
     if "://" not in url:
         return _malformed(f"the line after the marker is not {_FIRST}", url_line)

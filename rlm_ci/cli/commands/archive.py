@@ -95,24 +95,32 @@ def _text(outcome: ArchiveOutcome, settings: Settings, remote: str) -> str:
     return report.text(outcome, dry_run=dry_run, verbose=settings.verbose, remote=remote)
 
 
-def _other(own: Settings, repository: Repository, user: RemoteUser, settings: Settings) -> int:
+def _other(
+    archive_settings: Settings, repository: Repository, user: RemoteUser, settings: Settings
+) -> int:
     """What the command does with one of its other flags: each has its own report."""
-    if own.split + own.tasks + own.repair + own.pr > 1:
+    if (
+        archive_settings.split
+        + archive_settings.tasks
+        + archive_settings.repair
+        + archive_settings.pr
+        > 1
+    ):
         raise UsageError(
             "--split, --tasks, --repair and --pr exclude each other",
             where="rlm-ci archive",
             hint="use one of them",
         )
     output, is_json = output_of(settings), settings.format == "json"
-    dry_run = own.dry_run
-    if own.pr:
+    dry_run = archive_settings.dry_run
+    if archive_settings.pr:
         name = settings.github.repository or ""
         access = access_of(settings)
         lines = list(open_pull_request(repository, user, access, name, dry_run=dry_run))
         text = neutralise.record({"version": 1, "steps": lines})
         output.emit(text if is_json else "".join(f"{neutralise.log(line)}\n" for line in lines))
         return errors.OK
-    if own.tasks:
+    if archive_settings.tasks:
         done = archive_tasks(repository, user, dry_run=dry_run)
         text = neutralise.record(done.record(dry_run=dry_run))
         output.emit(text if is_json else done.text(dry_run=dry_run))

@@ -265,7 +265,7 @@ def _measured(
     settings: Settings,
     flags: Mapping[str, Any],
     cases: Iterable[ReviewCase],
-    asked: Mapping[str, int],
+    parameters: Mapping[str, int],
     played: Recording | None,
 ) -> dict[str, Any]:
     """The figures of a model, or of the recorded answers. Raises ConfigError."""
@@ -282,37 +282,37 @@ def _measured(
     budget = settings.budget_usd
     with (
         Progress(settings.environ, quiet=settings.quiet, colour=settings.color) as progress,
-        _folder(bench.folder, runs.store.root, asked, played=bool(played)) as folder,
+        _folder(bench.folder, runs.store.root, parameters, played=bool(played)) as folder,
         Record.open(os.path.join(folder, "calls.jsonl"), redact=runs.redactor.text) as record,
     ):
 
-        def gateway(spent: float, kept: str) -> Gateway:
+        def gateway(spent: float, recording: str) -> Gateway:
             left = None if budget is None else Decimal(str(max(0.0, budget - spent)))
-            limited = options.replace(budget_usd=left, recording="" if played else kept)
+            limited = options.replace(budget_usd=left, recording="" if played else recording)
             clock = RunClock(record.fact)
             return Gateway(limited, record, clock, model=model, max_minutes=None)
 
         reviewer = benchmark.Reviewer(words, environ, gateway, budget, played=bool(played))
         figures = benchmark.carry_out(cases, folder, reviewer, progress.step)
         if bench.record:
-            recording.write(bench.record, folder, str(model), asked, environ)
+            recording.write(bench.record, folder, str(model), parameters, environ)
     note = played.notice() if played else ""
     return {**figures, "answers": {"recorded": bool(played), "model": model, "note": note}}
 
 
 @contextmanager
 def _folder(
-    given: str | None, store: str, asked: Mapping[str, int], *, played: bool
+    folder_argument: str | None, store: str, parameters: Mapping[str, int], *, played: bool
 ) -> Iterator[str]:
     """The folder of a benchmark. What recorded answers gave is not kept, but for who asks for it:
     another version might make other changes.
     """
-    if played and not given:
+    if played and not folder_argument:
         with files.scratch("rlm-ci-") as folder:
             yield folder
         return
-    name = "-".join(str(number) for number in asked.values())
-    folder = os.path.abspath(given or os.path.join(store, "bench-review", name))
+    name = "-".join(str(number) for number in parameters.values())
+    folder = os.path.abspath(folder_argument or os.path.join(store, "bench-review", name))
     files.make_folder(folder)
     yield folder
 

@@ -421,15 +421,17 @@ def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
     return contents
 
 
-def _pinned(named: str | None, environ: Mapping[str, str]) -> str:
+def _pinned(commit_argument: str | None, environ: Mapping[str, str]) -> str:
     """The commit that workflows run; a tag could be moved. Raises ConfigError if none is known."""
-    if named is not None and not (len(named) == 40 and is_object_id(named)):
+    if commit_argument is not None and not (
+        len(commit_argument) == 40 and is_object_id(commit_argument)
+    ):
         raise ConfigError(
-            f"no commit: {printable(named)!r}",
+            f"no commit: {printable(commit_argument)!r}",
             where="--pin",
             hint="give the 40 hex digits of a commit of rlm-ci",
         )
-    commit = named or own_commit(environ)
+    commit = commit_argument or own_commit(environ)
     if commit is None:
         raise ConfigError(
             "the commit of this rlm-ci is not known, and workflows are pinned to one",

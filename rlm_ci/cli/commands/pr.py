@@ -307,7 +307,7 @@ def _fixed(judgement: Judgement, run: Run, budget: PullRequestBudget | None) -> 
 
 
 def _review(
-    judgement: Judgement, held: Run | None, wish: PostingTarget, change: ChangeSet
+    judgement: Judgement, extra_run: Run | None, wish: PostingTarget, change: ChangeSet
 ) -> tuple[Report, str]:
     """The review as a run of its own, below that of ``pr`` if there is one; state for the next."""
     from rlm_ci.github.posting.outcome import NONE
@@ -322,14 +322,14 @@ def _review(
         files.scratch("rlm-ci-review-") as scratch,
         Progress(settings.environ, quiet=settings.quiet or not settings.model) as progress,
         Run.create(
-            RunStore(held.path_of(_REVIEW), held.shown(_REVIEW))
-            if held
+            RunStore(extra_run.path_of(_REVIEW), extra_run.shown(_REVIEW))
+            if extra_run
             else RunStore(scratch, _REVIEW),
-            held.task_id if held else "rlm-pr",
+            extra_run.task_id if extra_run else "rlm-pr",
             pipeline_id=_REVIEW,
             redactor=runs.redactor,
             out=os.path.join(scratch, "out"),
-            parent_run_id=held.id if held else None,
+            parent_run_id=extra_run.id if extra_run else None,
         ) as run,
     ):
         skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
@@ -346,8 +346,8 @@ def _review(
             if work.report is None:
                 raise
         finally:
-            if held:
-                held.add_child(run.manifest)
+            if extra_run:
+                extra_run.add_child(run.manifest)
     if work.report is None:
         raise AssertionError("a review ends with a report or an error")
     return work.report, work.kept
@@ -378,7 +378,7 @@ def _judge(
         pushes.from_default_branch,
         with_repository_name=True,
         more=_MORE,
-        known=group.changes if group else (change,) if change else (),
+        changes=group.changes if group else (change,) if change else (),
         also=command.command.checks if command and command.command.name == CHECK else (),
     )
     github = judgement.settings.github

@@ -128,14 +128,14 @@ def _wanted(settings: Settings) -> dict[str, str]:
     return {"reason": reason, **({"until": until} if until else {})}
 
 
-def _is_same(known: dict[str, Any], entry: dict[str, str]) -> bool:
+def _is_same(existing: dict[str, Any], entry: dict[str, str]) -> bool:
     same = ("rule", "fingerprint")
-    is_older = (known.get("until") or "9999") < entry.get("until", "9999")
-    now, before = entry.get("claim", ""), str(known.get("claim") or "")
+    is_older = (existing.get("until") or "9999") < entry.get("until", "9999")
+    now, before = entry.get("claim", ""), str(existing.get("claim") or "")
     is_covered = now == before or (
         claim_mark.is_mark(before) and not claim_mark.is_worse(now, before)
     )
-    return is_covered and not is_older and all(known.get(name) == entry[name] for name in same)
+    return is_covered and not is_older and all(existing.get(name) == entry[name] for name in same)
 
 
 # ── which finding ──
@@ -188,14 +188,14 @@ def _reports(runs: StoredRuns) -> Iterator[tuple[str, Report]]:
         yield entry.run_id, report
 
 
-def _is_meant(word: str, one: _Named) -> bool:
+def _is_meant(word: str, candidate: _Named) -> bool:
     digits = word.casefold()
     is_mark = _FEWEST <= len(digits) <= DIGITS and set(digits) <= set("0123456789abcdef")
-    if is_mark and one.mark.startswith(digits):
+    if is_mark and candidate.mark.startswith(digits):
         return True
     path, _, line = word.rpartition(":")
     number = int(line) if line.isascii() and line.isdigit() and len(line) < 10 else None
-    for location in one.finding.evidence[:1]:
+    for location in candidate.finding.evidence[:1]:
         names = (location.path, encodable(location.path), printable(encodable(location.path)))
         first, last = location.line_start, location.line_end or location.line_start
         if number is None or first is None or last is None:

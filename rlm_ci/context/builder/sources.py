@@ -99,9 +99,9 @@ def list_folder(
     root: str | None,
     environ: Mapping[str, str],
     without: Sequence[str],
-    wanted: Callable[[str], bool] = bool,
+    is_wanted: Callable[[str], bool] = bool,
 ) -> SourceListing:
-    """The ``wanted`` files below a folder, but not those in the folders ``without``.
+    """The ``is_wanted`` files below a folder, but not those in the folders ``without``.
 
     Raises ConfigError, and what git raises.
     """
@@ -109,11 +109,11 @@ def list_folder(
     files = OwnFiles(without)
     names, ignored = b"", 0
     if repository is not None:
-        listed = (path for path in _listed(repository, top) if wanted(path))
+        listed = (path for path in _listed(repository, top) if is_wanted(path))
         names = _sorted(path for path in listed if not files.holds(path, top))
-        ignored = sum(wanted(path) for path in _ignored(repository, top, files)) if names else 0
+        ignored = sum(is_wanted(path) for path in _ignored(repository, top, files)) if names else 0
     if not names:
-        names = _sorted(path for path in _walk(top, files) if wanted(path))
+        names = _sorted(path for path in _walk(top, files) if is_wanted(path))
     prefix = name_of(top, root)
     if prefix in ("", "."):
         prefix = ""

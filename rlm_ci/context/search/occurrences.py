@@ -135,11 +135,11 @@ class NeedleTally:
             self.close()
             self._open = (hits, number, first)
 
-    def _end(self, text: Text, begin: int, border: int, limit: int, found: int) -> int:
-        """The end of the last of ``found`` occurrences, or the border if that is farther."""
+    def _end(self, text: Text, begin: int, border: int, limit: int, total: int) -> int:
+        """The end of the last of ``total`` occurrences, or the border if that is farther."""
         find, count, needle = self._find, self._count, self.needle
         across = find(text, needle, max(begin, border - len(needle) + 1), limit)
-        if across < 0 or count(text, needle, begin, border) == found:
+        if across < 0 or count(text, needle, begin, border) == total:
             return border
         if find(text, needle, across + 1, limit) < 0:
             return across + len(needle)
@@ -147,7 +147,7 @@ class NeedleTally:
         low, high = across + len(needle), limit
         while low < high:
             middle = (low + high) // 2
-            if count(text, needle, begin, middle) == found:
+            if count(text, needle, begin, middle) == total:
                 high = middle
             else:
                 low = middle + 1

@@ -24,15 +24,15 @@ PIECES = 1024
 _NUMBER = 4
 
 
-def processes(wanted: int | None = None) -> int:
-    """The number of processes: ``wanted``, or our cores; one if a fork is not safe."""
+def processes(requested: int | None = None) -> int:
+    """The number of processes: ``requested``, or our cores; one if a fork is not safe."""
     if sys.platform != "linux":
         return 1
     try:
         alone = len(os.listdir("/proc/self/task")) == 1
     except OSError:
         return 1
-    return min(MOST, wanted or len(os.sched_getaffinity(0))) if alone else 1
+    return min(MOST, requested or len(os.sched_getaffinity(0))) if alone else 1
 
 
 def share(

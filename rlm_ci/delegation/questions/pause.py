@@ -30,9 +30,9 @@ def pause(server: ServerContext, child: FoundRun, question: RunQuestion) -> None
 
 
 def settle(
-    server: ServerContext, asked: Mapping[str, RunQuestion], closed: Sequence[RunQuestion]
+    server: ServerContext, questions: Mapping[str, RunQuestion], closed: Sequence[RunQuestion]
 ) -> None:
-    """Let a child go on, or cancel it, if it pauses for a question that it has ``asked``.
+    """Let a child go on, or cancel it, if it pauses for a question that it has ``questions``.
 
     It goes on once all are closed. What it was last asked to do tells whether something is left,
     also after a kill. Raises RlmCiError where it cannot go on.
@@ -42,7 +42,7 @@ def settle(
     latest = delegated.read(folder)["latest_action"]
     request = str(latest.get("request_id"))
     question_id = request.removesuffix(_CLOSED)
-    if latest.get("reason") != REASON or question_id not in asked:
+    if latest.get("reason") != REASON or question_id not in questions:
         return  # it was not us, or not the last time
     try:
         run = manifest.read(folder)
@@ -54,7 +54,7 @@ def settle(
             server.owner(child).cancel(child)
         return
     was_asked = not request.endswith(_CLOSED)
-    is_over = fallbacks != {PAUSE} and not any(question.is_open for question in asked.values())
+    is_over = fallbacks != {PAUSE} and not any(question.is_open for question in questions.values())
     if not is_over or not (was_asked or run.status_detail == manifest.PAUSED):
         return
     child = server.runs().find(path)

@@ -39,15 +39,15 @@ def expression(text: str, *, fold: bool) -> Callable[[str], bool]:
 
 
 def search(
-    texts: Iterable[tuple[str, str]], wanted: str, *, regex: bool, fold: bool, around: int
+    texts: Iterable[tuple[str, str]], pattern: str, *, regex: bool, fold: bool, around: int
 ) -> str:
-    """The lines of ``texts`` (by path) that contain ``wanted``, with ``around`` lines at each.
+    """The lines of ``texts`` (by path) that contain ``pattern``, with ``around`` lines at each.
 
     Raises Refused for a text that no line can contain, and for a wrong or slow expression.
     """
-    if not wanted or "\n" in wanted:
+    if not pattern or "\n" in pattern:
         raise Refused("text is one line or a part of one")
-    matches = (expression if regex else literal)(wanted, fold=fold)
+    matches = (expression if regex else literal)(pattern, fold=fold)
     shown: list[str] = []
     number = files = 0
     for path, text in texts:

@@ -39,15 +39,15 @@ class TestReport(Value):
     timed_out: bool
 
 
-def judged(validator: Validator, ended: StreamResult, *, named: bool) -> TestReport:
-    """The report of a run; ``named``: of some tests alone."""
+def judged(validator: Validator, ended: StreamResult, *, is_selection: bool) -> TestReport:
+    """The report of a run; ``is_selection``: of some tests alone."""
     verdict = validator.judge(lambda _argv: ended)
     output = ended.output.text()
     counts = test_counts.parse(output).values()
     number = max((tests.judged for tests in counts), default=0)
     notes = [f"{count(number, 'test')} ran"] if number else []
     passed = verdict.passed
-    if named and not number:
+    if is_selection and not number:
         notes = ["no test ran: none has such a name"]
         passed = False
     elif verdict.passed:

@@ -62,7 +62,7 @@ class CodeTools:
     """The tools for the files below ``root``.
 
     With ``read_only``, there is none that edits, and none that runs unless it ``may_run``.
-    ``given`` are files outside that it can read, too: their names, and paths. ``room`` are the
+    ``files`` are files outside that it can read, too: their names, and paths. ``room`` are the
     characters that a read shows; the tools are ``few`` for a model that reads little.
     """
 
@@ -73,11 +73,11 @@ class CodeTools:
         *,
         read_only: bool = False,
         may_run: bool = False,
-        given: Mapping[str, str] = {},
+        files: Mapping[str, str] = {},
         room: int = OUTPUT_LIMIT,
         few: bool = False,
     ) -> None:
-        self._given = given
+        self._given = files
         self._room = min(room, OUTPUT_LIMIT)
         #: Kept where nothing can change the files.
         self._kept: ReferenceIndex | None = None

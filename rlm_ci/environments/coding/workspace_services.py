@@ -49,8 +49,8 @@ def difference(copy: Workspace, redactor: Redactor) -> str:
 class WorkspaceServices:
     """Services on the copy of ``commands``.
 
-    ``place`` gives each thing that is asked for its own place in the run, by its kind. ``seconds``
-    says how long a command may take.
+    ``path_of`` gives each thing that is asked for its own path in the run, by its kind.
+    ``seconds`` says how long a command may take.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class WorkspaceServices:
         fact: Fact,
         redactor: Redactor,
         *,
-        place: Callable[[str], str],
+        path_of: Callable[[str], str],
         seconds: Callable[[], float],
     ) -> None:
         self._commands = commands
         self._copy = commands.workspace
         self._fact = fact
         self._redactor = redactor
-        self._place = place
+        self._place = path_of
         self._seconds = seconds
 
     def run(self, text: str) -> str:
@@ -126,7 +126,7 @@ class WorkspaceServices:
 
         key = {"argv": list(argv), "tree": tree}
         fact = self._fact("tests", self._place("tests"), key, produce)
-        return test_report.judged(validator, ended_of(fact), named=bool(names))
+        return test_report.judged(validator, ended_of(fact), is_selection=bool(names))
 
     def diff(self) -> str:
         return difference(self._copy, self._redactor)

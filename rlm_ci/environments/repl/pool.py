@@ -156,8 +156,8 @@ class Sessions(Closing):
                 self._pool = SessionPool(self.sandbox, environ=self._environ)
             return self._pool
 
-    def open(self, **given: Any) -> ReplSession:
-        return self.pool().open(**given)
+    def open(self, **arguments: Any) -> ReplSession:
+        return self.pool().open(**arguments)
 
     def close(self) -> None:
         if self._pool is not None:

@@ -106,16 +106,16 @@ class PlanExecutor:
     def _masked(self, text: str) -> str:
         return self._window.redact(encodable(text))
 
-    def _count(self, asked: Count, pointer: str) -> CountResult:
+    def _count(self, request: Count, pointer: str) -> CountResult:
         """A count is a fact: how long an expression may take depends on the machine."""
         context = self._window.context
-        key = asked.replace(reason="").to_dict()
-        with spans.span("search", f"count “{self._masked(asked.pattern)}”") as step:
+        key = request.replace(reason="").to_dict()
+        with spans.span("search", f"count “{self._masked(request.pattern)}”") as step:
             fact = self._access.fact(
-                counts.COUNT, pointer, key, lambda: counts.counted(asked, context)
+                counts.COUNT, pointer, key, lambda: counts.counted(request, context)
             )
             pattern_count = counts.from_fact(fact)
-            step.details |= {"error": fact["error"], "reason": self._masked(asked.reason)}
+            step.details |= {"error": fact["error"], "reason": self._masked(request.reason)}
             step.title += f": {count(pattern_count.hits if pattern_count else 0, 'hit')}"
             if pattern_count is None:
                 step.outcome = spans.FAILED
@@ -126,10 +126,10 @@ class PlanExecutor:
                     "different values": pattern_count.values,
                 }
         if pattern_count is None:
-            return CountResult(pointer, asked, fact)
+            return CountResult(pointer, request, fact)
         hits = (self._in_line(start, end) for start, end in pattern_count.first)
         rows = counts.table(pattern_count, context, self._window.text, self._window.redact)
-        return CountResult(pointer, asked, fact, pattern_count, rows, self._redacted(hits))
+        return CountResult(pointer, request, fact, pattern_count, rows, self._redacted(hits))
 
     def _in_line(self, start: int, end: int) -> Hit:
         """A hit, with its line as the preview, as far as there is room."""

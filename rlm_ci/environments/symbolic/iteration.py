@@ -250,11 +250,11 @@ def counted_in(turns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _words(pattern: str, found: Mapping[str, Any]) -> str:
-    text = f'{count(found["hits"], "hit")} of "{printable(encodable(pattern))}"'
-    if found["by"] != "groups":
+def _words(pattern: str, counted: Mapping[str, Any]) -> str:
+    text = f'{count(counted["hits"], "hit")} of "{printable(encodable(pattern))}"'
+    if counted["by"] != "groups":
         return text
-    return f"{text}, {count(found['values'], 'different value')}"
+    return f"{text}, {count(counted['values'], 'different value')}"
 
 
 def all_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:

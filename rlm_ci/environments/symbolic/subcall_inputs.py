@@ -113,23 +113,25 @@ def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str,
         yield f"snippets[{index}]", snippet.pointer, offset, min(snippet.size, end - start - offset)
 
 
-def _whole(window: VisibleContext, pointer: str, asked: int, left: int) -> tuple[Excerpt, bool]:
+def _whole(
+    window: VisibleContext, pointer: str, length_limit: int, left: int
+) -> tuple[Excerpt, bool]:
     """As ``_fitting``, of all that ``pointer`` names: bytes that are no UTF-8 need more room."""
-    excerpt, _ = _fitting(window, pointer, 0, asked * _GROWTH, left)
+    excerpt, _ = _fitting(window, pointer, 0, length_limit * _GROWTH, left)
     return excerpt, excerpt.truncated
 
 
 def _fitting(
-    window: VisibleContext, pointer: str, offset: int, asked: int, left: int
+    window: VisibleContext, pointer: str, offset: int, length_limit: int, left: int
 ) -> tuple[Excerpt, bool]:
     """The excerpt, cut so that its text has at most ``left`` bytes, and whether it was cut.
 
     A text is longer than its bytes if they are not UTF-8, or a short secret was redacted.
     """
-    length = min(asked, left)
+    length = min(length_limit, left)
     while True:
         excerpt = window.read(pointer, length, offset)
         size = len(excerpt.text.encode())
         if size <= left:
-            return excerpt, length < asked
+            return excerpt, length < length_limit
         length = length * left // size

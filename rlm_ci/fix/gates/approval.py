@@ -74,14 +74,14 @@ class ApprovalGate(Gate):
         self._rejected[view.result] = rejected
         return rejected
 
-    def _decided(self, asked: str, result: str) -> Mapping[str, Any]:
+    def _decided(self, digest: str, result: str) -> Mapping[str, Any]:
         """What a person has decided. Raises LimitError as long as there is nothing."""
         now = self._identity()  # before the content: that may only be newer
         try:
             data = files.read_inside(self._root, self._path, _LIMIT)
         except files.UnreadableError as error:
             raise self._waiting("" if error.missing else str(error)) from None
-        if now == asked:
+        if now == digest:
             raise self._waiting("it was there before the run asked: write it anew")
         try:
             record = json.loads(data)

@@ -254,8 +254,8 @@ class Analysis:
             shared.on_step(f"analysis, turn {self._turns}: asking for code")
             return share.turns.complete(request, step)
 
-        def opened(**given: Any) -> ReplSession:
-            session = sessions.open(**given)
+        def opened(**arguments: Any) -> ReplSession:
+            session = sessions.open(**arguments)
             self._open_sessions.append(session)
             return session
 

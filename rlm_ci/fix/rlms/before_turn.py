@@ -257,10 +257,10 @@ class Analyses:
             digests[name] = sha256(data).hexdigest()
         return digests
 
-    def _restore(self, folder: str, kept: Mapping[str, Any]) -> None:
+    def _restore(self, folder: str, record: Mapping[str, Any]) -> None:
         """Copy the files of an analysis that a replay does not carry out."""
         run = RunFiles(self._run.path, self._original)
-        for name, digest in kept["files"].items():
+        for name, digest in record["files"].items():
             if not str(name).startswith(f"{folder}/"):
                 raise _damaged(folder, "it names a file that is not of the analysis")
             run.restore(name, digest)

@@ -95,7 +95,7 @@ def as_json(decisions: Sequence[Decisions]) -> str:
     return json.dumps({"decisions": _rows(base), "with": more}, indent=2) + "\n"
 
 
-def _rows(found: Decisions) -> list[dict[str, Any]]:
+def _rows(decisions: Decisions) -> list[dict[str, Any]]:
     return [
         {
             "role": role,
@@ -104,7 +104,7 @@ def _rows(found: Decisions) -> list[dict[str, Any]]:
             "reason": decision.reason,
             "figures": figures_of(decision.figures),
         }
-        for role, decision in found.roles.items()
+        for role, decision in decisions.roles.items()
     ]
 
 

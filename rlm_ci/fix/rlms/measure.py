@@ -69,19 +69,19 @@ def measure(
     entries: Mapping[str, TreeEntry],
     sizes: Callable[[list[str]], Iterable[int]],
     read: Callable[[list[str]], Iterable[bytes | None]],
-    known: dict[str, tuple[int, int, int]] | None = None,
+    measured: dict[str, tuple[int, int, int]] | None = None,
 ) -> ContextFigures:
     """The figures of all text among ``paths``; nothing is cut.
 
-    ``read`` gives blobs by their id; ``known`` keeps the figures of those that were measured.
+    ``read`` gives blobs by their id; ``measured`` keeps the figures of those that were measured.
     """
-    known = {} if known is None else known
+    measured = {} if measured is None else measured
     oids = [entries[path].oid for path in paths]
-    new = sorted({oid for oid in oids if oid not in known})
+    new = sorted({oid for oid in oids if oid not in measured})
     for batch in batches(zip(new, sizes(new) if new else (), strict=True), _ROOM):
         for oid, data in zip(batch, read(batch), strict=True):
-            known[oid] = _figures(data)
-    columns = zip(*(known[oid] for oid in oids), strict=True) if oids else ((0,), (0,), (0,))
+            measured[oid] = _figures(data)
+    columns = zip(*(measured[oid] for oid in oids), strict=True) if oids else ((0,), (0,), (0,))
     return ContextFigures(*map(sum, columns))
 
 

@@ -93,9 +93,9 @@ class ChangedTestRuns:
         ).probe()
         return probed.findings + _hidden(first.outcomes, hidden), probed.line, probed.texts
 
-    def _may_hold(self, path: str, held: Collection[str]) -> bool:
+    def _may_hold(self, path: str, names: Collection[str]) -> bool:
         """Whether a file may have tests; those that did not run stay as they are."""
-        if path in held or path.endswith(inline_tests.ENDING):
+        if path in names or path.endswith(inline_tests.ENDING):
             return True
         return readers.is_known(path) and self._runs.protection.is_of_tests(path)
 

@@ -371,7 +371,7 @@ class ResultJudge:
         if argv is None:
             return test_report.UNKNOWN_RUNNER
         ran = self._runs.in_copy("tests", self.place("tests"), argv, self._space.tree())
-        return test_report.judged(validator, ran.ended, named=bool(names)).text
+        return test_report.judged(validator, ran.ended, is_selection=bool(names)).text
 
     def _validate(self, label: str, step: str = "", *, fresh: str = "") -> Verdict:
         """Run the validator, in a fresh copy of the tree ``fresh`` where one is given."""

@@ -103,7 +103,7 @@ def _place(finding: Finding, diff: PatchDiff, *, severity: Severity) -> PlacedFi
         return PlacedFinding(finding, FILE, "it points to the file as a whole", file.path)
     hunk = _fitting(file, spot)
     quoted = None if isinstance(hunk, str) else _quoted(hunk, spot)
-    reason = _doubt(hunk, quoted=quoted, named=is_named)
+    reason = _doubt(hunk, quoted=quoted, is_named=is_named)
     if isinstance(hunk, str) or reason:
         return PlacedFinding(finding, FILE, reason, file.path)
     return _inline(finding, file.path, hunk, quoted=bool(quoted))
@@ -152,13 +152,13 @@ def _fitting(file: FileDiff, spot: Location) -> Hunk | str:
     return f"lines {start}-{end} go beyond their part of the diff, lines {first}-{last}"
 
 
-def _doubt(hunk: Hunk | str, *, quoted: bool | None, named: bool) -> str:
+def _doubt(hunk: Hunk | str, *, quoted: bool | None, is_named: bool) -> str:
     """Why the lines of ``hunk`` may be wrong; empty if they are right."""
     if isinstance(hunk, str):
         return hunk
     if quoted is False:
         return "these lines of the diff do not have its quote"
-    if quoted is None and not named:
+    if quoted is None and not is_named:
         return "its path is that of the other side of a rename, and no quote shows the lines"
     return ""
 

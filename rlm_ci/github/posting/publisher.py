@@ -321,7 +321,7 @@ class Publisher:
             return self._look_back(sticky)
         return comment_history.CommentHistory(self._current), summary_comment
 
-    def _words_of(self, look: comment_history.CommentHistory, ours: Checkpoint) -> str:
+    def _words_of(self, look: comment_history.CommentHistory, own_checkpoint: Checkpoint) -> str:
         """The summary of the newest head, with what we spent; empty for none."""
         words = look.words_of(look.head)
         last = checkpoint.read(words)
@@ -336,8 +336,8 @@ class Publisher:
             if last is None or last.head != look.head:
                 return ""
             merged = last.replace(
-                calls=last.calls + ours.calls, tokens=last.tokens + ours.tokens,
-                cost_usd=last.cost_usd + ours.cost_usd,
+                calls=last.calls + own_checkpoint.calls, tokens=last.tokens + own_checkpoint.tokens,
+                cost_usd=last.cost_usd + own_checkpoint.cost_usd,
             )  # fmt: skip
         return f"{merged.marker()}\n{words.partition(chr(10))[2]}"
 

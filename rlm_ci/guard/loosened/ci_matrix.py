@@ -84,10 +84,10 @@ def _values(text: str) -> Iterator[tuple[str, str]]:
                     yield name, value.strip().strip("\"'")
 
 
-def _counts(name: str, value: str, known: Iterable[str], tree: TreeSide) -> bool:
+def _counts(name: str, value: str, names: Iterable[str], tree: TreeSide) -> bool:
     """Whether it is a system of a kind that no other is of, or a version that is supported."""
     if system := _SYSTEM.search(value):
-        return not any(system[0].lower() in other.lower() for other in known)
+        return not any(system[0].lower() in other.lower() for other in names)
     version = _VERSION.fullmatch(value)
     if not version or not _VERSIONED.search(name):
         return False

@@ -131,10 +131,10 @@ def _looser(
             yield Weakening(kind.rule, message, figure.path, figure.line, figure.side)
 
 
-def _surplus(one: Iterable[_Found], other: Iterable[_Found]) -> list[_Found]:
+def _surplus(entries: Iterable[_Found], other: Iterable[_Found]) -> list[_Found]:
     counts = Counter(figure.number for figure in other)
     left = []
-    for figure in one:
+    for figure in entries:
         counts[figure.number] -= 1
         if counts[figure.number] < 0:
             left.append(figure)

@@ -76,12 +76,12 @@ class _Side:
         self.left_out = Counter({option: 1 for option in narrowing if option[0] not in _OF_PATHS})
 
 
-def _strict(own: Mapping[str, tuple[str, ...]]) -> set[str]:
+def _strict(own_options: Mapping[str, tuple[str, ...]]) -> set[str]:
     """What a run is strict about."""
-    strict = {name for name in _STRICT if own.get(name, ("",))[0] in _ON}
-    words = own.get("addopts", ())
+    strict = {name for name in _STRICT if own_options.get(name, ("",))[0] in _ON}
+    words = own_options.get("addopts", ())
     strict |= {_FINDS[word.partition("=")[0]] for word in words if word.partition("=")[0] in _FINDS}
-    filters = [*own.get("filterwarnings", ())]
+    filters = [*own_options.get("filterwarnings", ())]
     filters += [new for old, new in pairwise(words) if old == "-W"]
     return strict | ({"warnings"} if any(rule.startswith("error") for rule in filters) else set())
 

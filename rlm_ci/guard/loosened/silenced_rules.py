@@ -130,10 +130,12 @@ def switched_off(
     yield from _no_more(changes)
 
 
-def _switched(rule: str, told: Sequence[str], path: str, doubt: str = "") -> Iterator[Weakening]:
-    if told:
-        more = f" and {len(told) - _NAMED:,} more" if len(told) > _NAMED else ""
-        shown = ", ".join(name[:100] for name in told[:_NAMED])
+def _switched(
+    rule: str, settings: Sequence[str], path: str, doubt: str = ""
+) -> Iterator[Weakening]:
+    if settings:
+        more = f" and {len(settings) - _NAMED:,} more" if len(settings) > _NAMED else ""
+        shown = ", ".join(name[:100] for name in settings[:_NAMED])
         yield Weakening(rule, f"switches off: {shown}{more}", path, doubt=doubt)
 
 

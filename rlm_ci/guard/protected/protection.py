@@ -264,7 +264,7 @@ def _folders(
     entries: Iterable[str],
     tests: Collection[str],
     homes: Collection[str],
-    told: Collection[str],
+    paths: Collection[str],
     of_product: Collection[str],
 ) -> Iterator[str]:
     """Folders that are named like those of tests, and hold tests and little other code.
@@ -282,7 +282,7 @@ def _folders(
         language = _language(path)
         is_test = path in tests
         is_counted = is_test or (language in languages and name not in _BARE)
-        is_untold = is_code(path) and language not in told and language not in _BY_NAME
+        is_untold = is_code(path) and language not in paths and language not in _BY_NAME
         for at, part in enumerate(outer, 1):
             if test_file_names.is_folder(part):
                 folder = "/".join((*outer[:at], ""))

@@ -357,7 +357,7 @@ class _Comparing:
 
     # ── what a test asks for ──
 
-    def _weaker(self, place: str, old: Case, path: str, new: Case) -> None:
+    def _weaker(self, position: str, old: Case, path: str, new: Case) -> None:
         was, now = old.facts, new.facts
         name = new.name[:_SHOWN]
         for line, what in _more(now.escapes, was.escapes):
@@ -366,7 +366,7 @@ class _Comparing:
             if any(f"{what.rpartition('.')[2]}(" in claim for _, claim in was.claims):
                 message = f"{name} replaces what it tests: {what[:_SHOWN]}"
                 self.found.append(Weakening(WEAKENED, message, path, line))
-        self._cases(place, old, path, new)
+        self._cases(position, old, path, new)
         cases = self._named(new)
         elsewhere = {claim for case in cases for _, claim in case.facts.claims}
         lost = [
@@ -427,12 +427,12 @@ class _Comparing:
             counts = words_of("\n".join(claim for _, claim in lost))
             is_less = message.startswith(_LESS)
             doubt = self._subjects.doubt_of_claims(
-                place, counts, is_replaced=is_less,
+                position, counts, is_replaced=is_less,
                 is_rewritten=rewritten.is_another(old, new, lost, gained),
                 has_lost="no code changed" not in message,
             )  # fmt: skip
             what = f"{name} {message}"
-            self.found.append(Weakening(WEAKENED, what, place, lost[0][0], "old", doubt))
+            self.found.append(Weakening(WEAKENED, what, position, lost[0][0], "old", doubt))
 
     def _is_said_anew(self, claim: str, test: Case) -> bool:
         """Whether a new test asserts something of a text that only this claim had."""
@@ -492,7 +492,7 @@ class _Comparing:
             return ""
         return "" if helped else f"no longer says, and no code changed: {text}"
 
-    def _cases(self, place: str, old: Case, path: str, new: Case) -> None:
+    def _cases(self, position: str, old: Case, path: str, new: Case) -> None:
         """What became of the cases that a test lists, or goes through in a loop."""
         was, now = old.facts, new.facts
         if was.cases and not now.cases and rewritten.takes_another(old, new):
@@ -501,9 +501,9 @@ class _Comparing:
             if now.cases and was.cases <= now.cases + rewritten.more_subtests(old, new):
                 self._note(MERGED, path, new)  # a subtest of its own has the case
             else:
-                self._fewer(place, old, path, new, (was.cases, now.cases))
+                self._fewer(position, old, path, new, (was.cases, now.cases))
         elif (rounds := rewritten.rounds(was, now)) and rounds[1] < rounds[0]:
-            self._fewer(place, old, path, new, rounds)
+            self._fewer(position, old, path, new, rounds)
         else:
             dropped = set(was.given) - set(now.given)
             for line, what in _more(now.filters, was.filters):
@@ -511,7 +511,9 @@ class _Comparing:
                     message = f"{new.name[:_SHOWN]} leaves out some of its cases: {what[:_SHOWN]}"
                     self.found.append(Weakening(REMOVED, message, path, line))
 
-    def _fewer(self, place: str, old: Case, path: str, new: Case, number: tuple[int, int]) -> None:
+    def _fewer(
+        self, position: str, old: Case, path: str, new: Case, number: tuple[int, int]
+    ) -> None:
         less = frozenset(Counter(old.words) - Counter(new.words))
         values = frozenset(filter(is_literal, less))
         grown = [(case.words.keys(), case) for _, case in self.added]
@@ -526,8 +528,8 @@ class _Comparing:
         else:
             was, now = number
             what = f"{new.name[:_SHOWN]} has fewer cases: {was} before, {now} now"
-            doubt = self._subjects.doubt_of_cases(place, values)
-            self.found.append(Weakening(REMOVED, what, place, old.line, "old", doubt))
+            doubt = self._subjects.doubt_of_cases(position, values)
+            self.found.append(Weakening(REMOVED, what, position, old.line, "old", doubt))
 
     @cached_property
     def _gained(self) -> Counter[str]:
@@ -595,10 +597,10 @@ def _by_name(files: Iterable[CaseFile]) -> Mapping[str, Sequence[Case]]:
 
 
 def _more(
-    one: Iterable[tuple[int, str]], other: Iterable[tuple[int, str]]
+    rows: Iterable[tuple[int, str]], other: Iterable[tuple[int, str]]
 ) -> Iterator[tuple[int, str]]:
-    """The texts that ``one`` has more often than ``other``, with their lines, the last first."""
-    listed = list(one)
+    """The texts that ``rows`` has more often than ``other``, with their lines, the last first."""
+    listed = list(rows)
     surplus = Counter(text for _, text in listed)
     surplus.subtract(text for _, text in other)
     for line, text in reversed(listed):

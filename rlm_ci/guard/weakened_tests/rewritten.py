@@ -83,9 +83,9 @@ def successors(
     return heirs
 
 
-def _neighbour(test: Case, file: CaseFile, known: Mapping[int, int] | set[int]) -> int:
+def _neighbour(test: Case, file: CaseFile, shared: Mapping[int, int] | set[int]) -> int:
     """The id of the last test in front of one that is there on both sides; 0 if there is none."""
-    above = [case for case in file.cases if case.line < test.line and id(case) in known]
+    above = [case for case in file.cases if case.line < test.line and id(case) in shared]
     return id(max(above, key=lambda case: case.line)) if above else 0
 
 
@@ -350,16 +350,18 @@ def takes_another(old: Case, new: Case) -> bool:
 
 
 def is_in(
-    known: frozenset[str], values: frozenset[str],
+    former_words: frozenset[str], values: frozenset[str],
     gain: AbstractSet[str], words: AbstractSet[str], test: Case,
 ) -> bool:  # fmt: skip
-    """Whether a test with these words, some of them new, says by now what ``known`` words told.
+    """Whether a test with these words, some of them new, says by now what ``former_words`` said.
 
     ``values``: those of them that are literals.
     """
-    if not known or not gain or 2 * len(values & gain) < len(values):
+    if not former_words or not gain or 2 * len(values & gain) < len(values):
         return False
-    if (not values and known.isdisjoint(gain)) or len(known & words) < TAKEN_LISTED * len(known):
+    if (not values and former_words.isdisjoint(gain)) or len(
+        former_words & words
+    ) < TAKEN_LISTED * len(former_words):
         return False
     enough = TAKEN_LISTED if (test.facts.cases or 0) > 1 else TAKEN
-    return all(len(some & words) >= enough * len(some) for some in (values, known))
+    return all(len(some & words) >= enough * len(some) for some in (values, former_words))

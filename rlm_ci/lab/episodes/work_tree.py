@@ -91,7 +91,7 @@ class WorkTree:
             return f"{step}/{kind}-{numbers[kind]}"
 
         services = WorkspaceServices(
-            commands, context.fact, context.redactor, place=place_of, seconds=context.seconds
+            commands, context.fact, context.redactor, path_of=place_of, seconds=context.seconds
         )
         has_commits = copy.snapshot.head
         tools = Services(

@@ -116,5 +116,5 @@ class ArmTotals(Value):
         return {**super().to_dict(), **shares}
 
 
-def _share(part: int, whole: int) -> float | None:
-    return round(part / whole, 4) if whole else None
+def _share(part: int, total: int) -> float | None:
+    return round(part / total, 4) if total else None

@@ -58,7 +58,7 @@ class RateLimit(Value):
         return f"the limit{amount} {self.unit} a {self.window} is reached"
 
 
-def read(error: object, message: str, told: float | None) -> RateLimit:
+def read(error: object, message: str, retry_after: float | None) -> RateLimit:
     """The limit in a refusal: its ``error`` object, its words, and what Retry-After says.
 
     Nothing in it is trusted: figures that cannot be are left out.
@@ -70,7 +70,7 @@ def read(error: object, message: str, told: float | None) -> RateLimit:
     figures = [match[1].replace(",", "")] if match else []
     figures += _values(error, ("quotaValue", "X-RateLimit-Limit"))
     limit = next((int(figure) for figure in figures if figure.isascii() and figure.isdigit()), None)
-    wait = told
+    wait = retry_after
     if wait is None:
         wait = next(_moments(error), None)
     # Google tells of a minute's pause also when the day is over.

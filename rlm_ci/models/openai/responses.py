@@ -222,14 +222,14 @@ class _Bag:
         self.left_out: list[str] = []
 
     def members(
-        self, value: dict[str, Any], known: frozenset[str], **more: object
+        self, value: dict[str, Any], format_members: frozenset[str], **more: object
     ) -> dict[str, Any]:
         """The members beyond those of the format, and ``more``.
 
         Null says that there is none. All else is kept, empty or not: DeepSeek wants its reasoning
         back also where it is "". Where there is no room for all, the smallest stay.
         """
-        extra = {name: item for name, item in value.items() if name not in known} | more
+        extra = {name: item for name, item in value.items() if name not in format_members} | more
         sizes = {name: _size(item) for name, item in extra.items() if item is not None}
         room = _MOST_EXTRA
         for name, size in sorted(sizes.items(), key=lambda row: row[1]):

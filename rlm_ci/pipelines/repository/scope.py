@@ -121,16 +121,16 @@ def looks(settings: Settings) -> dict[str, Any]:
     }
 
 
-def corpus(scope: RepositoryScope, repository: Repository, own: Sequence[str]) -> Corpus:
-    """The files; ``own`` are folders in which rlm-ci writes."""
+def corpus(scope: RepositoryScope, repository: Repository, own_folders: Sequence[str]) -> Corpus:
+    """The files; ``own_folders`` are folders in which rlm-ci writes."""
     if scope.commit is not None:
         # A change cannot mark its own files as generated: the attributes of its base count.
         return corpora.at_commit(
             repository, scope.commit, scope.rules, scope.under, policy=scope.merge_base
         )
     if repository.git_dir:
-        return corpora.in_worktree(repository, scope.rules, scope.under, own)
-    full_corpus = corpora.in_folder(repository.root, scope.rules, own)
+        return corpora.in_worktree(repository, scope.rules, scope.under, own_folders)
+    full_corpus = corpora.in_folder(repository.root, scope.rules, own_folders)
     if not scope.under:
         return full_corpus
     every = [*(file.path for file in full_corpus.files), *(path for path, _ in full_corpus.omitted)]
@@ -172,7 +172,7 @@ def _is_under(path: str, under: str) -> bool:
 
 
 def from_outside(
-    settings: Settings, found: Sequence[change_set.ChangeSet], *, is_asked: bool = False
+    settings: Settings, changes: Sequence[change_set.ChangeSet], *, is_asked: bool = False
 ) -> str:
     """Why no model may read this change; "" if one may.
 
@@ -182,7 +182,7 @@ def from_outside(
     event = privileged_events.event_of(github.event_name) if github.actions else None
     if event and not is_asked:
         return f"{event} can be started by a stranger, with this job's secrets"
-    if any(change.pull_request and change.pull_request.from_fork for change in found):
+    if any(change.pull_request and change.pull_request.from_fork for change in changes):
         return "the change is a fork's"
     return ""
 

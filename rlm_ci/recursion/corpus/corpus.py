@@ -155,16 +155,19 @@ def at_commit(
 
 
 def in_worktree(
-    repository: Repository, rules: EligibilityRules, under: str = "", own: Sequence[str] = ()
+    repository: Repository,
+    rules: EligibilityRules,
+    under: str = "",
+    own_folders: Sequence[str] = (),
 ) -> Corpus:
     """The files in the work tree that git tracks, or does not ignore.
 
-    ``own`` are folders in which rlm-ci writes. Raises ConfigError and what git raises.
+    ``own_folders`` are folders in which rlm-ci writes. Raises ConfigError and what git raises.
     """
     top = repository.root
     with repository.start_listing() as listing:
         listed = dict.fromkeys(listing.finish().split(b"\0"))
-    passed = OwnFiles(own)
+    passed = OwnFiles(own_folders)
     selection = _Selection(repository, rules, under)
     omitted = selection.omitted
     for path in parse_closed(listing.warned):
@@ -192,10 +195,10 @@ def in_worktree(
     return _on_disk(selection, selection.unmarked(selection.regular(top, names)))
 
 
-def in_folder(root: str, rules: EligibilityRules, own: Sequence[str] = ()) -> Corpus:
+def in_folder(root: str, rules: EligibilityRules, own_folders: Sequence[str] = ()) -> Corpus:
     """All files below a folder, which may be outside of git. Raises ConfigError."""
     selection = _Selection(Repository(root, None, {}), rules)
-    names = list(_walk(root, OwnFiles(own), selection.omitted))
+    names = list(_walk(root, OwnFiles(own_folders), selection.omitted))
     return _on_disk(selection, selection.regular(root, names))
 
 

@@ -254,9 +254,9 @@ class Journals(Closing):
         position = self._earlier.places.get(record["node_id"]) if self.resumed else None
         return position is not None and self._stored(position) | {"artifacts": []} == record
 
-    def _stored(self, place: int) -> dict[str, Any]:
-        """The result at ``place``, without its number and sum. Raises as ``Journal.record``."""
-        record = self._journals[RESULTS].record_at(place)
+    def _stored(self, position: int) -> dict[str, Any]:
+        """The result at ``position``, without its number and sum. Raises as ``Journal.record``."""
+        record = self._journals[RESULTS].record_at(position)
         del record["seq"], record["crc"]
         return record
 

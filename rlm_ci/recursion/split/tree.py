@@ -232,15 +232,15 @@ class SplitTree:
             (FILE_SLICE, path, file, file + 1, first, last, size) for first, last, size in slices
         ]
 
-    def _few(self, whole: Part, found: list[Part]) -> list[Part]:
+    def _few(self, parent: Part, parts: list[Part]) -> list[Part]:
         """The parts, no more than a node may have: neighbours are joined, and split later."""
         limit = self.shape.most_parts
-        if len(found) <= limit:
-            return found
-        each = -(-len(found) // limit)
+        if len(parts) <= limit:
+            return parts
+        each = -(-len(parts) // limit)
         grouped: list[Part] = []
-        for at in range(0, len(found), each):
-            some = found[at : at + each]
+        for at in range(0, len(parts), each):
+            some = parts[at : at + each]
             head, tail = some[0], some[-1]
             size = sum(part[6] for part in some)
             if len(some) == 1:
@@ -248,7 +248,7 @@ class SplitTree:
             elif head[0] == FILE_SLICE:
                 grouped.append((*head[:4], head[4], tail[5], size))
             else:
-                folder = self._above(whole)
+                folder = self._above(parent)
                 grouped.append((FILE_GROUP, folder, head[2], tail[3], 0, 0, size))
         return grouped
 

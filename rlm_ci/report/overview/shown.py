@@ -106,11 +106,11 @@ class OverviewView:
             "remarks": self._surface.text(remarks) if remarks else None,
         }
 
-    def _sentence(self, one: SaidSentence) -> dict[str, Any]:
+    def _sentence(self, sentence: SaidSentence) -> dict[str, Any]:
         return {
-            "text": self._surface.text(neutralise.clip(one.text, _SAID)),
-            "files": [self._surface.code(_last(path)) for path in one.files],
-            "places": [self._lines(line) for line in one.lines],
+            "text": self._surface.text(neutralise.clip(sentence.text, _SAID)),
+            "files": [self._surface.code(_last(path)) for path in sentence.files],
+            "places": [self._lines(line) for line in sentence.lines],
         }
 
     def _lines(self, lines: SaidLines) -> dict[str, Any]:
@@ -293,8 +293,8 @@ def permission(change: PermissionChange) -> str:
     return f"`{_short(change.scope)}: {_short(change.after)}` in {where}{before}"
 
 
-def migration(one: Migration) -> str:
-    return f"`{_short(one.path)}`" + ("" if one.change == ADDED else f" ({one.change})")
+def migration(change: Migration) -> str:
+    return f"`{_short(change.path)}`" + ("" if change.change == ADDED else f" ({change.change})")
 
 
 def diagram(dependents: Sequence[Dependent]) -> str:

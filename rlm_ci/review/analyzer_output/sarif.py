@@ -234,9 +234,9 @@ def _suppression(record: Mapping[str, Any]) -> str | None:
 
 
 def _spot(
-    place: Mapping[str, Any], find: Callable[[Mapping[str, Any]], int | None]
+    location: Mapping[str, Any], find: Callable[[Mapping[str, Any]], int | None]
 ) -> ResultPlace | None:
-    physical = _dict(place.get("physicalLocation"))
+    physical = _dict(location.get("physicalLocation"))
     text = find(_dict(physical.get("artifactLocation")))
     if text is None:
         return None

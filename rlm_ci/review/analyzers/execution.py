@@ -190,10 +190,10 @@ def _filled(
     return (program, *words)
 
 
-def _log(data: bytes, said: bytes, returncode: int) -> bytes:
+def _log(data: bytes, output: bytes, returncode: int) -> bytes:
     """``data`` if it looks like JSON, else AnalyzerError with the last line of the output."""
     if data.lstrip().startswith((b"{", b"[")):
         return data
-    words = (said.strip() or data.strip()).decode("utf-8", "replace")
+    words = (output.strip() or data.strip()).decode("utf-8", "replace")
     last = words.rpartition("\n")[2].strip()
     raise AnalyzerError(last or f"it printed nothing and ended with {returncode}")

@@ -172,9 +172,9 @@ def _known(program: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=16)
-def _tools(program: str, known: tuple[tuple[str, str], ...], root: str) -> tuple[Mount, ...]:
+def _tools(program: str, tools: tuple[tuple[str, str], ...], root: str) -> tuple[Mount, ...]:
     """What a sandbox must show of the machine's tools, the virtual environment of one too."""
-    variables = dict(known)
+    variables = dict(tools)
     prefix = os.path.dirname(os.path.dirname(os.path.realpath(program)))
     if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
         variables["VIRTUAL_ENV"] = prefix

@@ -289,12 +289,12 @@ def digest_of(quote: str | None) -> str:
 # ── as findings ──
 
 
-def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], names: Collection[str]) -> set[str]:
-    """All files to look at: ``asked``, and those of ``names`` that share a claim with them.
+def stale(claims: Sequence[CarriedClaim], paths: Iterable[str], names: Collection[str]) -> set[str]:
+    """All files to look at: ``paths``, and those of ``names`` that share a claim with them.
 
     A claim is about its files together, so all are read again if one is, or is gone.
     """
-    every = set(asked)
+    every = set(paths)
     while True:
         more = {
             lines.path
@@ -310,7 +310,7 @@ def stale(claims: Sequence[CarriedClaim], asked: Iterable[str], names: Collectio
 
 def opened(
     claims: Sequence[CarriedClaim],
-    asked: Collection[str],
+    paths: Collection[str],
     names: Collection[str],
     contents: Mapping[str, tuple[str, bytes]],
     edited: Mapping[str, EditedFile],
@@ -325,7 +325,7 @@ def opened(
     earlier_claims = []
     offered = verified = 0
     for claim in claims:
-        if any(lines.path in asked or lines.path not in names for lines in claim.places):
+        if any(lines.path in paths or lines.path not in names for lines in claim.places):
             if not claim.has_reproduction or claim.places[0].path not in edited:
                 continue  # the model reads these files again
             some = [lines for lines in claim.places if lines.path in edited]
@@ -388,15 +388,15 @@ def opened_at(location: Location, content: bytes, digest: str) -> Location | Non
 
 
 def told(
-    begun: CarriedReview, asked: int, mended: Sequence[str] = (), refuted: Sequence[Finding] = ()
+    begun: CarriedReview, files: int, mended: Sequence[str] = (), refuted: Sequence[Finding] = ()
 ) -> str:
-    """What a summary says of it; ``asked`` is the number of files that the model reads now.
+    """What a summary says of it; ``files`` is the number of files that the model reads now.
 
     ``mended`` are the places of claims that are, ``refuted`` those that this run has refuted.
     """
     if begun.since is None:
         return f"; everything again: {begun.why}" if begun.is_doubt else ""
-    text = f"; since {begun.since[:12]} the model was asked about {count(asked, 'file')}"
+    text = f"; since {begun.since[:12]} the model was asked about {count(files, 'file')}"
     claims = {(claim.finding.rule, claim.finding.evidence) for claim in begun.claims}
     again = sum((finding.rule, finding.evidence) in claims for finding in refuted)
     carried = len(begun.claims) - len(mended) - again

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from rlm_ci.review.change_prompts.listing import ChangePrompt
 
 
-def near_of(here: RepositoryScope, repository: Repository, own: Sequence[str]) -> AffectedFiles:
-    """All files at the head of ``here``; ``own`` are folders in which rlm-ci writes."""
+def near_of(
+    here: RepositoryScope, repository: Repository, own_folders: Sequence[str]
+) -> AffectedFiles:
+    """All files at the head of ``here``; ``own_folders`` are folders in which rlm-ci writes."""
     change = scope.change_of(here, repository)
     kinds = {} if change is None else change.kinds
     gone = [path for path, kind in kinds.items() if kind == "D"]
-    return AffectedFiles(scope.corpus(here, repository, own), gone)
+    return AffectedFiles(scope.corpus(here, repository, own_folders), gone)
 
 
 def part_of(prompt: ChangePrompt, files: AffectedFiles) -> PromptPart:

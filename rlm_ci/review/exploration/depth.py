@@ -26,13 +26,19 @@ _NO_GUIDELINES = Guidelines(())
 
 
 def depth_of(
-    wanted: str, sandbox: str, *, by_default: bool, is_change: bool, is_git: bool, may_write: bool
+    requested: str,
+    sandbox: str,
+    *,
+    by_default: bool,
+    is_change: bool,
+    is_git: bool,
+    may_write: bool,
 ) -> tuple[str, str]:
-    """The depth of a review, and why it is less than ``wanted``; "" if it is not.
+    """The depth of a review, and why it is less than ``requested``; "" if it is not.
 
     ``by_default``: nobody has said what is wanted.
     """
-    if wanted == QUICK:
+    if requested == QUICK:
         return QUICK, ""
     if by_default and not is_change:  # its many prompts would each become a conversation
         return QUICK, ""
@@ -46,18 +52,18 @@ def depth_of(
         has_sandbox = False
     if by_default and not has_sandbox:
         return QUICK, f"{_WITHOUT}: there is no sandbox"
-    return wanted, ""
+    return requested, ""
 
 
 def with_room(
-    wanted: str, prompt_bytes: int, repair: int, guidelines: Guidelines = _NO_GUIDELINES
+    requested: str, prompt_bytes: int, repair: int, guidelines: Guidelines = _NO_GUIDELINES
 ) -> str:
-    """The depth ``wanted``, or a lesser one that has room in prompts; "" where none has.
+    """The depth ``requested``, or a lesser one that has room in prompts; "" where none has.
 
     Beside the ``guidelines`` and the change, a conversation needs room for what tools say.
     """
     depths = (DEEP, NORMAL, QUICK)
-    for depth in depths[depths.index(wanted) :]:
+    for depth in depths[depths.index(requested) :]:
         limits = LIMITS.get(depth)
         size = prompt_bytes if limits is None else int(limits.prompt * prompt_bytes)
         is_wide = limits is None or prompt_bytes - size >= _LOOKS

@@ -10,13 +10,13 @@ _LEADS = re.compile(r"(?:and|but|so|because|which)\s+")
 _WORD = re.compile(r"\w+|[^\w\s`.,;:!?]")
 
 
-def part_of(claim: str, wanted: str) -> str:
-    """The clauses of ``claim`` that ``wanted`` repeats, as they are written there.
+def part_of(claim: str, repeated: str) -> str:
+    """The clauses of ``claim`` that ``repeated`` repeats, as they are written there.
 
     "" unless it repeats some of them, in their order, and says nothing else.
     """
     clauses, parts = _clauses(claim), []
-    for sought in _clauses(wanted):
+    for sought in _clauses(repeated):
         at = next((n for n, clause in enumerate(clauses) if _words(clause) == _words(sought)), None)
         if at is None:
             return ""

@@ -115,10 +115,10 @@ class _Opener:
 
     @staticmethod
     def _again(
-        sentence: SaidSentence, made: Callable[[Mapping[str, Any]], SaidSentence | None]
+        sentence: SaidSentence, read_sentence: Callable[[Mapping[str, Any]], SaidSentence | None]
     ) -> SaidSentence | None:
         quotes = [at.to_dict() for at in sentence.lines]
-        again = made({"text": sentence.text, "files": [*sentence.files], "quotes": quotes})
+        again = read_sentence({"text": sentence.text, "files": [*sentence.files], "quotes": quotes})
         return again and again.replace(since=sentence.since)
 
     def _group(self, claim: Mapping[str, Any]) -> SaidSentence | None:
@@ -134,9 +134,9 @@ class _Opener:
             else None
         )
 
-    def _path(self, named: str) -> str:
+    def _path(self, name: str) -> str:
         """The path of a changed file that a model names; "" for no such file."""
-        texts = self._sides["new"].get(named) or self._sides["old"].get(named)
+        texts = self._sides["new"].get(name) or self._sides["old"].get(name)
         return texts[0].path if texts else ""
 
     def _sentence(self, claim: Mapping[str, Any]) -> SaidSentence | None:

@@ -328,13 +328,13 @@ class ProofTrees(Closing):
         return {path: os.path.join(tree.folder, path) for path in added}
 
 
-def validators_of(wanted: str, root: str) -> tuple[Command, ...]:
+def validators_of(setting: str, root: str) -> tuple[Command, ...]:
     """The validator of a setting, and what replaces it where it cannot run.
 
     Nothing where the setting finds none, or more than one. Raises UsageError.
     """
     with suppress(detect.NoValidatorError):
-        selection = detect.select(wanted, detect.detect(root))
+        selection = detect.select(setting, detect.detect(root))
         others = list(map(Command.parse, selection.others))
         if selection.command and selection.command.argv[0] in MANAGERS:
             # The manager may be missing, or another step of its script may fail.

@@ -99,10 +99,10 @@ def is_claim(finding: Finding) -> bool:
     return finding.source.startswith("model:")
 
 
-def are_near(one: Finding, other: Finding) -> bool:
+def are_near(left: Finding, other: Finding) -> bool:
     """Whether both are about lines that overlap."""
-    first, second = (finding.evidence[0].path for finding in (one, other))
-    (start, end), (begin, stop) = _lines(one), _lines(other)
+    first, second = (finding.evidence[0].path for finding in (left, other))
+    (start, end), (begin, stop) = _lines(left), _lines(other)
     return first == second and start <= stop and begin <= end
 
 

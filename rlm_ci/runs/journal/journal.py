@@ -119,12 +119,12 @@ class Journal(Closing):
             self._settle(seq)
         return seq
 
-    def line(self, place: int) -> bytes:
+    def line(self, position: int) -> bytes:
         """The line of a record; the first has the place 0. Raises StorageError."""
         end, starts = self._written[1], self.starts or ()  # in this order: it may grow meanwhile
-        start = starts[place]
-        if place + 1 < len(starts):
-            end = starts[place + 1]
+        start = starts[position]
+        if position + 1 < len(starts):
+            end = starts[position + 1]
         try:
             return os.pread(self._descriptor, end - start, start)
         except OSError as error:
@@ -134,13 +134,13 @@ class Journal(Closing):
         """The record number ``seq``. Raises DamagedError, StorageError."""
         return self.record_at(seq - 1)
 
-    def record_at(self, place: int) -> dict[str, Any]:
+    def record_at(self, position: int) -> dict[str, Any]:
         """The record at a place; the first has the place 0. Raises DamagedError, StorageError."""
         try:
-            record: dict[str, Any] = json.loads(self.line(place))
+            record: dict[str, Any] = json.loads(self.line(position))
         except ValueError:
             raise DamagedError(
-                f"record {place + 1} was changed since it was read",
+                f"record {position + 1} was changed since it was read",
                 where=self.path,
                 hint="restore it from a copy, or start a new run",
             ) from None

@@ -48,27 +48,31 @@ def _template(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComme
 
 
 def _declared(
-    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node | None = None
+    walk: Walk,
+    scope: DefinitionScope,
+    node: Node,
+    note: LeadingComment,
+    template: Node | None = None,
 ) -> None:
-    """A declaration; ``whole`` is the template around it, if any."""
-    kind, whole = node.type, whole or node
+    """A declaration; ``template`` is the template around it, if any."""
+    kind, template = node.type, template or node
     if kind in _CLASSES:
-        _class(walk, scope, node, note, whole)
+        _class(walk, scope, node, note, template)
     elif kind in _FUNCTIONS:
         fields = walk.fields(node)
         inner = fields.get("type")
         if inner is not None and inner.type in _CLASSES and "body" in walk.fields(inner):
-            _class(walk, scope, inner, note, whole)
+            _class(walk, scope, inner, note, template)
         if kind != "friend_declaration":
-            _function(walk, scope, node, note, whole)
+            _function(walk, scope, node, note, template)
     elif kind == "type_definition":
         _typedef(walk, scope, node, note)
     else:
         name = walk.fields(node).get("name")
         if name is not None:
-            text = walk.head(whole, node.end_byte)
+            text = walk.head(template, node.end_byte)
             shown = _is_shown(walk, walk.text(name))
-            walk.define("type", walk.text(name), whole, scope, note, text, is_public=shown)
+            walk.define("type", walk.text(name), template, scope, note, text, is_public=shown)
 
 
 def _access(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
@@ -117,7 +121,7 @@ def _namespace(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingCom
 
 
 def _class(
-    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, declaration: Node
 ) -> None:
     fields = walk.fields(node)
     body = fields.get("body")
@@ -125,15 +129,15 @@ def _class(
         return
     name = walk.text(fields["name"]).partition("<")[0].replace("::", ".")
     kind = _CLASSES[node.type]
-    head = walk.head(whole, body)
+    head = walk.head(declaration, body)
     shown = _is_shown(walk, name)
-    inner = walk.define(kind, name, whole, scope, note, head, is_public=shown)
+    inner = walk.define(kind, name, declaration, scope, note, head, is_public=shown)
     if kind != "enum" and walk.language != "C":
         _body(walk, inner, body, "private" if kind == "class" else "public")
 
 
 def _function(
-    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, whole: Node
+    walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, declaration: Node
 ) -> None:
     fields = walk.fields(node)
     header = walk.path.endswith(_HEADERS)
@@ -152,7 +156,7 @@ def _function(
         if owner and scope.prefix + full in walk.names:
             continue  # it was declared in its class
         end = fields.get("field_initializer_list") or fields.get("body")
-        head = walk.head(whole, end if end is not None else node.end_byte)
+        head = walk.head(declaration, end if end is not None else node.end_byte)
         member = bool(owner) or scope.kind in ("class", "struct")
         kind = ("method" if member else "function") if is_function else "variable"
         if kind == "variable" and walk.access in ("private", "protected"):
@@ -162,7 +166,7 @@ def _function(
         # Inline functions of a header are for all files that include it, also static ones.
         visible = "" if header and is_function and _INLINE.search(text[:200]) else text
         shown = _is_shown(walk, name, visible) and not (owner and not header)
-        walk.define(kind, full, whole, scope, note, head, is_public=shown)
+        walk.define(kind, full, declaration, scope, note, head, is_public=shown)
         if full == "main" and kind == "function" and not scope.prefix:
             walk.enter("main", walk.path, node)
 

@@ -130,12 +130,14 @@ def finish(walk: Walk) -> None:
             )  # fmt: skip
 
 
-def _renamed(walk: Walk, own: str, given: str) -> None:
-    """Rename the definition ``own``, and all in it, to its exported name ``given``."""
+def _renamed(walk: Walk, local_name: str, exported: str) -> None:
+    """Rename the definition ``local_name``, and all in it, to its exported name ``exported``."""
     for number, symbol in enumerate(walk.symbols):
-        if symbol.name == own:
-            signature = f"{symbol.signature} as {given}"
-            walk.symbols[number] = symbol.replace(name=given, signature=signature, is_public=True)
-        elif symbol.name.startswith(f"{own}."):
-            walk.symbols[number] = symbol.replace(name=given + symbol.name[len(own) :])
-    walk.names.add(given)
+        if symbol.name == local_name:
+            signature = f"{symbol.signature} as {exported}"
+            walk.symbols[number] = symbol.replace(
+                name=exported, signature=signature, is_public=True
+            )
+        elif symbol.name.startswith(f"{local_name}."):
+            walk.symbols[number] = symbol.replace(name=exported + symbol.name[len(local_name) :])
+    walk.names.add(exported)

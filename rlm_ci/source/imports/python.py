@@ -217,9 +217,9 @@ class PythonResolver:
         stem = joined(folder, imported.module.replace(".", "/")) if imported.module else folder
         return ResolvedImport.of((self._targets((folder, stem), imported, path), "", False))
 
-    def _targets(self, place: tuple[str, str], imported: Import, path: str) -> tuple[str, ...]:
+    def _targets(self, module: tuple[str, str], imported: Import, path: str) -> tuple[str, ...]:
         """The files of the imported names: submodules, and the file that defines the others."""
-        _, stem = place
+        _, stem = module
         file = (
             self._modules.get(stem) if stem else self._places.first(("__init__.py", "__init__.pyi"))
         )

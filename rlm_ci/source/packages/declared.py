@@ -59,9 +59,9 @@ def declared(path: str, content: bytes) -> list[Declared]:
     return [package.replace(group=stem) for package in packages] if is_beside else packages
 
 
-def is_pinned(path: str, found: list[Declared]) -> bool:
+def is_pinned(path: str, packages: list[Declared]) -> bool:
     """Whether a list of requirements has one version of each, as tools write them."""
-    return _is_requirements(path) and all(package.version.startswith("==") for package in found)
+    return _is_requirements(path) and all(package.version.startswith("==") for package in packages)
 
 
 def _is_requirements(path: str) -> bool:

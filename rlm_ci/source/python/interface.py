@@ -92,7 +92,7 @@ def interface(path: str, content: bytes) -> PythonInterface | None:
 
 
 def _read(
-    found: dict[str, PythonName],
+    names_by_path: dict[str, PythonName],
     body: Sequence[ast.stmt],
     prefix: str,
     listed: set[str] | None,
@@ -105,23 +105,23 @@ def _read(
         if isinstance(node, DEFINITIONS):
             full = f"{prefix}{node.name}"
             marks = {last_name(decorator) for decorator in node.decorator_list}
-            if marks & {"setter", "deleter"} or (full in found and full not in overloads):
+            if marks & {"setter", "deleter"} or (full in names_by_path and full not in overloads):
                 continue
             (overloads.add if "overload" in marks else overloads.discard)(full)
             shown = is_public and names.public(node.name, stays=stays, above=above)
-            found[full] = _defined(node, marks, members=bool(prefix), is_public=shown)
+            names_by_path[full] = _defined(node, marks, members=bool(prefix), is_public=shown)
             if isinstance(node, ast.ClassDef) and prefix.count(".") < _DEEPEST:
-                _read(found, node.body, f"{full}.", None, is_public=shown)
+                _read(names_by_path, node.body, f"{full}.", None, is_public=shown)
             elif prefix:
-                _given(found, node, prefix, is_public=is_public)  # type: ignore[arg-type]  # no class
+                _given(names_by_path, node, prefix, is_public=is_public)  # type: ignore[arg-type]  # no class
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             for name in _targets(node):
                 full = f"{prefix}{name}"
-                if name not in ("_", "__all__", "__slots__") and full not in found:
+                if name not in ("_", "__all__", "__slots__") and full not in names_by_path:
                     shown = is_public and names.public(name, stays=stays, above=above)
                     kind = ATTRIBUTE if prefix else VARIABLE
                     last = node.end_lineno or node.lineno
-                    found[full] = PythonName(kind, node.lineno, last, shown)
+                    names_by_path[full] = PythonName(kind, node.lineno, last, shown)
 
 
 def _defined(
@@ -157,7 +157,7 @@ def _parameter(node: ast.arg, kind: int, default: ast.expr | None = None) -> Par
     return Parameter(clipped(node.arg, _LONGEST), kind, _text(default), _text(node.annotation))
 
 
-def _given(found: dict[str, PythonName], method: Function, prefix: str, *, is_public: bool) -> None:
+def _given(names: dict[str, PythonName], method: Function, prefix: str, *, is_public: bool) -> None:
     """The attributes that a method gives to its first parameter."""
     arguments = [*method.args.posonlyargs, *method.args.args]
     if not arguments:
@@ -171,7 +171,7 @@ def _given(found: dict[str, PythonName], method: Function, prefix: str, *, is_pu
                 name = target.attr  # type: ignore[attr-defined]  # it has an owner
                 shown = is_public and not name.startswith("_")
                 last = node.end_lineno or node.lineno
-                found.setdefault(f"{prefix}{name}", PythonName(ATTRIBUTE, node.lineno, last, shown))
+                names.setdefault(f"{prefix}{name}", PythonName(ATTRIBUTE, node.lineno, last, shown))
 
 
 def _bindings(

@@ -64,10 +64,10 @@ class _Reader:
     # ── definitions ──
 
     def _scope(
-        self, body: Sequence[ast.stmt], prefix: str, named: set[str] | None, *, is_public: bool
+        self, body: Sequence[ast.stmt], prefix: str, exported: set[str] | None, *, is_public: bool
     ) -> None:
         members = bool(prefix)
-        names = PublicNames(body, named, members=members)
+        names = PublicNames(body, exported, members=members)
         for node, stays, above in ranked(body):
             if isinstance(node, DEFINITIONS):
                 shown = is_public and names.public(node.name, stays=stays, above=above)

@@ -77,9 +77,9 @@ def branches(path: str, content: bytes) -> tuple[Branch, ...]:
     return tuple(sorted(unsorted, key=lambda branch: (branch.line_start, -branch.line_end)))
 
 
-def around(found: Iterable[Branch], line: int) -> tuple[Branch, ...]:
+def around(branches: Iterable[Branch], line: int) -> tuple[Branch, ...]:
     """The branches that a line is in, the outermost first."""
-    return tuple(branch for branch in found if branch.line_start <= line <= branch.line_end)
+    return tuple(branch for branch in branches if branch.line_start <= line <= branch.line_end)
 
 
 def _branch(kind: str, group: int, lines: tuple[int, int, int], text: str) -> Branch:

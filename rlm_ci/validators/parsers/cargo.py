@@ -71,10 +71,10 @@ def _target_path(target: str | None) -> str:
     return folder if name in ("lib.rs", "main.rs") else target or ""
 
 
-def _outcome(place: str, name: str, state: str, text: str = "") -> TestOutcome:
+def _outcome(binary: str, name: str, state: str, text: str = "") -> TestOutcome:
     path, parting, tail = name.partition(" - ")
     if not parting:
-        return TestOutcome(place, name, state, message=text)
+        return TestOutcome(binary, name, state, message=text)
     item, _, line = tail.rpartition("(line ")  # an example in documentation
     return TestOutcome(path, item.strip(), state, f"line {line.rstrip(')')}", text)
 

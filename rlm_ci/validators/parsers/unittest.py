@@ -63,9 +63,9 @@ def outcomes(printout: Printout) -> Iterator[TestOutcome]:
         before = line
 
 
-def _outcome(test: str, place: str, state: str, text: str = "") -> TestOutcome:
-    """A test by its printed name: ``place`` is its class until Python 3.10, then with the name."""
-    parts = place.split(".")
+def _outcome(test: str, class_path: str, state: str, text: str = "") -> TestOutcome:
+    """A test by its printed name. ``class_path`` has the name, too, from Python 3.11 on."""
+    parts = class_path.split(".")
     if parts[-2:] == ["_FailedTest", test] or parts[-1] == "_FailedTest":
         return TestOutcome(test, "", state, message=text)  # a module that could not be imported
     if parts[-1] == test:

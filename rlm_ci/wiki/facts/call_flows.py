@@ -217,14 +217,14 @@ class CallFlows:
             node.below.append(below)
             flow.front.append(below)
 
-    def _weighty(self, found: Mapping[_Place, tuple[_Node, FlowCall]], room: int) -> set[_Place]:
+    def _weighty(self, callees: Mapping[_Place, tuple[_Node, FlowCall]], room: int) -> set[_Place]:
         """Those that are followed: of too many those that do most, half of them of one caller."""
-        self._load({callee.path for callee in found})
-        weights = {callee: self._weight(call.found[0]) for callee, (_, call) in found.items()}
+        self._load({callee.path for callee in callees})
+        weights = {callee: self._weight(call.found[0]) for callee, (_, call) in callees.items()}
         chosen: set[_Place] = set()
         taken: dict[int, int] = {}
-        for callee in sorted(found, key=lambda callee: (-weights[callee], callee)):
-            node = id(found[callee][0])
+        for callee in sorted(callees, key=lambda callee: (-weights[callee], callee)):
+            node = id(callees[callee][0])
             if len(chosen) < room and taken.get(node, 0) < (room + 1) // 2:
                 chosen.add(callee)
                 taken[node] = taken.get(node, 0) + 1

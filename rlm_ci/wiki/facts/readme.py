@@ -60,7 +60,7 @@ def is_readme(path: str) -> bool:
 
 def chapters(content: bytes, path: str) -> tuple[Statement, ...]:
     """The headings of a document below its title, in order."""
-    tokens = _parsed(content, path, whole=True)
+    tokens = _parsed(content, path, is_whole=True)
     statements = []
     for number, token in enumerate(tokens):
         if token.type == "heading_open" and token.tag in ("h2", "h3"):
@@ -115,14 +115,14 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table")
 
 
-def _parsed(content: bytes, path: str, *, whole: bool = False) -> Sequence[Token]:
+def _parsed(content: bytes, path: str, *, is_whole: bool = False) -> Sequence[Token]:
     """The head of a README, read as Markdown: without front matter, with what links refer to.
 
-    ``whole``: so many more bytes of it.
+    ``is_whole``: so many more bytes of it.
     """
-    size = _WIDE << 4 if whole else _WIDE
+    size = _WIDE << 4 if is_whole else _WIDE
     lines = content[:size].decode("utf-8", "surrogateescape").split("\n")
-    lines = lines if whole else lines[:_FAR]
+    lines = lines if is_whole else lines[:_FAR]
     lines = [_EMOJI.sub("", _ROLE.sub(_role, row.rstrip("\r"))) for row in lines]
     if lines[0] == "---" and "---" in lines[1:]:
         end = lines.index("---", 1) + 1

@@ -282,11 +282,14 @@ def _folders(groups: Mapping[str, Sequence[FileFacts]], world: PageSources) -> l
 
 
 def _folder_doc(
-    folder: str, files: Sequence[FileFacts], told: tuple[str, Statement] | None, world: PageSources
+    folder: str,
+    files: Sequence[FileFacts],
+    folder_text: tuple[str, Statement] | None,
+    world: PageSources,
 ) -> str:
     """What the README of a folder says, else the documentation of its door or only file."""
-    if told is not None:
-        path, about = told
+    if folder_text is not None:
+        path, about = folder_text
         link = world.register.link(path, about.line_start, about.line_end, cell=True)
         return f"{sentence(about.text, cell=True)} {link}"
     facts = None if is_test(files[0].path) else documenting(files, folder)

@@ -133,12 +133,14 @@ def _flow(flow: CallFlow, world: PageSources) -> dict[str, Any]:
     }
 
 
-def _start(one: FlowStart, world: PageSources) -> str:
-    if one.kind == FUNCTION:
-        where = f"{count(one.files, 'file')} that were counted"
-        return f"A public name; {count(one.uses, 'call')} by that name in the {where}."
-    link = world.register.link(one.path, one.line_start, min(one.line_end, one.line_start + 11))
-    return f"Begins as {prose(one.kind)} {code(printable(one.name))} {link}"
+def _start(flow_start: FlowStart, world: PageSources) -> str:
+    if flow_start.kind == FUNCTION:
+        where = f"{count(flow_start.files, 'file')} that were counted"
+        return f"A public name; {count(flow_start.uses, 'call')} by that name in the {where}."
+    link = world.register.link(
+        flow_start.path, flow_start.line_start, min(flow_start.line_end, flow_start.line_start + 11)
+    )
+    return f"Begins as {prose(flow_start.kind)} {code(printable(flow_start.name))} {link}"
 
 
 def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
@@ -158,8 +160,9 @@ def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
     }
 
 
-def _raise(one: RaiseSite, path: str, world: PageSources) -> str:
-    return f"raises {code(printable(one.name))} {world.register.link(path, one.line, one.line)}"
+def _raise(raise_site: RaiseSite, path: str, world: PageSources) -> str:
+    link = world.register.link(path, raise_site.line, raise_site.line)
+    return f"raises {code(printable(raise_site.name))} {link}"
 
 
 def _call(call: FlowCall, path: str, world: PageSources) -> str:

@@ -131,17 +131,17 @@ def told(facts: FileFacts, name: str) -> str:
     return name.replace(".", "::") if facts.outline.language in _COLONS else name
 
 
-def api(facts: FileFacts, folder: str, given: Given) -> list[tuple[int, Symbol]] | None:
+def api(facts: FileFacts, folder: str, options: Given) -> list[tuple[int, Symbol]] | None:
     """What the page of ``folder`` lists of a file; None for stubs, ``__main__.py`` and inner files.
 
     Of an inner file, the names that its package exports are listed.
     """
     shown = facts.path.removeprefix(f"{folder}/") if folder else facts.path
-    if _STUB in given.get(facts.path, ()) or facts.path.rpartition("/")[2] == "__main__.py":
+    if _STUB in options.get(facts.path, ()) or facts.path.rpartition("/")[2] == "__main__.py":
         return None
     if not is_inner(shown):
         return public(facts)
-    names = given.get(facts.path, frozenset())
+    names = options.get(facts.path, frozenset())
     exported = [
         (number, symbol)
         for number, symbol in public(facts)
@@ -196,8 +196,8 @@ def base_of(folder: str, line: Import) -> str | None:
     return None
 
 
-def api_size(facts: FileFacts, folder: str, given: Given) -> int:
-    return len(api(facts, folder, given) or ())
+def api_size(facts: FileFacts, folder: str, options: Given) -> int:
+    return len(api(facts, folder, options) or ())
 
 
 def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:

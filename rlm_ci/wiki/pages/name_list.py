@@ -55,11 +55,11 @@ def _named(names: Sequence[tuple[str, FileFacts, int]]) -> str:
 
 
 def listing(
-    facts: FileFacts, module: Module, given: Given, register: CitationRegister
+    facts: FileFacts, module: Module, options: Given, register: CitationRegister
 ) -> dict[str, Any] | None:
     """What the page of a module lists of a file; None where that is nothing."""
     shown = facts.path.removeprefix(f"{module.folder}/") if module.folder else facts.path
-    symbols = api(facts, module.folder, given)
+    symbols = api(facts, module.folder, options)
     if not symbols:
         return None
     rows: list[dict[str, Any]] = []

@@ -289,10 +289,10 @@ def _grounds(sentence: ProseSentence) -> tuple[_Ground, ...]:
     return (*sentence.quotes, *sentence.named)
 
 
-def _standing(lines: QuotedFile, wanted: Iterable[_Ground]) -> dict[_Ground, _Ground]:
-    """Those of ``wanted`` that are in the file, each with its place there."""
+def _standing(lines: QuotedFile, grounds: Iterable[_Ground]) -> dict[_Ground, _Ground]:
+    """Those of ``grounds`` that are in the file, each with its place there."""
     standing: dict[_Ground, _Ground] = {}
-    for ground in wanted:
+    for ground in grounds:
         now = lines.moved(ground) if isinstance(ground, QuotedLines) else lines.still(ground)
         if now is not None:
             standing[ground] = now
@@ -300,13 +300,13 @@ def _standing(lines: QuotedFile, wanted: Iterable[_Ground]) -> dict[_Ground, _Gr
 
 
 def _renamed(
-    candidates: Iterable[QuotedFile], wanted: Collection[_Ground]
+    candidates: Iterable[QuotedFile], grounds: Collection[_Ground]
 ) -> dict[_Ground, _Ground]:
     """The grounds in a file that is gone, in the files that may have its content now."""
     looked: list[dict[_Ground, _Ground]] = []
     for lines in candidates:
-        looked.append(_standing(lines, wanted))
-        if len(looked[-1]) == len(wanted):
+        looked.append(_standing(lines, grounds))
+        if len(looked[-1]) == len(grounds):
             break
     standing: dict[_Ground, _Ground] = {}
     for matches in sorted(looked, key=len, reverse=True):  # the file with most of them comes first
@@ -315,12 +315,12 @@ def _renamed(
 
 
 def _lost(
-    one: _Ground, files: Mapping[str, CorpusFile], omitted: Mapping[str, str], under: str
+    ground: _Ground, files: Mapping[str, CorpusFile], omitted: Mapping[str, str], under: str
 ) -> Why:
     """Why a sentence that rests on this goes."""
-    if isinstance(one, NamedDefinition):
+    if isinstance(ground, NamedDefinition):
         return CHANGED
-    return LINES_GONE if one.path in files else _missing(one.path, omitted, under)
+    return LINES_GONE if ground.path in files else _missing(ground.path, omitted, under)
 
 
 def _marked(

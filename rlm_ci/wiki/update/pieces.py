@@ -144,9 +144,9 @@ def shown(source_pieces: Iterable[SourcePiece], *, in_full: bool) -> list[ShownP
     return shown_pieces
 
 
-def excerpt(text: LeafText, wanted: Iterable[int]) -> ShownPiece:
+def excerpt(text: LeafText, numbers: Iterable[int]) -> ShownPiece:
     """These lines of a text; what is shown so is no piece that was asked about."""
-    chosen = sorted(wanted)
+    chosen = sorted(numbers)
     piece = SourcePiece(text, chosen[0], chosen[-1], "")
     lines = text.content.decode("utf-8", "surrogateescape").split("\n")
     rows = tuple(_rows(lines, [line - text.line_start + 1 for line in chosen],
@@ -155,10 +155,10 @@ def excerpt(text: LeafText, wanted: Iterable[int]) -> ShownPiece:
 
 
 def _rows(
-    lines: Sequence[str], wanted: Sequence[int], by: int, piece: SourcePiece
+    lines: Sequence[str], numbers: Sequence[int], by: int, piece: SourcePiece
 ) -> Iterator[str]:
     last = piece.line_start - by - 1
-    for line in (*wanted, piece.line_end - by + 1):
+    for line in (*numbers, piece.line_end - by + 1):
         if any(row.strip() for row in lines[last : line - 1]):
             yield GAP
         if line <= piece.line_end - by:

@@ -123,9 +123,9 @@ def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
         # Something was left open: it is asked behind any file, the least of them.
         paths = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
     options = objective.options(
-        known=file_prose,
+        proses=file_prose,
         settled=paths - outdated,
-        whole=about.shown,
+        grounds=about.shown,
         doubted=doubted,
         flows=flows,
         tree=corpus.digest,
@@ -192,9 +192,9 @@ def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
     return runs
 
 
-def _known(corpus: Corpus, found: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
+def _known(corpus: Corpus, rows: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
     """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
-    packed = {path: row for path, row in found.items() if path not in unknown}
+    packed = {path: row for path, row in rows.items() if path not in unknown}
     lost = [
         corpus_file
         for corpus_file in corpus.files

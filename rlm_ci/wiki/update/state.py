@@ -325,13 +325,13 @@ def hashed(pieces: Iterable[bytes]) -> str:
 
 
 def _object(
-    name: str, rows: Mapping[str, Any], told: Callable[[Any], object], end: str
+    name: str, rows: Mapping[str, Any], convert: Callable[[Any], object], end: str
 ) -> Iterator[bytes]:
-    """An object with a line for each of ``rows``, converted by ``told`` one at a time."""
+    """An object with a line for each of ``rows``, converted by ``convert`` one at a time."""
     encode = json.JSONEncoder(separators=(",", ":")).encode
     before = f"{encode(name)}: {{"
     for key in sorted(rows):
-        yield f"{before}\n{encode(key)}: {encode(told(rows[key]))}".encode("ascii")
+        yield f"{before}\n{encode(key)}: {encode(convert(rows[key]))}".encode("ascii")
         before = ","
     yield f"{before if not rows else chr(10)}}}{end}\n".encode("ascii")
 

@@ -57,23 +57,23 @@ def texts(corpus: Corpus, paths: Collection[str]) -> dict[str, LeafText]:
     }
 
 
-def flow_texts(corpus: Corpus, found: Survey) -> list[FlowText]:
+def flow_texts(corpus: Corpus, survey: Survey) -> list[FlowText]:
     """The flows as a model is shown them."""
-    sources = texts(corpus, {step.at.path for flow in found.flows for step in flow.steps})
-    return [flow_text(flow, found.facts, sources) for flow in found.flows]
+    sources = texts(corpus, {step.at.path for flow in survey.flows for step in flow.steps})
+    return [flow_text(flow, survey.facts, sources) for flow in survey.flows]
 
 
 class WikiSources:
     """What the root of a recursion reads beside its leaves' results: files, and the flows.
 
-    ``known`` are packed facts of files that no leaf reads.
+    ``digests`` are packed facts of files that no leaf reads.
     """
 
     def __init__(
-        self, corpus: Corpus, known: Mapping[str, str], outside: OuterProject | None
+        self, corpus: Corpus, digests: Mapping[str, str], outside: OuterProject | None
     ) -> None:
         self._corpus = corpus
-        self._known = known
+        self._known = digests
         self._outside = outside
 
     def texts(self, paths: Collection[str]) -> list[LeafText]:

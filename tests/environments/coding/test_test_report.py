@@ -21,7 +21,7 @@ VALIDATOR = Validator(
 
 def report(output: str, code: int = 0, *, reason: str = "", named: bool = False) -> TestReport:
     ended = StreamResult(code, reason, Clipped(output.encode()), 1.0)
-    return judged(VALIDATOR, ended, named=named)
+    return judged(VALIDATOR, ended, is_selection=named)
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_files_of_the_run_can_be_read_by_their_names(bench: Bench, tmp_path: Pat
     note = tmp_path / "note"
     note.write_text("one\ntwo\n")
     given = {"rlm/note.md": str(note), "rlm/gone.md": str(tmp_path / "gone")}
-    tools = CodeTools(str(bench.root), given=given)
+    tools = CodeTools(str(bench.root), files=given)
     assert "2\ttwo" in tools.act("read", {"path": "rlm/note.md", "start": 2}).text
     assert tools.act("read", {"path": "rlm/gone.md"}).text == (
         "Refused: rlm/gone.md cannot be read: it does not exist"

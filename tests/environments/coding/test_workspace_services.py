@@ -48,7 +48,7 @@ class Run:
         commands = SandboxedCommands(choose("auto", environ), self.space, str(repo.path), environ)
         self.commands = commands
         self.services = WorkspaceServices(
-            commands, self.fact, Redactor(environ), place=self.place, seconds=lambda: 60.0
+            commands, self.fact, Redactor(environ), path_of=self.place, seconds=lambda: 60.0
         )
         self.validator = Validator(
             Command.parse("python -m pytest -q -p no:cacheprovider"),

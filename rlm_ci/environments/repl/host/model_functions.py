@@ -183,16 +183,16 @@ class ModelFunctions:
 
     # ── children ──
 
-    def _ask_children(self, asked: Sequence[tuple[object, object]]) -> list[QueryReply]:
+    def _ask_children(self, pairs: Sequence[tuple[object, object]]) -> list[QueryReply]:
         self._require_open()
         delegation = self._delegation
         if delegation.depth >= delegation.max_depth:  # a model alone does it
             questions = [
                 self._question(prompt if context is None else f"{prompt}\n\n{_as_text(context)}")
-                for prompt, context in asked
+                for prompt, context in pairs
             ]
             return self._ask_models(questions)
-        tasks = [self._task(prompt, context) for prompt, context in asked]
+        tasks = [self._task(prompt, context) for prompt, context in pairs]
         self._services.on_step(f"asking {count(len(tasks), 'question')} of a block, by code")
         try:
             results = delegation.run(tasks)

@@ -273,11 +273,11 @@ class PlanReader:
             self._clamped.append({"what": what, "asked": len(entries), "given": limit})
             raw[name] = entries[:limit]
 
-    def _clamp(self, asked: float, limit: int, what: str) -> int:
-        """``asked``, which JSON may write as 1e12, but at most ``limit``."""
-        if asked <= limit:
-            return int(asked)
-        self._clamped.append({"what": what, "asked": int(asked), "given": limit})
+    def _clamp(self, number: float, limit: int, what: str) -> int:
+        """``number``, which JSON may write as 1e12, but at most ``limit``."""
+        if number <= limit:
+            return int(number)
+        self._clamped.append({"what": what, "asked": int(number), "given": limit})
         return limit
 
     def _search(self, index: int, raw: dict[str, Any]) -> Search:
