@@ -66,6 +66,7 @@ HOMES = {
     "pathspec": "text/globs.py",
     "tomllib": "config/settings.py",
     "github": "github/api/client.py",
+    "cryptography": "receipts/statement.py",
     "jwt": "receipts/oidc.py",
     "openai": "models/openai/client.py",
     "copilot": "models/copilot.py",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 
 from rlm_ci.git.objects import parse_tree
+from rlm_ci.receipts import statement
 from rlm_ci.receipts.receipt import (
     FOLDER,
     LIMIT,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.git.objects import TreeEntry
     from rlm_ci.receipts.receipt import WorkflowRun
+    from rlm_ci.receipts.statement import SignedStatement
 
 #: Seconds from the end of the last run to the token: those of a day, and what clocks may differ.
 _SOON = 24 * 3600
@@ -82,6 +84,7 @@ def judge(
     judged = JudgedReceipt(path, blob)
     try:
         receipt = parse(_read(changes, entries, path))
+        signed = _statement(changes, task_id, receipt)
         _require_runs(receipt, task_id, owner, policy)
         where, commits = _require_tree(changes, receipt)
     except InvalidReceiptError as error:
@@ -90,7 +93,7 @@ def judge(
     ended = sum(run.status == SUCCEEDED for run in receipt.runs)
     what = f"{count(len(receipt.runs), 'run')}, {ended:,} succeeded{_recorded(receipt)}, on {where}"
     try:
-        label = _verified(changes, receipt, commits, policy)
+        label = _verified(changes, receipt, signed, commits, policy)
     except UnverifiedError as error:
         if policy.must_be_verified:
             hint = f"let a CI job make the receipt, and commit it: rlm-ci receipt --task {task_id}"
@@ -109,20 +112,41 @@ def _recorded(receipt: Receipt) -> str:
 
 def _entries(changes: ChangeSet, path: str) -> dict[str, TreeEntry]:
     """What has the receipt's name at the head, or is in the place of its folder."""
+    return _listed(changes, FOLDER, path)
+
+
+def _listed(changes: ChangeSet, *paths: str) -> dict[str, TreeEntry]:
     options = ("-z", "-l", "--full-tree", changes.head or "")
-    listed = parse_tree(changes.repository.run("ls-tree", *options, "--", FOLDER, path))
-    return {name: listed[name] for name in (FOLDER, path) if name in listed}
+    listed = parse_tree(changes.repository.run("ls-tree", *options, "--", *paths))
+    return {path: listed[path] for path in paths if path in listed}
 
 
-def _read(changes: ChangeSet, entries: Mapping[str, TreeEntry], path: str) -> bytes:
+def _statement(changes: ChangeSet, task_id: str, receipt: Receipt) -> SignedStatement | None:
+    """The in-toto statement beside a receipt, which must say the same. Raises InvalidReceiptError.
+
+    None without one. Its signature is not looked at.
+    """
+    path = statement.path_of(task_id)
+    entries = _listed(changes, path)
+    if not entries:
+        return None
+    signed = statement.parse(_read(changes, entries, path, statement.MOST_BYTES))
+    if signed.receipt != receipt:
+        raise InvalidReceiptError(f"{path} says something else")
+    return signed
+
+
+def _read(
+    changes: ChangeSet, entries: Mapping[str, TreeEntry], path: str, limit: int = LIMIT
+) -> bytes:
     """The file itself. Raises InvalidReceiptError."""
     entry = entries.get(path)
     if entry is None:
         raise InvalidReceiptError(f"{FOLDER} is not a folder")
     if not entry.is_file:
         raise InvalidReceiptError("it is not a regular file")
-    if entry.size > LIMIT:
-        raise InvalidReceiptError(f"it has {entry.size:,} bytes, more than {LIMIT:,}")
+    if entry.size > limit:
+        raise InvalidReceiptError(f"it has {entry.size:,} bytes, more than {limit:,}")
     data = changes.repository.read(entry.oid)[0]
     if data is None:
         raise InvalidReceiptError("it is not in this clone")
@@ -158,7 +182,11 @@ def _require_tree(changes: ChangeSet, receipt: Receipt) -> tuple[str, Mapping[st
 
 
 def _verified(
-    changes: ChangeSet, receipt: Receipt, commits: Mapping[str, str], policy: ReceiptPolicy
+    changes: ChangeSet,
+    receipt: Receipt,
+    signed: SignedStatement | None,
+    commits: Mapping[str, str],
+    policy: ReceiptPolicy,
 ) -> str:
     """Who vouches for a receipt. Raises UnverifiedError."""
     run, token = receipt.workflow, receipt.token
@@ -186,6 +214,8 @@ def _verified(
     if policy.workflows and path not in policy.workflows:
         raise UnverifiedError(f"{_short(path)} is none of delegation_guard.workflows")
     _require_soon(receipt, claims)
+    if signed:
+        statement.require_signature(signed)
     return f"{_short(path)} made it in run {run.run_id}, on {receipt.commit[:12]}"
 
 

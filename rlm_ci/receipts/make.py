@@ -6,6 +6,7 @@ import hashlib
 import os
 
 from rlm_ci.errors import ConfigError
+from rlm_ci.receipts import statement
 from rlm_ci.receipts.receipt import LIMIT, Receipt, ReceiptRun, path_of
 from rlm_ci.receipts.trees import bare_trees
 from rlm_ci.runs import is_task_id
@@ -96,8 +97,11 @@ def receipt_of(
     return Receipt(task_id, commit, tree, runs)
 
 
-def write(repository: Repository, receipt: Receipt) -> str:
-    """Put the receipt in its place, whole or not at all; its path. Raises StorageError."""
+def write(repository: Repository, receipt: Receipt, signed: bytes = b"") -> tuple[str, ...]:
+    """Put the receipt in its place, whole or not at all, and its signed statement beside it.
+
+    Without one, a statement of an earlier receipt goes. The paths; raises StorageError.
+    """
     data = receipt.to_bytes()
     if len(data) > LIMIT:
         raise ConfigError(
@@ -105,9 +109,19 @@ def write(repository: Repository, receipt: Receipt) -> str:
             where=path_of(receipt.task_id),
             hint="remove old runs: rlm-ci list --prune --older-than 30d",
         )
-    path = path_of(receipt.task_id)
-    full_path = os.path.join(repository.root, path)
-    files.require_inside(repository.root, full_path)
-    files.make_folder(os.path.dirname(full_path))
-    files.write(full_path, data)
-    return path
+    paths = (path_of(receipt.task_id), statement.path_of(receipt.task_id))
+    full_paths = [os.path.join(repository.root, path) for path in paths]
+    for full_path in full_paths:
+        files.require_inside(repository.root, full_path)
+    files.make_folder(os.path.dirname(full_paths[0]))
+    files.write(full_paths[0], data)
+    if signed:
+        files.write(full_paths[1], signed)
+        return paths
+    try:
+        os.unlink(full_paths[1])
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise files.storage_error(error, full_paths[1]) from None
+    return paths[:1]

@@ -114,9 +114,12 @@ class WorkflowRun(Value):
 
 
 class Receipt(Value):
-    """``tree`` is that of ``commit`` without receipts; ``token`` is GitHub's for ``workflow``."""
+    """``tree`` is that of ``commit`` without receipts; ``token`` is GitHub's for ``workflow``.
 
-    _optional = ()
+    ``public_key`` verifies the in-toto statement beside it, if there is one.
+    """
+
+    _optional = ("public_key",)
     _items = (("runs", 1, _MOST_RUNS),)
 
     task_id: TaskId
@@ -129,6 +132,8 @@ class Receipt(Value):
     #: The three parts of GitHub's OpenID Connect token, whose audience is ``rlm-ci-receipt:`` and
     #: the SHA-256 of all the rest.
     token: Token | None = None
+    #: The key of the in-toto statement beside it: DER in base64, on the curve P-256.
+    public_key: Line = ""
     schema_version: ReceiptVersion = VERSION
 
     def _require(self) -> None:
@@ -136,6 +141,8 @@ class Receipt(Value):
             raise ValueError("it names a run twice")
         if (self.workflow is None) != (self.token is None):
             raise ValueError("a workflow and a token belong together, and one is missing")
+        if self.public_key and self.token is None:
+            raise ValueError("it has a public key, and no token that speaks for it")
 
     def to_bytes(self) -> bytes:
         """The file: the same bytes for the same receipt."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import pytest
 
+from rlm_ci.receipts import statement
 from rlm_ci.receipts.judge import judge
 from rlm_ci.receipts.receipt import FOLDER, LIMIT, Receipt, path_of
 from rlm_ci.receipts.trees import bare_trees
@@ -372,3 +373,36 @@ def test_a_receipt_of_a_pull_request_s_job_is_verified(scene: Scene) -> None:
     """The workflow runs on GitHub's merge, whose own content names the head."""
     found = scene.judged(scene.commit(merged(scene, scene.work)))
     assert "; verified: " in found.label, found
+
+
+# -- the in-toto statement beside it --------------------------------------------------------------
+
+
+def with_statement(scene: Scene, **changed: Any) -> tuple[Receipt, bytes]:
+    """A receipt of a job, signed by GitHub, and the statement of it with ``changed`` fields."""
+    key = statement.new_key()
+    receipt = scene.signed(scene.receipt().replace(public_key=key.public))
+    return receipt, statement.signed(receipt.replace(**changed), key)
+
+
+def test_a_statement_that_says_the_same_is_verified_with_it(scene: Scene) -> None:
+    receipt, data = with_statement(scene)
+    scene.repo.write(statement.path_of(TASK), data)
+    assert "; verified: " in scene.judged(scene.commit(receipt)).label
+
+
+def test_a_statement_that_says_something_else_counts_for_nothing(scene: Scene) -> None:
+    receipt, data = with_statement(scene, tree="0" * 40)
+    scene.repo.write(statement.path_of(TASK), data)
+    problem = scene.judged(scene.commit(receipt)).problem
+    assert problem == f"{statement.path_of(TASK)} says something else"
+    scene.repo.write(statement.path_of(TASK), b"{}")
+    assert "is no envelope" in scene.judged(scene.commit(receipt)).problem
+
+
+def test_a_statement_with_another_signature_is_the_author_s(scene: Scene) -> None:
+    receipt, _ = with_statement(scene)
+    forged = statement.signed(receipt, statement.new_key())
+    scene.repo.write(statement.path_of(TASK), forged)
+    label = scene.judged(scene.commit(receipt)).label
+    assert label.endswith("not proof: the signature of its in-toto statement is not valid")

@@ -15,7 +15,7 @@ from rlm_ci.console.messages import say
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import output_of
-from rlm_ci.receipts import make, oidc
+from rlm_ci.receipts import make, oidc, statement
 from rlm_ci.receipts.receipt import FOLDER, Receipt, WorkflowRun
 from rlm_ci.runs import SUCCEEDED, require_task_id
 from rlm_ci.runs.store import RunStore
@@ -24,6 +24,8 @@ from rlm_ci.text.printable import count, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from rlm_ci.config.arguments import Arguments
     from rlm_ci.git.repository import Repository
 
@@ -53,20 +55,30 @@ def run(arguments: Arguments) -> int:
     in_job = settings.github.actions
     commit = _commit_of_job(repository, settings) if in_job else _head(repository)
     receipt = make.receipt_of(repository, task_id, commit, collected.runs)
+    signed = b""
     if in_job and settings.github.id_token_url:
-        receipt = _signed(
+        receipt, signed = _signed(
             receipt.replace(workflow=_workflow(repository, settings, commit)), settings
         )
-    path = make.write(repository, receipt)
+    path, *others = make.write(repository, receipt, signed)
     who = "signed by GitHub" if receipt.token else "not signed"
     if settings.format == "json":
-        facts = {"receipt": path, "task_id": task_id, "commit": commit, "tree": receipt.tree}
+        facts: dict[str, Any] = {
+            "receipt": path,
+            "task_id": task_id,
+            "commit": commit,
+            "tree": receipt.tree,
+        }
         runs = [receipt_run.to_dict() for receipt_run in receipt.runs]
-        output.emit(neutralise.record(facts | {"signed": bool(receipt.token), "runs": runs}))
+        facts |= {"signed": bool(receipt.token), "statement": next(iter(others), None)}
+        output.emit(neutralise.record(facts | {"runs": runs}))
     elif not settings.quiet:
         ended = sum(receipt_run.status == SUCCEEDED for receipt_run in receipt.runs)
         text = f"{count(len(receipt.runs), 'run')}, {ended:,} succeeded, on {commit[:12]}, {who}"
-        output.emit(f"{path}: {text}\ncommit it with the change: git add {quote(path)}\n")
+        lines = [f"{path}: {text}", *(f"{name}: the same for other programs" for name in others)]
+        added = " ".join(map(quote, (path, *others)))
+        lines.append(f"commit {'them' if others else 'it'} with the change: git add {added}")
+        output.emit("".join(f"{line}\n" for line in lines))
     return errors.OK
 
 
@@ -136,7 +148,11 @@ def _workflow(repository: Repository, settings: Settings, commit: str) -> Workfl
     return WorkflowRun(**fields)
 
 
-def _signed(receipt: Receipt, settings: Settings) -> Receipt:
+def _signed(receipt: Receipt, settings: Settings) -> tuple[Receipt, bytes]:
+    """The receipt with GitHub's token, and its in-toto statement."""
     github = settings.github
+    key = statement.new_key()
+    receipt = receipt.replace(public_key=key.public)
     token = oidc.request(github.id_token_url, github.id_token_bearer or "", receipt.audience())
-    return receipt.replace(token=token)
+    receipt = receipt.replace(token=token)
+    return receipt, statement.signed(receipt, key)

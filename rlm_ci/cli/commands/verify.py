@@ -1,6 +1,7 @@
 """``rlm-ci verify``: check every cited place of a stored report again, offline.
 
-For a run, also its files, made once more from its record; for a question, also its counts.
+For a run, also its files, made once more from its record; for a question, also its counts. A
+receipt is checked in either of its forms.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.definition import EPISODE
 from rlm_ci.pull_request import answers
+from rlm_ci.receipts import verify_file
 from rlm_ci.report.details import claim_mark
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, SCHEMA_VERSION, Report
 from rlm_ci.report.wording import headline
@@ -40,16 +42,18 @@ if TYPE_CHECKING:
     from rlm_ci.ask.context_use import ContextUse
     from rlm_ci.change.evidence import CheckedReport
     from rlm_ci.config.arguments import Arguments
+    from rlm_ci.console.output import Output
     from rlm_ci.git.repository import Repository
     from rlm_ci.report.findings import Location, Part
     from rlm_ci.review.proofs.again import ProofsAgain
 
 SUMMARY = "check every cited place of a stored report again, offline"
-USAGE = "REPORT|RUN [OPTION...]"
-TAKES = ("one report or run", 1, 1)
+USAGE = "REPORT|RUN|RECEIPT [OPTION...]"
+TAKES = ("one report, run or receipt", 1, 1)
 EXAMPLES = (
     "rlm-ci verify latest",
     "rlm-ci verify report.json",
+    "rlm-ci verify .delegation/0142-ship-to-europe.intoto.jsonl",
 )
 FORMS = ("text", "json")
 EXITS = {
@@ -74,6 +78,8 @@ ROWS = (
 def run(arguments: Arguments) -> int:
     settings = Settings((*CORE, *stored_runs.OUT_DIR, *ROWS), arguments.flags)
     output = output_of(settings).require_text_or_json("verify")
+    if verify_file.is_receipt(arguments.words[0]):
+        return _receipt(arguments.words[0], settings, output)
     path, folder = report_of(arguments.words[0], settings)
     if folder is not None:
         stored_runs.require_ours(manifest.read(folder))
@@ -117,6 +123,19 @@ def run(arguments: Arguments) -> int:
     if problems:
         return errors.FINDINGS
     return errors.LIMIT if stored and stored.vouched else errors.OK
+
+
+def _receipt(path: str, settings: Settings, output: Output) -> int:
+    """Check a receipt or its in-toto statement."""
+    checked = verify_file.verify(path, open_repository(settings))
+    if settings.format == "json":
+        output.emit(neutralise.record({"receipt": path, **checked.to_dict()}))
+    else:
+        lines = [*(f"✗ {problem}" for problem in checked.problems)]
+        lines += [f"✓ {checked.summary}"] if checked.summary and not checked.problems else []
+        lines += [f"· {note}" for note in checked.notes]
+        output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
+    return errors.FINDINGS if checked.problems else errors.OK
 
 
 def _places_in_trees(

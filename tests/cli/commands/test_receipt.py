@@ -153,6 +153,17 @@ def test_a_job_s_receipt_is_verified_in_ci(
     written = shop.read(path_of(TASK)).decode()
     assert BEARER not in written
     assert token_forms.redact(written) == written, "a scanner for secrets would find it"
+    statement = f"{FOLDER}/{TASK}.intoto.jsonl"
+    assert f"{statement}: the same for other programs" in ended.stdout
+    verified_again = cli("verify", statement, cwd=shop)
+    assert (verified_again.code, verified_again.stdout[:2]) == (0, "✓ "), verified_again
+    data = shop.read(statement)
+    shop.write(statement, data.replace(b'"sig": "', b'"sig": "MEUC'))
+    forged = cli("verify", statement, cwd=shop)
+    assert (forged.code, forged.stdout.partition(": ")[2]) == (
+        1, "the signature of its in-toto statement is not valid\n"
+    )  # fmt: skip
+    shop.write(statement, data)
 
     (shop.path / ".runs").rename(tmp_path / "runs")
     head = shop.commit("Receipt")
@@ -191,6 +202,17 @@ def test_the_base_says_which_receipts_count(cli: Cli, shop: GitRepo, tmp_path: P
         assert report["findings"][0]["message"] == (
             f"{path_of(TASK)} does not count: it is not verified: no CI job made it"
         )
+
+
+def test_a_new_receipt_without_a_job_takes_an_old_statement_away(cli: Cli, shop: GitRepo) -> None:
+    guard_runs(shop.path / ".runs")
+    statement = f"{FOLDER}/{TASK}.intoto.jsonl"
+    shop.write(statement, "{}")
+    assert cli("verify", statement, cwd=shop).code == 1
+    assert cli("receipt", "--task", TASK, cwd=shop).code == 0
+    assert os.listdir(shop.place(FOLDER)) == [os.fsencode(f"{TASK}.json")]
+    assert cli("verify", path_of(TASK), cwd=shop).code == 0
+    assert cli("verify", statement, cwd=shop).code == 5
 
 
 def test_a_job_that_gets_no_token_writes_nothing(
