@@ -2,7 +2,7 @@
 
 Compatible endpoints differ: in the name of the cap on an answer, in its largest value, in the order
 of roles that a model's template takes, in the members of a message that they know, in whether and
-how they stream.
+how they stream, in how they are told to go on from a part of an answer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from hashlib import sha256
 from http import HTTPStatus
 
 from rlm_ci.models import context_length, is_wish, text_of
+from rlm_ci.models.providers import is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ _FORM: Final = re.compile(
     r"response[_ ]format|json[_ ](?:mode|schema|object)|schema|structured|grammar|guided"
 )
 _STREAM_OPTIONS: Final = re.compile(r"stream_options|include_usage")
+#: How an endpoint goes on from the part of an answer that is the last message: told by a member of
+#: it, as Mistral and DeepSeek want it, or of the request, as vLLM and SGLang do. Others need none.
+_PREFIX: Final = "prefix"
+_PREFIXED: Final = re.compile(r"^https://api\.(?:mistral\.ai|deepseek\.com)/")
+_GO_ON: Final = {"add_generation_prompt": False, "continue_final_message": True}
 #: How an endpoint answers a request that it does not take.
 _UNTAKEN: Final = frozenset((400, 403, 404, 405, 406, 415, 422, 501))
 #: Members of a message, and of calls and parts in it, that are of the format.
@@ -68,14 +74,19 @@ _FORMAT: Final = frozenset((
 
 
 class AcceptedRequests:
-    """Bodies of requests to one endpoint. ``own_name`` is the endpoint's name of a model.
+    """Bodies of requests to the endpoint at ``base_url``; ``own_name`` is its name of a model.
 
     ``is_newer``: it knows the longer name of the cap, as OpenAI's newer models do; many other
     servers know only the shorter. ``takes_schemas``: it may take those of answers.
     """
 
     def __init__(
-        self, own_name: Callable[[str], str], *, is_newer: bool, takes_schemas: bool = True
+        self,
+        own_name: Callable[[str], str],
+        *,
+        base_url: str,
+        is_newer: bool,
+        takes_schemas: bool = True,
     ) -> None:
         self._own_name = own_name
         self._cap = _CAPS[is_newer]
@@ -87,6 +98,8 @@ class AcceptedRequests:
         self._formless: set[str] = set()
         self._unstreamed: set[tuple[str, bool, bool]] = set()
         self._unwanted: set[str] = set()
+        self._has_prefix = bool(_PREFIXED.search(base_url))
+        self._can_go_on = is_own(base_url) and not (self._has_prefix or is_newer)
         #: By model, the tokens that it reads; and prompts by their messages, with their bytes.
         self._reads: dict[str, tuple[int, EndpointRefusedError]] = {}
         self._refused: dict[str, tuple[int, EndpointRefusedError]] = {}
@@ -109,6 +122,10 @@ class AcceptedRequests:
             messages = [_without(message, self._unwanted) for message in messages]
         if request.model in self._alternating:
             messages = _alternating(messages)
+        goes_on = _is_part(request.messages[-1])
+        if goes_on and self._has_prefix:
+            *before, part = messages
+            messages = [*before, {**part, _PREFIX: True}]
         caps = (request.max_tokens, limit, self._most.get(request.model))
         is_streamed = _kind(request) not in self._unstreamed
         has_options = is_streamed and self._has_stream_options
@@ -124,6 +141,7 @@ class AcceptedRequests:
             "messages": messages,
             self._cap: min(cap for cap in caps if cap is not None),
             **{name: value for name, value in options.items() if value is not None},
+            **(_GO_ON if goes_on and self._can_go_on else {}),
         }
 
     def _learned_form(self, text: str, status: int, request: ModelRequest) -> bool:
@@ -135,6 +153,16 @@ class AcceptedRequests:
             self._unstreamed.add(kind)
         elif status in (*_UNTAKEN, 500) and form and is_wish(form) and _FORM.search(text):
             self._formless.add(request.model)
+        else:
+            return False
+        return True
+
+    def _learned_part(self, words: set[str]) -> bool:
+        """Whether a refusal in ``words`` tells how the endpoint goes on from a part."""
+        if self._can_go_on and words & _GO_ON.keys():
+            self._can_go_on = False
+        elif not self._has_prefix and _PREFIX in words:
+            self._has_prefix, self._can_go_on = True, False
         else:
             return False
         return True
@@ -170,12 +198,14 @@ class AcceptedRequests:
                 if limit >= _LEAST:
                     self._most[model] = limit
                     return True, None
+        words = set(re.findall(r"\w+", text))
+        if _is_part(request.messages[-1]) and self._learned_part(words):
+            return True, largest
         if model not in self._alternating and _ALTERNATE.search(text):
             self._alternating.add(model)
             return True, largest
         if self._learned_form(text, refused.status, request):
             return True, largest
-        words = set(re.findall(r"\w+", text))
         unwanted = {name for name in _extras(request.messages) if name.casefold() in words}
         if unwanted - self._unwanted and _UNWANTED.search(text):
             self._unwanted |= unwanted
@@ -185,6 +215,17 @@ class AcceptedRequests:
             if (tokens := context_length.tokens_in(text)[0]) is not None:
                 self._reads[model] = tokens, refused
         return False, largest
+
+
+def without_echo(messages: Iterable[Message], text: str) -> str | None:
+    """What follows the part of an answer that Mistral sends again; None where it does not."""
+    part = [*messages][-1]
+    return text.removeprefix(part["content"]) if part.get(_PREFIX) else None
+
+
+def _is_part(message: Message) -> bool:
+    """Whether the last message of a question is the part of an answer to go on from."""
+    return message["role"] == "assistant" and not _calls(message)
 
 
 def _said(request: ModelRequest) -> str:

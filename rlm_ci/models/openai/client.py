@@ -22,7 +22,7 @@ from rlm_ci.console.progress import duration
 from rlm_ci.errors import ConfigError, RemoteError, UnavailableError
 from rlm_ci.models import SpentError, context_length, is_wish
 from rlm_ci.models.openai import errors, responses
-from rlm_ci.models.openai.accepted import AcceptedRequests
+from rlm_ci.models.openai.accepted import AcceptedRequests, without_echo
 from rlm_ci.models.openai.errors import EndpointRefusedError
 from rlm_ci.models.openai.event_stream import EventStream, is_stream
 from rlm_ci.models.openai.rate_limits import DAY, RateLimits
@@ -146,7 +146,7 @@ class OpenAIModel(Closing):
         self._composed: dict[tuple[str, str], RequestComposer] = {}  # by path and model
         is_newer = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
         self._accepted = AcceptedRequests(
-            own_name, is_newer=is_newer, takes_schemas=SCHEMAS not in lacks
+            own_name, base_url=self._url, is_newer=is_newer, takes_schemas=SCHEMAS not in lacks
         )
 
     def complete(self, request: ModelRequest) -> Completion:
@@ -229,6 +229,8 @@ class OpenAIModel(Closing):
             if not stream.tokens and (refused := errors.of_event(value)):
                 raise refused
             completion = responses.whole(value, request.model)
+            part = without_echo(body["messages"], completion.text)
+            completion = completion if part is None else completion.replace(text=part)
             if stream.tokens and completion.usage is None:
                 self._accepted.count_without_stream(request)
             responses.require_whole_prompt(value, completion.usage, request.prompt_bytes())

@@ -16,7 +16,7 @@ from rlm_ci.models import SpentError, TokenUsage
 from rlm_ci.models.budget import BudgetUse, Ledger
 from testing.call_records import lines, opened
 from testing.leftovers import eventually
-from testing.loopback_model.histories import HISTORIES
+from testing.loopback_model.histories import HISTORIES, History
 from testing.loopback_model.replies import Answer, Call, Raw, refusal
 from testing.loopback_model.server import Asked, ModelServer
 from testing.loopback_model.streams import FORMS, StreamForm
@@ -259,6 +259,50 @@ def test_an_answer_goes_on_from_what_came_before_it_broke_off(
         again = record.complete(client(llm), Ledger(), question(max_tokens=4096), "p")
     assert again == said
     assert len(llm.completions) == 2
+
+
+def mistral(asked: Asked) -> Any:
+    """Goes on from a part that is marked, and says it again; refuses any other."""
+    last = asked.messages[-1]
+    if last["role"] != "assistant":
+        return LONG
+    if last.get("prefix") is not True:
+        words = "Expected last role User or Tool (or Assistant with prefix True) for serving"
+        return Raw(400, {"object": "error", "message": f"{words} but got assistant", "code": "1"})
+    return Answer(TEXT, usage=(90, 30))
+
+
+def vllm(asked: Asked) -> Any:
+    """Goes on where it is told to; else it begins a second answer behind the first."""
+    is_told = (asked.body.get("continue_final_message"), asked.body.get("add_generation_prompt"))
+    return goes_on(asked) if is_told == (True, False) else Answer("And now for something else.")
+
+
+def strict(asked: Asked) -> Any:
+    """Goes on, and knows no parameter that OpenAI has not."""
+    for name in ("add_generation_prompt", "continue_final_message"):
+        if name in asked.body:
+            return refusal(400, f"Unrecognized request argument supplied: {name}")
+    return goes_on(asked)
+
+
+@pytest.mark.parametrize(("endpoint", "asked_times"), [(mistral, 3), (vllm, 2), (strict, 3)])
+def test_an_endpoint_goes_on_in_the_way_that_it_wants(
+    path: Path, client: Client, llm: ModelServer, endpoint: Any, asked_times: int
+) -> None:
+    llm.history = History(lambda _: None)  # "prefix" is a member of theirs
+    llm.script(broken(llm, endpoint))
+    ledger = Ledger()
+    with opened(path) as record:
+        said = record.complete(client(llm), ledger, question(max_tokens=4096), "p")
+        assert (said.text, said.resumed_tokens, said.lost_tokens) == (LONG.text, 6, 0)
+        assert record.losses() == []
+    assert len(llm.completions) == asked_times
+    assert ledger.spent == BudgetUse(2, question().prompt_bytes() + 90, 72 + 30)
+    with opened(path, replay_only=True) as record:
+        assert (
+            record.complete(client(llm), Ledger(), question(max_tokens=4096), "p").text == said.text
+        )
 
 
 NO_PREFILL = refusal(400, "This model does not support assistant message prefill. The conversation "

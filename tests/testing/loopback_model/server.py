@@ -79,7 +79,7 @@ class ModelServer:
         self.violations: list[str] = []
         self.bill = Billed()
         #: Parameters that this endpoint has beyond OpenAI's.
-        self.own_parameters: frozenset[str] = frozenset()
+        self.own_parameters = frozenset({"add_generation_prompt", "continue_final_message"})
         #: What it wants of the history of a conversation, and gives for it.
         self.history: History | None = None
         #: What it reads at most; None for anything.
