@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from html import unescape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 KINDS = ("run", "call", "add", "configure", "fail")
 _KEYS = {"kind", "ask", "from", "answer"}
 _LINK = re.compile(r"\[((?:[^\]\\]|\\.)*)\]\([^)]*\)")
+_CODE = re.compile(r"</?code>")
 _MARKS = re.compile(r"[`\\]")
 _OF_CALLS = ("index.md", "flows.md")
 _DIAGRAM = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -75,7 +77,7 @@ def _having(question: Question, page: str) -> Iterator[str]:
 
 def _passages(page: str, *, is_section: bool) -> Iterator[str]:
     """What a reader sees, in pieces: without diagrams and targets of links."""
-    text = _MARKS.sub("", _LINK.sub(r"\1", _DIAGRAM.sub("", page)))
+    text = unescape(_CODE.sub("", _MARKS.sub("", _LINK.sub(r"\1", _DIAGRAM.sub("", page)))))
     for piece in re.split(r"\n(?=#)" if is_section else r"\n\n|\n(?=[|]|#| *- | *\d+\. )", text):
         yield " ".join(piece.split())
 

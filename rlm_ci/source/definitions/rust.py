@@ -27,6 +27,8 @@ _PATH = re.compile(
     r"|'(?:\\.|[^'\\])'|(?<![\w:.$])([a-z][a-z0-9_]*)::(?=[\w<])",
     re.DOTALL,
 )
+#: The scope of what a type has of a trait.
+_OF_TRAIT = "impl of a trait"
 _PLAIN_WRITTEN = (
     "alloc bool char core crate f32 f64 i128 i16 i32 i64 i8 isize proc_macro self std str super "
     "test u128 u16 u32 u64 u8 usize"
@@ -43,6 +45,8 @@ def _define(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment
     leads = "".join(walk.text(lead) for lead in note.leads)
     kind = _KINDS[node.type]
     body = fields.get("body")
+    if scope.kind == _OF_TRAIT and kind != "function":
+        return
     if kind == "module" and body is None:
         walk.bring(f"self::{name}", (), node)
         return
@@ -86,12 +90,14 @@ def _is_marked(walk: Walk, node: Node) -> bool:
 
 
 def _impl(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
-    """Methods of a type; those of a trait for a type are known from the trait."""
+    """Methods of a type; of what it has of a trait, the functions, which the trait makes public."""
     fields = walk.fields(node)
-    if "trait" in fields or "type" not in fields or "body" not in fields:
+    if "type" not in fields or "body" not in fields:
         return
     name = re.split(r"[<\s(]", walk.text(fields["type"]).rpartition("::")[2], maxsplit=1)[0]
-    walk.body(fields["body"], scope.replace(prefix=f"{scope.prefix}{name}.", kind="impl"))
+    kind = _OF_TRAIT if "trait" in fields else "impl"
+    if name.isidentifier():
+        walk.body(fields["body"], scope.replace(prefix=f"{scope.prefix}{name}.", kind=kind))
 
 
 def _foreign(walk: Walk, scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:

@@ -13,14 +13,12 @@ if TYPE_CHECKING:
     from rlm_ci.source.imports.file_lookup import FileLookup
 
 _SUFFIXES = (
-    ".ts", ".tsx", ".d.ts", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".json", ".vue",
+    ".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts", ".json", ".vue",
     ".svelte",
 )  # fmt: skip
-#: Suffixes of compiled files, and of their sources.
-_SOURCES = {
-    ".js": (".ts", ".tsx", ".d.ts"), ".jsx": (".tsx",), ".mjs": (".mts", ".d.mts"),
-    ".cjs": (".cts", ".d.cts"),
-}  # fmt: skip
+#: Suffixes of compiled files with those of their sources, and of what only declares their types.
+_SOURCES = {".js": (".ts", ".tsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
+_TYPES = {".js": ".d.ts", ".mjs": ".d.mts", ".cjs": ".d.cts"}
 _BUILT_IN_WRITTEN = (
     "assert async_hooks buffer child_process cluster console constants crypto dgram "
     "diagnostics_channel dns domain events fs http http2 https inspector module net os path "
@@ -120,5 +118,7 @@ def _candidates(target: str) -> Iterator[str]:
     for other in _SOURCES.get(f".{suffix}", ()) if dot else ():
         yield stem + other
     yield target
+    if dot and f".{suffix}" in _TYPES:
+        yield stem + _TYPES[f".{suffix}"]
     for suffix in _SUFFIXES:
         yield target + suffix

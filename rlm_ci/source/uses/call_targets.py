@@ -143,7 +143,8 @@ class CallResolver(SourceFiles):
             ]
             targets = fitting or targets
         if len(targets) > 1:
-            return CallTargets(tuple(targets))
+            is_unsure = language == "Rust" and "." in targets[0].symbol.name  # of several traits
+            return NONE if is_unsure else CallTargets(tuple(targets))
         return self._implemented(targets[0])
 
     def _made(self, definition: Definition) -> Definition:
@@ -180,11 +181,14 @@ class CallResolver(SourceFiles):
         if taken is not None and taken.name:
             files = self.files_of(path, taken.module)
             if taken.name == "default":
-                return [
+                given = [
                     definition
                     for definition in self._every(files)
                     if _DEFAULT.match(definition.symbol.signature)
                 ]
+                names = [(path, self.taken(path).get("default")) for path in files]
+                later = (self._bare(path, name.name) for path, name in names if name is not None)
+                return given or next(later, [])
             return self._in(files, taken.name) or self._given(files, taken.name, _FAR, set())
         definitions = self._given([path], name, _FAR, set()) if language not in TAKES else []
         if not definitions and language in BY_FOLDER:
@@ -517,6 +521,8 @@ class CallResolver(SourceFiles):
         """The classes that are made from one, or have all methods of an interface of Go."""
         if self.language(above.path) == "Go":
             return self._structural(above)
+        if self.language(above.path) == "Rust":
+            return self._of_trait(above)
         below: dict[tuple[str, str], Definition] = {}
         waiting = [above]
         for definition in waiting:  # which grows
@@ -528,6 +534,18 @@ class CallResolver(SourceFiles):
                     below[key] = other
                     waiting.append(other)
         return list(below.values())
+
+    def _of_trait(self, trait: Definition) -> list[Definition]:
+        """The types of Rust that have a trait, each where it has it."""
+        place = trait.path, trait.symbol.name
+        definitions = []
+        for path in (path for paths in self.by_crate.values() for path in paths):
+            around = Definition.of((path, _nobody()))
+            for name, texts in self.calls(path).embedded.items():
+                values = (self._typed(path, text, around) for text in texts)
+                if any(value is not None and (value.path, value.name) == place for value in values):
+                    definitions.append(Definition.of((path, _nobody().replace(name=name))))
+        return definitions
 
     def _structural(self, interface: Definition) -> list[Definition]:
         """The types of Go that have all methods of an interface, as they are declared there."""

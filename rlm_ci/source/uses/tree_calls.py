@@ -102,7 +102,9 @@ _OWNERS = frozenset(("class_declaration", "class", "interface_declaration", "enu
                      "abstract_class_declaration", "class_definition"))  # fmt: skip
 _FIELDS = frozenset(("field_declaration", "public_field_definition", "property_signature",
                      "field_definition"))  # fmt: skip
+_EMBEDS = ("impl_item", "type_elem")
 _SCRIPTS = ("JavaScript", "TypeScript", "TSX")
+_IMPORTS = ("export_statement", "import_spec", "import_statement", "use_declaration")
 _AS = re.compile(r"\s+as\s+")
 
 
@@ -147,11 +149,11 @@ class _Reader:
             self.raises.append(RaiseSite.of((node.start_point.row + 1, name)))
         elif kind in _FIELDS:
             self._field(node, path)
-        elif kind == "type_elem" and (owner := _owner(path)):  # of an interface of Go
-            self.embedded.setdefault(owner, []).append(_raw(node))
+        elif kind in _EMBEDS:
+            self._embed(node, path)
         elif kind == "assignment_expression":
             self._assigned(node, path)
-        elif kind in ("import_spec", "import_statement", "use_declaration"):
+        elif kind in _IMPORTS:
             self._import(node)
         if kind.startswith("function_") and len(self._scopes) > 1:
             self._hide(grammars.field(node, "name"))
@@ -168,7 +170,8 @@ class _Reader:
             return
         if site.name in self._raising and site.base in ("", MACRO):
             name = _thrown(node) if self._language == "Ruby" else site.name
-            self.raises.append(RaiseSite.of((site.line, name or site.name)))
+            if name[:1].isupper() or self._language != "Ruby":  # neither a variable nor `raise`
+                self.raises.append(RaiseSite.of((site.line, name or site.name)))
         else:
             self.calls.append(site)
 
@@ -344,6 +347,15 @@ class _Reader:
             last = re.split(r"[.*]", _text(name))[-1]
             agreed(self.fields, f"{owner}.{last}", chain)
 
+    def _embed(self, node: Node, path: Sequence[tuple[Node, str]]) -> None:
+        """Note what an interface of Go has in it, or the trait that a type of Rust has."""
+        fields = _fields(node)
+        if node.type == "type_elem" and (owner := _owner(path)):
+            self.embedded.setdefault(owner, []).append(_raw(node))
+        elif "trait" in fields and "type" in fields:
+            name = _GENERIC.sub("", _raw(fields["type"])).rpartition("::")[2]
+            self.embedded.setdefault(name, []).append(_GENERIC.sub("", _raw(fields["trait"])))
+
     def _assigned(self, node: Node, path: Sequence[tuple[Node, str]]) -> None:
         """``this.x = new Shop()`` says what the field of a class is."""
         fields = _fields(node)
@@ -373,19 +385,28 @@ class _Reader:
                     self.taken[f"*{len(self.taken)}"] = TakenName(outer, "*")
                 else:
                     self.taken.setdefault(alias or name, TakenName(outer, name))
-        elif self._is_script and "source" in fields:
-            module = _raw(fields["source"]).strip("\"'`")
-            for path in grammars.paths(node):
-                last, _ = path[-1]
-                inner = _fields(last)
-                if last.type == "import_specifier" and "name" in inner:
-                    self.taken[_raw(inner.get("alias", inner["name"]))] = TakenName(
-                        module, _raw(inner["name"])
-                    )
-                elif last.type == "identifier" and path[-2][0].type == "import_clause":
-                    self.taken[_raw(last)] = TakenName(module, "default")
-                elif last.type == "namespace_import":
-                    self.taken[_raw(grammars.named(last)[-1])] = TakenName(module, "")
+        elif self._is_script:
+            self._of_script(node, fields)
+
+    def _of_script(self, node: Node, fields: dict[str, Node]) -> None:
+        """What a statement of a script imports, or gives as its default."""
+        value = fields.get("value")
+        if node.type == "export_statement" and value is not None and value.type == "identifier":
+            self.taken["default"] = TakenName("", _raw(value))
+        if node.type == "export_statement" or "source" not in fields:
+            return
+        module = _raw(fields["source"]).strip("\"'`")
+        for path in grammars.paths(node):
+            last, _ = path[-1]
+            inner = _fields(last)
+            if last.type == "import_specifier" and "name" in inner:
+                self.taken[_raw(inner.get("alias", inner["name"]))] = TakenName(
+                    module, _raw(inner["name"])
+                )
+            elif last.type == "identifier" and path[-2][0].type == "import_clause":
+                self.taken[_raw(last)] = TakenName(module, "default")
+            elif last.type == "namespace_import":
+                self.taken[_raw(grammars.named(last)[-1])] = TakenName(module, "")
 
     def _require(self, pattern: Node, module: str) -> None:
         if pattern.type == "identifier":

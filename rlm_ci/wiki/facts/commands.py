@@ -63,7 +63,7 @@ def commands(read: Outline, content: bytes) -> tuple[ProjectCommand, ...]:
 
 #: Documents for people who work on a project; a README also says how others get it.
 _GUIDES = ("contributing", "hacking", "development", "developing", "developers")
-_TEXTS = ("md", "markdown", "rst", "txt", "adoc")
+_TEXTS = ("md", "markdown", "rst", "txt", "adoc", "rdoc")
 
 
 def is_document(path: str) -> bool:
@@ -246,9 +246,30 @@ def _pyproject(lines: Sequence[str]) -> Iterator[ProjectCommand]:
     yield from _tox(lines)
 
 
+#: What defines a task in a Rakefile, by itself or by a class that runs tests or checks.
+_RAKE = re.compile(r"\s*(?:(?:\w+::)*(\w*Task)\.new\b|(?:multi)?task\b)\s*\(?\s*:?[\"']?([\w:-]+)?")
+_OF_RAKE = {"TestTask": ("test", TEST), "RakeTask": ("spec", TEST)}
+
+
+def _rake(lines: Sequence[str]) -> Iterator[ProjectCommand]:
+    for number, row in enumerate(lines, 1):
+        match = _RAKE.match(row)
+        if match is None:
+            continue
+        usual, purpose = _OF_RAKE.get(match[1] or "", ("", ""))
+        if "RuboCop" in row:
+            usual, purpose = "rubocop", CHECK
+        name = match[2] or usual
+        if purpose and name not in ("do", ""):
+            yield ProjectCommand(purpose, f"rake {name}", number)
+        elif name and not match[1] and name != "default" and _NAME.fullmatch(name):
+            yield _task(name, f"rake {name}", number)
+
+
 _READERS: Mapping[str, Callable[[Sequence[str]], Iterator[ProjectCommand]] | None] = {
     "tox.ini": _tox, "tox.toml": _tox, "setup.cfg": _tox, "noxfile.py": _nox, "package.json": None,
     "justfile": _just, "Justfile": _just, "pyproject.toml": _pyproject, "Cargo.toml": None,
+    "Rakefile": _rake,
 }  # fmt: skip
 
 
@@ -355,6 +376,9 @@ _USUAL = {
     ),
     "go.mod": ((BUILD, "go build ./...", r"module\s"), (TEST, "go test ./...", r"module\s")),
     "pom.xml": ((BUILD, "mvn package", r"\s*<project\b"), (TEST, "mvn test", r"\s*<project\b")),
+    **dict.fromkeys(("build.gradle", "build.gradle.kts"), (
+        (BUILD, "gradle build", r"plugins\b|apply\b"), (TEST, "gradle test", r"plugins\b|apply\b"),
+    )),
     "CMakeLists.txt": (
         (BUILD, "cmake -B build && cmake --build build", r"(?i)project\s*\("),
         (TEST, "ctest --test-dir build", r"(?i)\s*(?:enable_testing|include\s*\(\s*CTest)"),

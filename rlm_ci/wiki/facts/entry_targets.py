@@ -31,6 +31,8 @@ _SCRIPT = re.compile(r"""['"]?([\w.-]+)['"]?\s*=\s*['"]?([\w.]+)(?::([\w.]+))?""
 _SERVED = re.compile(r"\bself,\s*(environ|scope)\b[^,]*,\s*(?:start_response|receive)\b")
 #: Of the most used, those before the first of other folders, and such folders.
 _EARLY = 3
+#: Languages whose scripts run from their first line on.
+_SCRIPTS = frozenset(("JavaScript", "Python", "Ruby", "TypeScript"))
 #: Where a build writes, and what it writes from.
 _BUILT = re.compile(r"^(?:\./)?(?:dist|lib|build|out)/")
 _SUFFIXES = ("", ".js", ".ts", ".mjs", ".cjs", ".mts", ".tsx", "/index.js", "/index.ts")
@@ -137,7 +139,7 @@ def _scripted(  # noqa: PLR0917 - all that says where a script leads
     """The definition that a manifest names at an entry's line; None if it is not known."""
     text = content.decode("utf-8", "replace")
     if path.endswith("package.json"):
-        target = _of_package(path, entry, text, program)
+        target = _of_package(path, entry, text, program, files)
         return None if target is None else top_of(files[target], 1, files[target].outline.lines)
     line = "\n".join(text.split("\n")[entry.line_start - 1 : entry.line_end])
     for match in _SCRIPT.finditer(line):
@@ -156,8 +158,14 @@ def _scripted(  # noqa: PLR0917 - all that says where a script leads
     return None
 
 
-def _of_package(path: str, entry: EntryPoint, text: str, program: Sequence[str]) -> str | None:
-    """The source file that ``bin`` of a ``package.json`` names."""
+def _of_package(
+    path: str,
+    entry: EntryPoint,
+    text: str,
+    program: Sequence[str],
+    files: Mapping[str, FileFacts],
+) -> str | None:
+    """The source file that ``bin`` of a ``package.json`` names, or the one script of that name."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError):
@@ -171,7 +179,15 @@ def _of_package(path: str, entry: EntryPoint, text: str, program: Sequence[str])
     names = [target, *(f"{base}{suffix}" for base in (target, stem) for suffix in _SUFFIXES)]
     names += [_BUILT.sub("src/", name) for name in names if _BUILT.match(name)]
     every = (posixpath.normpath(posixpath.join(folder_of(path), name)) for name in names)
-    return next((source for source in every if source in sources), None)
+    exact = next((source for source in every if source in sources), None)
+    last = stem.rpartition("/")[2]
+    alike = [
+        source
+        for source in program
+        if source.rpartition("/")[2].partition(".")[0] == last
+        and any(entry.kind == "script" for entry in files[source].outline.entries)
+    ]
+    return exact or (alike[0] if len(alike) == 1 else None)
 
 
 def definition_around(facts: FileFacts, entry: EntryPoint) -> Definition | None:
@@ -184,6 +200,8 @@ def definition_around(facts: FileFacts, entry: EntryPoint) -> Definition | None:
             and symbol.line_end == entry.line_end
         ):
             return Definition.of((facts.path, symbol))
+    if entry.kind == "script" and facts.outline.language in _SCRIPTS:
+        return top_of(facts, 1, facts.outline.lines)
     return top_of(facts, entry.line_start, entry.line_end) if entry.kind == "main" else None
 
 

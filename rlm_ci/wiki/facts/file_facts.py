@@ -11,10 +11,11 @@ from rlm_ci.redaction.redactor import SIGN, Redactor
 from rlm_ci.source import PARSED, Outline
 from rlm_ci.source.definitions import shell
 from rlm_ci.source.outline import outline
+from rlm_ci.source.uses.branches import LOOP, around, branches
 from rlm_ci.values import Row
 from rlm_ci.wiki.facts.commands import ProjectCommand, commands, is_document
 from rlm_ci.wiki.facts.dependencies import declared, project
-from rlm_ci.wiki.facts.note import CodeNote, Statement, bounded
+from rlm_ci.wiki.facts.note import EXIT, Chapter, CodeNote, Statement, bounded
 from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import chapters, heading, introduction, is_readme
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.source import Symbol
+    from rlm_ci.source.uses.branches import Branch
 
     Mask = Callable[[str], str]
 
@@ -49,7 +51,7 @@ class FileFacts(Row):
     project: str = ""
     is_generated: bool = False
     commands: tuple[ProjectCommand, ...] = ()
-    chapters: tuple[Statement, ...] = ()
+    chapters: tuple[Chapter, ...] = ()
 
     @property
     def path(self) -> str:
@@ -90,7 +92,7 @@ class FileFacts(Row):
             project,
             is_generated,
             tuple(map(ProjectCommand.of, commands)),
-            tuple(map(Statement.of, chapters)),
+            tuple(map(Chapter.of, chapters)),
         )
 
 
@@ -186,7 +188,25 @@ def _sound(
     lines = content.split(b"\n")
     heads = tuple(_head(symbol, lines) for symbol in read.symbols)
     inside = tuple(_within(note, read) for note in notes if note.line_end <= last)
+    if any(map(_ends, inside)):
+        all_branches = branches(read.path, content)
+        inside = tuple(_if(note, all_branches) if _ends(note) else note for note in inside)
     return read, heads, inside
+
+
+def _ends(note: CodeNote) -> bool:
+    """Whether it is a place at which the process gets its code."""
+    return note.kind == EXIT and bool(_EXIT.match(note.text))
+
+
+def _if(note: CodeNote, all_branches: tuple[Branch, ...]) -> CodeNote:
+    """The note with the condition next to it, as far as that is short."""
+    inner = [branch for branch in around(all_branches, note.line_start) if branch.kind != LOOP][-1:]
+    if not inner or inner[0].text == "else" or len(note.text) + len(inner[0].text) > _CONDITION:
+        return note
+    condition = inner[0].text
+    word = "" if condition.startswith("on ") else "if "
+    return note.replace(text=f"{note.text} {word}{condition}")
 
 
 def _within(note: CodeNote, read: Outline) -> CodeNote:
@@ -209,6 +229,9 @@ def _last_line(content: bytes) -> int:
     return content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
 
 
+#: Characters of what ends the process, with the condition of that.
+_CONDITION = 120
+_EXIT = re.compile(r"(?:raise |return )?[\w.:]*[eE]xit\w*(?:::\w+)?\s*[(=]")
 #: Symbols that code does not stand within.
 _VALUES = ("constant", "variable")
 #: Copyright, licence and words for a linter, which do not say what a file is.

@@ -61,6 +61,15 @@ class Statement(Row):
     line_end: int
 
 
+class Chapter(Row):
+    """A heading of a guide, its lines, and the ``paths`` that its text names, one a line."""
+
+    text: str
+    line_start: int
+    line_end: int
+    paths: str = ""
+
+
 class CodeNote(Row):
     """A note about code: its lines, the definition around them, and texts from the code."""
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     #: An expression, and the kind of the note that it makes.
     Patterns = tuple[tuple[str, str], ...]
 
+#: Characters of a line that are shown.
+_WIDE = 110
 _SCRIPT = (
     (r"\bshell:\s*true", "shell"),
     (r"(?<![.\w])eval\(|(?<![.\w])Function\(", "code"),
@@ -164,7 +166,9 @@ def other_notes(language: str, source: bytes) -> list[CodeNote]:
             )
             if match:
                 name = match.groupdict().get("name") or ""
-                notes.append(CodeNote(kind, number, number, "", folded(line, 110), name))
+                begin = match.start() if len(line.strip()) > _WIDE and kind == "environment" else 0
+                text = folded(f"{'… ' if begin else ''}{line[begin:]}", _WIDE)
+                notes.append(CodeNote(kind, number, number, "", text, name))
         if not is_silent and _SPEAKER.search(line) and not _OF_TYPES.match(line):
             is_silent = True
             notes.append(CodeNote("network", number, number, "", folded(line, 110)))

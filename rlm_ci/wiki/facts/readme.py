@@ -8,7 +8,7 @@ from html import unescape
 from itertools import islice
 
 from rlm_ci.text.neutralise import clip
-from rlm_ci.wiki.facts.note import Statement
+from rlm_ci.wiki.facts.note import Chapter, Statement
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_NAME = re.compile(r"(?i)readme(?:\.(?:md|markdown|rst|txt))?")
+_NAME = re.compile(r"(?i)readme(?:\.(?:md|markdown|rst|txt|adoc|rdoc))?")
 _IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])|\|[\w .-]+\|_?")
 _LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|`([^`<]+) <[^>]*>`__?")
 _TAG = re.compile(r"<[^>]*>")
@@ -36,6 +36,8 @@ _UNDERLINE = re.compile(r"([~^*+#\"'])\1{2,}\s*")
 _REFERENCE = re.compile(r"`([^`<\n]+)`__?(?!\w)|(?<![\w`.-])(\w[\w.-]*?)__?(?=[\s.,;:!?)]|$)")
 #: A comment of reStructuredText: no directive, target, footnote or substitution.
 _COMMENT = re.compile(r"\.\.(?:\s*$|\s+(?![\w:+.-]+::|[_\[|]))")
+#: What begins a heading in AsciiDoc and in the documents of Ruby.
+_MARKED = re.compile(r"^(={1,6})(?= )")
 _EMOJI = re.compile(r":[a-z0-9_+-]{1,60}:(?=\s|$)")
 _DEFINITION = re.compile(rb"^\[[^\]\n]{1,99}\]: .{1,300}$", re.MULTILINE)
 #: In blocks of HTML.
@@ -52,23 +54,49 @@ _FAR, _WIDE, _LONGEST = 120, 1 << 14, 700
 _NAMED = 60
 #: Characters of a heading of a guide, and headings of one.
 _CHAPTER, _CHAPTERS = 90, 60
+#: What leads to a file of a repository, and what looks like the path of one; paths of a chapter.
+_BLOB = re.compile(r"https?://[^/\s]+/[^/\s]+/[^/\s]+/(?:-/)?(?:blob|tree)/[^/\s]+/")
+_PATH = re.compile(r"(?:[\w.@-]+/)*[\w@-][\w.@-]*\.\w{1,8}|(?:[\w.@-]+/)+[\w.@-]+")
+_PATHS = 8
 
 
 def is_readme(path: str) -> bool:
     return bool(_NAME.fullmatch(path.rpartition("/")[2]))
 
 
-def chapters(content: bytes, path: str) -> tuple[Statement, ...]:
-    """The headings of a document below its title, in order."""
+def chapters(content: bytes, path: str) -> tuple[Chapter, ...]:
+    """The headings of a document below its title, in order, each with the paths that it names.
+
+    A document whose chapters are all of the first order has no title.
+    """
     tokens = _parsed(content, path, is_whole=True)
+    headings = [
+        (number, token) for number, token in enumerate(tokens) if token.type == "heading_open"
+    ]
+    is_flat = sum(token.tag == "h1" for _, token in headings) > 1
+    tags = ("h1", "h2", "h3") if is_flat else ("h2", "h3")
     statements = []
-    for number, token in enumerate(tokens):
-        if token.type == "heading_open" and token.tag in ("h2", "h3"):
-            text = _shown(tokens[number + 1], path)
-            start, _ = token.map or (0, 0)
-            if text and len(text) <= _CHAPTER:
-                statements.append(Statement(text, start + 1, start + 1))
+    for at, (number, token) in enumerate(headings):
+        text = _shown(tokens[number + 1], path)
+        start, _ = token.map or (0, 0)
+        if token.tag in tags and text and len(text) <= _CHAPTER:
+            later = (after for after, other in headings[at + 1 :] if other.tag <= token.tag)
+            inside = tokens[number : next(later, len(tokens))]
+            paths = "\n".join(islice(_paths(inside), _PATHS))
+            statements.append(Chapter(text, start + 1, start + 1, paths))
     return tuple(statements[:_CHAPTERS])
+
+
+def _paths(tokens: Sequence[Token]) -> Iterator[str]:
+    """What looks like a path in links and code of some paragraphs, each once."""
+    seen: set[str] = set()
+    for child in (child for token in tokens for child in token.children or ()):
+        target = str(child.attrGet("href") or "") if child.type == "link_open" else ""
+        text = target or (child.content if child.type == "code_inline" else "")
+        text = _BLOB.sub("", text).partition("#")[0].removeprefix("./").strip("/")
+        if _PATH.fullmatch(text) and text not in seen:
+            seen.add(text)
+            yield text
 
 
 def introduction(content: bytes, path: str = "") -> Statement | None:
@@ -127,7 +155,9 @@ def _parsed(content: bytes, path: str, *, is_whole: bool = False) -> Sequence[To
     if lines[0] == "---" and "---" in lines[1:]:
         end = lines.index("---", 1) + 1
         lines[:end] = [""] * end
-    if not path.lower().endswith((".md", ".markdown")):
+    if path.lower().endswith((".adoc", ".rdoc")):
+        lines = [_MARKED.sub(lambda match: "#" * len(match[1]), row) for row in lines]
+    elif not path.lower().endswith((".md", ".markdown")):
         if path.lower().endswith(".rst"):
             lines = [_REFERENCE.sub(lambda match: match[1] or match[2], row) for row in lines]
         lines = ["---" if _UNDERLINE.fullmatch(row) else row for row in _uncommented(lines)]

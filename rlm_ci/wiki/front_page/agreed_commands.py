@@ -53,6 +53,7 @@ _SINGLE = re.compile(
 )
 _OF_NODE = {"vitest": "vitest run", "jest": "jest", "mocha": "mocha", "ava": "ava"}
 _SCRIPTS = frozenset(("JavaScript", "TypeScript", "TSX"))
+_JVM = re.compile(r"(?:\./)?(?:mvnw?|gradlew?)\b")
 _TEST_NAME = re.compile(r"test_\w+|Test[A-Z]\w*")
 
 
@@ -206,6 +207,14 @@ def _of_file(test: FileFacts, texts: Sequence[str]) -> str:
     folder, _, file = path.rpartition("/")
     if language == "Rust" and folder == "tests" and any(text.startswith("cargo") for text in texts):
         return f"cargo test --test {file.removesuffix('.rs')}"
+    name = file.partition(".")[0]
+    if language == "Java" and (text := next((text for text in texts if _JVM.match(text)), "")):
+        runner = text.split()[0]
+        return f"{runner} test {'--tests ' if 'gradle' in runner else '-Dtest='}{name}"
+    if language == "Ruby" and any("rspec" in text or text == "rake spec" for text in texts):
+        return f"bundle exec rspec {path}"
+    if language == "Ruby" and any(text.startswith("rake test") for text in texts):
+        return f"rake test TEST={path}"
     for runner, words in _OF_NODE.items():
         if language in _SCRIPTS and any(re.search(rf"\b{runner}\b", text) for text in texts):
             return f"npx {words} {path}"

@@ -7,9 +7,11 @@ from collections import Counter
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki.facts.note import CONFIG_FILE, CONFIG_KEYS, OPTION, SETTINGS
+from rlm_ci.wiki.pages.wording import listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from rlm_ci.wiki.facts.file_facts import FileFacts
@@ -25,6 +27,8 @@ _LONGEST = 110
 _OPTIONS, _SETTINGS = 60, 24
 #: Variables and files of the first page; the page with all of them.
 _BRIEF, _FILES, _FACTS = 6, 2, "facts.md"
+#: Files of one function, and keys of one configuration, that are named.
+_TOGETHER = 8
 #: Variables of the system, which many programs read.
 _COMMON = frozenset((
     "APPDATA", "CI", "COLUMNS", "EDITOR", "HOME", "LANG", "LC_ALL", "LINES", "LOCALAPPDATA",
@@ -47,11 +51,9 @@ def brief(world: PageSources) -> list[str]:
     names = sorted(readings, key=rank)
     rows = [f"variable {_brief(name, readings[name], world)}" for name in names[:_BRIEF]]
     rows += _more(len(names) - _BRIEF, "variable", "environment-variables")
-    files: dict[str, list[Reading]] = {}
-    for reading in _noted(world, CONFIG_FILE):
-        files.setdefault(reading[1].text, []).append(reading)
-    first = sorted(files, key=lambda name: (not name.startswith("."), -len(files[name]), name))
-    rows += [f"file {_brief(name, files[name], world)}" for name in first[:_FILES]]
+    rows += _files(world)
+    keys = sorted(_noted(world, CONFIG_KEYS), key=lambda reading: -len(reading[1].detail))
+    rows += [_keys(*reading, world) for reading in keys[:1]]
     options = _noted(world, OPTION)
     if options:
         places = Counter(file_facts.path for file_facts, _ in options)
@@ -62,6 +64,36 @@ def brief(world: PageSources) -> list[str]:
         rows.append(f"[{what} of the command line]({_FACTS}#options-of-the-command-line), "
                     f"{number} of them from {where} on")  # fmt: skip
     return rows
+
+
+def _files(world: PageSources) -> list[str]:
+    """The configuration files that the most code names: those that one function reads together."""
+    groups: dict[tuple[str, str], dict[str, Reading]] = {}
+    for facts, note in _noted(world, CONFIG_FILE):
+        groups.setdefault((facts.path, note.within), {}).setdefault(note.text, (facts, note))
+    counts = Counter(name for group in groups.values() for name in group)
+
+    def rank(group: Mapping[str, Reading]) -> tuple[bool, int, str]:
+        has_dot = any(name.rpartition("/")[2].startswith(".") for name in group)
+        return not has_dot, -max(counts[name] for name in group), min(group)
+
+    rows: list[str] = []
+    seen: set[str] = set()
+    for group in sorted(groups.values(), key=rank):
+        names = [name for name in group if name not in seen]
+        seen.update(group)
+        if names and len(rows) < _FILES:
+            shown = [code(printable(name)) for name in names]
+            last = _brief(names[-1], [group[names[-1]]], world)
+            others = f"{listed(shown[:-1], _TOGETHER, len(shown) - 1)} and " if shown[1:] else ""
+            rows.append(f"{'files' if others else 'file'} {others}{last}")
+    return rows
+
+
+def _keys(facts: FileFacts, note: CodeNote, world: PageSources) -> str:
+    names = [code(printable(key)) for key in note.detail.split(", ")]
+    link = world.register.link(facts.path, note.line_start, note.line_end)
+    return f"keys of {code(printable(note.text))}: {listed(names, _TOGETHER)} {link}"
 
 
 def _brief(name: str, readings: list[Reading], world: PageSources) -> str:

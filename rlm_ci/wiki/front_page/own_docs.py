@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: nothing of the program.
 _KNOWN = ("readme", "contributing", "hacking", "development", "architecture", "design", "security",
           "changelog", "changes", "history")  # fmt: skip
-_TEXTS = ("md", "markdown", "rst", "txt", "adoc")
+_TEXTS = ("md", "markdown", "rst", "txt", "adoc", "rdoc")
 #: Where longer documentation begins.
 _BEGINS = re.compile(r"(?:docs?|documentation)/(?:source/|src/|content/)?(?:index|readme|intro\w*)")
 _MOST, _CHAPTERS = 6, 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.source.uses.references import BY_FOLDER
 from rlm_ci.source.uses.written_types import returned
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import printable
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.module_page import PageSources
 
 #: Rows of the table; names of members, and of what they have, that are shown; tests of an example.
-_ROWS, _SHOWN, _TESTS = 6, 8, 2
+_ROWS, _SHOWN, _TESTS, _FEW = 6, 8, 2, 3
+_MANIFESTS = ("pyproject.toml", "setup.cfg")
+_CLASSES = frozenset(("class", "enum", "struct"))
+_KINDS = _CLASSES | {"constant", "function", "variable"}
 _GUIDE = re.compile(r"(?i)(?:contributing|hacking|development|.*guide.*|.*adding.*)")
 _ADDS = re.compile(r"(?i)\b(?:add|new|creat|writ|implement|extend|support)")
 
@@ -35,6 +39,9 @@ class _Member(Value):
     symbol: Symbol | None = None
     #: What the interface asks for that a function returns.
     asked: frozenset[str] = frozenset()
+
+    def is_class(self) -> bool:
+        return self.symbol is not None and self.symbol.kind in _CLASSES
 
     def names(self) -> set[str]:
         """What a user of the member may ask of it."""
@@ -52,43 +59,86 @@ class _Member(Value):
 
 def registries(world: PageSources) -> list[dict[str, str]]:
     """A row for each list whose members all are of the program, those with the most first."""
-    classes = _classes(world)
+    definitions = _definitions(world)
     rows = [
         (file, note, members)
-        for module in world.layout.modules
-        for file in module.files
-        for note in file.notes
-        if note.kind == REGISTRY and (members := _members(file, note, world, classes))
+        for file, note in _registered(world)
+        if (members := _members(file, note, world, definitions)) or _is_table(note, world)
     ]
-    rows.sort(key=lambda row: (-len(row[2]), row[0].path, row[1].line_start))
+    rows.sort(key=lambda row: (-len(row[1].detail.split(", ")), row[0].path, row[1].line_start))
     tests = TestFiles(world)
     return [_row(*row, world, tests) for row in rows[:_ROWS]]
 
 
-def _classes(world: PageSources) -> Mapping[str, list[_Member]]:
+def _registered(world: PageSources) -> Iterator[tuple[FileFacts, CodeNote]]:
+    """The lists of the program; what decorators of one name register is one list."""
+    decorated: dict[str, list[tuple[FileFacts, CodeNote]]] = {}
+    for module in world.layout.modules:
+        for file in module.files:
+            for note in file.notes:
+                if note.kind == REGISTRY and note.text.startswith("@"):
+                    decorated.setdefault(note.text, []).append((file, note))
+                elif note.kind == REGISTRY:
+                    yield file, note
+    for path in sorted(world.files.keys() - world.layout.owner.keys()):
+        if path.endswith(_MANIFESTS):
+            notes = world.files[path].notes
+            yield from ((world.files[path], note) for note in notes if note.kind == REGISTRY)
+    for rows in decorated.values():
+        names = [
+            f"{_stem(file.path)}.{name}" for file, note in rows for name in note.detail.split(", ")
+        ]
+        if len(names) >= _FEW:
+            yield rows[0][0], rows[0][1].replace(detail=", ".join(names))
+
+
+def _is_table(note: CodeNote, world: PageSources) -> bool:
+    """Whether the rows are what a macro of the program gets."""
+    return note.text.endswith("!") and any(
+        symbol.kind == "macro" and symbol.name == note.text[:-1]
+        for path in world.layout.owner
+        for symbol in world.files[path].outline.symbols
+    )
+
+
+def _definitions(world: PageSources) -> Mapping[str, list[_Member]]:
+    """What a list may have as a member, by its last name: classes, functions, values."""
     by_name: dict[str, list[_Member]] = {}
     for module in world.layout.modules:
         for file in module.files:
             for symbol in file.outline.symbols:
-                if symbol.kind in ("class", "struct"):
+                if symbol.kind in _KINDS and (symbol.kind in _CLASSES or "." not in symbol.name):
                     last = symbol.name.rpartition(".")[2]
                     by_name.setdefault(last, []).append(_Member(file, symbol))
     return by_name
 
 
 def _members(
-    facts: FileFacts, note: CodeNote, world: PageSources, classes: Mapping[str, list[_Member]]
+    facts: FileFacts, note: CodeNote, world: PageSources, definitions: Mapping[str, list[_Member]]
 ) -> list[_Member]:
-    """The members of a list, all classes or all modules; none if one of them is not certain."""
-    names = [re.split(r"::|\.", name) for name in note.detail.split(", ")]
-    paths = {edge.target for edge in world.graph.internal.get(facts.path, ())} | {facts.path}
+    """The members of a list, all definitions or all modules; none if one is not certain."""
+    names = [re.split(r"::|\.|:", name) for name in note.detail.split(", ")]
+    edges = world.graph.internal.get(facts.path, ())
+    paths = {edge.target for edge in edges} | {facts.path}
+    folder = folder_of(facts.path)
+    is_package = facts.outline.language in BY_FOLDER
     members = []
     for parts in names:
-        same = classes.get(parts[-1], []) or _made(parts[-1], facts, world, classes)
+        same = _made(parts[-1], facts, world, definitions) or definitions.get(parts[-1], [])
         stem = parts[-2] if len(parts) > 1 else ""
         same = [member for member in same if _stem(member.one.path) == stem] or same
-        is_near = bool(stem) or facts.outline.language == "Go"
-        if len(same) == 1 and (is_near or same[0].one.path in paths):
+        if not stem:
+            same = [
+                member
+                for member in same
+                if member.one.path in paths or (is_package and folder_of(member.one.path) == folder)
+            ]
+        classes = [member for member in same if member.is_class()]
+        same = classes if len(same) > 1 and classes else same
+        if not same and len(parts) > 1:  # a variant of an enumeration
+            outer = definitions.get(parts[-2], [])
+            same = [member for member in outer if member.one.path in paths and member.is_class()]
+        if len(same) == 1:
             members.append(same[0])
     if len(members) == len(names):
         return members
@@ -98,7 +148,7 @@ def _members(
     by_stem: dict[str, list[FileFacts]] = {}
     for file in files:
         by_stem.setdefault(_stem(file.path), []).append(file)
-    modules = [by_stem.get(parts[-1], []) for parts in names]
+    modules = [by_stem.get(parts[-1], []) or by_stem.get(parts[0], []) for parts in names]
     if not all(len(inner) == 1 for inner in modules):
         return []
     return [_Member(inner[0]) for inner in modules]
@@ -139,24 +189,64 @@ def _row(
     world: PageSources,
     tests: TestFiles,
 ) -> dict[str, str]:
+    name, _, of_type = note.text.partition(": ")
+    names = [code(printable(name), cell=True) for name in note.detail.split(", ")]
+    guide = next(_guides(note, world), "")
+    row = {
+        "what": f"{guide}{code(printable(name), cell=True)}: {listed(names, _SHOWN)}",
+        "where": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
+        "have": "a row as the others",
+        "example": "the shortest row",
+        "tests": "none found",
+    }
+    if not members:
+        return row
     is_apart = len({member.one.path for member in members}) == len(members)
     example = min(members, key=lambda member: (_size(member, is_apart=is_apart), member.one.path))
-    shared = sorted(set.intersection(*(member.names() for member in members)))
-    alike = [code(printable(name), cell=True) for name in shared]
-    names = [code(printable(name), cell=True) for name in note.detail.split(", ")]
     beside = [test for test in tests.of(example.one) if test.outline.lines]
     links = [world.register.file(test.path, cell=True) for test in beside[:_TESTS]]
     first, last = (1, example.one.outline.lines)
     if example.symbol is not None and not is_apart:
         first, last = example.symbol.line_start, example.symbol.line_end
-    guide = next(_guides(note, world), "")
-    return {
-        "what": f"{guide}{code(printable(note.text), cell=True)}: {listed(names, _SHOWN)}",
-        "where": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
-        "have": listed(alike, _SHOWN) if alike else "no name that all have",
+    row |= {
+        "have": _alike(members, of_type, facts, world),
         "example": world.register.link(example.one.path, first, last, cell=True),
-        "tests": listed(links, len(links), len(beside)) if links else "none found",
     }
+    return row | ({"tests": listed(links, len(links), len(beside))} if links else {})
+
+
+def _alike(members: list[_Member], of_type: str, facts: FileFacts, world: PageSources) -> str:
+    """What all members have: names, what their type asks for, or parameters."""
+    symbols = [member.symbol for member in members if member.symbol is not None]
+    names: list[str] = []
+    if of_type:
+        outer = f"{of_type}."
+        folder = folder_of(facts.path)
+        paths = [path for path in sorted(world.layout.owner) if folder_of(path) == folder]
+        names = [
+            symbol.name.removeprefix(outer)
+            for path in paths
+            for symbol in world.files[path].outline.symbols
+            if symbol.kind == "method" and symbol.name.startswith(outer)
+        ]
+    elif len(set(symbols)) == 1:
+        return f"a variant of {code(printable(symbols[0].name), cell=True)}"
+    elif all(member.is_class() or member.symbol is None or member.asked for member in members):
+        names = sorted(set.intersection(*(member.names() for member in members)))
+    heads = {_parameters(symbol) for symbol in symbols if symbol.kind == "function"}
+    if not names and len(heads) == 1 and all(symbol.kind == "function" for symbol in symbols):
+        return f"the parameters {code(printable(heads.pop()), cell=True)}"
+    shown = listed([code(printable(name), cell=True) for name in names], _SHOWN) if names else ""
+    if of_type:
+        shown = f" with {shown}" if shown else ""
+        return f"the type {code(printable(of_type), cell=True)}{shown}"
+    return shown or "no name that all have"
+
+
+def _parameters(symbol: Symbol) -> str:
+    """The parameters of a function, as they are written."""
+    _, bracket, tail = symbol.signature.partition("(")
+    return f"({tail.partition(')')[0]})" if bracket else ""
 
 
 def _size(member: _Member, *, is_apart: bool) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from itertools import islice
 
 from rlm_ci.source.test_files import subject_of
-from rlm_ci.text.neutralise import code
+from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.entry_targets import definition_around
 from rlm_ci.wiki.facts.note import EXIT, OPTION
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
 from rlm_ci.wiki.pages.module_page import is_door
-from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.pages.paths import folder_of, is_test
 from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
 #: Rows of the table, of these commands, and where files that say nothing fill it up; tests of a
 #: row; notes of a kind that make a file the one to change.
 _ROWS, _COMMANDS, _FEW, _TESTS, _SEVERAL = 12, 4, 8, 1, 2
+#: Chapters of guides, and files that one names, that are shown; words of a chapter on adding.
+_GUIDED, _NAMED = 4, 3
+_ADDS = re.compile(
+    r"(?i)\b(?:add(?:ing|ition)?s?|new|creat\w+|writ(?:e|ing)|implement\w*|extend\w*)\b"
+)
 
 
 class _Task(Value):
@@ -46,6 +53,7 @@ def routes(world: PageSources) -> list[dict[str, str]]:
     A file whose text does not say what it is for comes only where there are few others.
     """
     tests = TestFiles(world)
+    guided = list(islice(_guided(world), _GUIDED))
     tasks = list(_of_commands(world))
     tasks += _of_notes(world, OPTION, "an option of the command line ({} are made there)")
     tasks += _of_notes(world, "environment", "an environment variable ({} are read there)")
@@ -60,7 +68,45 @@ def routes(world: PageSources) -> list[dict[str, str]]:
     every = [task for facts in others if (task := _of_file(facts, world)) is not None]
     tasks += [task for task in every if task.is_told][: max(0, _ROWS - len(tasks))]
     tasks += [task for task in every if not task.is_told][: max(0, _FEW - len(tasks))]
-    return [_row(task, world, tests) for task in tasks]
+    return [*guided, *(_row(task, world, tests) for task in tasks)]
+
+
+def _guided(world: PageSources) -> Iterator[dict[str, str]]:
+    """What a chapter of a guide says that is added, with the files that it names for that."""
+    for path in sorted(world.files, key=lambda path: (path.count("/"), path)):
+        of_tests = [
+            file
+            for chapter in world.files[path].chapters
+            if re.search(r"(?i)\btests?\b", chapter.text)
+            for name in chapter.paths.split("\n")
+            if (file := _file(name, path, world)) and is_test(file)
+        ]
+        for chapter in world.files[path].chapters:
+            if not _ADDS.search(chapter.text):
+                continue
+            files = [
+                file for name in chapter.paths.split("\n") if (file := _file(name, path, world))
+            ]
+            paths = list(dict.fromkeys(files))
+            trials = [file for file in paths if is_test(file)]
+            others = [file for file in paths if file not in trials]
+            trials = trials or of_tests
+            if not others:
+                continue
+            words = prose(chapter.text, cell=True)
+            link = world.register.named(words, path, chapter.line_start, chapter.line_end)
+            yield {
+                "task": f"{link}, as the guide says",
+                "file": ", ".join(world.register.file(name, cell=True) for name in others[:_NAMED]),
+                "tests": ", ".join(world.register.file(name, cell=True) for name in trials[:_NAMED])
+                or "none named there",
+            }
+
+
+def _file(name: str, guide: str, world: PageSources) -> str:
+    """The file that a guide names, from the top or from its own folder; "" for none."""
+    beside = f"{folder_of(guide)}/{name}".strip("/")
+    return next((path for path in (name, beside) if name and path in world.files), "")
 
 
 def example_tests(world: PageSources) -> list[FileFacts]:
@@ -185,12 +231,15 @@ class TestFiles:
     def of(self, file: FileFacts) -> list[FileFacts]:
         """The tests of a file: first those that are named after it."""
         stem, folder = _stem(file.path), folder_of(file.path)
+        outer = folder.rpartition("/")[2].lower()  # of Ruby: ``rake/task`` is tested as rake_task
         ranked = []
         for facts in self._files:
             subject = self._subjects[facts.path]
             imports = file.path in self._targets[facts.path]
             is_beside = facts.outline.language == "Go" and folder_of(facts.path) == folder
-            is_alike = subject == stem and (imports or is_beside or subject in self._unique)
+            is_alike = subject in (stem, f"{outer}_{stem}") and (
+                imports or is_beside or stem in self._unique
+            )
             if is_alike or imports or is_beside:
                 is_far = folder_of(facts.path).rpartition("/")[2] != folder.rpartition("/")[2]
                 few = len(self._targets[facts.path])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.citations import CitationRegister
 
 #: Messages of a page.
-_MOST = 40
+_MOST = 100
 
 
 def messages(

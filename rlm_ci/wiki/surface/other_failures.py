@@ -19,15 +19,20 @@ _QUOTED_TOO = r"(?:(?P<q>[\"'`])(?P<text>(?:(?!(?P=q))[^\\\n]|\\.){4,400})(?P=q)
 #: What carries a message, before the text.
 _MESSAGES: Mapping[str, str] = {
     **dict.fromkeys(
-        ("JavaScript", "TypeScript", "TSX"), rf"\bnew (?P<name>\w*Error)\(\s*{_QUOTED_TOO}"
+        ("JavaScript", "TypeScript", "TSX"),
+        rf"\b(?:new )?(?P<name>\w*Error|(?:\w+\.)?(?:error|fatal|fail|die|abort))\((?:\w+,)?\s*"
+        rf"{_QUOTED_TOO}",
     ),
-    "Go": rf"\b(?P<name>fmt\.Errorf|errors\.New|log\.Fatalf?|panic)\(\s*{_QUOTED}",
+    "Go": r"\b(?P<name>fmt\.Errorf|errors\.(?:New|Errorf|Wrapf?)|log\.(?:Fatal|Error)f?|panic"
+    rf"|log(?:Error|Fatal))\((?:\w+,)?\s*{_QUOTED}",
     "Rust": r"\b(?P<name>anyhow!|bail!|ensure!|panic!|print_error|eprintln!)\(\s*(?:format!\(\s*)?"
     rf"{_QUOTED}",
     **dict.fromkeys(
         ("Java", "C#", "PHP"), rf"\bnew \\?(?P<name>\w+(?:Error|Exception))\(\s*{_QUOTED_TOO}"
     ),
-    "Ruby": rf"(?<![.\w])raise[ (]\s*(?P<name>[A-Z][\w:]*)\s*,\s*{_QUOTED_TOO}",
+    "Ruby": r"(?<![.\w])(?:(?:raise|fail)[ (]\s*(?P<name>[A-Z][\w:]*)\s*,"
+    r"|(?P<word>raise|fail|abort)[ (])\s*"
+    rf"{_QUOTED_TOO}",
 }
 _NAMED = (
     r"\b(?P<name>\w*Exit(?:Code|Status)(?:::|\.)\w+)\s*=>\s*(?P<code>\d{1,3})\b"
@@ -38,7 +43,8 @@ _WORDS = {"SUCCESS": "0", "FAILURE": "1"}
 #: What ends the process with a code.
 _CALLS: Mapping[str, str] = {
     **dict.fromkeys(
-        ("JavaScript", "TypeScript", "TSX"), r"\bprocess\.exit\(\s*(?P<code>\d{1,3})\)"
+        ("JavaScript", "TypeScript", "TSX"),
+        r"\bprocess\.(?:exit\(\s*(?P<code>\d{1,3})\)|exitCode\s*=\s*(?P<digits>\d{1,3})\b)",
     ),
     **dict.fromkeys(("C", "C++"), r"(?<![.\w>])_?exit\s*\(\s*(?P<code>\d{1,3})\)"),
     "Go": r"\bos\.Exit\((?P<code>\d{1,3})\)",
@@ -61,14 +67,18 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
     places = CodePlaces(language, source)
     notes = []
     for match, line in places.matches(_MESSAGES.get(language, "")):
-        message = folded(re.sub(r"\\\s*\n\s*|\\[nt]", " ", match["text"]), _MESSAGE)
+        text = re.sub(r"\\\s*\n\s*|\\[nt]", " ", match["text"])
+        message = folded(re.sub(r"\\([\"'`])", r"\1", text), _MESSAGE)
         if line not in aside and " " in message:
             last = min(line + match[0].count("\n"), line + LONGEST - 1)
-            notes.append(CodeNote(MESSAGE, line, last, "", match["name"], message))
+            name = match["name"] or match["word"]
+            notes.append(CodeNote(MESSAGE, line, last, "", name, message))
     for match, line in places.matches(_CALLS.get(language, "")):
         if line not in aside:
             written = folded(match[0].strip(";&|{ \n"), _CODE)
-            ends = match["code"] or _WORDS[match.groupdict().get("word") or "SUCCESS"]
+            groups = match.groupdict()
+            ends = groups.get("code") or groups.get("digits")
+            ends = ends or _WORDS[groups.get("word") or "SUCCESS"]
             notes.append(CodeNote(EXIT, line, line, "", written, ends))
     for match, line in places.matches(_NAMED):
         if line not in aside:

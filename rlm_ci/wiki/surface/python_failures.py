@@ -28,6 +28,8 @@ _CONSTANT = re.compile(r"EXIT_[A-Z0-9_]+|[A-Z0-9_]+_EXIT(?:_CODE)?")
 _ENUM = re.compile(r"\w*Exit(?:Code|Status)(?:s|es)?")
 _ATTRIBUTES = frozenset(("exit_code", "exit_status", "EXIT_CODE"))
 _ENDS = frozenset(("exit", "_exit"))
+#: Functions that say what went wrong.
+_SAYS = re.compile(r"\w*error|\w*fail|die|abort|fatal")
 
 
 def python_failures(tree: ast.Module) -> list[CodeNote]:
@@ -81,10 +83,16 @@ class _PythonFailures:
                 is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
                 pairs = zip(target.elts, value.elts, strict=False) if is_pair else [(target, value)]  # type: ignore[attr-defined]  # of tuples
                 for left, right in pairs:
-                    code = _number(right)
-                    if name_of(left) in names and code is not None:
-                        text = test or ast.unparse(node)
-                        self._note(EXIT, node, within, folded(text, _CODE), code)
+                    if name_of(left) not in names:
+                        continue
+                    choices = [right]
+                    if isinstance(right, ast.IfExp):
+                        choices = [right.body, right.orelse]
+                    for choice in choices:
+                        code = _number(choice)
+                        text = test if test and len(choices) == 1 else ast.unparse(node)
+                        if code is not None:
+                            self._note(EXIT, node, within, folded(text, _CODE), code)
             elif isinstance(node, ast.If):
                 self._bound(node.body, names, within, ast.unparse(node.test))
                 self._bound(node.orelse, names, within, "")
@@ -106,6 +114,8 @@ class _PythonFailures:
             elif isinstance(node, ast.Expr | ast.Return):
                 if isinstance(node.value, ast.Call) and _ends(node.value.func):
                     self._end(node.value, node.value.args, within, caught)
+                elif isinstance(node.value, ast.Call):
+                    self._said(node.value, within)
             elif isinstance(node, ast.Assign):
                 if not within:
                     self._constants(node)
@@ -154,6 +164,13 @@ class _PythonFailures:
         message = next((text for argument in raised.args if (text := _text(argument))), "")
         if name and " " in message:
             self._note(MESSAGE, node, within, name, folded(message, _MESSAGE))
+
+    def _said(self, node: ast.Call, within: str) -> None:
+        """The message of a call of what is named after an error: ``parser.error("…")``."""
+        if _SAYS.fullmatch(name_of(node.func)):
+            message = next((text for argument in node.args if (text := _text(argument))), "")
+            if " " in message:
+                self._note(MESSAGE, node, within, callee(node), folded(message, _MESSAGE))
 
     def _end(
         self, node: ast.stmt | ast.expr, args: list[ast.expr], within: str, caught: tuple[str, ...]

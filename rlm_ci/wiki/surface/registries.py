@@ -21,31 +21,69 @@ if TYPE_CHECKING:
 
 #: Members from which on a list is one that is added to, and members that are kept.
 _FEW, _MEMBERS = 3, 200
+#: Decorators that register what they decorate, by their last name.
+_REGISTERS = re.compile(
+    r"(?:\w+_)?(?:command|group|hook|hookimpl|plugin|register|register_\w+|route|rule|subcommand|task)"
+)
 #: A macro that registers what is its only argument: a path of Rust.
 _MACRO = r"\b(?P<name>(?:\w+_)?register(?:_\w+)?)!\s*[({]\s*(?P<member>[A-Za-z_][\w:]*)\s*[)}]"
-#: What gives a name of its own a value in a language of scripts, with names alone in it.
-_LIST = (
-    r"\bconst\s+(?P<name>[A-Za-z_$][\w$]*)(?:\s*:[^=\n]{1,120})?\s*=\s*"
-    r"(?:\{(?P<object>[^{}()]{1,8000})\}|\[(?P<array>[^\[\]{}()]{1,8000})\])"
+#: What gives a name at the top of a script a value, with names alone in it.
+_SCRIPT_LIST = (
+    r"(?m)^(?:(?:export\s+)?const\s+(?P<name>[A-Za-z_$][\w$]*)(?:\s*:[^=\n]{1,120})?\s*=|"
+    r"export\s+default)\s*(?:new\s+(?:Map|Set)(?:<[^\n()]{0,80}>)?\(\s*)?(?:"
+    r"\{(?P<object>[^{}()]{1,8000})\}|\[(?P<array>(?:[^\[\]{}()]|\[[^\[\]{}()]*\]){1,8000})\])"
+)
+#: A map or a list of Go, of values or pointers of one type, with names alone in it.
+_GO_LIST = (
+    r"\b(?P<name>(?!var\b)[A-Za-z_]\w*)(?:[ \t]+(?:map\[[\w.]+\]|\[\])[\w.*]{1,80})?\s*:?=\s*"
+    r"(?:map\[[\w.]+\]|\[\])(?P<type>\*?[\w.]+|func\([^\n{}]{0,200})\{(?P<array>[^{}]{1,8000})\}"
 )
 #: A case of Go that returns what a function makes; lines between two of them.
 _CASE = r"\bcase \"[^\"\n]+\"(?:,\s*\"[^\"\n]+\")*:\s*return (?P<member>(?:\w+\.)?New\w+)\("
 _APART = 4
-_ENTRY = re.compile(r"(?:[\"']?[\w.-]+[\"']?\s*:\s*)?([A-Za-z_$][\w$]*)")
-_WORDS = frozenset(("false", "null", "true", "undefined"))
+#: An arm of Rust that chooses a variant, or makes a value, for a text.
+_ARM = (
+    r"(?<=\")\s*=>\s*(?:\{\s*)?"
+    r"(?:(?:Ok|Some|Box::new|Arc::new)\()*(?P<member>(?:\w+::){0,3}[A-Z]\w*(?:::\w+)?)"
+)
+#: A call that adds a value of a class of its own to what there is, alone in its statement.
+_CALL = (
+    r"(?m)^[ \t]*(?:[\w$]+\.)*(?P<name>add\w*|register\w*|use|with\w*)\(\s*"
+    r"(?:[\"'][^\"'\n]{1,80}[\"'],\s*)?(?:&|new\s+|Box::new\()*"
+    r"(?P<member>(?:\w+(?:::|\.))*[A-Z]\w*?)(?:\.new|::new|::default)?\s*(?:[({]|\)\s*;?$)"
+)
+#: A macro at the top of a file of Rust that gets rows in brackets, and the name of a row.
+_TABLE = r"(?m)^(?P<name>\w+)!\s*[({](?P<rows>[^;]{1,8000})"
+_ROW = re.compile(r"(?m)^(?:    |\t)\(\s*(\w+)\s*,")
+#: The entry points of a package of Python that a manifest lists, and one of them.
+_GROUP = re.compile(
+    r"(?m)^\[project\.entry-points\.[\"']?(?P<name>[\w.-]+)[\"']?\][^\n]*\n(?P<rows>(?:[^\[\n].*\n?|\n)*)"
+    r"|^(?P<of_ini>[\w.]+)\s*=[ \t]*\n(?P<lines>(?:[ \t]+[\w.-]+\s*=\s*[\w.]+:[\w.]+.*\n?)+)"
+)
+_POINT = re.compile(r"(?m)^[ \t]*[\"']?[\w.-]+[\"']?\s*=\s*[\"']?([\w.]+:[\w.]+)")
+_ENTRY = re.compile(
+    r"(?:(?:[\"']?[\w.-]+[\"']?|\[[\w$.]+\])\s*:\s*|\[\s*[\"'][^\"'\n]+[\"']\s*,\s*)?"
+    r"&?([A-Za-z_$][\w$]*(?:\.\w+)?)\s*\]?"
+)
+_REMARK = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_WORDS = frozenset(("false", "nil", "null", "true", "undefined"))
+_WHOLE = re.compile(r"\bimport\s+\*\s+as\s+(\w+)")
+_SCRIPTS = ("JavaScript", "TypeScript", "TSX")
 
 
 def python_registries(module: ast.Module) -> list[CodeNote]:
     """The lists and tables of a file of Python whose members are modules, classes or functions."""
     taken: set[str] | None = None
-    notes = []
+    notes = _decorated(module)
     for node in module.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         value = node.value
         parts: list[ast.expr] = []
-        if isinstance(value, ast.Dict) and all(isinstance(key, ast.Constant) for key in value.keys):
+        if isinstance(value, ast.Dict) and all(
+            isinstance(key, ast.Constant | ast.Attribute | ast.Name) for key in value.keys
+        ):
             parts = value.values
         elif isinstance(value, ast.List | ast.Tuple | ast.Set):
             parts = value.elts
@@ -53,44 +91,105 @@ def python_registries(module: ast.Module) -> list[CodeNote]:
         if not isinstance(target, ast.Name) or len(names) < _FEW or not all(names):
             continue
         if taken is None:  # few files have such a list
-            taken = _imported(module)
+            taken = _bound(module)
         if all(name.partition(".")[0] in taken or is_class(name) for name in names):
             notes += _note(target.id, names, node.lineno, node.end_lineno or node.lineno)
     return notes
 
 
-def _imported(module: ast.Module) -> set[str]:
-    """The names that the imports of a file bind, at any depth."""
-    return {
+def _bound(module: ast.Module) -> set[str]:
+    """The names of functions at the top of a file, and those that its imports bind anywhere."""
+    names = {
         name.asname or name.name.partition(".")[0]
         for node in every(module)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in node.names
     }
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return names | {node.name for node in module.body if isinstance(node, functions)}
+
+
+def _decorated(module: ast.Module) -> list[CodeNote]:
+    """What one decorator registers: a note for each, however few a file has of it."""
+    groups: dict[str, list[tuple[str, int]]] = {}
+    modules: set[str] = set()
+    for node in module.body:
+        if isinstance(node, ast.Import):
+            modules |= {(name.asname or name.name).partition(".")[0] for name in node.names}
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for decorator in node.decorator_list:  # that of a module is none of the program
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            name = dotted(called)
+            is_foreign = name.partition(".")[0] in modules
+            if name and not is_foreign and _REGISTERS.fullmatch(name.rpartition(".")[2]):
+                groups.setdefault(f"@{name}", []).append((node.name, decorator.lineno))
+    return [
+        CodeNote(REGISTRY, rows[0][1], rows[0][1], "", name, ", ".join(row[0] for row in rows))
+        for name, rows in groups.items()
+    ]
 
 
 def other_registries(language: str, source: bytes) -> list[CodeNote]:
-    """The lists of a script, and what macros of Rust register."""
-    if language == "Rust" and b"register" in source:
-        return _registered(source)
-    if language == "Go" and b"switch" in source:
-        return _chosen(source)
-    if language not in ("JavaScript", "TypeScript", "TSX"):
+    """The lists of a file in another language, and what it registers by macros or calls."""
+    text = source.decode("utf-8", "surrogateescape")
+    if language in ("TOML", "INI"):
+        return _entry_points(text) if "entry" in text else []
+    if language not in (*_SCRIPTS, "C#", "Go", "Java", "PHP", "Ruby", "Rust"):
         return []
-    notes = []
-    for match, line in CodePlaces(language, source).matches(_LIST):
-        parts = [part.strip() for part in (match["object"] or match["array"]).split(",")]
-        entries = [_ENTRY.fullmatch(part) for part in parts if part]
-        names = [entry[1] for entry in entries if entry and entry[1] not in _WORDS]
-        if len(names) == len(entries):
-            notes += _note(match["name"], names, line, line + match[0].count("\n"))
+    places = CodePlaces(language, source)
+    notes: list[CodeNote] = []
+    aside: frozenset[int] = frozenset()
+    if language == "Rust":
+        aside = lines_of_tests(text)
+        notes += _registered(places, aside) if "register" in text else []
+        notes += _runs(places, _ARM, "match", aside) if "match" in text else []
+        for match, line in places.matches(_TABLE):
+            rows = _ROW.findall(match["rows"])
+            notes += _note(f"{match['name']}!", rows, line, line + match[0].count("\n"))
+    elif language == "Go":
+        notes += _listed(places, _GO_LIST, text)
+        notes += _runs(places, _CASE, "switch", aside) if "switch" in text else []
+    elif language in _SCRIPTS:
+        notes += _listed(places, _SCRIPT_LIST, text)
+    if re.search(r"\b(?:add|register|use|with)\w*\(", text):
+        notes += _runs(places, _CALL, "", aside)
     return notes
 
 
-def _registered(source: bytes) -> list[CodeNote]:
-    aside = lines_of_tests(source.decode("utf-8", "surrogateescape"))
+def _entry_points(text: str) -> list[CodeNote]:
+    """The groups of entry points of a manifest, each with what its rows lead to."""
+    notes = []
+    for match in _GROUP.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        rows = (match["rows"] or match["lines"]).rstrip()
+        last = line + match[0].rstrip().count("\n")
+        notes += _note(match["name"] or match["of_ini"], _POINT.findall(rows), line, last)
+    return notes
+
+
+def _listed(places: CodePlaces, pattern: str, text: str) -> list[CodeNote]:
+    namespaces = set(_WHOLE.findall(text))
+    notes = []
+    for match, line in places.matches(pattern):
+        groups = match.groupdict()
+        body = _REMARK.sub("", groups.get("object") or groups["array"])
+        parts = [part.strip() for part in re.split(r",(?![^\[\]]*\])", body)]
+        entries = [_ENTRY.fullmatch(part) for part in parts if part]
+        names = [entry[1] for entry in entries if entry and entry[1] not in _WORDS]
+        if groups.get("object") and ":" not in body and not namespaces.issuperset(names):
+            continue  # what a module gives, under the names that it has
+        if len(names) == len(entries):
+            kind = (groups.get("type") or "").lstrip("*")
+            name = groups["name"] or "export default"
+            shown = f"{name}: {kind}" if kind and not kind.startswith("func") else name
+            notes += _note(shown, names, line, line + match[0].count("\n"))
+    return notes
+
+
+def _registered(places: CodePlaces, aside: frozenset[int]) -> list[CodeNote]:
     groups: dict[str, list[tuple[str, int]]] = {}
-    for match, line in CodePlaces("Rust", source).matches(_MACRO):
+    for match, line in places.matches(_MACRO):
         if line not in aside:
             groups.setdefault(match["name"], []).append((match["member"], line))
     return [
@@ -100,17 +199,22 @@ def _registered(source: bytes) -> list[CodeNote]:
     ]
 
 
-def _chosen(source: bytes) -> list[CodeNote]:
-    """What the cases of one ``switch`` over texts make, each by a function of its own."""
-    rows = [(match["member"], line) for match, line in CodePlaces("Go", source).matches(_CASE)]
+def _runs(places: CodePlaces, pattern: str, name: str, aside: frozenset[int]) -> list[CodeNote]:
+    """Arms or calls near each other, as one list; ``name`` is "" for that of the call."""
     notes: list[CodeNote] = []
-    group: list[tuple[str, int]] = []
-    for member, line in [*rows, ("", 0)]:
-        if group and (not member or line - group[-1][1] > _APART):
-            names = [row[0] for row in group]
-            notes += _note("switch", names, group[0][1], group[-1][1] + 1)
+    group: list[tuple[str, str, int]] = []
+    rows = [
+        (name or match["name"], match["member"].removesuffix("::new"), line)
+        for match, line in places.matches(pattern)
+        if line not in aside
+    ]
+    for row in [*rows, ("", "", 0)]:
+        if group and (row[0] != group[-1][0] or row[2] - group[-1][2] > _APART):
+            last = group[-1][2] + (name == "switch")
+            text = group[0][0] if name else f"{group[0][0]}(…)"
+            notes += _note(text, [member for _, member, _ in group], group[0][2], last)
             group = []
-        group.append((member, line))
+        group.append(row)
     return notes
 
 

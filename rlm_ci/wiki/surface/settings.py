@@ -184,29 +184,48 @@ def _variables(node: ast.expr | None) -> list[str]:
 
 # ── other languages ──
 
+_TEXT = r"(?P<{0}>[\"'`])(?P<{1}>(?:(?!(?P={0}))[^\\\n]|\\.){{0,200}})(?P={0})"
 _HELD = r"[\"'](?P<text>--?[^\"'\n]{1,60})[\"']\s*(?:,\s*[\"'](?P<help>[^\"'\n]{0,200}))?"
 #: Where an option of the command line is declared.
 _DECLARED: Mapping[str, str] = {
     **dict.fromkeys(
-        ("JavaScript", "TypeScript", "TSX"), rf"\.(?:option|requiredOption)\(\s*{_HELD}"
+        ("JavaScript", "TypeScript", "TSX"),
+        # by a call, or as an object in a table of options
+        rf"\.(?:option|requiredOption)\(\s*{_HELD}"
+        r"|\.option\(\s*[\"'](?P<key>[\w-]{2,40})[\"']\s*,\s*\{[^{}]{0,300}?\b(?:desc\w*):\s*"
+        + _TEXT.format("quote", "meaning")
+        + r"|\{[^{}]{0,200}?\b(?:flag|long):\s*[\"'](?P<word>[\w-]{1,60})[\"'][^{}]{0,300}?"
+        r"\b(?:desc\w*|help):\s*" + _TEXT.format("sign", "words"),
     ),
-    "Go": r"(?P<set>\bflag|[Ff]lags\(\))\.(?:(?:[A-Z][a-z0-9]+)*Var\w*\(\s*&?[\w.()]+,\s*"
+    "Go": r"(?P<set>\bflag|\b(?:fs|\w*[Ff]lags|[Ff]lagSet)(?:\(\))?)\."
+    r"(?:(?:[A-Z][a-z0-9]+)*Var\w*\(\s*&?[\w.()]+,\s*"
     r"|(?:String|Bool|Int|Uint|Float|Duration|Count|Func)\w*\(\s*)\"(?P<text>[\w-]+)\""
-    r"(?:[^\n]*(?:\"(?P<help>[^\"\n]{4,200})\"|,\s*(?P<constant>[A-Za-z_]\w*))\s*\))?",
+    r"(?:(?:[^\n]|,\n){0,300}?(?:\"(?P<help>[^\"\n]{4,200})\"|,\s*(?P<constant>[A-Za-z_]\w*))\s*\)"
+    r"(?=\s*(?://|\n|$)))?"
+    r"|Flag\{\s*Name:\s*\"(?P<word>[\w-]+)[^{}]{0,400}?\bUsage:\s*\"(?P<words>[^\"\n]{1,200})\"",
     "Rust": r"#\[(?:arg|clap)\((?P<clap>[^\]]{0,600}?)\)\]"
-    r"(?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?(?P<field>(?:r#)?\w+)\s*:",
+    r"(?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?(?P<field>(?:r#)?\w+)\s*:"
+    r"|\bArg::(?:new|with_name)\((?P<chain>(?:(?!\bArg::)[\s\S]){0,900})",
     "Ruby": rf"\b(?:opts?|parser)\.on\(\s*{_HELD}",
+    "Java": r"@(?:Option|Parameter)\("
+    r"(?P<annotation>(?:[^()\"]|\"(?:[^\"\\\n]|\\.)*\"|\([^()]*\)){1,900})\)",
 }
+_CHAINED = re.compile(r"\.(long|help|env)\(\s*\"((?:[^\"\\]|\\.|\\\n)*)\"")
+_NAMES = re.compile(r"\bnames?\s*=\s*(\{[^{}]*\}|\"[^\"]*\")")
+_MEANT = re.compile(
+    r"\b(?:description|usage|descriptionKey)\s*=\s*(?:\{\s*)?\"((?:[^\"\\]|\\.)*)\""
+)
 _LONG = re.compile(r"\blong(?:\s*=\s*\"(?P<name>[\w-]+)\")?\s*(?:,|$)")
 _TOLD = re.compile(r"\bhelp\s*=\s*\"(?P<help>[^\"]{0,200})")
 _DEFAULT = re.compile(r"\bdefault_value(?:_t)?\s*=\s*(?:\"([^\"]*)\"|([\w:.-]+))")
 _ENV = re.compile(r"\benv\s*=\s*\"(\w+)\"|\benv\s*(?=,|$)")
 _OPEN = r"(?:pub(?:\([^)]*\))?\s+)?"
-_STRUCT = r"struct\s+(?P<name>\w*(?:Config|Settings)\w*)\s*\{(?P<body>[^}]{0,6000})\}"
-#: What a configuration is read into, and a key of it.
+_STRUCT = r"struct\s+(?P<name>\w+)\s*\{(?P<body>[^}]{0,6000})\}"
+_CONFIG = re.compile(r"[Cc]onfig|[Ss]ettings")
+#: What a configuration, or a part of it, is read into, and a key of it.
 _STRUCTS: Mapping[str, tuple[str, str]] = {
     "Go": (
-        r"\btype\s+(?P<name>\w*(?:[Cc]onfig|[Ss]ettings)\w*)\s+struct\s*\{(?P<body>[^}]{0,6000})\}",
+        r"\btype\s+(?P<name>\w+)\s+struct\s*\{(?P<body>[^}]{0,6000})\}",
         r"`[^`]*\b(?:yaml|toml|mapstructure|hcl):\"([\w.-]+)",
     ),
     "Rust": (
@@ -219,7 +238,7 @@ _QUOTED = {
     language: re.compile(rf"(?P<quote>[{signs}])(?P<text>{_FILE})(?P=quote)")
     for language, signs in (
         ("JavaScript", "\"'`"), ("TypeScript", "\"'`"), ("TSX", "\"'`"), ("Go", "\"`"),
-        ("Rust", '"'), ("Ruby", "\"'"),
+        ("Rust", '"'), ("Ruby", "\"'"), ("Java", '"'),
     )
 }  # fmt: skip
 
@@ -237,9 +256,13 @@ def other_settings(language: str, source: bytes) -> list[CodeNote]:
         for note in _declared(match, line, text)
         if line not in aside
     ]
-    for match, line in places.matches(_STRUCTS.get(language, ("", ""))[0]):
+    structs = list(places.matches(_STRUCTS.get(language, ("", ""))[0]))
+    within = " ".join(match["body"] for match, _ in structs if _CONFIG.search(match["name"]))
+    for match, line in structs:
+        is_part = re.search(rf"\b{match['name']}\b", within)
         keys = re.findall(_STRUCTS[language][1], match["body"])[:_KEYS]
-        if keys and line not in aside and "rename" not in match[0]:
+        is_read = line not in aside and "rename" not in match[0]
+        if keys and is_read and (is_part or _CONFIG.search(match["name"])):
             notes.append(_note(CONFIG_KEYS, line, "", match["name"], ", ".join(keys)))
     for number, row in enumerate(text.split("\n"), 1):
         notes += (
@@ -259,6 +282,32 @@ def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
             name = f"{'-' if groups['set'] == 'flag' else '--'}{name}"
             hint = hint or _constant(text, groups.get("constant") or "")
         yield _note(OPTION, line, "", name, folded(hint, _HELP))
+    elif groups.get("word") or groups.get("key"):
+        name = groups.get("word") or groups["key"]
+        hint = groups.get("words") or groups.get("meaning") or ""
+        yield _note(OPTION, line, "", f"--{name}", folded(hint, _HELP))
+    elif groups.get("chain"):
+        calls = dict(reversed(_CHAINED.findall(groups["chain"])))
+        if "long" in calls:
+            hint = re.sub(r"\\\s*\n\s*", "", calls.get("help", ""))
+            yield _note(OPTION, line, "", f"--{calls['long']}", folded(hint, _HELP))
+        if "env" in calls:
+            yield _note("environment", line, "", "Arg.env", calls["env"])
+    elif groups.get("annotation"):
+        names, hint = _NAMES.search(groups["annotation"]), _MEANT.search(groups["annotation"])
+        flags = [
+            flag
+            for flag in re.findall(r"\"([^\"]+)\"", names[1] if names else "")
+            if flag[0] == "-"
+        ]
+        if flags:
+            yield _note(
+                OPTION,
+                line,
+                "",
+                folded(", ".join(flags), _NAME),
+                folded(hint[1] if hint else "", _HELP),
+            )
     elif groups.get("clap"):
         written, field = groups["clap"], groups["field"].removeprefix("r#")
         long, hint, default = _LONG.search(written), _TOLD.search(written), _DEFAULT.search(written)

@@ -154,6 +154,9 @@ impl App {
         Key::open(1)?.any();
         Key::open(1).any();
         finder.find();
+        self.key.find();
+        self.key.fmt();
+        Key::from(1);
         reqwest::Client::builder().build();
         crate::key::make().any();
         let any = |x| x;
@@ -171,6 +174,12 @@ impl Key {
     pub fn open(n: u8) -> Result<Self, Error> { Ok(Key) }
 }
 pub trait Finder { fn find(&self); }
+impl Finder for Key { fn find(&self) {} }
+impl<T> Finder for Other<T> { type A = u8; fn find(&self) {} }
+impl fmt::Display for Key { fn fmt(&self) {} }
+impl From<u8> for Key { fn from(n: u8) -> Self { Key } }
+impl From<u16> for Key { fn from(n: u16) -> Self { Key } }
+pub struct Other<T>(T);
 pub fn make() -> Key { Key }
 """,
     "src/output/mod.rs": "pub mod sarif;\n",
@@ -187,7 +196,10 @@ export default function pack(n: number): Box { return new Box(); }
 export interface Lid { close(): void }
 export class Flat implements Lid { close() {} }
 """,
+    "src/later.js": "const later = (n) => n\n\nexport default later\n",
+    "src/later.d.ts": "declare const later: (n: number) => number;\nexport default later;\n",
     "src/app.ts": """\
+import after from './later.js';
 import wrap, { Box as Case, type Lid } from './box';
 import * as all from './box';
 export class App {
@@ -205,6 +217,7 @@ export class App {
     pack();
     [1].fill(2);
     new Case();
+    after(3);
   }
 }
 """,
@@ -255,12 +268,15 @@ CASES = {
     "Rust": (RUST, "src/main.rs", "App.run", [
         "Key.stdin → Key.stdin", "output.sarif.build → build", "sarif.build → build",
         "self.key.any → Key.any", "?.any → Key.any", "Key.open → Key.open", "Key.open → Key.open",
-        "Seeker.find → Finder.find", "?.any → Key.any", "crate.key.make → make",
+        "Seeker.find → Finder.find by Key.find, Other.find",
+        "self.key.find → Key.find", "self.key.fmt → Key.fmt", "?.any → Key.any",
+        "crate.key.make → make",
     ]),
     "TypeScript": (SCRIPT, "src/app.ts", "App.run", [
         "?.fill → Box.fill", ".wrap → pack", "this.box.open → Box.open",
         "this.box.open → Box.open", "first.fill → Box.fill", "this.box.open → Box.open",
         "all.Box.of → Box.of", "Lid.close → Lid.close by Flat.close", ".Case → Box",
+        ".after → later",
     ]),
     "Java": (JAVA, "src/main/java/a/c/App.java", "App.run", [
         "?.open → Box.open", "Box.open → Box.open", "box.open → Box.open",

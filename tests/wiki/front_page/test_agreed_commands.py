@@ -110,3 +110,18 @@ def test_a_project_that_does_not_say_how_it_is_tested_says_so(
 ) -> None:
     table = rows(first_page(repo, tmp_path, PROGRAM | {"setup.py": "setup(\n"}), "Run and test")
     assert table[-1] == "test | not found | "
+
+
+def test_a_rakefile_says_how_tests_run(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "Rakefile": 'require "rake/testtask"\nRake::TestTask.new(:test) do |t|\nend\n'
+        "task default: :test\n",
+        "lib/shop/till.rb": "# Counts.\nclass Till\n  def count\n    1\n  end\nend\n",
+        "test/test_shop_till.rb": "class TestTill\n  def test_count\n  end\nend\n",
+    }
+    page = first_page(repo, tmp_path, files)
+    assert rows(page, "Run and test") == [
+        "test | `rake test` | [`Rakefile#L2`]",
+        ("one test | `rake test TEST=test/test_shop_till.rb` (usual) | [`test/test_shop_till.rb`]"),
+    ]
+    assert rows(page, "To change something")[0].endswith("| [`test/test_shop_till.rb`]")

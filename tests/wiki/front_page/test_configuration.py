@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from testing.wiki_stage import facts_page, rows
+from testing.wiki_stage import facts_page, first_page, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,30 @@ def add(parser):
     for name in ("shop.toml", ".shoprc", "shop.toml"):
         read(name)
 '''
+
+
+GUIDED = {
+    "shop/__init__.py": "",
+    "shop/cli.py": CLI,
+    "shop/ovens.json": "{}\n",
+    "tests/test_ovens.py": "def test(): ...\n",
+    "CONTRIBUTING.md": "# Oven addition\n\nAll are in [the list](shop/ovens.json), `no.py`.\n\n"
+    "# Tests\n\n## Example\n\nAs in `tests/test_ovens.py`.\n",
+}
+
+
+def test_files_that_one_function_reads_are_one_line(repo: GitRepo, tmp_path: Path) -> None:
+    page = first_page(repo, tmp_path, {"shop/cli.py": CLI})
+    assert "- files `.shoprc` and `shop.toml` in `add` [`shop/cli.py#L9`]\n" in page
+
+
+def test_a_chapter_on_adding_is_a_task_with_the_files_that_it_names(
+    repo: GitRepo, tmp_path: Path
+) -> None:
+    row = rows(first_page(repo, tmp_path, GUIDED), "To change something")[0]
+    assert row == (
+        "[Oven addition], as the guide says | [`shop/ovens.json`] | [`tests/test_ovens.py`]"
+    )
 
 
 def test_settings_files_and_options_are_listed(repo: GitRepo, tmp_path: Path) -> None:

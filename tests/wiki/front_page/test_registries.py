@@ -83,7 +83,127 @@ RUST = {
         for path, name in (("a", "Clay"), ("b", "Gas"), ("c", "Steel"))
     },
 }
+MAP = {
+    "go.mod": "module x.y/shop\n",
+    "oven/ovens.go": """package oven
+
+type Oven interface {
+	Bake(n int) error
+}
+
+var ovens = map[string]Oven{
+	"clay":  Clay, // the oldest
+	"gas":   Gas,
+	"steel": Steel,
+}
+""",
+    **{
+        f"oven/{name.lower()}.go": f"package oven\n\ntype {name.lower()} struct{{}}\n\n"
+        f"var {name} Oven = {name.lower()}{{}}\n\n"
+        f"func (o {name.lower()}) Bake(n int) error {{ return nil }}\n"
+        for name in ("Clay", "Gas", "Steel")
+    },
+}
+HANDLERS = {
+    "package.json": '{"name": "shop"}\n',
+    "lib/load.js": """import * as path from 'path'
+
+const json = (name) => 1
+const yaml = (name) => 2
+const script = (name) => 3
+
+export const loaders = {
+  [NONE]: yaml,
+  '.json': json,
+  ".js": script,
+}
+
+export const given = { json, yaml, script }
+""",
+}
+SCRIPTS = {
+    "package.json": '{"name": "shop"}\n',
+    "src/all.ts": "import * as clay from './clay.ts'\nimport * as gas from './gas.ts'\n"
+    "import * as steel from './steel.ts'\n\nexport default { clay, gas, steel } as Ovens\n",
+    **{
+        f"src/{name}.ts": "export function bake() { return 1 }\n"
+        for name in ("clay", "gas", "steel")
+    },
+}
+DECORATED = {
+    "shop/__init__.py": "",
+    "shop/app.py": "import click\nfrom shop.base import app\n\n\n@app.command()\n"
+    "def buy(n): ...\n\n\n@app.command('x')\ndef sell(n): ...\n\n\n@click.command()\n"
+    "def alone(): ...\n",
+    "shop/base.py": "app = App()\n",
+    "shop/more.py": "from shop.base import app\n\n\n@app.command()\ndef count(n): ...\n",
+}
+POINTS = {
+    "pyproject.toml": '[project]\nname = "shop"\n\n[project.entry-points."shop.ovens"]\n'
+    'clay = "shop.clay:Clay"\ngas = "shop.gas:Gas"\nsteel = "shop.steel:Steel"\n',
+    "shop/__init__.py": "",
+    **{
+        f"shop/{name}.py": f"class {name.title()}:\n    def bake(self): ...\n"
+        for name in ("clay", "gas", "steel")
+    },
+}
+ARMS = {
+    "Cargo.toml": '[package]\nname = "shop"\n',
+    "src/main.rs": "pub enum Oven {\n    Clay,\n    Gas,\n    Steel,\n}\n"
+    "fn oven(name: &str) -> Result<Oven, ()> {\n    match name {\n"
+    '        "clay" => Ok(Oven::Clay),\n        "gas" | "fire" => Ok(Oven::Gas),\n'
+    '        "steel" => Ok(Oven::Steel),\n        _ => Err(()),\n    }\n}\nfn main() {}\n',
+}
+TABLE = {
+    "Cargo.toml": '[package]\nname = "shop"\n',
+    "src/main.rs": "macro_rules! ovens {\n    ($($a:tt)*) => {};\n}\n\novens!(\n"
+    '    (clay, "clay") => 1,\n\n    (gas, "gas") => 2,\n\n    (steel, "x") => 3,\n);\n'
+    "fn main() {}\n",
+}
+CALLS = {
+    "pom.xml": "<project></project>\n",
+    "src/main/java/a/Shop.java": "package a;\n\npublic class Shop {\n    Shop() {\n"
+    '        register("clay", new Clay());\n        register("gas", new Gas());\n'
+    '        register("steel", new Steel());\n    }\n}\n',
+    **{
+        f"src/main/java/a/{name}.java": f"package a;\n\npublic class {name} {{\n"
+        "    public int bake() { return 1; }\n}\n"
+        for name in ("Clay", "Gas", "Steel")
+    },
+}
 CASES = {
+    "map of Go": (MAP, (
+        "`ovens`: `Clay`, `Gas`, `Steel` | `oven/ovens.go#L7-L11` | the type `Oven` with `Bake` | "
+        "`oven/clay.go#L1-L7` | none found"
+    )),
+    "handlers": (HANDLERS, (
+        "`loaders`: `yaml`, `json`, `script` | `lib/load.js#L7-L11` | the parameters `(name)` | "
+        "`lib/load.js#L4` | none found"
+    )),
+    "modules of a script": (SCRIPTS, (
+        "`export default`: `clay`, `gas`, `steel` | `src/all.ts#L5` | `bake` | "
+        "`src/clay.ts#L1` | none found"
+    )),
+    "decorators": (DECORATED, (
+        "`@app.command`: `app.buy`, `app.sell`, `more.count` | `shop/app.py#L5` | "
+        "the parameters `(n)` | `shop/app.py#L5-L6` | none found"
+    )),
+    "entry points": (POINTS, (
+        "`shop.ovens`: `shop.clay:Clay`, `shop.gas:Gas`, `shop.steel:Steel` | "
+        "`pyproject.toml#L4-L7` | `bake` | `shop/clay.py#L1-L2` | none found"
+    )),
+    "arms": (ARMS, (
+        "`match`: `Oven::Clay`, `Oven::Gas`, `Oven::Steel` | `src/main.rs#L8-L10` | "
+        "a variant of `Oven` | `src/main.rs#L1-L5` | none found"
+    )),
+    "table of a macro": (TABLE, (
+        "`ovens!`: `clay`, `gas`, `steel` | `src/main.rs#L5-L11` | a row as the others | "
+        "the shortest row | none found"
+    )),
+    "calls": (CALLS, (
+        "`register(…)`: `Clay`, `Gas`, `Steel` | `src/main/java/a/Shop.java#L5-L7` | `bake` | "
+        "`src/main/java/a/Clay.java#L1-L5` | none found"
+    )),
     "modules": (PYTHON, (
         "Adding a new oven; `ovens`: `clay`, `gas`, `steel` | `shop/all.py#L3` | `bake`, `cool` | "
         "`shop/kinds/clay.py#L1-L8` | `tests/test_clay.py`"

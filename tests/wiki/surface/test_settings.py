@@ -82,6 +82,55 @@ func F() {
 	read(".shop.yml", "path/to/x.yml")
 }
 """
+TABLE = """\
+const OPTIONS = [
+  { short: 'p', flag: 'port', type: 'string', description: 'where to "listen"' },
+  {
+    long: 'open',
+    description: `for all`,
+    parse: () => 1,
+  },
+]
+yargs.option('name', { alias: 'n', describe: 'what it is called' })
+"""
+CLAP = """\
+fn args() -> Command {
+    Command::new("shop")
+        .arg(Arg::new("port").long("the-port").env("SHOP_PORT").help(
+            "Where to \\
+             listen",
+        ))
+        .arg(Arg::new("file").index(1))
+}
+"""
+GO_PARTS = """package a
+
+type tomlConfig struct {
+	Global *tomlGlobal `toml:"global"`
+}
+
+type tomlGlobal struct {
+	Rate int `toml:"rate"`
+}
+
+type row struct {
+	Name string `yaml:"name"`
+}
+
+var port = &cli.IntFlag{Name: "port", Usage: "where to listen"}
+
+func F(flags *pflag.FlagSet) {
+	flags.StringVarP(&x, "format", "f",
+		env("SHOP_FORMAT", "dots"),
+		"how it is shown")
+}
+"""
+PICOCLI = """\
+class Shop {
+    @Option(names = {"-p", "--port"}, description = "where to listen (or not)")
+    int port;
+}
+"""
 TYPER = """\
 NAME = ".shop-config.yaml"
 
@@ -152,6 +201,24 @@ def settings(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
             ("environment", 11, "run", "-p, envvar", "SHOP_PORT"),
             ("option", 11, "run", "--port, -p", "(default 80)"),
             ("option", 14, "run", "--rate", "What it costs. (default 3)"),
+        ]),
+        ("table.js", TABLE, [
+            ("option", 2, "", "--port", 'where to "listen"'),
+            ("option", 4, "", "--open", "for all"),
+            ("option", 9, "", "--name", "what it is called"),
+        ]),
+        ("src/clap.rs", CLAP, [
+            ("environment", 3, "args", "Arg.env", "SHOP_PORT"),
+            ("option", 3, "args", "--the-port", "Where to listen"),
+        ]),
+        ("parts.go", GO_PARTS, [
+            ("configuration keys", 3, "tomlConfig", "tomlConfig", "global"),
+            ("configuration keys", 7, "tomlGlobal", "tomlGlobal", "rate"),
+            ("option", 15, "", "--port", "where to listen"),
+            ("option", 18, "F", "--format", "how it is shown"),
+        ]),
+        ("Shop.java", PICOCLI, [
+            ("option", 2, "Shop", "-p, --port", "where to listen (or not)"),
         ]),
         ("tests/test_cli.py", PYTHON, []),
         ("README.md", PYTHON, []),

@@ -101,6 +101,16 @@ mod tests {
 """
 
 
+CHOSEN = """\
+def main(strict):
+    if strict:
+        parser.error("not with that")
+        sys.exit(3)
+    code = 2 if strict else 0
+    sys.exit(code)
+"""
+
+
 def failures(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
     kinds = ("message", "exit", "caught", "code of")
     return [
@@ -121,6 +131,15 @@ def test_codes_that_variables_have_are_found_where_they_are_set() -> None:
     ]
 
 
+def test_a_code_is_said_with_the_condition_next_to_it() -> None:
+    assert failures("shop/cli.py", CHOSEN) == [
+        ("message", 3, "main", "error", "not with that"),
+        ("exit", 4, "main", "sys.exit(3) if strict", "3"),
+        ("exit", 5, "main", "code = 2 if strict else 0", "2"),
+        ("exit", 5, "main", "code = 2 if strict else 0", "0"),
+    ]
+
+
 def test_python_is_read_for_its_messages_and_exit_codes() -> None:
     assert failures("shop/cli.py", PYTHON) == FOUND
     assert failures("tests/test_cli.py", PYTHON) == []
@@ -132,7 +151,18 @@ def test_python_is_read_for_its_messages_and_exit_codes() -> None:
         ("src/find.rs", RUST, [
             ("message", 3, "find", "print_error", "Command not found: {}"),
             ("message", 7, "find", "bail!", "no such place"),
-            ("exit", 12, "", "ExitCode::Killed", "130"),
+            ("exit", 12, "i32.from", "ExitCode::Killed", "130"),
+        ]),
+        ("a.js", ("function f(options) {\n  if (!passed) {\n    process.exitCode = 1\n  }\n"
+                  "  fatalError(options, `no place: ${x}`)\n  console.error('it is lost')\n}\n"), [
+            ("exit", 3, "f", "process.exitCode = 1 if !passed", "1"),
+            ("message", 5, "f", "fatalError", "no place: ${x}"),
+            ("message", 6, "f", "console.error", "it is lost"),
+        ]),
+        ("a.rb", ("def f\n  fail \"no \\\"place\\\" for it\"\n"
+                  "  raise ArgumentError, 'too many'\nend\n"), [
+            ("message", 2, "f", "fail", 'no "place" for it'),
+            ("message", 3, "f", "ArgumentError", "too many"),
         ]),
         ("a.go", ('package a\n\nfunc F() {\n\t_ = fmt.Errorf("unknown command %q", x)\n'
          '\tlog.Print("fmt.Errorf(\\"no no no\\")")\n\tos.Exit(2)\n}\n'), [
