@@ -87,6 +87,9 @@ SHOWN_BY = {
     "text/object_id": "git/test_repository.py",
     "workspace/git_filters": "fix/test_run_git_filters.py",
     "workspace/recorded_change": "fix/test_run_replay.py",
+    "trials/bite": "checks/test_test_bite.py",
+    "trials/test_runs": "checks/test_test_bite.py",
+    "trials/trees": "review/proofs/test_launch.py",
     "workspace/stored_trees": "fix/test_run_verify.py",
 }
 

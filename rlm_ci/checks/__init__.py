@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 #: Checks that have nothing to judge at a hook, which has no time to find that out.
-_NOT_AT = {"pre-commit": ("ai-policy", "description"), "pre-push": ("description",)}
+_NOT_AT = {
+    "pre-commit": ("ai-policy", "description", "test-bite"),
+    "pre-push": ("description", "test-bite"),
+}
 
 
 def names(hook: str | None = None) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ def short(chosen: Mapping[str, Any] = _NONE) -> str:
             "# A pull request is checked with the settings of its base branch.",
             f"# All settings: rlm-ci config, or {URL}/blob/main/docs/configuration.md",
             line("fail_level", "severity from which on a finding fails the change"),
+            *([line("checks", "test-bite runs tests")] if "checks" in chosen else ()),
             *([line("model")] if "model" in chosen else ()),
             "",
             "[diff_budget]",

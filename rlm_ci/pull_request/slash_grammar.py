@@ -17,7 +17,7 @@ ASK, FIX, EXPLAIN, HELP = "ask", "fix", "explain", "help"
 #: The commands that are answered by a reply alone.
 REPLIED = (ASK, FIX, EXPLAIN, HELP)
 #: The only checks whose findings a comment may wave through.
-OVERRIDABLE = ("ai-policy", "diff-budget", "scope", "test-guard")
+OVERRIDABLE = ("ai-policy", "diff-budget", "scope", "test-bite", "test-guard")
 #: What a comment may say, and what that does.
 FORMS = {
     f"{PREFIX} {CHECK} [CHECK...]": "run the checks on the current head again",

@@ -70,6 +70,9 @@ OVERRIDES = {
     "scope": "Set `SCOPE_OVERRIDE_REASON` to the reason; or, on a pull request, add the label "
     "`scope-override` and the line `Scope override: <reason>` to its body, or comment "
     "`/rlm-ci override scope: <reason>` where that is set up.",
+    "test-bite": "Set `TEST_BITE_OVERRIDE_REASON` to the reason; or, on a pull request, add the "
+    "label `test-bite-override` and the line `Test bite override: <reason>` to its body, or "
+    "comment `/rlm-ci override test-bite: <reason>` where that is set up.",
     "delegation-guard": "Set `DELEGATION_GUARD_OVERRIDE_REASON` to the reason.",
     "review": "Run `rlm-ci suppress PATH:LINE --reason TEXT`, and commit the config file to the "
     "base branch; or, with write access, reply `won't fix` to the review comment, resolve it, or "

@@ -25,8 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.report.findings import Finding
-    from rlm_ci.review.proofs.trees import ProofPlace
     from rlm_ci.runs import Fact
+    from rlm_ci.trials.trees import ProofPlace
 
 #: What a fix may break. Documents and style are no reason to send it back.
 _DOMAINS = ("quality", "security", "performance")

@@ -15,8 +15,8 @@ from rlm_ci.review.model.prove import Prover
 from rlm_ci.review.proofs import stored_proofs
 from rlm_ci.review.proofs.runner import ProofRunner
 from rlm_ci.review.proofs.stored_proofs import StoredProof
-from rlm_ci.review.proofs.trees import ProofPlace, validators_of
 from rlm_ci.system.command_line import Command
+from rlm_ci.trials.trees import ProofPlace, validators_of
 from rlm_ci.values import Value
 from rlm_ci.workspace.sandboxed_commands import ReplaySandbox
 

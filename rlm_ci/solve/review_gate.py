@@ -12,9 +12,9 @@ from rlm_ci.fix.gates.gate import FAILED, NOT_ASKED, PASSED, Gate, GateResult
 from rlm_ci.models.context_length import prompt_bytes
 from rlm_ci.models.gateway import GatewayAsk
 from rlm_ci.review import fix_review
-from rlm_ci.review.proofs.trees import ProofPlace
 from rlm_ci.system.command_line import Command
 from rlm_ci.text.printable import clip, count, printable
+from rlm_ci.trials.trees import ProofPlace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci import sandbox
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.review.proofs.trees import ProofPlace
+from rlm_ci.trials.trees import ProofPlace
 from testing import plain_pytest
 from testing.repositories.git_repo import GitRepo
 

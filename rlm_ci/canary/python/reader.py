@@ -174,7 +174,7 @@ class _Change:
             edits = [it for claim in self._claims.all for it in self._writer.reworded(claim)]
             edits = edits or [self._opening(self._writer.decoy())]
         elif form == forms.REACHED:
-            claims = self._claims.reversible
+            claims = self._claims.reversible or self._claims.all
             edits = [
                 self._writer.before(claim.node, self._writer.reaching(claim)) for claim in claims
             ]

@@ -89,6 +89,16 @@ _LITTLE_WORDS = re.compile(
     r"white space|spelling|grammar|wording|style|minor|small|tiny|trivial|version|release",
     re.IGNORECASE,
 )
+#: Titles that say that the program does more, or something else, than before.
+_BEHAVIOUR_PREFIXES = frozenset(("feat", "feature", "fix", "bugfix", "hotfix", "bug"))
+_BEHAVIOUR = re.compile(
+    rf"(?:{_ADDS}|fix(?:e[sd])?|fixing|mends?|supports?|supported|allows?|allowed|handles?|handled|"
+    r"corrects?|corrected|prevents?|rejects?|accepts?|enables?|ensures?|avoids?)\b"
+    r"(?! (?:[\w'-]+ ){0,4}(?:tests?|testing|ci|docs?|documentation|typos?|typing|annotations?|"
+    r"types?|mypy|ruff|flake8|lint\w*|warnings?|workflow\w*|changelog|readme|coverage|comments?|"
+    r"release|python|build|badge|copyright|licen[cs]e|example\w*|docstring\w*)\b)",
+    re.IGNORECASE,
+)
 _UNCHECKED = re.compile(
     r"\b(?:(?:all )?tests? (?:all )?pass(?:es|ed|ing)?|(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?) "
     r"(?:[\w.-]{1,40}/[\w.-]{1,60})?#\d{1,9})\b",
@@ -131,6 +141,19 @@ def claims(title: str, body: str) -> list[Claim]:
             if len(results) >= _MOST:
                 return list(results)
     return list(results)
+
+
+def claims_behaviour(title: str) -> bool:
+    """Whether a title says that the change adds or mends what the program does."""
+    text = _lines(title, "")[0]
+    prefix = _PREFIX.match(text)
+    if prefix and prefix[1].lower() not in _BEHAVIOUR_PREFIXES:
+        return False
+    others = {TESTS, TEXTS_ONLY, SAME_INTERFACE, LITTLE}
+    if any(claim.kind in others for claim in _of_line(text, is_title=True)):
+        return False
+    words = text[prefix.end() :] if prefix else text
+    return prefix is not None or _BEHAVIOUR.match(words) is not None
 
 
 def is_placeholder(title: str, body: str) -> bool:

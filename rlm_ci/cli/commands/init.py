@@ -11,7 +11,7 @@ import re
 from contextlib import suppress
 from shutil import which
 
-from rlm_ci import __version__, errors
+from rlm_ci import __version__, checks, errors
 from rlm_ci.agent_hooks.hook_files import AGENTS
 from rlm_ci.cli import agent_hooks, native_hooks, new_config
 from rlm_ci.cli.code_readers import CodeReaders
@@ -95,6 +95,9 @@ OWN = (
     _own("slash_commands", "write a workflow for comments such as /rlm-ci check", **_SWITCH),
     Setting("init.wiki", "write a workflow that refreshes the wiki once a week; it opens a pull "
             "request", flag="--wiki", file=False, own_env=False, **_SWITCH),
+    Setting("init.test_bite", "also run the tests of a change on broken code, in the sandbox: "
+            "names test-bite among the checks", flag="--test-bite", file=False, own_env=False,
+            **_SWITCH),
     _own("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
     _own("hooks", "install native Git hooks in this clone, instead of a pre-commit configuration",
          **_SWITCH),
@@ -132,7 +135,9 @@ def run(arguments: Arguments) -> int:
         return _remove(repository, written, settings)
     _require_agents(settings.init.agents)
     commit = _pinned(settings.pin, settings.environ)
-    wish = _wish(settings, CodeReaders.of(repository))
+    wish = _wish(settings, CodeReaders.of(repository)).replace(
+        checks=_checks(repository, with_tests=settings.init.test_bite)
+    )
     contents = _contents(commit, wish, settings)
     if wish.fork_safe and not settings.force:
         _require_first_job(repository)
@@ -170,6 +175,7 @@ def _remove(repository: Repository, written: WrittenFiles, settings: Settings) -
     wish = _Wish(
         settings.init.review == "on", settings.init.model or "", settings.fork_safe,
         _openers(settings.init.agents), CodeReaders.of(repository), (), settings.init.after_edit,
+        _checks(repository, with_tests=settings.init.test_bite),
     )  # fmt: skip
     lines = [*agent_hooks.remove(repository, written)]
     lines += [*written.remove(_contents(commit, wish, settings) if commit else {})]
@@ -190,6 +196,7 @@ class _Wish(Value):
     readers: CodeReaders
     agents: tuple[str, ...] = ()
     after_edit: bool = False
+    checks: tuple[str, ...] = ()
 
     @property
     def provider(self) -> str:
@@ -216,6 +223,7 @@ class _Wish(Value):
     def chosen(self) -> dict[str, Any]:
         """The settings that are not at their defaults."""
         rows = (
+            ("checks", self.checks),
             ("model", self.model),
             ("review.enabled", "" if self.review else "off"),
             ("review.analyzers", AUTO if self.has_own else ""),
@@ -258,6 +266,14 @@ def _wish(settings: Settings, readers: CodeReaders) -> _Wish:
     agents = tuple(agent for agent in AGENTS if agent in chosen)
     after_edit = settings.init.after_edit
     return _Wish(review, model, fork_safe, openers, readers, agents, after_edit)
+
+
+def _checks(repository: Repository, *, with_tests: bool) -> tuple[str, ...]:
+    """The checks to name, for one that runs only where it is named; else none: the defaults."""
+    if not with_tests:
+        return ()
+    has_tasks = os.path.exists(os.path.join(repository.root, "tasks", "index.json"))
+    return tuple(name for name in checks.names() if name != "delegation-guard" or has_tasks)
 
 
 def _agents(ask: Callable[[str], str]) -> Sequence[str]:
@@ -364,6 +380,9 @@ def _next(wish: _Wish, settings: Settings, hooks: Sequence[str]) -> Iterator[str
     if wish.accounts:
         yield f"      it fails the pull requests of {join([*wish.accounts])} as well"
     yield from (f"      {line}" for line in agent_hooks.next_steps(wish.agents))
+    if not wish.checks:
+        yield "      do the tests of a change notice a fault? rlm-ci check test-bite runs them;"
+        yield "      rlm-ci init --test-bite names it for the workflow"
     yield from _next_of_hooks(hooks)
     yield "      run the checks now: rlm-ci check"
 

@@ -158,7 +158,7 @@ def _proofs(
             hint="name the run of a review of a change",
         )
     from rlm_ci.review.proofs import again
-    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.trials.trees import ProofPlace
 
     settings = Settings((*CORE, *LOOP, *REVIEW, *ROWS), arguments.flags)
     subject = report.subject

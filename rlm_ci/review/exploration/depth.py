@@ -9,7 +9,7 @@ from rlm_ci.review.exploration.tools import ReviewTools
 from rlm_ci.review.exploration.trees import ReviewTrees
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model.finder import room_for_change
-from rlm_ci.review.proofs.trees import BASE, HEAD
+from rlm_ci.trials.trees import BASE, HEAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from rlm_ci.environments.tool_calls import function
 from rlm_ci.environments.turn_loop import Observation
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.review.proofs.launch import OUTPUT
-from rlm_ci.review.proofs.trees import BASE, HEAD
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import clip, count, printable
 from rlm_ci.text.steady import steady
+from rlm_ci.trials.trees import BASE, HEAD
 from rlm_ci.validators.validator import failure
 from rlm_ci.values import Closing
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.review.proofs.reproduction import ProofOutcome
     from rlm_ci.review.proofs.stored_proofs import StoredProof
-    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.trials.trees import ProofPlace
 
 
 class ProofsAgain(Value):

@@ -11,12 +11,12 @@ from rlm_ci.review.proofs import other_languages
 from rlm_ci.review.proofs import reproduction as ends
 from rlm_ci.review.proofs.levels import ClaimFailure, expected_warning
 from rlm_ci.review.proofs.reproduction import ProjectUse
-from rlm_ci.review.proofs.trees import BASE
 from rlm_ci.sandbox import HOME, JobLimits, Mount, SandboxJob
 from rlm_ci.system import files
 from rlm_ci.system.command_line import SHELL
 from rlm_ci.text.printable import printable
 from rlm_ci.text.steady import steady
+from rlm_ci.trials.trees import BASE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from rlm_ci.review.proofs.reproduction import Reproduction
-    from rlm_ci.review.proofs.trees import ProofTrees
     from rlm_ci.system.process import StreamResult
+    from rlm_ci.trials.trees import ProofTrees
 
 #: Seconds and bytes of output of one run.
 SECONDS, OUTPUT = 60.0, 1 << 20

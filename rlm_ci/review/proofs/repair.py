@@ -16,11 +16,11 @@ from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Severity
 from rlm_ci.review.proofs import reproduction as ends
 from rlm_ci.review.proofs.reproduction import RepairOutcome
-from rlm_ci.review.proofs.trees import HEAD
 from rlm_ci.sandbox import JobLimits, SandboxJob
 from rlm_ci.system import files
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import count, printable
+from rlm_ci.trials.trees import HEAD
 from rlm_ci.validators import outcomes, start_failures, test_reports
 from rlm_ci.values import Value
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.review.proofs.levels import ReproductionRun
     from rlm_ci.review.proofs.reproduction import Reproduction
-    from rlm_ci.review.proofs.trees import ProofTrees
     from rlm_ci.runs import Fact
     from rlm_ci.system.command_line import Command
+    from rlm_ci.trials.trees import ProofTrees
 
 #: Lines that a patch may add and remove, and its characters.
 MOST_LINES, _LONGEST = 30, 16_000

@@ -23,8 +23,8 @@ from rlm_ci.review.proofs.reproduction import (
     Reproduction,
     RunOutcome,
 )
-from rlm_ci.review.proofs.trees import BASE, HEAD, ProofTrees
 from rlm_ci.text.printable import encodable, printable
+from rlm_ci.trials.trees import BASE, HEAD, ProofTrees
 from rlm_ci.validators import test_file_names
 from rlm_ci.values import Closing
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.review.proofs.trees import ProofPlace
     from rlm_ci.runs import Fact
     from rlm_ci.system.process import StreamResult
+    from rlm_ci.trials.trees import ProofPlace
 
 #: Characters of a reason, and of a reproduction.
 _REASON, LARGEST = 300, 32_000

@@ -67,6 +67,22 @@ def test_what_is_written(cli: Cli, repo: GitRepo, flags: list[str], more: list[s
     assert contents(repo) == written
 
 
+def test_tests_on_broken_code_are_offered_and_named_for_a_workflow(cli: Cli, repo: GitRepo) -> None:
+    offered = cli("init", cwd=repo).stdout
+    assert "rlm-ci init --test-bite" in offered
+    ended = cli("init", "--test-bite", "--force", cwd=repo)
+    assert "rlm-ci init --test-bite" not in ended.stdout
+    named = config(repo)["checks"]
+    assert isinstance(named, list)
+    assert "test-bite" in named
+    assert "test-guard" in named
+    assert "delegation-guard" not in named  # it has nothing to judge in such a repository
+    repo.commit()
+    judged = cli("check", "--commit", "HEAD", cwd=repo)
+    assert judged.code == 0
+    assert re.search(r"test-bite +no test is added or changed", judged.stdout)
+
+
 @pytest.mark.parametrize("flags", [[], ["--force"]])
 def test_settings_in_pyproject_stay_the_only_ones(
     cli: Cli, repo: GitRepo, flags: list[str]

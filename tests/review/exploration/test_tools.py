@@ -9,15 +9,15 @@ from rlm_ci.review.exploration import tools as exploration
 from rlm_ci.review.exploration.tools import ReviewTools
 from rlm_ci.review.exploration.trees import ReviewTrees
 from rlm_ci.review.proofs.runner import ProofRunner
-from rlm_ci.review.proofs.trees import BASE, HEAD
 from rlm_ci.sandbox.none import Unsandboxed
+from rlm_ci.trials.trees import BASE, HEAD
 from testing.proofs_stage import HEAD as FAULT
 from testing.proofs_stage import Facts, changed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.trials.trees import ProofPlace
 
 
 def tools_of(place: ProofPlace, runner: ProofRunner, seconds: float = 60) -> ReviewTools:

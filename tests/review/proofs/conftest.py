@@ -12,7 +12,7 @@ from testing.proofs_stage import HEAD, Facts, changed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.trials.trees import ProofPlace
 
 
 @pytest.fixture(scope="session")

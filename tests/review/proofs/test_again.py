@@ -15,7 +15,7 @@ from rlm_ci.sandbox.none import Unsandboxed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.trials.trees import ProofPlace
 
 FAILS = "failed at head"
 TRUE = "from shop import password\nassert password('a:b:c') == 'b:c'\n"

@@ -10,7 +10,7 @@ import pytest
 
 from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
-from rlm_ci.review.proofs.trees import ProofPlace
+from rlm_ci.trials.trees import ProofPlace
 from testing.proofs_stage import BASE, HEAD, Facts, changed, place_of
 from testing.repositories.git_repo import GitRepo
 

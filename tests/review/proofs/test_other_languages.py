@@ -11,8 +11,8 @@ import pytest
 from rlm_ci.review.proofs import launch
 from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
-from rlm_ci.review.proofs.trees import ProofTrees
 from rlm_ci.system.command_line import Command
+from rlm_ci.trials.trees import ProofTrees
 from testing import node_packages
 from testing.proofs_stage import Facts, place_of
 from testing.repositories.git_repo import GitRepo

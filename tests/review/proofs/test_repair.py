@@ -11,8 +11,8 @@ import pytest
 from rlm_ci.review.proofs.repair import recounted
 from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
-from rlm_ci.review.proofs.trees import validators_of
 from rlm_ci.system.command_line import Command
+from rlm_ci.trials.trees import validators_of
 from testing.proofs_stage import BASE, HEAD, Facts, place_of
 from testing.repositories.git_repo import GitRepo
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from rlm_ci.review.proofs.trees import ProofPlace
+    from rlm_ci.trials.trees import ProofPlace
 
 SHOP = "src/shop/__init__.py"
 CLAIM = Reproduction(

@@ -7,9 +7,9 @@ import pytest
 from rlm_ci.errors import ConfigError
 from rlm_ci.review.proofs.reproduction import Reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
-from rlm_ci.review.proofs.trees import ProofPlace
 from rlm_ci.sandbox.none import Unsandboxed
 from rlm_ci.system.command_line import Command
+from rlm_ci.trials.trees import ProofPlace
 from testing.proofs_stage import Facts
 
 PASSWORD = "from shop import password\nfound = password('a:b:c')\nassert found == 'b:c', found\n"

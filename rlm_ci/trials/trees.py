@@ -1,4 +1,4 @@
-"""Base and head as folders in which reproductions run: read-only, side by side, in one environment.
+"""Base and head as folders in which tests run: read-only, side by side, in one environment.
 
 Both are mounted where the repository stands, so that an environment finds either by its usual
 path. What configures a run of tests is the base's in both: a change must not relax its judge.
@@ -25,7 +25,7 @@ from rlm_ci.workspace.compiler_caches import CompilerCaches
 from rlm_ci.workspace.dependencies.ignored import dependency_folders
 from rlm_ci.workspace.sandboxed_commands import tool_environment
 from rlm_ci.workspace.trees.shown_tree import ShownTree, make_room
-from rlm_ci.workspace.trees.tree import Tree, apply_patch, lay
+from rlm_ci.workspace.trees.tree import Tree, apply_patch, lay, write_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,9 +84,10 @@ class ProofPlace(Value):
         sandbox: str = "auto",
         setup: str | None = None,
         validator: str = detect.AUTO,
+        where: str = _SETTING,
     ) -> ProofPlace:
         """With the values of settings; ``base`` is the merge base. Raises UsageError."""
-        command = Command.parse(setup, where=_SETTING) if setup else None
+        command = Command.parse(setup, where=where) if setup else None
         judges = validators_of(validator, repository.root)
         chosen = partial(choose, sandbox, environ)
         return cls(repository, base, head, chosen, environ, command, judges)
@@ -150,19 +151,34 @@ class ProofTrees(Closing):
             self._made[side] = self.copy(side)
         return self._made[side]
 
-    def copy(self, side: str, *, own_conftest: bool = False) -> str:
+    def copy(
+        self,
+        side: str,
+        *,
+        own_conftest: bool = False,
+        texts: Mapping[str, bytes] | None = None,
+        tests: Callable[[str], bool] | None = None,
+    ) -> str:
         """Another folder with the tree of a side, for a command that writes to it.
 
-        With ``own_conftest`` each conftest.py is the side's own, and not the base's.
+        With ``own_conftest`` each conftest.py is the side's own, and not the base's. ``texts`` are
+        in the place of files, or new ones. The paths of ``tests`` are those of the head.
         """
         environment = self._environment()
-        folder = self._laid(side, own_conftest=own_conftest)
+        folder = self._laid(side, own_conftest=own_conftest, tests=tests)
+        for path, text in (texts or {}).items():  # nothing has run in it that could lead elsewhere
+            files.clear(os.path.join(folder, path))
+            write_new(os.path.join(folder, path), text)
         if side in self.patches:
             data = self.patches[side].encode("utf-8", "surrogateescape")
             data += b"" if data.endswith(b"\n") else b"\n"
             apply_patch(data, folder, self.place.environ)
         make_room(folder, environment)
         return folder
+
+    def drop(self, copy: str) -> None:
+        """Remove a copy that is used no more."""
+        files.clear(copy)
 
     def shown(self, side: str, copy: str | None = None) -> ShownTree:
         """What a command on a side sees; nothing of it is writable but a ``copy``."""
@@ -253,13 +269,31 @@ class ProofTrees(Closing):
         base, head = (tree.read(paths) for tree in trees)
         return base != head
 
-    def _laid(self, side: str, *, own_conftest: bool = False) -> str:
+    def _laid(
+        self,
+        side: str,
+        *,
+        own_conftest: bool = False,
+        tests: Callable[[str], bool] | None = None,
+    ) -> str:
         """A tree in a new folder, with what the base has to say of tests."""
         folder = os.path.realpath(self._stack.enter_context(files.scratch("rlm-ci-")))
         base = self.listed(BASE)
         homes = self._homes()
-        if side == BASE:
+        if side == BASE and tests is None:
             lay(folder, base)
+            return folder
+        if tests is not None:
+            is_test = tests
+            lay(
+                folder,
+                self.listed(HEAD).only(
+                    lambda path: (
+                        (is_test(path) and not _is_of_base(path, homes)) or _is_conftest(path)
+                    )
+                ),
+                self.listed(side),
+            )
             return folder
 
         def is_of_base(path: str) -> bool:
@@ -334,18 +368,22 @@ def validators_of(setting: str, root: str) -> tuple[Command, ...]:
     Nothing where the setting finds none, or more than one. Raises UsageError.
     """
     with suppress(detect.NoValidatorError):
-        selection = detect.select(setting, detect.detect(root))
-        others = list(map(Command.parse, selection.others))
-        if selection.command and selection.command.argv[0] in MANAGERS:
-            # The manager may be missing, or another step of its script may fail.
-            runner = narrowed_in(selection.command, (), root)
-            others += [Command.of(*runner)] if runner else []
-        if selection.others:  # of Python, whose own runner is always there
-            top = ("-t", ".") if os.path.exists(os.path.join(root, "tests/__init__.py")) else ()
-            start = ("-s", "tests", *top) if os.path.isdir(os.path.join(root, "tests")) else ()
-            others.append(Command.of("python3", "-m", "unittest", "discover", "-v", *start))
-        return (*filter(None, (selection.command,)), *others)
+        return judges_of(detect.select(setting, detect.detect(root)), root)
     return ()
+
+
+def judges_of(selection: detect.Selection, root: str) -> tuple[Command, ...]:
+    """The command of a selection, and what replaces it where it cannot run."""
+    others = list(map(Command.parse, selection.others))
+    if selection.command and selection.command.argv[0] in MANAGERS:
+        # The manager may be missing, or another step of its script may fail.
+        runner = narrowed_in(selection.command, (), root)
+        others += [Command.of(*runner)] if runner else []
+    if selection.others:  # of Python, whose own runner is always there
+        top = ("-t", ".") if os.path.exists(os.path.join(root, "tests/__init__.py")) else ()
+        start = ("-s", "tests", *top) if os.path.isdir(os.path.join(root, "tests")) else ()
+        others.append(Command.of("python3", "-m", "unittest", "discover", "-v", *start))
+    return (*filter(None, (selection.command,)), *others)
 
 
 def _is_code(path: str) -> bool:

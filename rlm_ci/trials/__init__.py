@@ -1,0 +1,1 @@
+"""Tests of a change, run at head, at the base, and on broken code."""

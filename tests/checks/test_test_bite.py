@@ -1,0 +1,282 @@
+"""test-bite on real repositories: tests run in the sandbox at head, at the base, on broken code."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rlm_ci.change import change_set
+from rlm_ci.checks import test_bite as check
+from rlm_ci.config.core_options import CORE
+from rlm_ci.config.settings import Settings
+from rlm_ci.errors import ConfigError
+from rlm_ci.git.repository import Repository, discover
+from rlm_ci.report.findings import CLEAN, INCOMPLETE, Part, Severity
+from rlm_ci.runs.store import RunStore
+from testing import plain_pytest
+from testing.repositories.git_repo import GitRepo
+
+if TYPE_CHECKING:
+    pass
+
+CART = """\
+def total(prices):
+    return sum(prices)
+
+
+def label(name):
+    return name.title()
+"""
+BETTER = """\
+def total(prices):
+    return sum(prices)
+
+
+def label(name):
+    return name.title()
+
+
+def reduced(price, percent):
+    if percent > 100:
+        raise ValueError(percent)
+    return price - price * percent / 100
+
+
+def net(price, tax):
+    rest = price / (1 + tax)
+    return round(rest, 2)
+"""
+BITING = """\
+import pytest
+
+from cart import net, reduced
+
+
+def test_reduced():
+    assert reduced(200, 25) == 150
+
+
+def test_too_much():
+    with pytest.raises(ValueError):
+        reduced(1, 101)
+
+
+def test_net():
+    assert net(119, 0.19) == 100
+"""
+HOLLOW = """\
+from unittest.mock import Mock
+
+from cart import label, net, reduced
+
+
+def test_itself():
+    price = reduced(200, 25)
+    assert price == price
+
+
+def test_of_product():
+    expected = reduced(100, 10)
+    assert reduced(100, 10) == expected
+
+
+def test_swallowed():
+    try:
+        assert net(119, 0.19) == 1
+    except Exception:
+        pass
+
+
+def test_unreached():
+    for price in []:
+        assert reduced(price, 1) == 7
+
+
+def test_mock():
+    net_of = Mock(return_value=100)
+    assert net_of(119, 0.19) == 100
+
+
+def test_label():
+    assert label("red shoe") == "Red Shoe"
+
+
+def test_reduced():
+    assert reduced(200, 25) == 150
+"""
+
+
+def settings(environ: dict[str, str] | None = None, **values: Any) -> Settings:
+    rows = (*CORE, *check.OPTIONS)
+    path = {**os.environ, "PATH": plain_pytest.search_path(), **(environ or {})}
+    for name in ("GITHUB_ACTIONS", "AI_AGENT", "CLAUDECODE", "PYTEST_ADDOPTS"):
+        path.pop(name, None)
+    options = Settings(rows, {}, {**path, **(environ or {})})
+    if values:
+        options.apply({"test_bite": values}, "rlm-ci.toml", rows)
+    return options
+
+
+def judged(repo: GitRepo, environ: dict[str, str] | None = None, **values: Any) -> Part:
+    opened = Repository(*discover(os.fspath(repo)), os.environ)
+    change = change_set.from_range(opened, "HEAD~1", "HEAD", "test")
+    return check.run(change, settings(environ, **values), RunStore("", ""), lambda: "2026-03-01")
+
+
+def shop(repo: GitRepo, after: dict[str, str], message: str = "Add reduced prices") -> GitRepo:
+    repo.write("cart.py", CART).write("pyproject.toml", "[tool.pytest.ini_options]\n")
+    repo.write("tests/test_cart.py", "from cart import total\n\n\ndef test_total():\n"
+               "    assert total([1, 2]) == 3\n")  # fmt: skip
+    repo.commit("Sell things")
+    repo.write_all(after)
+    repo.commit(message)
+    return repo
+
+
+def told(part: Part, condition: str) -> dict[str, str]:
+    """The messages of a rule, by the subject that they are about."""
+    rule = f"{check.ID}/{condition}"
+    return {str(one.subject): one.message for one in part.findings if one.rule == rule}
+
+
+@pytest.mark.full
+def test_tests_that_bite_are_clean_in_four_runs(repo: GitRepo) -> None:
+    part = judged(shop(repo, {"cart.py": BETTER, "tests/test_prices.py": BITING}))
+    assert not part.findings, part.findings
+    assert part.verdict(Severity.MEDIUM) == CLEAN
+    assert part.metrics["judged"] == 3
+    assert part.metrics["runs"] == 4
+    assert part.metrics["noticed"] >= 4
+
+
+@pytest.mark.full
+def test_hollow_tests_are_named_with_why(repo: GitRepo) -> None:
+    part = judged(shop(repo, {"cart.py": BETTER, "tests/test_prices.py": HOLLOW}))
+    hollow = told(part, "hollow-test")
+    assert hollow.keys() == {
+        "test_itself", "test_of_product", "test_swallowed", "test_unreached", "test_mock",
+    }  # fmt: skip
+    assert "with itself" in hollow["test_itself"]
+    assert "with itself" in hollow["test_of_product"]
+    assert "catches their failure" in hollow["test_swallowed"]
+    assert "reaches none" in hollow["test_unreached"]
+    assert "mocks" in hollow["test_mock"]
+    lines = {one.evidence[0].line_start for one in part.findings if "unnoticed" in one.rule}
+    assert lines <= set(range(9, 19))
+    assert part.metrics["unnoticed"] >= 2  # nothing claims what net gives
+
+
+SAME = """\
+from cart import reduced, total
+
+
+def test_more():
+    assert total([1, 2, 3]) == 6
+
+
+def test_some():
+    assert total([4]) == 4
+"""
+#: A change of code that no test of it needs.
+UNTESTED = CART.replace("sum(prices)", "sum(prices, 0)")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("message", "environ", "values", "severity"), [
+    ("Fix the total of no prices", {}, {}, Severity.MEDIUM),
+    ("Fix the total of no prices", {"AI_AGENT": "1"}, {}, Severity.HIGH),
+    ("Fix the total of no prices", {}, {"fail": True}, Severity.HIGH),
+    ("Refactor the cart", {}, {}, Severity.INFO),
+    ("Add tests for the total", {}, {}, Severity.INFO),
+])  # fmt: skip
+def test_a_test_that_passes_without_the_change(
+    repo: GitRepo,
+    message: str,
+    environ: dict[str, str],
+    values: dict[str, Any],
+    severity: Severity,
+) -> None:
+    tests = SAME.replace("reduced, ", "")
+    part = judged(
+        shop(repo, {"cart.py": UNTESTED, "tests/test_more.py": tests}, message), environ, **values
+    )
+    same = [one for one in part.findings if "without" in one.rule]
+    assert [one.subject for one in same] == ["test_more", "test_some"]
+    assert {one.severity for one in same} == {severity}
+    assert not told(part, "hollow-test")
+
+
+@pytest.mark.full
+def test_one_test_that_bites_makes_the_others_information(repo: GitRepo) -> None:
+    biting = "def test_net():\n    assert reduced(10, 50) == 5\n\n\ndef test_some"
+    names = "import cart\n\ntotal = cart.total\nreduced = getattr(cart, 'reduced', None)"
+    tests = SAME.replace("def test_some", biting)
+    tests = tests.replace("from cart import reduced, total", names)
+    part = judged(shop(repo, {"cart.py": BETTER, "tests/test_more.py": tests}))
+    same = [one for one in part.findings if "without" in one.rule]
+    assert {one.severity for one in same} == {Severity.INFO}
+    assert told(part, "passes-without-change").keys() == {"test_more", "test_some"}
+
+
+@pytest.mark.full
+def test_methods_of_unittest_without_pytest(repo: GitRepo) -> None:
+    tests = (
+        "import unittest\n\nimport cart\n\n\nclass Prices(unittest.TestCase):\n"
+        "    def test_reduced(self):\n        self.assertEqual(cart.reduced(200, 25), 150)\n\n"
+        "    def test_itself(self):\n"
+        "        self.assertEqual(cart.net(119, 0.19), cart.net(119, 0.19))\n"
+    )
+    part = judged(
+        shop(repo, {"cart.py": BETTER, "tests/test_prices.py": tests, "tests/__init__.py": ""}),
+        validator="python3 -m unittest",
+    )
+    assert part.metrics["judged"] == 2
+    assert told(part, "hollow-test").keys() == {"Prices::test_itself"}
+    assert not told(part, "passes-without-change")
+
+
+@pytest.mark.full
+def test_tests_that_cannot_be_judged_are_no_pass(repo: GitRepo) -> None:
+    tests = "import no_such_package\n\n\ndef test_it():\n    assert no_such_package.one() == 1\n"
+    part = judged(shop(repo, {"tests/test_prices.py": tests}))
+    assert part.verdict(Severity.HIGH) == INCOMPLETE
+    assert "not judged" in told(part, "not-judged")["None"]
+    assert part.summary.startswith("0 of 1 touched test judged")
+
+
+@pytest.mark.full
+def test_the_time_limit_is_said(repo: GitRepo) -> None:
+    part = judged(shop(repo, {"cart.py": BETTER, "tests/test_prices.py": BITING}), minutes=0.02)
+    assert part.verdict(Severity.HIGH) == INCOMPLETE
+    assert "time limit" in part.summary or "took too long" in part.summary
+
+
+def test_without_a_touched_test_nothing_runs(repo: GitRepo) -> None:
+    part = judged(shop(repo, {"cart.py": BETTER}))
+    assert part.summary == "no test is added or changed"
+    assert part.verdict(Severity.INFO) == CLEAN
+
+
+def test_it_is_off_unless_it_is_named(repo: GitRepo) -> None:
+    opened = Repository(*discover(os.fspath(shop(repo, {"cart.py": BETTER}))), os.environ)
+    change = change_set.from_range(opened, "HEAD~1", "HEAD", "test")
+    assert check.applies(change, settings()) == "it runs tests, and only where it is named"
+
+
+@pytest.mark.parametrize("event", ["pull_request_target", "workflow_run"])
+def test_a_job_with_rights_runs_no_code_of_a_change(repo: GitRepo, event: str) -> None:
+    with pytest.raises(ConfigError, match="runs the pull request's code"):
+        judged(
+            shop(repo, {"cart.py": BETTER, "tests/test_prices.py": BITING}),
+            {"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": event},
+        )
+
+
+def test_what_is_staged_is_not_run(repo: GitRepo) -> None:
+    shop(repo, {"cart.py": BETTER}).write("tests/test_prices.py", BITING).stage()
+    opened = Repository(*discover(os.fspath(repo)), os.environ)
+    change = change_set.from_local(opened, "index")
+    with pytest.raises(ConfigError, match="staged"):
+        check.run(change, settings(), RunStore("", ""))
