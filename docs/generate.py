@@ -322,6 +322,7 @@ REVIEW = {
     "ruff-invalid-syntax": Severity.HIGH,
     "TOOL-RULE": Severity.MEDIUM,
     "architecture-NAME": Severity.MEDIUM,
+    "description-differs": Severity.INFO,
     "NAME": Severity.MEDIUM,
 }
 SUPPRESS = "Add a [suppression](#accept-a-finding)."

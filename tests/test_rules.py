@@ -168,6 +168,7 @@ def test_explain_says_how_to_override_each_rule() -> None:
         ("review/shellcheck-sc2086", "analyzer:shellcheck", "review/TOOL-RULE"),
         ("review/repository-ruff-f401", "analyzer:repository-ruff", "review/TOOL-RULE"),
         ("review/lost-update", "model:some-model", "review/NAME"),
+        ("review/description-differs", "model:some-model", "review/description-differs"),
         ("review/architecture-cycle", "model:some-model", "review/architecture-NAME"),
     ],
 )

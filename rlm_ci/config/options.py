@@ -378,6 +378,8 @@ REVIEW: tuple[Setting, ...] = (
             "choice", choices=(*SEVERITIES, "off")),
     Setting("review.describe", "have the model that reviews a change say in sentences what it "
             "does: auto, or off", "auto", "choice", choices=("auto", "off")),
+    Setting("review.description", "have the model that reviews a pull request also hold its title "
+            "and body against the change: auto, or off", "off", "choice", choices=("auto", "off")),
     Setting("review.rounds", "reviews of a pull request, one a push, after which a model's new "
             "findings count only if they are proven high; 0: no end", 3, "integer", minimum=0),
     Setting("review.guidelines", "what the maintainers wish for in the code, for a model that "

@@ -20,6 +20,7 @@ _REVIEW = {
     "review/ruff-invalid-syntax": "review/ruff-invalid-syntax",
     "review/ruff-": "review/ruff-CODE",
     "review/architecture-": "review/architecture-NAME",
+    "review/description-differs": "review/description-differs",
     **{f"review/{tool}-": "review/TOOL-RULE" for tool in _TOOLS},
 }
 

@@ -22,6 +22,7 @@ from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change import base_comparison
 from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.change.changed_lines import marked
+from rlm_ci.review.change.doubts import AUTO, Doubts, doubts, shown
 from rlm_ci.review.change.finding_identity import with_definition
 from rlm_ci.review.exploration.explorer import QUICK, NodeQuestions
 from rlm_ci.review.guidelines.guidelines import Guidelines
@@ -216,7 +217,7 @@ class ReviewObjective:
         #: What is in no prompt.
         self._missing = prompts.missing if prompts else ()
         self._too_many = prompts.unread if prompts else ()
-        self._digest = prompts.digest if prompts and options.get("describe") == "auto" else None
+        self._digest = prompts.digest if prompts else None
         self._prover = prover or Prover()
         self._changed: Ranges | None = options["changed"]
         self._analyzers = [Analyzer.from_dict(row) for row in options["analyzers"]]
@@ -307,7 +308,8 @@ class ReviewObjective:
         if ask is None or not domains:
             return FinderResult()
         names = [analyzer.name for analyzer in self._analyzers]
-        finder = Finder(ask, domains, names, self._guidelines, questions)
+        description = shown(self.options.get("description"), accepted_bytes(ask.repair))
+        finder = Finder(ask, domains, names, self._guidelines, questions, description=description)
         if self._changed is None:
             return finder.look(task.texts) if task.texts else FinderResult()
         if node.scope.kind != PROMPT:
@@ -423,6 +425,12 @@ class ReviewObjective:
         metrics.update(proved.metrics)
         is_root = node.parent is None
         words = self._described(ask, metrics) if is_root else {}
+        doubted = self._doubted(ask, metrics) if is_root else Doubts()
+        if doubted.findings:
+            found = _traced(doubted.findings, node)
+            findings = merge.merge((*findings, *self._prover.prove(None, found).findings))
+        counts += doubted.counts
+        notes = (*notes, doubted.note) if doubted.note else notes
         if ask is not None and is_root and self._is_large():
             unread = [
                 finding for finding in findings if self._is_unread(finding.finding.evidence[0].path)
@@ -475,13 +483,26 @@ class ReviewObjective:
         After a push it says only what an earlier review has not said already.
         """
         carried = self._onward.words if self._onward is not None else None
-        if self._digest is None or not (self._prompts or carried):
+        is_off = self.options.get("describe") != "auto"
+        if is_off or self._digest is None or not (self._prompts or carried):
             return {}
         limit = metered.limit_of(self._changed, spent)
         way = None if ask is None else MeteredAsk(ask, spent, limit)
         words = describe(way, self._digest, carried, may_ask=bool(self._prompts))
         spent.update({name: int(number) for name, number in way.spent().items()} if way else {})
         return {WORDS: words.to_dict()}
+
+    def _doubted(self, ask: Ask | None, spent: Counter[str]) -> Doubts:
+        """What the change contradicts of its description, if that is asked; its call is added."""
+        terms = self.options.get("description") or {}
+        if terms.get("question") != AUTO or self._digest is None or not self._prompts:
+            return Doubts()
+        if ask is None:
+            return Doubts(note="the model was not asked about the description")
+        way = MeteredAsk(ask, spent, metered.limit_of(self._changed, spent))
+        doubted = doubts(way, self._digest, terms)
+        spent.update({name: int(number) for name, number in way.spent().items()})
+        return doubted
 
 
 def _below(children: Sequence[NodeResult], name: str) -> list[str]:

@@ -29,6 +29,7 @@ from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, availabl
 from rlm_ci.review.change import carried_words, carry_over, review_rounds
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.changed_lines import changed_of, went
+from rlm_ci.review.change.doubts import shown, terms_of
 from rlm_ci.review.change.review_rounds import ReviewRound
 from rlm_ci.review.change_prompts.parts import near_of, part_of
 from rlm_ci.review.change_prompts.prompts import prompts_of
@@ -38,7 +39,7 @@ from rlm_ci.review.guidelines import guidelines
 from rlm_ci.review.model import metered
 from rlm_ci.review.model.describe import WORDS, overview_of
 from rlm_ci.review.model.earlier_trial import EarlierClaim
-from rlm_ci.review.model.finder import room_for_change, source_of
+from rlm_ci.review.model.finder import accepted_bytes, room_for_change, source_of
 from rlm_ci.review.results import report as results_report
 from rlm_ci.source.languages import language
 from rlm_ci.system import installation
@@ -134,17 +135,21 @@ class ReviewJob(RepositoryJob):
         """``agreed`` with a depth that has room in its prompts, and why it is less than wanted."""
         options, wanted_depth = agreed.options, agreed.options["depth"]
         wishes = guidelines.Guidelines(options.get("guidelines", ()))
-        depth = with_room(wanted_depth, agreed.prompt_bytes, agreed.repair, wishes)
-        lost = [] if depth == wanted_depth else ["tools"] if depth else ["guidelines"]
-        depth = depth or with_room(QUICK, agreed.prompt_bytes, agreed.repair)
-        if not lost:
+        description = shown(options.get("description"), accepted_bytes(agreed.repair))
+        depth = with_room(wanted_depth, agreed.prompt_bytes, agreed.repair, wishes, description)
+        if depth == wanted_depth:
             return agreed
+        lost = "guidelines and the description" if description else "guidelines"
+        lost = "tools" if depth else lost
+        depth = depth or with_room(QUICK, agreed.prompt_bytes, agreed.repair)
         why = f"prompts of {agreed.prompt_bytes:,} bytes have no room for "
-        why += f"{lost[0]}, so the review is {depth}" if depth else "a change"
+        why += f"{lost}, so the review is {depth}" if depth else "a change"
         why += f" ({SETTING}, recursion.prompt_bytes)"
         self.progress.say(why)
         options = {**options, "depth": depth or QUICK, "notes": [*options["notes"], why]}
-        options |= {"guidelines": []} if lost == ["guidelines"] and "guidelines" in options else {}
+        if lost != "tools":
+            empty: dict[str, Any] = {"guidelines": [], "description": {}}
+            options |= {name: empty[name] for name in empty if name in options}
         return agreed.replace(options=options)
 
     def _guidelines(self, scope: RepositoryScope, change: ChangeSet | None) -> list[dict[str, Any]]:
@@ -246,7 +251,8 @@ class ReviewJob(RepositoryJob):
             return None
         self.progress.step("reading the change")
         wishes = guidelines.Guidelines(options.get("guidelines", ()))
-        room = room_for_change(limit, agreed.repair, wishes)
+        description = shown(options.get("description"), accepted_bytes(agreed.repair))
+        room = room_for_change(limit, agreed.repair, wishes, description)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
         files, unread = self.near(agreed.scope), onward.get("asked")
@@ -414,6 +420,8 @@ class ChangeReviewJob(ReviewJob):
                 terms = {**terms, "left_out": [row.to_dict() for row in rows]}
         if not has_model(self.settings, scope):
             return terms
+        if said := terms_of(self.change.pull_request, self.settings.review.description):
+            terms = {**terms, "description": said}
         model, files = self.settings.model, self.near(scope)
         begun = self.before.begin(
             self.change, files, source_of(model), objective.asked_for(terms, model)

@@ -45,6 +45,9 @@ class Critic:
     #: Whether it says what each file does; ``asked`` are the files of each such question.
     describes: bool = False
     asked: list[list[str]] = field(default_factory=list)
+    #: What it doubts of the description, and the questions about it.
+    doubts: list[dict[str, Any]] = field(default_factory=list)
+    doubted: list[str] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Answer:
         text = str(asked.messages[-1]["content"])
@@ -59,6 +62,9 @@ class Critic:
             claimed := re.search(r"\(\w+, src/(\w+)\.py, .*\n?The fault (\w+)", text)
         ):
             return Answer(json.dumps(_reproduction(*claimed.groups())))
+        if text.startswith("The author of a change"):
+            self.doubted.append(text)
+            return Answer(json.dumps({"doubts": self.doubts}))
         if text.startswith("Say what a change"):
             return Answer(json.dumps(self._description(text)))
         found: list[dict[str, Any]] = []

@@ -56,18 +56,23 @@ def depth_of(
 
 
 def with_room(
-    requested: str, prompt_bytes: int, repair: int, guidelines: Guidelines = _NO_GUIDELINES
+    requested: str,
+    prompt_bytes: int,
+    repair: int,
+    guidelines: Guidelines = _NO_GUIDELINES,
+    description: str = "",
 ) -> str:
     """The depth ``requested``, or a lesser one that has room in prompts; "" where none has.
 
-    Beside the ``guidelines`` and the change, a conversation needs room for what tools say.
+    Beside the ``guidelines``, the ``description`` and the change, a conversation needs room for
+    what tools say.
     """
     depths = (DEEP, NORMAL, QUICK)
     for depth in depths[depths.index(requested) :]:
         limits = LIMITS.get(depth)
         size = prompt_bytes if limits is None else int(limits.prompt * prompt_bytes)
         is_wide = limits is None or prompt_bytes - size >= _LOOKS
-        if is_wide and room_for_change(size, repair, guidelines) >= LEAST:
+        if is_wide and room_for_change(size, repair, guidelines, description) >= LEAST:
             return depth
     return ""
 

@@ -49,7 +49,7 @@ def describe(
     """
     if ask is None:
         return ModelWords("", note="the model was not asked what the change does")
-    opener = _Opener(digest)
+    opener = QuoteOpener(digest)
     words = ModelWords(ask.model)
     earlier = ""
     if carried is not None:
@@ -87,7 +87,7 @@ def overview_of(data: Mapping[str, Any], model: str | None) -> Overview | None:
     return Overview(said=words.replace(model=model or words.model))
 
 
-class _Opener:
+class QuoteOpener:
     """Opens the quotes of sentences on both sides of a change."""
 
     def __init__(self, digest: ChangeDigest) -> None:
@@ -143,14 +143,14 @@ class _Opener:
         """A sentence, if each of its quotes stands."""
         if loader.misfit(claim, _SENTENCE) or repeats(claim["text"], _EXAMPLES):
             return None
-        places = [self._place(quote) for quote in claim["quotes"]]
+        places = [self.place(quote) for quote in claim["quotes"]]
         lines = tuple(dict.fromkeys(spot for spot in places if spot is not None))
         if len([spot for spot in places if spot is not None]) < len(places):
             return None
         text = encodable(said_of(self._shown, " ".join(claim["text"].split())))
         return SaidSentence(clip(text, _TEXT), lines)
 
-    def _place(self, claim: Mapping[str, Any]) -> SaidLines | None:
+    def place(self, claim: Mapping[str, Any]) -> SaidLines | None:
         """The lines of a quote: at the head, or, where they were removed, at the base."""
         quote = claim["quote"]
         if sum(map(str.isalnum, quote)) < _TELLING or quote.count("\n") >= _LINES:

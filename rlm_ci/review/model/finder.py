@@ -76,7 +76,8 @@ class Finder:
     """Asks a model for faults of some domains.
 
     No rule of a model begins with one of the names ``analyzers``. ``questions`` puts each question.
-    ``more`` are further instructions about a change.
+    ``more`` are further instructions about a change, ``description`` what its author says of it:
+    hostile data.
     """
 
     def __init__(
@@ -88,8 +89,10 @@ class Finder:
         questions: NodeQuestions | None = None,
         *,
         more: str = "",
+        description: str = "",
     ) -> None:
         self._ask = ask
+        self._description = description
         self._more = more
         self._questions = questions or NodeQuestions()
         self._domains = domains
@@ -147,7 +150,8 @@ class Finder:
             change_prompt = left.pop(0)
             opener.guidelines = self._wishes(change_prompt.paths)
             fields = {**self._told(opener.guidelines), "part": change_prompt.part}
-            data = {"fence": fence(change_prompt.text), "listing": change_prompt.text}
+            data = {"fence": self._fence(change_prompt.text), "listing": change_prompt.text}
+            data |= {"description": self._description}
             data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
             question = loader.load_template(CHANGE_TEMPLATE)({**fields, **data})
             try:
@@ -167,6 +171,10 @@ class Finder:
             uncovered += change_prompt.missing
             number += 1
         return opener.result(uncovered)
+
+    def _fence(self, listing: str) -> str:
+        description = self._description
+        return fence(description, listing) if description else fence(listing)
 
     def _opener(
         self,
@@ -210,10 +218,13 @@ def accepted_bytes(repair: int) -> int:
     return repair // _ACCEPTED
 
 
-def room_for_change(max_bytes: int, repair: int, guidelines: Guidelines) -> int:
-    """The bytes of a listing in a prompt of ``max_bytes``; see ``Ask``."""
+def room_for_change(
+    max_bytes: int, repair: int, guidelines: Guidelines, description: str = ""
+) -> int:
+    """The bytes of a listing in a prompt of ``max_bytes``; see ``Ask`` and ``Finder``."""
     data = {"domains": "x" * _DIFFERENT, "example": "", "guidelines": "", "part": ""}
     data |= {"accepted": "x" * accepted_bytes(repair), "accepted_fence": fence("")}
+    data |= {"description": description}
     empty = loader.load_template(CHANGE_TEMPLATE)({**data, "fence": fence(""), "listing": ""})
     return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - repair
 
