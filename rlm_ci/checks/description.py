@@ -64,7 +64,7 @@ def run(changes: ChangeSet, _options: Settings, _runs: RunStore) -> Part:
     metrics = {
         "descriptions": len(descriptions),
         "claims": compared.confirmed + flaws,
-        "unchecked": compared.unchecked,
+        "not_checked": compared.unchecked,
         "remarks": flaws,
     }
     return Part(ID, summary, metrics, tuple(findings))

@@ -12,7 +12,8 @@ from rlm_ci.change.change_set import ChangeSet, PullRequest
 from rlm_ci.checks import description
 from rlm_ci.config.settings import Settings
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.report.findings import CLEAN, Part, Severity
+from rlm_ci.report import wording
+from rlm_ci.report.findings import CLEAN, Part, Report, Severity, Subject
 from rlm_ci.runs.store import RunStore
 from testing.repositories.git_repo import GitRepo
 
@@ -95,6 +96,15 @@ def test_what_is_in_the_change_is_no_remark(shop: GitRepo, message: str) -> None
 def test_what_the_change_does_not_show_is_a_remark(shop: GitRepo, message: str, what: str) -> None:
     found = remarks(shop, message, shop__cart_dot_py=MORE)
     assert [what in one for _, one in found] == [True], found
+
+
+def test_what_no_change_can_show_is_counted_and_leaves_it_clean(shop: GitRepo) -> None:
+    shop.write("shop/cart.py", MORE).commit("Add mean, closes #12, all tests pass")
+    change = last_commits(shop)
+    part = judge(change)
+    assert part.metrics["not_checked"] == 2
+    report = Report(Subject(), Severity.HIGH, (part,))
+    assert wording.headline(report) == "Clean: 1 check, nothing to fix"
 
 
 WORKFLOW = "on: push\njobs: {}\n"
