@@ -1,9 +1,12 @@
 """What ten edits in a row cost a wiki: ``python benchmarks/wiki_edits.py [FOLDER]``.
 
+``python benchmarks/wiki_edits.py --first CLONE...`` prints instead what the first wiki of each
+clone costs, and which share of the tokens of its program that is.
+
 FOLDER is a Python package, by default the installed ``click``. It becomes a repository with a
 README and a CI file. Its wiki is written with a scripted model, which says a sentence of each
-definition that it is shown, eight of a prompt at most, and one of each flow of calls, and finds all
-of them supported. Then each edit is committed, and the wiki is written again as in a fresh
+definition that it is shown, as many as a prompt asks for, and one of each flow of calls, and finds
+all of them supported. Then each edit is committed, and the wiki is written again as in a fresh
 checkout: without the runs folder. Tokens are bytes of the requests by 4. The result is written to
 ``benchmarks/results/wiki_edits.md``.
 """
@@ -36,9 +39,13 @@ if TYPE_CHECKING:
 
     from testing.loopback_model.server import Asked
 
-BYTES, MOST = 4, 8
+BYTES, TELLING = 4, 8
+MOST = re.compile(r"at most (\d+) sentences, and")
 WIKI = "docs/wiki"
-DEFINITION = re.compile(r"^ *(?:async def|def|class) (\w+).*$")
+DEFINITION = re.compile(
+    r"^\s*(?:\w+(?:\([^)]*\))? )*?(?:def|class|func|fn|function|struct|interface|trait)\s+"
+    r"(?:\([^)]*\)\s*)?(\w+).*$"
+)
 SIMPLE = re.compile(r"^( *def \w+\([^()*]+)(\)(?: -> [^:]+)?:)$")
 CONDITION = re.compile(r"^( +)if ([^:]+):$")
 README = "# A package\n\nIt is measured.\n"
@@ -77,12 +84,13 @@ class Speaker:
         if '"quotes"' not in prompt:
             return {"sentences": whole}
         found: list[dict[str, Any]] = []
-        lines = {} if "Say only what is asked for" in prompt else numbered(prompt)
-        for (path, at), line in lines.items():
+        asked = MOST.search(prompt)
+        for (path, at), line in numbered(prompt).items() if asked else ():
             row = DEFINITION.match(line)
-            if row and sum(map(str.isalnum, line)) > MOST:
+            if row and sum(map(str.isalnum, line)) > TELLING:
                 found.append(sentence(f"`{row[1]}` is defined here.", path, (at, at), line))
-        said = [*found[:: max(1, len(found) // MOST)][:MOST], *of_flows(prompt)]
+        most = int(asked[1]) if asked else 1
+        said = [*found[:: max(1, len(found) // most)][:most], *of_flows(prompt)]
         return {"sentences": said, **({"whole": whole} if '"rests_on"' in prompt else {})}
 
 
@@ -217,7 +225,32 @@ def refreshed(package: Package, server: ModelServer, speaker: Speaker) -> list[s
     return [calls, tokens, f"{len(listed.splitlines())}", prose]
 
 
+def first(clones: list[str]) -> int:
+    """Print what the first wiki of each clone costs."""
+    for clone in clones:
+        speaker = Speaker()
+        with tempfile.TemporaryDirectory() as root, ModelServer(speaker) as server:
+            package = Package(Path(root) / "repository", Path(root))
+            argv = ["git", "clone", "-q", clone, str(package.root)]
+            subprocess.run(argv, env=package.env, check=True)
+            calls, tokens, _, prose = refreshed(package, server, speaker)
+            record = json.loads((package.root / WIKI / "wiki.json").read_text())
+            paths = [
+                path
+                for path, entry in record["prose"].items()
+                if entry.get("shown") and path != "/"
+            ]
+            sizes = ((package.root / path).stat().st_size for path in paths)
+            size = sum(sizes) // BYTES
+            share = sum(int(part) for part in tokens.replace(",", "").split(" + ")) / size
+        print(f"{clone}: {len(paths)} files, {size:,} tokens; {calls} calls, {tokens} tokens,"
+              f" {share:.2f} of the program; {prose}")  # fmt: skip
+    return 0
+
+
 def main(words: list[str]) -> int:
+    if words[:1] == ["--first"]:
+        return first(words[1:])
     if words:
         source, name = Path(words[0]).resolve(), Path(words[0]).name
     else:

@@ -206,6 +206,12 @@ class ContextFit:
         if usage is not None and not usage.estimated and usage.prompt_tokens:
             self._count(size / usage.prompt_tokens)
 
+    def merge(self, other: ContextFit) -> None:
+        """Know what ``other`` has learned, too."""
+        self.tokens = min(self.tokens, other.tokens)
+        if other._counted is not None:
+            self._count(other._counted)
+
     def _count(self, ratio: float) -> None:
         self._counted = ratio if self._counted is None else min(self._counted, ratio)
 

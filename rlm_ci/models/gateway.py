@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from copy import copy
 from decimal import Decimal
+from functools import partial
 
 from rlm_ci.errors import ConfigError, RemoteError, RlmCiError
 from rlm_ci.models import ModelRequest, context_length, prices, recorded
@@ -15,20 +16,25 @@ from rlm_ci.models.json_question import REPAIR, repair_bytes
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.providers import GITHUB, PROVIDERS
 from rlm_ci.models.record.record import AbsentModel
+from rlm_ci.system.ordered_threads import in_order
 from rlm_ci.values import Closing, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Self, TypeVar
 
     from rlm_ci.models import Completion, Message, Model
     from rlm_ci.models.copilot import CopilotModel
+    from rlm_ci.models.json_question import Ask
     from rlm_ci.models.openai.client import OpenAIModel
     from rlm_ci.models.prices import Price
     from rlm_ci.models.providers import Endpoint
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
     from rlm_ci.models.recorded import RecordedModel
+
+    T = TypeVar("T")
 
 #: How many of the runs before are looked into, and bytes of all that they were answered.
 _EARLIER = 5
@@ -197,15 +203,15 @@ class GatewayAsk:
         self.max_bytes = prompt_bytes
         self._gateway = gateway
         self._place = step
-        self._max_tokens = max_tokens
-        self._fit = ContextFit.of(context_tokens)
+        self.max_tokens = max_tokens
+        self.fit = ContextFit.of(context_tokens)
         #: None where the prompts are not limited by the context: counts change nothing.
         self._largest = None if largest is None or largest <= prompt_bytes else largest
         self._has_forms = has_forms
 
     @property
     def repair(self) -> int:
-        return REPAIR if self._fit is None else repair_bytes(self.max_bytes)
+        return REPAIR if self.fit is None else repair_bytes(self.max_bytes)
 
     def __call__(
         self,
@@ -217,24 +223,56 @@ class GatewayAsk:
     ) -> Completion:
         form = response_format if self._has_forms else None
         request = ModelRequest(
-            self.model, tuple(messages), self._max_tokens, tuple(tools), response_format=form
+            self.model, tuple(messages), self.max_tokens, tuple(tools), response_format=form
         )
         read = request.replace(response_format=None)  # few endpoints count a schema
         try:
             completion = self._gateway.complete(request, f"{self._place}/{step}")
         except RemoteError as error:
-            if self._fit is not None and self._fit.shrinks(read, error):
-                if self._max_tokens > self._fit.longest(self._max_tokens):
-                    self._max_tokens = self._fit.answer(self._max_tokens)
-                self.max_bytes = min(self.max_bytes, self._fit.room(self._max_tokens))
+            if self.fit is not None and self.fit.shrinks(read, error):
+                if self.max_tokens > self.fit.longest(self.max_tokens):
+                    self.max_tokens = self.fit.answer(self.max_tokens)
+                self.max_bytes = min(self.max_bytes, self.fit.room(self.max_tokens))
             raise
-        if self._fit is not None and self._largest is not None:
-            self._fit.learn(read.prompt_bytes(), completion.usage)
-            self.max_bytes = min(self._largest, self._fit.room(self._max_tokens))
+        if self.fit is not None and self._largest is not None:
+            self.fit.learn(read.prompt_bytes(), completion.usage)
+            self.max_bytes = min(self._largest, self.fit.room(self.max_tokens))
         return completion
 
     def calls_left(self) -> int | None:
         return self._gateway.calls_left()
+
+    def fork(self) -> Self:
+        """One that asks beside this one: what it learns is its own until it is joined."""
+        part = copy(self)
+        part.fit = copy(self.fit)
+        return part
+
+    def join(self, parts: Sequence[Self]) -> None:
+        """Learn what ``parts`` have, whatever their order: the least of their sizes holds."""
+        for part in parts:
+            if self.fit is not None and part.fit is not None:
+                self.fit.merge(part.fit)
+        self.max_tokens = min(part.max_tokens for part in parts)
+        self.max_bytes = min(part.max_bytes for part in parts)
+
+
+def ask_together(
+    ask: Ask, questions: Sequence[Callable[[Ask], T]], concurrency: int
+) -> list[T | None]:
+    """The results of ``questions``, up to ``concurrency`` at once, in their order.
+
+    Each begins with what ``ask`` knows, which then knows what all of them have learned: so a replay
+    makes the same prompts. Raises the error of the first that raised.
+    """
+    parts = [ask.fork() if isinstance(ask, GatewayAsk) else ask for _ in questions]
+    tasks = [partial(question, part) for question, part in zip(questions, parts, strict=True)]
+    results, error = in_order(tasks, concurrency)
+    if error is not None:
+        raise error
+    if isinstance(ask, GatewayAsk):
+        ask.join([part for part in parts if isinstance(part, GatewayAsk)])
+    return results
 
 
 def _times(left: Decimal, usual: Decimal, room: Decimal | int) -> int:

@@ -132,7 +132,8 @@ class WikiJob(RepositoryJob):
             under=agreed.scope.under,
             outside=looks.outside,
         )
-        return RecursionPlan(self._work.todo, self._work.objective())
+        concurrency = self.settings.recursion.concurrency
+        return RecursionPlan(self._work.todo, self._work.objective(concurrency))
 
     def conclude(self, done: RecursionResult) -> Report:
         level = Severity.from_label(self.settings.fail_level)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from functools import partial
+from itertools import count as numbers
 
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.judge.options import endpoint_of, models_of
@@ -279,7 +280,8 @@ class _NodeModel(GatewayAsk):
         self._where = (
             in_words(dict(zip(scope._fields, scope, strict=True))) if scope.path else every
         )
-        self._asked = 0
+        #: The numbers of the questions, those of its forks among them.
+        self._numbers = numbers(1)
 
     def __call__(
         self,
@@ -289,8 +291,8 @@ class _NodeModel(GatewayAsk):
         response_format: Message | None = None,
         tools: Sequence[Message] = (),
     ) -> Completion:
-        self._asked += 1
-        again = f", question {self._asked:,}" if self._asked > 1 else ""
+        number = next(self._numbers)
+        again = f", question {number:,}" if number > 1 else ""
         about = _PURPOSES.get(step.partition("-")[0], f"about {self._where}")
         self._tell(f"asking the model {about}{again}")
         return super().__call__(step, messages, response_format=response_format, tools=tools)

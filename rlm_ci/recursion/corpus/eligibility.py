@@ -49,8 +49,8 @@ _ATTRIBUTES_WHOLE = 64 << 20
 _SNIFFED = 8000
 #: Folders of vendored code, and the endings of generated files.
 _OTHERS = frozenset((
-    "vendor", "vendors", "third_party", "third-party", "thirdparty", "3rdparty", "node_modules",
-    "bower_components",
+    "vendor", "vendors", "vendored", "_vendor", "_vendored", "third_party", "third-party",
+    "thirdparty", "3rdparty", "node_modules", "bower_components",
 ))  # fmt: skip
 _SCRIPTS = (".js", ".mjs", ".cjs", ".css")
 _MINIFIED = (*(f".min{end}" for end in _SCRIPTS), ".js.map", ".css.map", ".mjs.map", ".cjs.map")

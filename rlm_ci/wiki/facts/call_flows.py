@@ -11,19 +11,19 @@ from rlm_ci.source.uses.branches import ALT, around, branches
 from rlm_ci.source.uses.call_sites import file_calls
 from rlm_ci.source.uses.call_targets import CallResolver
 from rlm_ci.source.uses.file_calls import EXPRESSION, MACRO, FileCalls
+from rlm_ci.source.uses.references import Definition
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki.facts.entry_targets import TOP, FlowStart
+from rlm_ci.wiki.facts.entry_targets import TOP, FlowStart, top_of
 from rlm_ci.wiki.facts.file_facts import without_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.source import Outline
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.source.uses.branches import Branch
     from rlm_ci.source.uses.file_calls import CallSite, RaiseSite
-    from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.entry_targets import Read
     from rlm_ci.wiki.facts.file_facts import FileFacts
 
@@ -124,7 +124,7 @@ class CallFlows:
         """``outlines`` are those of the files whose definitions count, by path."""
         self._files = files
         self.resolver = CallResolver(outlines, graph, self._file)
-        self._read = read
+        self.read = read
         self._calls: dict[str, FileCalls] = {}
         self._branches: dict[str, tuple[Branch, ...]] = {}
         self._apart: set[tuple[_Place, _Place]] = set()
@@ -183,13 +183,28 @@ class CallFlows:
             by_function.values(), key=lambda flow_start: (-_length(flow_start.at), flow_start.name)
         )
 
+    def called(self, path: str, first: int, last: int) -> Iterator[Definition]:
+        """The definitions of the program that calls in these lines mean."""
+        self._load([path])
+        facts = self._files[path]
+        for site in self._calls[path].calls:
+            if first <= site.line <= last:
+                around = [
+                    symbol for symbol in facts.outline.symbols
+                    if symbol.kind in ("function", "method")
+                    and symbol.line_start <= site.line <= symbol.line_end
+                ]  # fmt: skip
+                inner = max(around, key=lambda symbol: symbol.line_start, default=None)
+                at = Definition(path, inner) if inner else top_of(facts, 1, facts.outline.lines)
+                yield from self.resolver.targets(at, site).found if at is not None else ()
+
     def _read_body(self, at: Definition) -> list[FlowCall]:
         self._load([at.path])
         return self._body(at)[0]
 
     def _load(self, paths: Iterable[str]) -> None:
         unread = sorted(path for path in paths if path not in self._calls)
-        for path, content in self._read(unread).items():
+        for path, content in self.read(unread).items():
             bare = without_secrets(content)
             self._calls[path] = file_calls(path, bare)
             self._branches[path] = branches(path, bare)
@@ -240,7 +255,6 @@ class CallFlows:
         """What a definition calls and raises, and how many calls lead to nothing of the program."""
         key = _place(at)
         if key not in self._bodies:
-            calls, raises = self._inside(at)
             calls, raises = self._inside(at)
             flow_calls, outside = self._resolved(at, calls)
             self._bodies[key] = flow_calls, raises, outside

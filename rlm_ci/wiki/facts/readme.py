@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from html import unescape
-from itertools import islice
+from itertools import islice, pairwise
 
 from rlm_ci.text.neutralise import clip
 from rlm_ci.wiki.facts.note import Chapter, Statement
@@ -97,6 +97,19 @@ def _paths(tokens: Sequence[Token]) -> Iterator[str]:
         if _PATH.fullmatch(text) and text not in seen:
             seen.add(text)
             yield text
+
+
+def paragraphs(content: bytes, path: str) -> tuple[Statement, ...]:
+    """The paragraphs and entries of lists of a document that say something, in order."""
+    tokens = _parsed(content, path, is_whole=True)
+    statements = []
+    for before, token in pairwise(tokens):
+        if token.type == "inline" and before.type == "paragraph_open" and not _is_bar(token):
+            text = _shown(token, path)
+            start, end = token.map or (0, 0)
+            if _words(text) >= 4:
+                statements.append(Statement(clip(text, _LONGEST), start + 1, end))
+    return tuple(statements)
 
 
 def introduction(content: bytes, path: str = "") -> Statement | None:

@@ -55,17 +55,9 @@ def call_flows(
     files: Mapping[str, FileFacts], layout: PageLayout, graph: ImportGraph, corpus: Corpus
 ) -> tuple[CallFlow, ...]:
     """The flows of entry points, then of the most used public names that are no step of these."""
-    corpus_files = {file.path: file for file in corpus.files}
-    program = {path: files[path] for path in sorted(layout.owner)}
-
-    def read(paths: Sequence[str]) -> dict[str, bytes]:
-        files = [corpus_files[path] for path in paths if path in corpus_files]
-        return {file.path: content for file, content in contents(corpus, files)}
-
-    outlines = {path: facts.outline for path, facts in program.items()}
-    outlines |= {path: facts.outline for path, facts in files.items() if _is_crate(path)}
-    walks = CallFlows(files, outlines, graph, read)
-    starts = entry_starts(files, program, walks.resolver, read)[: 2 * _ENTRIES]
+    walks = call_walks(files, layout, graph, corpus)
+    read = walks.read
+    starts = entry_starts(files, layout.owner, walks.resolver, read)[: 2 * _ENTRIES]
     commands = walks.dispatched(starts)[:_COMMANDS]
     flows = [*walks.of(starts)[:_ENTRIES], *walks.of(commands)]
     public = public_functions(
@@ -83,6 +75,21 @@ def call_flows(
             shown |= {_place(step.at) for step in flow.steps}
             used.append(flow)
     return (*flows, *used)
+
+
+def call_walks(
+    files: Mapping[str, FileFacts], layout: PageLayout, graph: ImportGraph, corpus: Corpus
+) -> CallFlows:
+    """Walks through the program, in which no call is followed yet."""
+    corpus_files = {file.path: file for file in corpus.files}
+
+    def read(paths: Sequence[str]) -> dict[str, bytes]:
+        files = [corpus_files[path] for path in paths if path in corpus_files]
+        return {file.path: content for file, content in contents(corpus, files)}
+
+    outlines = {path: files[path].outline for path in sorted(layout.owner)}
+    outlines |= {path: facts.outline for path, facts in files.items() if _is_crate(path)}
+    return CallFlows(files, outlines, graph, read)
 
 
 def _is_crate(path: str) -> bool:

@@ -9,7 +9,7 @@ from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.entry_targets import TOP
 from rlm_ci.wiki.update.kept_prose import FLOW_GONE, STEPS_GONE
-from rlm_ci.wiki.update.pieces import excerpt, head, mark
+from rlm_ci.wiki.update.pieces import excerpt, head, mark, with_statement
 from rlm_ci.wiki.update.state import FLOW
 
 TYPE_CHECKING = False
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 #: Sentences about one flow, and flows of one prompt: of more, the answer may be cut off.
 SENTENCES, _MOST = 3, 8
 #: Lines of a definition that are all shown; of a longer one its head, calls and raises, each with
-#: the line before if a condition, a loop or an expression begins there.
+#: the line before if a condition, a loop or an expression begins there, and a condition with its
+#: first statement.
 _SHORT = 12
 _BEGINS = re.compile(r"[:{(\[]\s*(?:(?:#|//).*)?$")
 
@@ -115,7 +116,7 @@ def _lines(step: FlowStep, file: FileFacts, content: Sequence[str]) -> set[int]:
             if symbol.doc:
                 numbers.update(range(symbol.doc_start, symbol.doc_end + 1))
     for line in (*(call.line for call in step.calls), *(site.line for site in step.raises)):
-        numbers.add(line)
+        numbers.update(with_statement(content, line))
         if line > 1 and _BEGINS.search(content[line - 2]):
             numbers.add(line - 1)
     return {line for line in numbers if first <= line <= last}
@@ -154,6 +155,8 @@ class PromptShare:
     def __init__(self, pieces: Iterable[ShownPiece] = ()) -> None:
         self.pieces = list(pieces)
         self.flows: list[FlowText] = []
+        #: Whether it also asks about the whole.
+        self.has_whole = False
         self._lines: dict[str, set[int]] = {}
         self.used = 0
         for piece in self.pieces:

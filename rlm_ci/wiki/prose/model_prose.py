@@ -6,86 +6,66 @@ from functools import partial
 from itertools import chain, groupby
 
 from rlm_ci.environments.object_question import ask_object
-from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.context_length import is_too_long
 from rlm_ci.models.json_question import list_form
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import printable
-from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose import flow_prose, whole_prose
 from rlm_ci.wiki.prose.prose_result import NO_ANSWER, NOTHING, ProseResult, misfit
 from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
+from rlm_ci.wiki.prose.rounds import asked_in_rounds
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
-from rlm_ci.wiki.update.kept_prose import MOST, TOO_MANY
+from rlm_ci.wiki.update.kept_prose import BEYOND, MOST, SENTENCES, TOO_MANY
 from rlm_ci.wiki.update.pieces import head, pieces, shown
 from rlm_ci.wiki.update.state import ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.wiki.prose.flow_prose import FlowText, PromptShare
+    from rlm_ci.wiki.prose.rounds import RoundAnswer
     from rlm_ci.wiki.update.pieces import ShownPiece, SourcePiece
     from rlm_ci.wiki.update.state import Prose
 
 _PROMPT = "prompts/wiki-module.md.j2"
 #: Bytes of a prompt for what has been said already: at most so many, and this share of it.
 _KNOWN, _SHARE = 4_000, 16
-#: What fills no more than this share of a prompt is asked about together with what others left.
-_SMALL = 0.75
-#: Bytes of sources in one prompt: of more, eight sentences say too little; and with flows and what
-#: the whole rests on, which have sentences of their own.
+#: Bytes of sources in one prompt; with flows and what the whole rests on, which have sentences of
+#: their own.
 WINDOW, _WIDE = 40_000, 60_000
+#: Sentences about the sources of a prompt: one a file, and one for so many bytes that are shown of
+#: them, within bounds. Of more, an answer may be cut off.
+_FEWEST, _LARGEST, _BYTES = SENTENCES, 24, 2_500
 
 
 def tell(
     ask: Ask,
-    texts: Sequence[LeafText],
+    texts: Iterable[LeafText],
     known: Mapping[str, Prose] | None = None,
-    *,
-    defers: bool = False,
-) -> ProseResult:
-    """Ask what the sources among ``texts`` are for, the files of a folder together.
-
-    ``known`` are earlier sentences by path, which the model is not to repeat. With ``defers``, what
-    fills no prompt is not asked about, but for ``tell_rest``.
-    """
-    teller = _Teller(ask, texts, known or {})
-    sources = [text for text in texts if is_source(text.path)]
-    windows = teller.windows(sorted(sources, key=lambda text: (folder_of(text.path), text.path)))
-    if defers and windows and teller.is_small(windows[-1]):
-        teller.leave(windows.pop())
-    return teller.told(flow_prose.shares(windows, (), 0))
-
-
-def tell_rest(
-    ask: Ask,
-    texts: Sequence[LeafText],
-    known: Mapping[str, Prose],
-    asked: Mapping[str, Collection[str]],
     *,
     flows: Sequence[FlowText] = (),
     sentences: Sequence[ProseSentence] = (),
     background: str = "",
-    first: int = 1,
+    concurrency: int = 1,
 ) -> ProseResult:
-    """Ask about what leaves left of ``texts``, and what happens in ``flows``.
+    """Ask what the sources among ``texts`` are for, and what happens in ``flows``.
 
-    ``asked`` are hashes of pieces that leaves asked about; ``sentences`` are the grounds of the
-    whole, if it is to be summed up anew, which the last question does if it has room;
-    ``background`` helps to understand them. ``first`` is the number of the first question.
+    The files of a folder are asked about together. ``known`` are earlier sentences by path, which
+    the model is not to repeat; ``sentences`` are the grounds of the whole, if it is to be summed up
+    anew, which the last question does if it has room; ``background`` helps to understand them.
+    ``concurrency`` questions are asked at once at most.
     """
-    sources = {text.path: text for flow in flows for text in flow.sources.values()}
-    every = sources | {text.path: text for text in texts}
-    teller = _Teller(ask, list(every.values()), known, asked, background)
-    windows = teller.windows(sorted(texts, key=lambda text: (folder_of(text.path), text.path)))
-    return teller.told(flow_prose.shares(windows, flows, teller.wide), first, sentences)
+    sources = sorted(texts, key=lambda text: (folder_of(text.path), text.path))
+    every = {text.path: text for flow in flows for text in flow.sources.values()}
+    every |= {text.path: text for text in sources}
+    teller = _Teller(ask, list(every.values()), known or {}, background)
+    return teller.told(sources, flows, sentences, concurrency)
 
 
 class _Teller:
@@ -96,16 +76,16 @@ class _Teller:
         ask: Ask,
         texts: Sequence[LeafText],
         known: Mapping[str, Prose],
-        asked: Mapping[str, Collection[str]] | None = None,
-        background: str = "",
+        background: str,
     ) -> None:
         self._ask = ask
         self._background = background
         self._render = loader.load_template(_PROMPT)
-        every = dict.fromkeys(("listing", "known", "flows", "whole", "background"), "-")
-        self._words = len(self._render({"fence": fence(""), "is_new": True, **every}).encode())
+        shown = dict.fromkeys(("listing", "known", "flows"), "-")
+        #: Bytes of the words around what a prompt shows, and of those about the whole.
+        self._words = self._bytes(shown | {"whole": "", "background": ""})
+        self._of_whole = self._bytes(shown | {"whole": "-", "background": "-"}) - self._words
         self._known = known
-        self._before = asked or {}
         self._opener = QuotedClaims(texts)
         self._said: dict[str, list[ProseSentence]] = {}
         self._flows: dict[str, Any] = {}
@@ -113,10 +93,14 @@ class _Teller:
         self._whole_counts = Evidence()
         self._displaced: list[ProseSentence] = []
         self._shown: dict[str, list[str]] = {}
-        self._asked: list[str] = []
-        self._later: dict[str, int] = {}
         self._uncovered: list[tuple[str, str]] = []
-        self._why = ""
+        self._left: list[PromptShare] = []
+        #: The bytes for which they were cut.
+        self._cut_for = 0
+        self._sentences: Sequence[ProseSentence] = ()
+
+    def _bytes(self, shown: Mapping[str, str]) -> int:
+        return len(self._render({"fence": fence(""), "most": _LARGEST, **shown}).encode())
 
     @property
     def _for_known(self) -> int:
@@ -138,108 +122,136 @@ class _Teller:
         """The bytes of sources with flows, and with what the whole rests on."""
         return min(self._room, _WIDE)
 
-    def windows(self, texts: Sequence[LeafText]) -> list[list[ShownPiece]]:
+    def _windows(self, texts: Iterable[LeafText]) -> list[list[ShownPiece]]:
         """All that is new in the texts, in as few prompts as it needs."""
-        self._asked += [text.path for text in texts]
         first: list[ShownPiece] = []
         changed: list[SourcePiece] = []
         for text in texts:
             before = self._known[text.path].shown if text.path in self._known else ()
-            digests = self._before.get(text.path, ())
             new = []
             for piece in pieces(text):
                 if piece.digest in before:
                     self._shown.setdefault(text.path, []).append(piece.digest)
-                elif text.content.strip() and piece.digest not in digests:
+                elif text.content.strip():
                     new.append(piece)
             if before:
                 changed += new
             else:
                 first += shown(new, in_full=False)
         again = shown(changed, in_full=True)
-        if (
-            sum(shown_piece.size for shown_piece in again) > self.room
-        ):  # so much is new that it is as at first
-            again = [
-                shown_piece
-                for text, new in _by_text(changed)
-                for shown_piece in shown(new, in_full=False)
-            ]
+        if sum(piece.size for piece in again) > self.room:  # so much is new that it is as at first
+            again = [piece for new in _by_text(changed) for piece in shown(new, in_full=False)]
         return list(_windows((*again, *first), self.room))
 
-    def is_small(self, window: Sequence[ShownPiece]) -> bool:
-        """Whether it leaves room in a prompt, and no other leaf has a part of its files.
+    def told(
+        self,
+        texts: Sequence[LeafText],
+        flows: Sequence[FlowText],
+        sentences: Sequence[ProseSentence],
+        concurrency: int,
+    ) -> ProseResult:
+        """Ask, and return what was said."""
+        self._sentences = sentences
+        self._left = flow_prose.shares(self._windows(texts), flows, self.wide)
+        self._cut_for = self._room
+        answers = asked_in_rounds(self._ask, "tell", self._cut, self._question, concurrency)
+        for share, answer in answers:
+            self._take(share, answer)
+            self._left = [other for other in self._left if other is not share]
+        data = {
+            **NOTHING,
+            "prose": {
+                path: [sentence.to_list() for sentence in dict.fromkeys(prose_sentences)]
+                for path, prose_sentences in self._said.items()
+            },
+            "quoted": self._opener.quoted,
+            "displaced": [sentence.to_list() for sentence in self._displaced],
+            "rejected": self._opener.rejected,
+            "done": [text.path for text in texts],
+            "shown": self._shown,
+            "flows": self._flows,
+            **({"whole": self._whole} if self._whole else {}),
+        }
+        counts = self._opener.counts() + self._whole_counts
+        return ProseResult(data, counts, tuple(dict.fromkeys(self._uncovered)))
 
-        A file is in one leaf if its first slice is all of it.
-        """
-        texts = {piece.piece.text for piece in window}
-        return (
-            self.room >= LEAST
-            and sum(piece.size for piece in window) <= self.room * _SMALL
-            and all(text.line_start == 1 and text.whole is None for text in texts)
-        )
+    def _cut(self) -> list[PromptShare]:
+        """What is left to ask about, in prompts of the bytes that have room now."""
+        if self._room != self._cut_for and self.room >= LEAST:
+            self._cut_for = self._room
+            shown_pieces = (
+                piece for share in self._left for piece in share.pieces if piece.piece.digest
+            )
+            flows = (flow for share in self._left for flow in share.flows)
+            self._left = flow_prose.shares(_windows(shown_pieces, self.room), flows, self.wide)
+        rows = whole_prose.ground_rows(self._sentences)
+        size = sum(len(row.encode("utf-8", "replace")) + 1 for row in (*rows, self._background))
+        size += self._of_whole
+        for share in self._left:
+            share.has_whole = bool(
+                self._sentences and share is self._left[-1] and share.used + size <= self.wide
+            )
+        return self._left
 
-    def leave(self, window: Sequence[ShownPiece]) -> None:
-        for piece in window:
-            path = piece.piece.text.path
-            self._later[path] = self._later.get(path, 0) + piece.size
-
-    def _turn(self, step: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> bool:
-        """Ask about a share; False where the endpoint reads no prompt of that length."""
-        why, before = self._why, self._room  # who has refused, or is spent, is not asked again
-        try:
-            if not why and self.room < LEAST:
-                size = self._ask.max_bytes
-                why = f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
-            why = why or self._asks(step, share, sentences)
-        except (LimitError, RemoteError) as error:
-            is_less = self._room < before and (sentences or self._room < share.used)
-            if is_too_long(error) and is_less and self.room >= LEAST:
-                return False
-            self._why = why = f"{lack(error)}: no prose about it: {printable(str(error))}"
-        source_pieces = [piece.piece for piece in share.pieces if piece.piece.digest]
-        if why:
-            self._uncovered += [(piece.text.path, why) for piece in source_pieces]
-            self._uncovered += [(flow.path, why) for flow in share.flows]
-            return True
-        for piece in source_pieces:
-            self._shown.setdefault(piece.text.path, []).append(piece.digest)
-        return True
-
-    def _asks(self, step: str, share: PromptShare, sentences: Sequence[ProseSentence]) -> str:
-        """Ask; why there is no answer, "" if there is one."""
-        prior = {piece.piece: self._of(piece.piece) for piece in share.pieces if piece.piece.digest}
+    def _question(
+        self, ask: Ask, step: str, share: PromptShare
+    ) -> tuple[Mapping[str, Any] | None, str]:
+        if self.room < LEAST:
+            size = self._ask.max_bytes
+            return None, f"prompt_too_small: a prompt of {size:,} bytes has no room for it"
         rows, used = [], 0
-        for sentence in chain.from_iterable(prior.values()):
+        for sentence in chain.from_iterable(self._prior(share).values()):
             row = f"- {name(sentence.path)}:{sentence.line_start}: {name(sentence.text)}"
             used += len(row.encode("utf-8", "replace")) + 1
             if used <= self._for_known:
                 rows.append(row)
+        ground_rows = whole_prose.ground_rows(self._sentences) if share.has_whole else []
         data = {
             "listing": "\n".join(_listed(share.pieces)),
             "known": "\n".join(rows),
             "flows": "\n".join(share.flow_rows()),
-            "whole": "\n".join(whole_prose.ground_rows(sentences)),
-            "background": self._background if sentences else "",
+            "whole": "\n".join(ground_rows),
+            "background": self._background if share.has_whole else "",
         }
-        prompt = self._render({"fence": fence(*data.values()), "is_new": bool(prior), **data})
+        prompt = self._render(
+            {"fence": fence(*data.values()), "most": _sentence_limit(share), **data}
+        )
         answer, wrong = ask_object(
-            self._ask, step, prompt, partial(misfit, schema=SENTENCE),
+            ask, step, prompt, partial(misfit, schema=SENTENCE),
             list_form("sentences", schema=SENTENCE),
         )  # fmt: skip
-        if answer is None:
-            return NO_ANSWER.format(wrong)
-        others = [row for row in answer["sentences"] if _flow_of(row) is None]
-        if prior:
-            self._keep(others, prior)
+        return answer, NO_ANSWER.format(wrong)
+
+    def _take(self, share: PromptShare, outcome: RoundAnswer) -> None:
+        """Keep what an answer says; of none, why there is nothing."""
+        source_pieces = [piece.piece for piece in share.pieces if piece.piece.digest]
+        if outcome.answer is None:
+            error = outcome.error
+            why = outcome.wrong
+            if error is not None:
+                why = f"{lack(error)}: no prose about it: {printable(str(error))}"
+            self._uncovered += [(piece.text.path, why) for piece in source_pieces]
+            self._uncovered += [(flow.path, why) for flow in share.flows]
+            return
+        for piece in source_pieces:
+            self._shown.setdefault(piece.text.path, []).append(piece.digest)
+        rows = outcome.answer["sentences"]
+        others = [row for row in rows if _flow_of(row) is None]
+        limit = _sentence_limit(share)
+        if limit:
+            self._keep(others[:limit], self._prior(share))
+            self._opener.reject_all(others[limit:], BEYOND)
         else:
             self._opener.reject_all(others)
-        self._keep_flows([row for row in answer["sentences"] if _flow_of(row) is not None], share)
-        if sentences and isinstance(answer.get("whole"), list):
+        self._keep_flows([row for row in rows if _flow_of(row) is not None], share)
+        if share.has_whole and isinstance(outcome.answer.get("whole"), list):
             self._whole, self._whole_counts = whole_prose.unjudged(
-                answer["whole"], sentences, sentences
+                outcome.answer["whole"], self._sentences, self._sentences
             )
-        return ""
+
+    def _prior(self, share: PromptShare) -> dict[SourcePiece, list[ProseSentence]]:
+        """What was said before of the pieces that are to be described."""
+        return {piece.piece: self._of(piece.piece) for piece in share.pieces if piece.piece.digest}
 
     def _keep(
         self,
@@ -277,45 +289,15 @@ class _Teller:
             else [sentence for sentence in prose.said if _is_in(sentence, piece)]
         )
 
-    def told(
-        self, shares: Sequence[PromptShare], first: int = 1, sentences: Sequence[ProseSentence] = ()
-    ) -> ProseResult:
-        """Ask, and return what was said."""
-        rows = whole_prose.ground_rows(sentences)
-        size = sum(len(row.encode("utf-8", "replace")) + 1 for row in (*rows, self._background))
-        left, number = list(shares), first
-        while left:
-            room = self._room
-            has_room = len(left) == 1 and left[0].used + size <= self.wide
-            if self._turn(f"tell-{number}", left[0], sentences if has_room else ()):
-                del left[0]
-                number += 1
-            if self._room != room and self._room >= LEAST:
-                left = self._shared(left)
-        data = {
-            **NOTHING,
-            "prose": {
-                path: [sentence.to_list() for sentence in dict.fromkeys(prose_sentences)]
-                for path, prose_sentences in self._said.items()
-            },
-            "quoted": self._opener.quoted,
-            "displaced": [sentence.to_list() for sentence in self._displaced],
-            "rejected": self._opener.rejected,
-            "done": list(dict.fromkeys(self._asked)),
-            "shown": self._shown,
-            "later": self._later,
-            "flows": self._flows,
-            **({"whole": self._whole} if self._whole else {}),
-        }
-        counts = self._opener.counts() + self._whole_counts
-        uncovered = tuple(dict.fromkeys(self._uncovered))
-        return ProseResult(data, counts, uncovered, number - first)
 
-    def _shared(self, left: Sequence[PromptShare]) -> list[PromptShare]:
-        """What is left to ask about, in prompts of the bytes that have room now."""
-        shown_pieces = (piece for share in left for piece in share.pieces if piece.piece.digest)
-        flows = (flow for share in left for flow in share.flows)
-        return flow_prose.shares(_windows(shown_pieces, self.room), flows, self.wide)
+def _sentence_limit(share: PromptShare) -> int:
+    """Sentences about the sources of a prompt; 0 where it only shows what flows need."""
+    described = [piece for piece in share.pieces if piece.piece.digest]
+    if not described:
+        return 0
+    size = sum(piece.size for piece in described)
+    files = len({piece.piece.text.path for piece in described})
+    return max(_FEWEST, min(_LARGEST, files + size // _BYTES))
 
 
 def _flow_of(sentence: Any) -> object:
@@ -329,9 +311,9 @@ def _is_in(sentence: ProseSentence, piece: SourcePiece) -> bool:
     )
 
 
-def _by_text(source_pieces: Iterable[SourcePiece]) -> Iterator[tuple[LeafText, list[SourcePiece]]]:
-    for text, inner in groupby(source_pieces, key=lambda piece: piece.text):
-        yield text, list(inner)
+def _by_text(source_pieces: Iterable[SourcePiece]) -> Iterator[list[SourcePiece]]:
+    for _, inner in groupby(source_pieces, key=lambda piece: piece.text):
+        yield list(inner)
 
 
 def _windows(shown_pieces: Iterable[ShownPiece], room: int) -> Iterator[list[ShownPiece]]:
@@ -360,7 +342,10 @@ def _listed(window: Iterable[ShownPiece]) -> Iterator[str]:
 
 
 def judged(
-    ask: Ask, doubted: Iterable[tuple[ProseSentence, Sequence[str]]], data: Mapping[str, Any]
+    ask: Ask,
+    doubted: Iterable[tuple[ProseSentence, Sequence[str]]],
+    data: Mapping[str, Any],
+    concurrency: int = 1,
 ) -> ProseResult:
     """Ask whether their quotes support new sentences, those of ``data``, and ``doubted`` ones.
 
@@ -380,7 +365,7 @@ def judged(
         claims[sentence.key] = GroundedClaim(sentence, lines)
     summary = data.get("whole")
     about = whole_prose.claims(summary) if summary else []
-    result = ask_support(ask, "support", [*claims.values(), *about])
+    result = ask_support(ask, "support", [*claims.values(), *about], concurrency)
     summary_keys = {claim.said.key for claim in about}
     return ProseResult(
         {
@@ -400,22 +385,39 @@ def judged(
 
 
 def merged(
-    known: Mapping[str, Sequence[ProseSentence]], data: Mapping[str, Any]
+    known: Mapping[str, Prose], data: Mapping[str, Any]
 ) -> dict[str, tuple[ProseSentence, ...]]:
-    """What was said of files before, and by a recursion whose result has ``data``."""
-    displaced = {ProseSentence.from_list(row).key for row in data.get("displaced", ())}
+    """What was said before, and by a recursion whose result has ``data``, by path and flow."""
+    displaced = {ProseSentence.from_list(row).key for row in data["displaced"]}
     by_path = {
-        path: {sentence.key: sentence for sentence in rows if sentence.key not in displaced}
-        for path, rows in known.items()
+        path: {sentence.key: sentence for sentence in prose.said if sentence.key not in displaced}
+        for path, prose in known.items()
     }
     for path, rows in data["prose"].items():
         for row in rows:
             sentence = ProseSentence.from_list(row)
             by_path.setdefault(path, {}).setdefault(sentence.key, sentence)
-    return {path: stood(rows.values(), data) for path, rows in by_path.items()}
+    every = {path: _stood(rows.values(), data) for path, rows in by_path.items()}
+    for key, (_, rows) in data["flows"].items():
+        new = _stood(map(ProseSentence.from_list, rows), data)
+        every[key] = _of_flow(every.get(key, ()), new)
+    return every
 
 
-def stood(sentences: Iterable[ProseSentence], data: Mapping[str, Any]) -> tuple[ProseSentence, ...]:
+def _of_flow(
+    sentences: Sequence[ProseSentence], new: Sequence[ProseSentence]
+) -> tuple[ProseSentence, ...]:
+    """New sentences instead of the known ones, which stay where nobody has judged the new ones."""
+    old = {sentence.key: sentence for sentence in sentences}
+    current = {sentence.key: old.get(sentence.key, sentence) for sentence in new}
+    if current and all(sentence.is_supported for sentence in current.values()):
+        return tuple(current.values())
+    return tuple((old | current).values())[-SENTENCES:]
+
+
+def _stood(
+    sentences: Iterable[ProseSentence], data: Mapping[str, Any]
+) -> tuple[ProseSentence, ...]:
     """The sentences without those that what they quote does not support."""
     supported, lies = (
         {ProseSentence.from_list(row).key for row in data.get(key, ())}

@@ -1,26 +1,23 @@
-"""What a model said in one part of a run, as JSON, and how parts are put together."""
+"""What a model said in one part of a run, as JSON."""
 
 from __future__ import annotations
 
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
 from rlm_ci.values import Value
-from rlm_ci.wiki.update.kept_prose import SENTENCES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 #: Why there is no prose where an answer was of no use; see ``ask_object``.
 NO_ANSWER = "no_answer: what the model said {}"
-_LISTS = ("displaced", "done", "rejected")
-_ROWS = ("prose", "shown")
-_OBJECTS = ("quoted", "later", "flows")
 #: What ``ProseResult.data`` has if no model is asked.
 NOTHING: Mapping[str, Any] = {
-    **{key: [] for key in _LISTS}, **{key: {} for key in (*_ROWS, *_OBJECTS)},
-}  # fmt: skip
+    **{key: [] for key in ("displaced", "done", "rejected")},
+    **{key: {} for key in ("prose", "shown", "quoted", "flows")},
+}
 
 
 class ProseResult(Value):
@@ -28,30 +25,22 @@ class ProseResult(Value):
 
     ``data`` is JSON: new sentences by path (``prose``), the lines of their quotes by hash
     (``quoted``), earlier ones that they replace (``displaced``), what was ``rejected`` and why,
-    files that were asked about (``done``), hashes of their ``shown`` pieces, bytes by path that are
-    asked about ``later``, and what was said of ``flows``; or sentences that were ``supported`` or
-    not; or ``whole``, if that was asked. ``uncovered`` are paths of which something was left out,
-    and why; ``turns`` is the number of questions.
+    files that were asked about (``done``), hashes of their ``shown`` pieces, and what was said of
+    ``flows``; or sentences that were ``supported`` or not; or ``whole``, if that was asked.
+    ``uncovered`` are paths of which something was left out, and why.
     """
 
     data: Mapping[str, Any] = {}
     counts: Evidence = Evidence()
     uncovered: tuple[tuple[str, str], ...] = ()
-    turns: int = 0
 
-
-def gathered(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The data of several results as that of one."""
-    parts = list(parts)
-    data: dict[str, Any] = {key: [row for part in parts for row in part[key]] for key in _LISTS}
-    for key in _ROWS:
-        data[key] = {}
-        for part in parts:
-            for path, rows in part[key].items():
-                data[key].setdefault(path, []).extend(rows)
-    for key in _OBJECTS:
-        data[key] = {name: row for part in parts for name, row in part[key].items()}
-    return data
+    def then(self, more: ProseResult) -> ProseResult:
+        """The sum of both; where they have the same data, those of ``more``."""
+        return ProseResult(
+            {**self.data, **more.data},
+            self.counts + more.counts,
+            tuple(dict.fromkeys((*self.uncovered, *more.uncovered))),
+        )
 
 
 def misfit(answer: Mapping[str, Any], schema: str) -> str:
@@ -59,5 +48,5 @@ def misfit(answer: Mapping[str, Any], schema: str) -> str:
     sentences = answer.get("sentences")
     if not isinstance(sentences, list):
         return "sentences must be a list"
-    misfits = [loader.misfit(sentence, schema) for sentence in sentences[:SENTENCES]]
+    misfits = [loader.misfit(sentence, schema) for sentence in sentences]
     return misfits[0] if misfits and all(misfits) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, AnchoredClaim, anchor
+from rlm_ci.change.evidence import REANCHORED, REJECTED, VERIFIED, anchor
 from rlm_ci.environments.quoting import said_of
 from rlm_ci.models.json_question import repeats
 from rlm_ci.recursion.prompt_windows import name
@@ -12,12 +12,15 @@ from rlm_ci.report.findings import Evidence, Location
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import encodable
 from rlm_ci.wiki.update.kept_prose import (
+    COPIED,
     LINES,
+    LONG_QUOTE,
     MALFORMED,
     NAMED,
     NOT_ASKED,
+    NOT_SHOWN,
     NOT_THERE,
-    SENTENCES,
+    SHORT_QUOTE,
     STEPS_GONE,
     QuotedFile,
     tells,
@@ -42,6 +45,8 @@ _NAMES = re.compile(r"`([\w.:]{1,120})(?:\([^`]*\))?`|\b([A-Za-z_][\w.]*)\(\)|\b
 _LONG, _LAST = 400, 1 << 30
 #: Functions of one name that are meant together.
 _SAME = 4
+#: Sentences of an answer that are named as rejected: it may have any number.
+_REJECTED = 32
 
 
 def unheld(sentence: Any) -> ProseSentence:
@@ -57,6 +62,14 @@ def unheld(sentence: Any) -> ProseSentence:
             location = encodable(path[:_LONG]), start, min(max(start, end), _LAST)
     text = str(record.get("text", ""))[:_LONG] or "(nothing)"
     return ProseSentence(encodable(" ".join(text.split())), (QuotedLines(*location, ""),))
+
+
+class _RejectedError(Exception):
+    """A sentence that does not stand, with why."""
+
+    def __init__(self, why: Why) -> None:
+        super().__init__(why[0])
+        self.why = why
 
 
 class QuotedClaims:
@@ -84,17 +97,15 @@ class QuotedClaims:
         sentences: Sequence[Mapping[str, Any]],
         holds: Callable[[ProseSentence], bool] | None = None,
     ) -> list[ProseSentence]:
-        """The first sentences that stand, and that ``holds`` allows by where their quotes are."""
+        """The sentences that stand, and that ``holds`` allows by where their quotes are."""
         prose_sentences = []
-        for sentence in sentences[:SENTENCES]:
-            if loader.misfit(sentence, SENTENCE):
-                self.reject(sentence, MALFORMED)
-                continue
-            prose_sentence, outcome = self._open(sentence)
-            if prose_sentence is None:
-                self.reject(sentence, NOT_THERE)
-            elif holds is not None and not holds(prose_sentence):
-                self.reject(sentence, STEPS_GONE)
+        for sentence in sentences:
+            try:
+                prose_sentence, outcome = self._open(sentence)
+                if holds is not None and not holds(prose_sentence):
+                    raise _RejectedError(STEPS_GONE)
+            except _RejectedError as error:
+                self.reject(sentence, error.why)
             else:
                 self._outcomes[outcome] += 1
                 prose_sentences.append(prose_sentence)
@@ -107,24 +118,23 @@ class QuotedClaims:
 
     def reject_all(self, sentences: Iterable[Any], why: Why = NOT_ASKED) -> None:
         """Reject sentences that nobody has asked for, of which an answer may have any number."""
-        for sentence in list(sentences)[:SENTENCES]:
+        for sentence in list(sentences)[:_REJECTED]:
             self.reject(sentence, why)
 
-    def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence | None, str]:
-        """The sentence, if each of its quotes is where it says, or elsewhere in that file."""
+    def _open(self, claim: Mapping[str, Any]) -> tuple[ProseSentence, str]:
+        """The sentence, and how its quotes were found. Raises _RejectedError."""
+        if loader.misfit(claim, SENTENCE):
+            raise _RejectedError(MALFORMED)
         if repeats(claim["text"], _EXAMPLES):
-            return None, REJECTED
+            raise _RejectedError(COPIED)
         quotes: list[QuotedLines] = []
         texts: dict[str, str] = {}
         outcomes = set()
         for quote in claim["quotes"]:
-            located, outcome = self._place(quote)
-            if located is None:
-                return None, REJECTED
-            source, span = located
-            quoted = self._file(source).quoted(span[0], span[1])
+            source, first, last, outcome = self._locate(quote)
+            quoted = self._file(source).quoted(first, last)
             if quoted is None:
-                return None, REJECTED
+                raise _RejectedError(SHORT_QUOTE)
             texts[quoted.quote] = self._file(source).text_of(quoted)
             by = source.line_start - 1
             quotes.append(
@@ -137,23 +147,35 @@ class QuotedClaims:
         sentence = ProseSentence(words, lines, tuple(self._named(words, lines))[:NAMED])
         return sentence, VERIFIED if outcomes == {VERIFIED} else REANCHORED
 
-    def _place(
-        self, claim: Mapping[str, Any]
-    ) -> tuple[tuple[LeafText, tuple[int, int]] | None, str]:
-        """Where a quote is: the text, and its lines in that; and how it was found."""
+    def _locate(self, claim: Mapping[str, Any]) -> tuple[LeafText, int, int, str]:
+        """The text that a quote is in, its lines in that, and how it was span_of_quote.
+
+        Raises _RejectedError.
+        """
         start, end, quote = int(claim["line_start"]), int(claim["line_end"]), claim["quote"]
-        best, source = AnchoredClaim(), None
-        is_one = tells(quote) and quote.count("\n") < LINES
-        for text in self._texts.get(claim["path"], ()) if is_one else ():
+        if not tells(quote):
+            raise _RejectedError(SHORT_QUOTE)
+        if quote.count("\n") >= LINES:
+            raise _RejectedError(LONG_QUOTE)
+        if claim["path"] not in self._texts:
+            raise _RejectedError(NOT_SHOWN)
+        span_of_quote: tuple[LeafText, int, int, str] | None = None
+        for text in self._texts[claim["path"]]:
+            by = text.line_start - 1
             location = Location(text.path, start, end, quote=quote)
             anchored_claim = anchor(location, text.content, text.blob, text.line_start)
-            if best.location is None or anchored_claim.outcome == VERIFIED:
-                best, source = anchored_claim, text
-        if source is None or best.location is None or not best.location.line_start:
-            return None, REJECTED
-        first = best.location.line_start
-        by = source.line_start - 1
-        return (source, (first - by, (best.location.line_end or first) - by)), best.outcome
+            outcome, anchored = anchored_claim.outcome, anchored_claim.location
+            if anchored is None or not anchored.line_start:
+                # The listing has blank lines in some places, and not in others.
+                span = self._file(text).without_gaps(quote, start - by)
+                if span is not None and span[1] - span[0] < LINES and span_of_quote is None:
+                    span_of_quote = text, *span, REANCHORED
+            elif span_of_quote is None or outcome == VERIFIED:
+                first = anchored.line_start
+                span_of_quote = text, first - by, (anchored.line_end or first) - by, outcome
+        if span_of_quote is None:
+            raise _RejectedError(NOT_THERE)
+        return span_of_quote
 
     def _file(self, source: LeafText) -> QuotedFile:
         if source not in self._lines:

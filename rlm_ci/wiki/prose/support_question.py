@@ -6,16 +6,17 @@ from functools import partial
 
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
-from rlm_ci.models.json_question import answer_form, shortened
+from rlm_ci.models.json_question import answer_form
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
+from rlm_ci.wiki.prose.rounds import asked_in_rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
@@ -44,34 +45,40 @@ class SupportResult(Value):
     open: tuple[tuple[ProseSentence, str], ...] = ()
 
 
-def ask_support(ask: Ask, step: str, claims: Sequence[GroundedClaim]) -> SupportResult:
-    """Ask of each claim whether its grounds support it, in as few prompts as they need."""
+def ask_support(
+    ask: Ask, step: str, claims: Sequence[GroundedClaim], concurrency: int = 1
+) -> SupportResult:
+    """Ask of each claim whether its grounds support it, in as few prompts as they need.
+
+    ``concurrency`` of them are asked at once.
+    """
     render = loader.load_template(_PROMPT)
     words = len(render({"fence": fence(""), "listing": ""}).encode())
     judged: dict[bool, list[ProseSentence]] = {True: [], False: []}
     unjudged: list[tuple[ProseSentence, str]] = []
-    left, number = list(claims), 0
+    left = list(claims)
 
-    def question() -> tuple[list[GroundedClaim], dict[str, Any] | None, str]:
-        some, listing = _window(left, min(_WINDOW, ask.max_bytes - words - ask.repair))
+    def question(
+        part: Ask, step: str, window: Sequence[GroundedClaim]
+    ) -> tuple[dict[str, Any] | None, str]:
+        listing = _listing(window)
         prompt = render({"fence": fence(listing), "listing": listing})
-        misfit = partial(_misfit, number=len(some))
-        return some, *ask_object(ask, f"{step}-{number}", prompt, misfit, answer_form(_ANSWER))
+        misfit = partial(_misfit, number=len(window))
+        return ask_object(part, step, prompt, misfit, answer_form(_ANSWER))
 
-    while left:
-        number += 1
-        try:
-            some, answer, wrong = shortened(ask, question)
-        except (LimitError, RemoteError) as error:
-            # Who has refused, or is spent, is not asked again.
-            why = f"{lack(error)}: nobody was asked whether its lines support it: "
-            unjudged += [(claim.said, why + printable(str(error))) for claim in left]
-            break
-        left = left[len(some) :]
+    def cut() -> list[list[GroundedClaim]]:
+        return list(_windows(left, min(_WINDOW, ask.max_bytes - words - ask.repair)))
+
+    for window, (answer, wrong, error) in asked_in_rounds(ask, step, cut, question, concurrency):
+        left = [claim for claim in left if claim not in window]
         if answer is None:
-            unjudged += [(claim.said, _NO_ANSWER.format(wrong)) for claim in some]
+            why = _NO_ANSWER.format(wrong)
+            if error is not None:
+                what = printable(str(error))
+                why = f"{lack(error)}: nobody was asked whether its lines support it: {what}"
+            unjudged += [(claim.said, why) for claim in window]
             continue
-        for at, claim in enumerate(some, 1):
+        for at, claim in enumerate(window, 1):
             judged[at in answer["supported"]].append(claim.said)
     return SupportResult(tuple(judged[True]), tuple(judged[False]), tuple(unjudged))
 
@@ -81,17 +88,23 @@ def lack(error: LimitError | RemoteError) -> str:
     return BUDGET if isinstance(error, LimitError) else REMOTE
 
 
-def _window(claims: Sequence[GroundedClaim], room: int) -> tuple[list[GroundedClaim], str]:
-    """The first of the claims, as many as a prompt has room for, and their listing."""
-    rows: list[str] = []
+def _windows(claims: Sequence[GroundedClaim], room: int) -> Iterator[list[GroundedClaim]]:
+    """The claims, as many together as a prompt has room for."""
+    window: list[GroundedClaim] = []
     used = 0
-    for number, claim in enumerate(claims[:_MOST], 1):
-        row = _row(number, claim)
-        used += len(row.encode("utf-8", "replace")) + 2
-        if rows and used > room:
-            break
-        rows.append(row)
-    return [*claims[: len(rows)]], "\n\n".join(rows)
+    for claim in claims:
+        size = len(_row(len(window) + 1, claim).encode("utf-8", "replace")) + 2
+        if window and (used + size > room or len(window) == _MOST):
+            yield window
+            window, used = [], 0
+        window.append(claim)
+        used += size
+    if window:
+        yield window
+
+
+def _listing(claims: Sequence[GroundedClaim]) -> str:
+    return "\n\n".join(_row(number, claim) for number, claim in enumerate(claims, 1))
 
 
 def _row(number: int, claim: GroundedClaim) -> str:

@@ -16,9 +16,17 @@ from rlm_ci.text.printable import encodable
 from rlm_ci.wiki.prose.prose_result import NO_ANSWER, ProseResult, misfit
 from rlm_ci.wiki.prose.quoted_claims import unheld
 from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
-from rlm_ci.wiki.update.kept_prose import MALFORMED, NAMED, NO_GROUND, QUOTES, SENTENCES
+from rlm_ci.wiki.update.kept_prose import (
+    BEYOND,
+    MALFORMED,
+    NAMED,
+    NO_GROUND,
+    QUOTES,
+    SENTENCES,
+    WRONG_GROUND,
+)
 from rlm_ci.wiki.update.pieces import mark
-from rlm_ci.wiki.update.state import ProseSentence
+from rlm_ci.wiki.update.state import WHOLE, ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,9 +44,17 @@ _SUMMED = 240
 _DRIFT, EARLY = 4, 8
 
 
-def grounds(said: Mapping[str, Sequence[ProseSentence]]) -> list[ProseSentence]:
-    """The sentences that what is said of the whole rests on: of each file one, then a second."""
-    turns = zip_longest(*(said[path] for path in sorted(said)))
+def grounds(
+    said: Mapping[str, Sequence[ProseSentence]],
+    documents: Mapping[str, Sequence[ProseSentence]] | None = None,
+) -> list[ProseSentence]:
+    """What may be said of the whole rests on these: of each flow and file one, then a second.
+
+    ``documents`` are paragraphs of README and CONTRIBUTING by path, as sentences: they count beside
+    what was said of sources only.
+    """
+    prose = {key: said[key] for key in sorted(said) if key != WHOLE and said[key]}
+    turns = zip_longest(*prose.values(), *(documents or {}).values()) if prose else ()
     return [sentence for turn in turns for sentence in turn if sentence is not None][:_SUMMED]
 
 
@@ -110,13 +126,14 @@ def unjudged(
     for sentence in offered:
         wrong = loader.misfit(sentence, _SENTENCE)
         numbers = [] if wrong else sentence["rests_on"]
+        why = MALFORMED if wrong else NO_GROUND if not numbers else WRONG_GROUND
         if numbers and all(1 <= number <= len(shown) for number in numbers):
             grounded_claims.append(
                 _grounded(sentence["text"], [shown[number - 1] for number in numbers])
             )
         else:
-            why = MALFORMED if wrong else NO_GROUND
             rejected.append([unheld(sentence).to_list(), list(why)])
+    rejected += [[unheld(sentence).to_list(), list(BEYOND)] for sentence in sentences[SENTENCES:32]]
     counts = Evidence(len(offered), len(grounded_claims), 0, len(offered) - len(grounded_claims))
     rows = [[claim.said.to_list(), list(claim.grounds)] for claim in grounded_claims]
     return {"shown": _marks(prose_sentences), "told": rows, "rejected": rejected}, counts

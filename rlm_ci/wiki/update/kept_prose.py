@@ -13,12 +13,13 @@ from rlm_ci.recursion.prompt_windows import LEAST, name
 from rlm_ci.source.outline import outline
 from rlm_ci.text.line_references import marked
 from rlm_ci.text.neutralise import clip
-from rlm_ci.text.printable import count
+from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
+from rlm_ci.wiki.facts.commands import is_document
 from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.update.pieces import mark
-from rlm_ci.wiki.update.state import NamedDefinition, Prose, QuotedLines, is_apart
+from rlm_ci.wiki.update.state import WHOLE, NamedDefinition, Prose, QuotedLines, is_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,16 +31,18 @@ if TYPE_CHECKING:
 
     Why = tuple[str, str]
     _Ground = QuotedLines | NamedDefinition
-    #: A sentence with its key, and whether it is well-formed and not one too many.
-    _Row = tuple[str, ProseSentence, bool]
+    #: A sentence with its key, and why it cannot be one of ours; None where it can.
+    _Row = tuple[str, ProseSentence, Why | None]
 
-#: Sentences of one answer.
+#: Sentences of one answer about the whole, or that are kept of a flow.
 SENTENCES = 8
 #: Sentences about one piece: where new ones make it more, the oldest give way.
 MOST = 2 * SENTENCES
 #: Letters and digits that a quote must have, and the most lines; quotes of a sentence.
 _TELLING = 8
 LINES = 40
+#: Kinds of definitions that a sentence may name, or quoted lines call.
+_ACTS = ("function", "method")
 QUOTES = 12
 #: Functions that a sentence names.
 NAMED = 12
@@ -59,19 +62,29 @@ ELSEWHERE = (
     "their files are outside of the folder looked at",
 )
 CHANGED = "a function that it names has changed", "functions that they name have changed"
-UNSUPPORTED = "its lines do not support it", "their lines do not support them"
 FLOW_GONE = "its flow of calls is on no page", "their flows of calls are on no page"
+LONG = f"it has more than {_CHARACTERS:,} characters", f"they have more than {_CHARACTERS:,}"
+MANY_QUOTES = "it quotes or names too much", "they quote or name too much"
+NO_SOURCE = "it quotes what is no source", "they quote what is no source"
+CROWDED = "there are too many about its file", "there are too many about their files"
+#: The same of what an answer says, which never was on a page.
+UNSUPPORTED = "its lines do not support it", "their lines do not support them"
+UNFOUNDED = "what it rests on does not support it", "what they rest on does not support them"
 STEPS_GONE = "its lines are in no step of the flow", "their lines are in no step of the flow"
-NOT_THERE = "its quotes are not there, or too short", "their quotes are not there, or too short"
+NOT_THERE = "a quote of it is not in its file", "quotes of them are not in their files"
+NOT_SHOWN = "it quotes a file that was not shown", "they quote files that were not shown"
+SHORT_QUOTE = "a quote of it is too short to be looked up", "quotes of them are too short"
+LONG_QUOTE = f"it quotes more than {LINES} lines at once", f"they quote more than {LINES} lines"
+COPIED = "it repeats the example of the question", "they repeat the example of the question"
 NO_GROUND = "it rests on no sentence", "they rest on no sentence"
+WRONG_GROUND = "it rests on a number that was not shown", "they rest on numbers that were not shown"
 TOO_MANY = "its flow of calls has three already", "their flows of calls have three already"
+BEYOND = "the answer has more sentences than were asked for", "answers have more than asked for"
 NOT_ASKED = "it is about nothing that was asked", "they are about nothing that was asked"
 MALFORMED = "it is malformed", "they are malformed"
-NOT_OURS = "it is malformed, or one too many", "they are malformed, or too many"
 
-
-#: Why a sentence goes that never was on a page.
-_AT_ONCE = (UNSUPPORTED, NOT_THERE, NO_GROUND, NOT_ASKED, TOO_MANY, MALFORMED, STEPS_GONE)
+_AT_ONCE = (UNSUPPORTED, UNFOUNDED, STEPS_GONE, NOT_THERE, NOT_SHOWN, SHORT_QUOTE, LONG_QUOTE,
+            COPIED, NO_GROUND, WRONG_GROUND, TOO_MANY, BEYOND, NOT_ASKED, MALFORMED)  # fmt: skip
 
 
 class KeptProse(Value):
@@ -174,6 +187,7 @@ class QuotedFile:
         self._text = ""
         self._runs = LineRuns(self._lines, _hashes)
         self._outlined: Sequence[Symbol] | None = None
+        self._bare: list[tuple[int, str]] | None = None
         self._known: set[tuple[object, ...]] | None = None
 
     def moved(self, quoted: QuotedLines) -> QuotedLines | None:
@@ -207,10 +221,32 @@ class QuotedFile:
         """The lines of a quote as they are."""
         return "\n".join(self._lines[quoted.line_start - 1 : quoted.line_end])
 
+    def without_gaps(self, quote: str, near: int) -> tuple[int, int] | None:
+        """The lines nearest to ``near`` that are ``quote``, whatever blank lines either has."""
+        if self._bare is None:
+            self._bare = [(at, text) for at, line in enumerate(self._lines, 1)
+                          if (text := encodable(line).strip())]  # fmt: skip
+        wanted = [text for line in quote.split("\n") if (text := encodable(line).strip())]
+        texts = [text for _, text in self._bare]
+        starts = [at for at in range(len(texts)) if texts[at : at + len(wanted)] == wanted]
+        spans = [(self._bare[at][0], self._bare[at + len(wanted) - 1][0]) for at in starts]
+        return min(spans, key=lambda span: abs(span[0] - near), default=None) if wanted else None
+
+    def present(self, definition: NamedDefinition) -> str:
+        """The lines of the first function of that name, as they are now, to be read; "" for none.
+
+        Of a long one, its first lines.
+        """
+        for symbol in self._symbols():
+            if symbol.kind in _ACTS and symbol.name.rpartition(".")[2] == definition.name:
+                last = min(symbol.line_end, symbol.line_start + LINES)
+                return "\n".join(self._lines[symbol.line_start - 1 : last])
+        return ""
+
     def functions(self) -> Iterator[tuple[str, int, NamedDefinition]]:
         """The functions of the file: qualified name, first line, and what they are known by."""
         for symbol in self._symbols():
-            if symbol.kind in ("function", "method"):
+            if symbol.kind in _ACTS:
                 quote = quote_hash(folded(self._lines[symbol.line_start - 1 : symbol.line_end]))
                 last = symbol.name.rpartition(".")[2]
                 yield symbol.name, symbol.line_start, NamedDefinition(self.path, last, quote)
@@ -245,8 +281,8 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     rows = list(_rows(state.prose, corpus))
     files = {file.path: file for file in corpus.files}
     by_path: dict[str, dict[_Ground, None]] = {}
-    for _, sentence, is_sound in rows:
-        for ground in _grounds(sentence) if is_sound else ():
+    for _, sentence, fault in rows:
+        for ground in (*_grounds(sentence), *sentence.called) if fault is None else ():
             by_path.setdefault(ground.path, {})[ground] = None
     gone = {path: grounds for path, grounds in by_path.items() if path not in files}
     standing: dict[_Ground, _Ground] = {}
@@ -261,15 +297,17 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     omitted = dict(corpus.omitted)
     placed: dict[str, dict[ProseSentence, None]] = {}
     moved, dropped = 0, []
-    for key, sentence, is_sound in rows:
+    for key, sentence, fault in rows:
         missing = [ground for ground in _grounds(sentence) if ground not in standing]
-        if missing or not is_sound:
-            why = NOT_OURS if not is_sound else _lost(missing[0], files, omitted, under)
-            dropped.append((sentence, why))
+        if missing or fault is not None:
+            dropped.append((sentence, fault or _lost(missing[0], files, omitted, under)))
             continue
         now = sentence.replace(
             quotes=tuple(dict.fromkeys(standing[quote] for quote in sentence.quotes)),
             named=tuple(dict.fromkeys(standing[definition] for definition in sentence.named)),
+            called=tuple(standing.get(definition, definition) for definition in sentence.called),
+            # What its lines call is another now: it is asked about again.
+            is_supported=sentence.is_supported and all(map(standing.__contains__, sentence.called)),
         )
         moved += [tuple(lines)[:2] for lines in now.quotes] != [
             tuple(quote)[:2] for quote in sentence.quotes
@@ -363,13 +401,24 @@ def _rows(prose: Mapping[str, Prose], corpus: Corpus) -> Iterator[_Row]:
             count[group] += 1
             many = MOST * (1 + size // LEAST)  # no window is smaller
             limit = SENTENCES if is_apart(key) else many
-            is_short = len(sentence.text) <= _CHARACTERS and all(
-                quote.line_end - quote.line_start < LINES and is_source(quote.path)
-                for quote in sentence.quotes
-            )
-            is_few = len(sentence.quotes) <= QUOTES and len(sentence.named) <= NAMED
-            is_sound = is_short and is_few and count[group] <= limit
-            yield key, sentence, is_sound
+            fault = CROWDED if count[group] > limit else _fault(key, sentence)
+            yield key, sentence, fault
+
+
+def _fault(key: str, sentence: ProseSentence) -> Why | None:
+    """Why no run of ours can have said that; None if one can."""
+    if len(sentence.text) > _CHARACTERS:
+        return LONG
+    if any(quote.line_end - quote.line_start >= LINES for quote in sentence.quotes):
+        return LONG_QUOTE
+    if len(sentence.quotes) > QUOTES or max(len(sentence.named), len(sentence.called)) > NAMED:
+        return MANY_QUOTES
+    # The whole rests on what its documents say, too.
+    is_ground = all(
+        is_source(quote.path) or (key == WHOLE and is_document(quote.path))
+        for quote in sentence.quotes
+    )
+    return None if is_ground else NO_SOURCE
 
 
 class _NewSources:

@@ -29,7 +29,7 @@ _VERSION = 1
 _ENOUGH, _MORE, _MOST = 2_500, 5_000, 16_000
 #: What is shown of a piece at first: this share of its bytes; all of a small
 #: one, in bytes.
-_SHARE, _SMALL = 0.42, 1_200
+_SHARE, _SMALL = 0.37, 1_200
 #: Of that, what heads and first paragraphs may take, and then values at the top of files and
 #: classes.
 _HEADS, _VALUES = 0.7, 0.8
@@ -42,6 +42,15 @@ _DECIDES = re.compile(
     r"\s*(?:\}?\s*(?:el)?if|else|elif|raise|throw|return|yield|assert|except|catch|panic!?|case|match|"
     r"switch|guard|defer|unless|rescue|finally)\b"
 )
+#: What a condition begins with, how its line shows that it goes on, and a line that is complete.
+_CONDITION = re.compile(
+    r"\s*(?:\}?\s*(?:el)?if|\}?\s*else|elif|\}?\s*(?:except|catch)|case|match|switch|guard|unless|rescue|"
+    r"\}?\s*finally|when|while|for)\b"
+)
+_GOES_ON = re.compile(r"(?:[,\\]|&&|\|\||\band|\bor)\s*(?:(?:#|//).*)?$")
+_COMPLETE = re.compile(r"[;}]\s*(?:(?:#|//).*)?$")
+#: Lines of a condition, and its statement.
+_WIDE = 7
 _IMPORTS = re.compile(r"\s*(?:import|from|use|using|require|#include|package|\"|'|\)|\}|$)")
 _ACTS = ("function", "method")
 
@@ -179,6 +188,22 @@ def head(path: str) -> str:
     return f"=== {name(path)} ==="
 
 
+def with_statement(lines: Sequence[str], line: int) -> list[int]:
+    """A line, and of a condition all to its first statement: without that it says nothing."""
+    chosen = [line]
+    if not _CONDITION.match(lines[line - 1]) or _COMPLETE.search(lines[line - 1]):
+        return chosen
+    depth = 0
+    for number in range(line + 1, min(line + _WIDE, len(lines)) + 1):
+        if lines[number - 1].strip():
+            above = lines[chosen[-1] - 1]
+            depth += sum((char in "([") - (char in ")]") for char in above)
+            chosen.append(number)
+            if depth <= 0 and not _GOES_ON.search(above):
+                return chosen
+    return chosen
+
+
 class _Excerpt:
     """Chooses the lines of one piece: those that say most, within a share of its bytes."""
 
@@ -217,7 +242,7 @@ class _Excerpt:
         for body in bodies:
             for line in body:
                 if _DECIDES.match(self._lines[line - 1]):
-                    self._take((line,))
+                    self._take(with_statement(self._lines, line))
         return self._chosen
 
     def _take(self, lines: Iterable[int]) -> None:

@@ -15,12 +15,15 @@ from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.objective import WikiObjective
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
-from rlm_ci.wiki.pages.layout import is_source
 from rlm_ci.wiki.prose.flow_prose import flowing
-from rlm_ci.wiki.prose.model_prose import merged, stood
+from rlm_ci.wiki.prose.model_prose import merged
+from rlm_ci.wiki.prose.prose_result import NOTHING
 from rlm_ci.wiki.prose.whole_prose import grounds, is_due
+from rlm_ci.wiki.update.background import documents
+from rlm_ci.wiki.update.called import with_called
 from rlm_ci.wiki.update.kept_prose import (
     SENTENCES,
+    UNFOUNDED,
     UNSUPPORTED,
     KeptProse,
     QuotedFile,
@@ -34,10 +37,9 @@ from rlm_ci.wiki.update.state import (
     Prose,
     ProseSentence,
     WikiState,
-    is_apart,
     readers,
 )
-from rlm_ci.wiki.update.survey import WikiSources, flow_texts, survey
+from rlm_ci.wiki.update.survey import WikiSources, flow_texts, survey, unasked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.build import PageOptions, WikiPages
     from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.kept_prose import Why
-    from rlm_ci.wiki.update.state import QuotedLines
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
 
@@ -74,8 +75,12 @@ class Refresh(Value):
     prose: KeptProse
     outside: OuterProject | None = None
 
-    def objective(self) -> WikiObjective:
-        return WikiObjective(self.options, WikiSources(self.corpus, self.known, self.outside))
+    def objective(self, concurrency: int = 1) -> WikiObjective:
+        """``concurrency`` questions are asked at once at most."""
+        return WikiObjective(self.options, self.sources(), concurrency)
+
+    def sources(self) -> WikiSources:
+        return WikiSources(self.corpus, self.known, self.outside)
 
 
 def plan(
@@ -109,60 +114,53 @@ def plan(
 def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
     """The refresh with what a model is to be asked about."""
     corpus, prose = work.corpus, work.prose.prose
-    outdated = _asked(corpus, prose)
-    paths = unknown | outdated
-    file_prose = {path: entry for path, entry in prose.items() if not is_apart(path)}
+    paths = unknown | unasked(corpus, prose)
     about = prose.get(WHOLE, Prose("", "", ()))
-    flows = {entry.digest for key, entry in prose.items() if key.startswith(FLOW)}
     doubted = _doubted(corpus, {key: entry for key, entry in prose.items() if key != WHOLE})
-    sentences = grounds({path: entry.said for path, entry in file_prose.items()})
+    sentences = grounds({key: entry.said for key, entry in prose.items()}, documents(corpus))
     is_whole_due = is_due(sentences, about.shown)
     if not is_whole_due:
         doubted += _doubted_of_whole(about, sentences)
-    if corpus.files and not paths and (doubted or is_whole_due or _are_due(work, flows)):
+    if corpus.files and not paths and (doubted or is_whole_due or _are_due(work)):
         # Something was left open: it is asked behind any file, the least of them.
         paths = {min(corpus.files, key=lambda file: (file.size, file.path)).path}
-    options = objective.options(
-        proses=file_prose,
-        settled=paths - outdated,
-        grounds=about.shown,
-        doubted=doubted,
-        flows=flows,
-        tree=corpus.digest,
-    )
+    options = objective.options(proses=prose, doubted=doubted, tree=corpus.digest)
     return work.replace(todo=corpus.limited(paths), options=options)
 
 
-def _are_due(work: Refresh, flows: Collection[str]) -> bool:
+def _are_due(work: Refresh) -> bool:
     """Whether a flow is another than the one that was asked about; all facts are known."""
-    every = WikiSources(work.corpus, work.known, work.outside).flows(())
-    return any(text.digest not in flows for text in every)
-
-
-def _asked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
-    return {
-        path
-        for path, oid, size in corpus.files
-        if size and is_source(path) and (path not in prose or prose[path].digest != mark(oid))
-    }
+    before = {entry.digest for key, entry in work.prose.prose.items() if key.startswith(FLOW)}
+    every = flow_texts(work.corpus, work.sources().survey())
+    return any(text.digest not in before for text in every)
 
 
 def _doubted(corpus: Corpus, prose: Mapping[str, Prose]) -> list[tuple[ProseSentence, list[str]]]:
-    """Sentences of which nobody asked whether their quotes support them, with these."""
+    """Sentences of which nobody asked whether their quotes support them, with these.
+
+    Where they call what is another now, with that as it is.
+    """
     rows = [line for entry in prose.values() for line in entry.said if not line.is_supported]
-    quoted_lines = {quoted for row in rows for quoted in row.quotes}
-    paths = {quoted_lines.path for quoted_lines in quoted_lines}
-    lines: dict[QuotedLines, str] = {}
-    for file, content in contents(
-        corpus, (corpus_file for corpus_file in corpus.files if corpus_file.path in paths)
-    ):
-        source = QuotedFile(file.path, content)
-        lines |= {
-            quoted_lines: source.text_of(quoted_lines)
-            for quoted_lines in quoted_lines
-            if quoted_lines.path == file.path
-        }
-    return [(row, [lines[quote] for quote in row.quotes]) for row in rows]
+    paths = {quote.path for row in rows for quote in row.quotes}
+    paths |= {called.path for row in rows for called in row.called}
+    chosen = (file for file in corpus.files if file.path in paths)
+    sources = {
+        file.path: QuotedFile(file.path, content) for file, content in contents(corpus, chosen)
+    }
+    return [
+        (
+            row,
+            [
+                *(sources[quote.path].text_of(quote) for quote in row.quotes),
+                *filter(None, (
+                    sources[called.path].present(called)
+                    for called in row.called
+                    if called.path in sources and sources[called.path].still(called) is None
+                )),
+            ],
+        )
+        for row in rows
+    ]  # fmt: skip
 
 
 def _doubted_of_whole(
@@ -244,6 +242,7 @@ def finish(
         )
         for key, entry in _spoken(work.replace(prose=kept_prose), result, model or "").items()
     }
+    prose = with_called(prose, work.corpus, overview)
     drafts = drafted(overview, work.corpus, options, chronicle=chronicle, prose=prose)
     del overview
     pages = settled(drafts, work.corpus, options, prose=prose, previous=state, folder=folder)
@@ -262,8 +261,12 @@ def _refused(result: NodeResult | None) -> list[tuple[ProseSentence, Why]]:
         for part in parts
         for row, (single, several) in part.get("rejected", ())
     ]
-    lies = (row for part in parts for row in part.get("unsupported", ()))
-    return [*rejected, *((ProseSentence.from_list(row), UNSUPPORTED) for row in lies)]
+    lies = [
+        (ProseSentence.from_list(row), why)
+        for part, why in zip(parts, (UNSUPPORTED, UNFOUNDED), strict=True)
+        for row in part.get("unsupported", ())
+    ]
+    return [*rejected, *lies]
 
 
 def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, Prose]:
@@ -271,8 +274,8 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     before = work.prose.prose
     if result is None:
         return dict(before)
-    data = result.data
-    by_path = merged({path: prose.said for path, prose in before.items()}, data)
+    data = {**NOTHING, **result.data}
+    by_path = merged(before, data)
     oids = {file.path: file.oid for file in work.corpus.files}
     # Of a long file one part may have failed, and another not.
     unfinished = {path for path, _ in result.uncovered}
@@ -285,9 +288,8 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
         else:
             digest, name, shown = old.digest, old.model, tuple(dict.fromkeys((*old.shown, *shown)))
         spoken[path] = Prose(digest, name, by_path.get(path, ()), shown)
-    for key, (digest, rows) in data["flows"].items():
-        sentences = stood(map(ProseSentence.from_list, rows), data)
-        spoken[key] = Prose(digest, model, _of_flow(by_path.get(key, ()), sentences))
+    for key, (digest, _) in data["flows"].items():
+        spoken[key] = Prose(digest, model, by_path[key])
     summary = data.get("whole")
     if summary is not None:
         prose_sentences = before[WHOLE].said if WHOLE in before else ()
@@ -309,17 +311,6 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
             )
         )
     return {key: spoken[key] for key in sorted(spoken)}
-
-
-def _of_flow(
-    sentences: Sequence[ProseSentence], new: Sequence[ProseSentence]
-) -> tuple[ProseSentence, ...]:
-    """New sentences instead of the known ones, which stay where nobody has judged the new ones."""
-    old = {sentence.key: sentence for sentence in sentences}
-    current = {sentence.key: old.get(sentence.key, sentence) for sentence in new}
-    if current and all(sentence.is_supported for sentence in current.values()):
-        return tuple(current.values())
-    return tuple((old | current).values())[-SENTENCES:]
 
 
 # ── what is kept ──

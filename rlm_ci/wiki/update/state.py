@@ -101,7 +101,8 @@ class ProseSentence(Row):
     """A sentence of a model, and what it rests on: quotes, at least one, and ``named`` functions.
 
     ``commit`` is the one that the model was shown, "" for none; ``is_supported`` says whether a
-    second question had the answer that the quotes support it.
+    second question had the answer that the quotes support it, when the functions that the quoted
+    lines call were ``called``.
     """
 
     _is_row = True
@@ -113,6 +114,7 @@ class ProseSentence(Row):
     model: str = ""
     commit: MaybeCommit = ""
     is_supported: bool = False
+    called: tuple[NamedDefinition, ...] = ()
 
     @property
     def path(self) -> str:
@@ -133,8 +135,12 @@ class ProseSentence(Row):
 
     def to_list(self) -> list[Any]:
         quotes = [list(quote) if quote.within else list(quote)[:-1] for quote in self.quotes]
-        definitions = [list(definition) for definition in self.named]
-        return [self.text, quotes, definitions, self.model, self.commit, self.is_supported]
+        named, called = (
+            [list(definition) for definition in definitions]
+            for definitions in (self.named, self.called)
+        )
+        row = [self.text, quotes, named, self.model, self.commit, self.is_supported]
+        return [*row, called] if called else row
 
     @classmethod
     def from_list(cls, row: Sequence[Any]) -> ProseSentence:

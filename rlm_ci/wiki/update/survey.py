@@ -8,9 +8,9 @@ from rlm_ci.values import Value
 from rlm_ci.wiki.facts.file_facts import unpack
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.flow_page import call_flows
-from rlm_ci.wiki.pages.layout import laid_out
+from rlm_ci.wiki.pages.layout import is_source, laid_out
 from rlm_ci.wiki.prose.flow_prose import flow_text
-from rlm_ci.wiki.update.background import background
+from rlm_ci.wiki.update.pieces import mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.pages.layout import PageLayout
     from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.prose.flow_prose import FlowText
+    from rlm_ci.wiki.update.state import Prose
 
 
 class Survey(Value):
@@ -63,32 +64,27 @@ def flow_texts(corpus: Corpus, survey: Survey) -> list[FlowText]:
     return [flow_text(flow, survey.facts, sources) for flow in survey.flows]
 
 
-class WikiSources:
-    """What the root of a recursion reads beside its leaves' results: files, and the flows.
+def unasked(corpus: Corpus, prose: Mapping[str, Prose]) -> set[str]:
+    """The sources of which a model was not asked in full as they are now."""
+    return {
+        path
+        for path, oid, size in corpus.files
+        if size and is_source(path) and (path not in prose or prose[path].digest != mark(oid))
+    }
 
-    ``digests`` are packed facts of files that no leaf reads.
+
+class WikiSources(Value):
+    """What the root of a recursion reads beside its leaves' results.
+
+    ``digests`` are packed facts of files that no leaf reads, by path.
     """
 
-    def __init__(
-        self, corpus: Corpus, digests: Mapping[str, str], outside: OuterProject | None
-    ) -> None:
-        self._corpus = corpus
-        self._known = digests
-        self._outside = outside
+    corpus: Corpus
+    digests: Mapping[str, str]
+    outside: OuterProject | None
 
-    def texts(self, paths: Collection[str]) -> list[LeafText]:
-        return list(texts(self._corpus, paths).values())
-
-    def flows(self, packed: Iterable[str]) -> list[FlowText]:
-        """The flows, given the facts that the leaves found."""
-        return flow_texts(self._corpus, self._survey(packed))
-
-    def background(self, packed: Iterable[str]) -> str:
-        """See ``background.background``."""
-        overview = self._survey(packed)
-        return background(self._corpus, overview.layout, overview.graph)
-
-    def _survey(self, packed: Iterable[str]) -> Survey:
-        rows = (*self._known.values(), *packed)
+    def survey(self, packed: Iterable[str] = ()) -> Survey:
+        """``packed`` are the facts that the leaves found."""
+        rows = (*self.digests.values(), *packed)
         facts = {file_facts.path: file_facts for row in rows for file_facts in unpack(row)}
-        return survey(self._corpus, facts, self._outside)
+        return survey(self.corpus, facts, self.outside)

@@ -170,12 +170,14 @@ TRUE = {
 LIES = {
     "It never taxes.": ((5, 5), "    due = net + tax(net)"),
     "It waives taxes.": ((5, 5), "    due = net"),
-    "It pays twice.": ((900, 900), "    due = 2 * net"),
+    "It pays twice.": ((900, 900), "    due = 2 * net + tax(net)"),
     "It pays in one step.": ((4, 6), "def pay(net):\n    ...\n    return round(due, 2)"),
     "It is held by nothing.": ((4, 4), "def"),
 }
-WHYS = dict.fromkeys(LIES, "its quotes are not there, or too short") | {
-    "It never taxes.": "its lines do not support it"
+WHYS = dict.fromkeys(LIES, "a quote of it is not in its file") | {
+    "It never taxes.": "its lines do not support it",
+    "It waives taxes.": "a quote of it is too short to be looked up",
+    "It is held by nothing.": "a quote of it is too short to be looked up",
 }
 
 
@@ -207,13 +209,15 @@ def test_lies_are_on_no_page_and_named_with_why(stage: Stage, llm: ModelServer) 
     for text, why in WHYS.items():
         assert any(row.startswith("dropped: till/desk.py#L") and row.endswith(f", {why}: {text}")
                    for row in ended.stderr.split("\n"))  # fmt: skip
-    assert "dropped: of the whole, it rests on no sentence: It is on the moon." in ended.stderr
-    assert "its lines do not support it: It is a bank." in ended.stderr
+    why = "it rests on a number that was not shown"
+    assert f"dropped: of the whole, {why}: It is on the moon." in ended.stderr
+    assert "what it rests on does not support it: It is a bank." in ended.stderr
     report = json.loads(ended.stdout)
     told = report["parts"][0]["metrics"]["prose"]
     assert told == (
-        "4 new sentences, 1 dropped: it rests on no sentence, 2 dropped: their lines do not "
-        "support them, 4 dropped: their quotes are not there, or too short"
+        "4 new sentences, 2 dropped: quotes of them are not in their files, 2 dropped: quotes of "
+        "them are too short, 1 dropped: it rests on a number that was not shown, 1 dropped: its "
+        "lines do not support it, 1 dropped: what it rests on does not support it"
     )
     assert report["evidence"]["rejected"] == 5
     again = stage.cli("wiki", "--out", "docs/wiki")

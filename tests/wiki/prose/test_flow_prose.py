@@ -88,7 +88,8 @@ def says(place: str, prompt: str) -> object:
     found: list[dict[str, Any]] = []
     if ("src/kept/cli.py", 1) in lines and "Arguments" not in prompt:
         found.append(sentence("Arguments.", "src/kept/cli.py", (1, 1), "import sys"))
-    told = prompt.partition("=== how calls flow ===")[2].split("\n")
+    flows = prompt.partition("=== how calls flow ===")[2].partition("=== about the whole ===")[0]
+    told = flows.split("\n")
     numbers = {told[at + 1].split("`")[1]: int(row[1:-1]) for at, row in enumerate(told)
                if row.startswith("[")}  # fmt: skip
     for start, number in numbers.items():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rlm_ci.errors import LimitError
+from rlm_ci.recursion.corpus import corpus as corpora
+from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.split.tree import TreeShape
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from rlm_ci.models import Completion
     from rlm_ci.recursion.nodes import Node
     from testing.repositories.git_repo import GitRepo
 
@@ -286,29 +290,111 @@ def test_small_parts_of_several_folders_share_a_question(repo: GitRepo, tmp_path
     assert [place for _, place in asked if not place.startswith("support")] == ["tell-1"]
 
 
-@pytest.mark.full
-def test_what_fills_prompts_is_not_left_to_the_root(repo: GitRepo, tmp_path: Path) -> None:
-    """Nodes work side by side, and the root alone."""
-    files = {f"part/sub{n}/one.py": module(f"do{n}", 24_000) for n in range(6)}
-    files |= {f"other/sub{n}/one.py": module(f"go{n}", 1_000) for n in range(3)}
-    corpus = stage.corpus_of(repo, stage.commit_all(repo, {"README.md": "# Parts\n", **files}))
-    asked: list[tuple[int, str]] = []
+class Crowded(Scripted):
+    """Counts how many questions wait at the same time: none is answered before so many do."""
 
-    def ask(node: Node) -> Scripted:
-        def listens(place: str, prompt: str) -> object:
-            asked.append((node.depth, place))
-            return every_first(place, prompt)
+    def __init__(self, answer: Answer, together: int) -> None:
+        super().__init__(answer)
+        self.barrier = threading.Barrier(together)
+        self.most = self.waiting = 0
+        self.lock = threading.Lock()
 
-        return Scripted(listens)
+    def __call__(self, step: str, *rest: Any, **more: Any) -> Completion:
+        with self.lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+        if step in {f"tell-{number}" for number in range(2, 2 + self.barrier.parties)}:
+            self.barrier.wait(30)
+        try:
+            return super().__call__(step, *rest, **more)
+        finally:
+            with self.lock:
+                self.waiting -= 1
 
+
+def test_questions_are_asked_side_by_side_behind_the_first() -> None:
+    texts = [LeafText(f"part{n}/one.py", f"{n}" * 40, module(f"do{n}", 80_000).encode())
+             for n in range(4)]  # fmt: skip
+    ask = Crowded(every_first, 3)
+    told = tell(ask, texts, concurrency=3)
+    assert ask.places[0] == "tell-1"
+    assert ask.most == 3
+    assert told.uncovered == ()
+    alone = Scripted(every_first)
+    assert tell(alone, texts).data == told.data  # whatever the order of the answers
+    assert sorted(alone.places) == sorted(ask.places)
+    assert len(ask.places) == 4
+
+
+def test_who_refuses_is_not_asked_in_another_round() -> None:
+    texts = [LeafText(f"part{n}/one.py", f"{n:x}" * 40, module(f"do{n}", 80_000).encode())
+             for n in range(16)]  # fmt: skip
+
+    def spent(place: str, prompt: str) -> object:
+        if place == "tell-4":
+            raise LimitError("no room", budget="calls")
+        return every_first(place, prompt)
+
+    ask = Scripted(spent)
+    told = tell(ask, texts, concurrency=2)
+    assert len(ask.places) == 9
+    assert {why.partition(":")[0] for _, why in told.uncovered} == {"budget"}
+    assert 0 < len(told.data["prose"]) < 16
+
+
+@pytest.mark.parametrize(
+    ("files", "most"),
+    [({"a.py": 400}, 8), ({"a.py": 80_000}, 13), ({f"{n}.py": 4_000 for n in range(30)}, 24)],
+)
+def test_a_prompt_has_as_many_sentences_as_its_files_need(files: dict[str, int], most: int) -> None:
+    texts = [LeafText(path, "0" * 40, module("do", size).encode()) for path, size in files.items()]
+    asked: list[int] = []
+
+    def many(place: str, prompt: str) -> object:
+        asked.extend(int(number) for number in re.findall(r"at most (\d+) sentences, and", prompt))
+        rows = [
+            sentence(f"`{line}`", path, (at, at), line)
+            for (path, at), line in numbered(prompt).items()
+            if line.startswith("def ")
+        ]
+        return {"sentences": rows} if place == "tell-1" else {"sentences": []}
+
+    told = tell(Scripted(many), texts)
+    assert asked[0] == most
+    kept = sum(map(len, told.data["prose"].values()))
+    assert kept == min(most, kept)
+    beyond = [row for row in told.data["rejected"] if row[1][0].startswith("the answer has more")]
+    assert bool(beyond) == (kept == most)
+
+
+def test_what_is_no_part_of_the_program_costs_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    files = {
+        "src/shop/sell.py": module("sell", 400),
+        "tests/test_sell.py": module("test", 400),
+        "tests/fixtures/broken.py": module("broken", 400),
+        "src/shop/testdata/sample.py": module("sample", 400),
+        "src/shop/_vendor/yaml.py": module("vendored", 400),
+        "third_party/lib.py": module("third", 400),
+        "src/shop/wire_pb2.py": "# @generated by a compiler. DO NOT EDIT.\n" + module("wire", 400),
+        "mocks/oven.py": module("mocked", 400),
+        "scripts/release.py": module("release", 400),
+        "src/shop/templates/main.go": "package main\n\nfunc template() int {\n\treturn 1\n}\n",
+    }  # fmt: skip
+    prompts: list[str] = []
+
+    def says(place: str, prompt: str) -> object:
+        prompts.append(prompt)
+        return every_first(place, prompt)
+
+    rules = EligibilityRules(guess=True)
+    corpus = corpora.at_commit(stage.opened(repo), stage.commit_all(repo, files), rules)
     out = tmp_path / "wiki"
-    stage.wiki(corpus, out, tmp_path, ask=ask, constraints=LEAVES)
-    depths = [depth for depth, place in asked if re.fullmatch(r"tell-\d+", place)]
-    assert depths.count(0) == 1  # of the small ones
-    assert len(depths) <= 3
-    state = WikiState.read(str(out))
-    assert state is not None
-    assert {path for path, one in state.prose.items() if one.digest} == files.keys()
+    stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(says)))
+    shown = {path for prompt in prompts for path, _ in numbered(prompt)}
+    assert shown == {"src/shop/sell.py"}
+    silent = Scripted(says)
+    _, touched, read = stage.wiki(corpus, out, tmp_path, ask=all_by(silent))
+    assert (silent.places, touched, read) == ([], (), 0)
 
 
 def every_first(place: str, prompt: str) -> object:
@@ -355,8 +441,8 @@ def test_the_whole_is_summed_up_in_the_question_that_is_asked_anyway(
     assert "The shop bakes." in front
     assert "The shop heats" not in front
     assert {one.text: why[0] for one, why in pages.sentences.dropped}.items() >= {
-        "The shop lies.": "its lines do not support it",
-        "The shop flies.": "it rests on no sentence",
+        "The shop lies.": "what it rests on does not support it",
+        "The shop flies.": "it rests on a number that was not shown",
     }.items()
     for lie in ("The shop lies", "The shop flies"):
         assert lie not in front

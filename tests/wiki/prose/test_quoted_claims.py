@@ -8,6 +8,7 @@ import pytest
 
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.wiki.prose.quoted_claims import QuotedClaims
+from rlm_ci.wiki.update import kept_prose
 
 OVEN = LeafText("oven.py", "0" * 40, b"def heat_up(to):\n    check(to, LIMIT)\n    return to * 2\n")
 CHECK = LeafText(
@@ -54,6 +55,59 @@ def test_a_sentence_stands_by_all_of_its_quotes(
     assert {one.quote for said in found for one in said.quotes} == claims.quoted.keys()
 
 
+EXAMPLE = "One sentence in plain English: names of code in backticks."
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        ({"text": EXAMPLE, "quotes": [CALL]}, kept_prose.COPIED),
+        ({"text": "No quote."}, kept_prose.MALFORMED),
+        ("no object", kept_prose.MALFORMED),
+        ({"text": "Short.", "quotes": [quote("check.py", 3, "raise")]}, kept_prose.SHORT_QUOTE),
+        ({"text": "Long.", "quotes": [quote("oven.py", 1, "return to * 2\n" * 41)]},
+         kept_prose.LONG_QUOTE),
+        ({"text": "Away.", "quotes": [quote("far.py", 1, "def check(to):")]}, kept_prose.NOT_SHOWN),
+        ({"text": "Lie.", "quotes": [CALL, quote("check.py", 3, "raise TypeError(to)")]},
+         kept_prose.NOT_THERE),
+    ],
+)  # fmt: skip
+def test_what_does_not_stand_goes_with_its_own_reason(claim: Any, why: tuple[str, str]) -> None:
+    claims = QuotedClaims([OVEN, CHECK])
+    assert claims.kept([claim]) == []
+    assert [row[1] for row in claims.rejected] == [list(why)]
+
+
+def test_a_sentence_that_its_flow_does_not_hold_goes_for_that() -> None:
+    claims = QuotedClaims([OVEN, CHECK])
+    assert claims.kept([{"text": "It calls.", "quotes": [CALL]}], lambda _said: False) == []
+    assert [row[1] for row in claims.rejected] == [list(kept_prose.STEPS_GONE)]
+
+
+GAPS = LeafText(
+    "gaps.py", "3" * 40,
+    b"def heat(to):\n    first = to + 1\n\n\n    second = first * 2\n\n    return second\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("    first = to + 1\n    second = first * 2", (2, 5)),  # as a listing shows them
+        ("first = to + 1\n\n\nsecond = first * 2", (2, 5)),
+        ("first = to + 1\n\nsecond = first * 2\nreturn second", (2, 7)),
+        ("    second = first * 2\n\n\n    return second\n", (5, 7)),  # with others than there are
+        ("first = to + 1\nreturn second", None),  # a line between them is left out
+        ("second = first * 2\nfirst = to + 1", None),
+    ],
+)
+def test_blank_lines_of_a_quote_do_not_matter(text: str, lines: tuple[int, int] | None) -> None:
+    claims = QuotedClaims([GAPS])
+    found = claims.kept([{"text": "It doubles.", "quotes": [quote("gaps.py", 2, text)]}])
+    told = [(said.line_start, said.line_end) for said in found]
+    assert told == ([] if lines is None else [lines])
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
@@ -70,10 +124,3 @@ def test_the_functions_that_a_sentence_names_are_known(
 ) -> None:
     [said] = QuotedClaims([OVEN, CHECK, TWO]).kept([{"text": words, "quotes": [CALL]}])
     assert [(one.path, one.name) for one in said.named] == named
-
-
-def test_the_example_of_the_prompt_is_no_sentence() -> None:
-    claims = QuotedClaims([OVEN, CHECK])
-    text = "One sentence in plain English: names of code in backticks."
-    assert claims.kept([{"text": text, "quotes": [CALL]}]) == []
-    assert claims.counts().rejected == 1

@@ -62,9 +62,10 @@ def test_many_are_asked_in_few_prompts_until_the_budget_ends() -> None:
         return supports(prompt)
 
     ask = Scripted(answer)
-    found = ask_support(ask, "support", claims(200, "x = 1\n" * 10))
-    assert ask.places == ["support-1", "support-2"]  # who is spent is not asked again
+    found = ask_support(ask, "support", claims(1_200, "x = 1\n"))
+    # Who is spent is not asked in another round.
+    assert ask.places == [f"support-{number}" for number in range(1, 10)]
     assert len(found.supported) == 60
-    assert len(found.open) == 140
+    assert len(found.open) == 1_140
     assert {why.partition(":")[0] for _, why in found.open} == {"budget"}
     assert ask_support(ask, "support", []).open == ()

@@ -13,7 +13,7 @@ from rlm_ci.recursion.corpus import corpus as corpora
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.wiki.update.state import WHOLE, ProseSentence, WikiState
 from testing import wiki_stage as stage
-from testing.wiki_sentences import FILES, SAID, TILL, Scripted, all_by, says, sentence
+from testing.wiki_sentences import FILES, SAID, TILL, Scripted, all_by, says, sentence, supports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +73,7 @@ def several(*edits: Edit) -> Edit:
     return edit
 
 
+TAXES = "def tax(net):\n    return net\n\n\ndef other():\n    return 0\n"
 SHOW = TILL[TILL.index("    def show") : TILL.index("    def send")]
 TAX = TILL[TILL.index("def tax") : TILL.index("class Receipt")]
 #: An edit, and the sentences that go with it, each with the reason.
@@ -156,7 +157,11 @@ def test_a_sentence_stays_while_its_quote_stands(
     if model in ("no model", "a model"):  # else it is asked again, and may say something
         again, touched, read = stage.wiki(corpus, out, tmp_path, ask=way)
         assert (touched, read) == ((), 0)
-        assert again.sentences.told() == f"{len(said)} sentences kept"
+        # What a quoted line called is gone: nobody is there to look at the line again.
+        doubt = (
+            ", 1 not judged yet" if (edit, model) == ("a function is removed", "no model") else ""
+        )
+        assert again.sentences.told() == f"{len(said)} sentences kept{doubt}"
 
 
 def of(out: Path) -> list[ProseSentence]:
@@ -321,3 +326,81 @@ def test_what_is_outside_of_the_scope_goes_by_that_name(repo: GitRepo, tmp_path:
         "dropped: till/desk.py#L5-L5, its file is outside of the folder looked at: Taxes are"
         in ("\n".join(pages.sentences.rows()))
     )
+
+
+CALLED = {
+    "the function that a quoted line calls": (
+        "store/tax.py", TAXES.replace("return net", "return 2 * net"), "return 2 * net"),
+    "a function is added": ("store/tax.py", f"{TAXES}\n\ndef more():\n    pass\n", ""),
+    "its place": ("store/tax.py", f"# Moved.\n\n{TAXES}", ""),
+    "a function that it does not call": (
+        "store/tax.py", TAXES.replace("return 0", "return 1"), ""),
+    "it is gone": ("store/tax.py", TAXES.replace("def tax(net):\n    return net", ""), "gone"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", CALLED)
+@pytest.mark.sample(2)
+def test_a_sentence_whose_lines_call_what_changed_is_asked_about_again(
+    repo: GitRepo, tmp_path: Path, edit: str
+) -> None:
+    files = {
+        "till/pay.py": "from store.tax import tax\n\n\ndef pay(net):\n    return net + tax(net)\n",
+        "store/__init__.py": "", "store/tax.py": TAXES,
+    }  # fmt: skip
+    out, told = tmp_path / "wiki", "The due is net with all that is due on it."
+    quote = sentence(told, "till/pay.py", (5, 5), "    return net + tax(net)")
+
+    def says(place: str, prompt: str) -> object:
+        prompts.append((place, prompt))
+        if place.startswith("support"):
+            return supports(prompt, *lies)
+        return {"sentences": [quote] if "def pay" in prompt and told not in prompt else []}
+
+    prompts: list[tuple[str, str]] = []
+    lies: list[str] = []
+    corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
+    stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(says)))
+    path, text, shown = CALLED[edit]
+    repo.write(path, text)
+    corpus = stage.corpus_of(repo, repo.commit(edit))
+    # Without a model it stays, and the page says that nobody has looked at it again.
+    pages, _, _ = stage.wiki(corpus, tmp_path / "wiki", tmp_path)
+    assert pages.sentences.dropped == ()
+    assert told in stage.texts(out)["modules/till.md"]
+    assert ("nobody has asked" in stage.texts(out)["modules/till.md"]) == bool(shown)
+    prompts.clear()
+    lies.append("net with all")
+    pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(says)))
+    asked = [prompt for place, prompt in prompts if place.startswith("support")]
+    assert len(asked) == bool(shown)
+    assert len([place for place, _ in prompts if place.startswith("tell-1")]) <= 1
+    if shown:
+        assert f"[1] {told}\n    >     return net + tax(net)" in asked[0]
+        assert (shown in asked[0]) == (edit != "it is gone")
+        assert [why[0] for _, why in pages.sentences.dropped] == ["its lines do not support it"]
+    again = Scripted(says)
+    pages, touched, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(again))
+    assert (again.places, touched) == ([], ())
+    assert (told in stage.texts(out)["modules/till.md"]) == (not shown)
+
+
+def test_what_was_judged_again_is_tracked_again(repo: GitRepo, tmp_path: Path) -> None:
+    files = {"shop.py": f"{TAXES}\n\ndef pay(net):\n    return net + tax(net)\n"}
+    quote = sentence("It pays.", "shop.py", (10, 10), "    return net + tax(net)")
+
+    def says(place: str, prompt: str) -> object:
+        if place.startswith("support"):
+            return supports(prompt)
+        return {"sentences": [quote] if "It pays." not in prompt else []}
+
+    for turn in range(3):
+        ask = Scripted(says)
+        corpus = stage.corpus_of(repo, stage.commit_all(repo, files))
+        stage.wiki(corpus, tmp_path / "wiki", tmp_path, ask=all_by(ask))
+        assert [place for place in ask.places if place == "support-1"] == ["support-1"], turn
+        [said] = of(tmp_path / "wiki")
+        assert [called.name for called in said.called] == ["tax"]
+        assert said.is_supported
+        tax = files["shop.py"].replace("def tax(net):\n", f"def tax(net):\n    net += {turn}\n")
+        files = {"shop.py": tax}

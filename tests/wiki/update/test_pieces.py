@@ -8,7 +8,7 @@ import pytest
 
 import rlm_ci
 from rlm_ci.recursion.nodes import LeafText
-from rlm_ci.wiki.update.pieces import GAP, SourcePiece, pieces, shown
+from rlm_ci.wiki.update.pieces import GAP, SourcePiece, pieces, shown, with_statement
 
 ROOT = Path(rlm_ci.__file__).parent
 LONG = ROOT / "git" / "repository.py"
@@ -111,3 +111,30 @@ def test_less_than_half_of_real_sources_is_shown(room: str) -> None:
     size = sum(len(one.content) for one in sources)
     told = [piece for one in sources for piece in shown(pieces(one), in_full=False)]
     assert 0.2 * size < sum(one.size for one in told) < 0.5 * size
+
+
+@pytest.mark.parametrize(
+    ("code", "shown_lines"),
+    [
+        ("if a:\n\n    b()\n    c()", [1, 3]),
+        ("if (\n    a\n    and b\n):\n    c()\n    d()", [1, 2, 3, 4, 5]),
+        ("if (a &&\n    b) {\n  c();\n}", [1, 2, 3]),
+        ("if (a)\n  b();\nc();", [1, 2]),
+        ("if (a) { b(); }\nc();", [1]),
+        ("} else {\n  b();", [1, 2]),
+        ("return a\nb()", [1]),
+        ("raise ValueError(\n    a\n)", [1]),
+        ("if a:", [1]),
+    ],
+)
+def test_a_condition_is_shown_with_its_first_statement(code: str, shown_lines: list[int]) -> None:
+    assert with_statement(code.split("\n"), 1) == shown_lines
+
+
+def test_what_is_left_out_of_a_body_is_not_what_a_condition_leads_to() -> None:
+    filler = "".join(f"    step_{n} = {n} * wide  # and so on and so on\n" for n in range(60))
+    body = f"def bake(wide):\n{filler}    if wide > 9:\n        burn(wide)\n{filler}"
+    [one] = shown(pieces(text(body)), in_full=False)
+    rows = [row.partition("|")[2] for row in one.rows]
+    at = rows.index("    if wide > 9:")
+    assert rows[at + 1] == "        burn(wide)"
