@@ -111,18 +111,18 @@ def _opened(
         if loader.misfit(claim, _DOUBT):
             offered += 1
             continue
-        words = _found(claim["said"], description)
+        words = _looked_up(claim["said"], description)
         places = [opener.place(quote) for quote in claim["quotes"]]
         offered += 1 + len(places)
-        verified += bool(words) + sum(place is not None for place in places)
+        verified += bool(words) + sum(lines is not None for lines in places)
         if not words or None in places or repeats(claim["text"], _EXAMPLES):
             continue
         locations = [
             Location(lines.path, lines.line_start, lines.line_end, lines.side, quote=lines.quote)
             for lines in dict.fromkeys(filter(None, places))
         ]
-        told = said_of((*digest.new, *digest.old), " ".join(claim["text"].split()))
-        message = f"the description says “{words}”: {encodable(told)}"
+        sentence = said_of((*digest.new, *digest.old), " ".join(claim["text"].split()))
+        message = f"the description says “{words}”: {encodable(sentence)}"
         findings.append(
             Finding(
                 RULE, Severity.INFO, clip(message, _MESSAGE), evidence=tuple(locations),
@@ -135,9 +135,9 @@ def _opened(
     return Doubts(tuple(findings), Evidence(offered, verified, 0, offered - verified), note)
 
 
-def _found(said: str, description: str) -> str:
-    """``said`` in one line, if the description has it, whatever its white space; else ""."""
-    words, text = " ".join(said.split()), " ".join(description.split())
+def _looked_up(quote: str, description: str) -> str:
+    """``quote`` in one line, if the description has it, whatever its white space; else ""."""
+    words, text = " ".join(quote.split()), " ".join(description.split())
     if sum(map(str.isalnum, words)) < _TELLING or words not in text:
         return ""
     return clip(printable(words), _WORDS)
