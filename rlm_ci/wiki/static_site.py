@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from urllib.parse import unquote
 
 from rlm_ci.errors import ConfigError, UnavailableError
+from rlm_ci.resources.loader import read_template
 from rlm_ci.system import files, installation, lock, process
 from rlm_ci.text.neutralise import GAP, code
 from rlm_ci.text.printable import printable
@@ -33,74 +34,11 @@ MARKER = ".rlm-ci-site"
 _MARKED = b"made by rlm-ci wiki --site, and emptied by it\n"
 #: ``dist/mermaid.min.js`` of mermaid 11.16.0, as npm has it.
 _MERMAID = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb9b"
-_DRAWS, _OWN = "assets/mermaid.min.js", "assets/wiki.js"
-_STYLE = """\
-.md-typeset table:not([class]) th { min-width: 0; }
-.md-typeset table:not([class]) :is(th, td) { padding-inline: .6em; }
-.md-typeset table:not([class]) td:not([style]) { min-width: 8rem; }
-.md-typeset table:not([class]) td:nth-child(2):not([style]) { min-width: 12rem; }
-.md-typeset :is(p, li, h1, h2, h3) code { overflow-wrap: anywhere; word-break: normal; }
-.md-typeset table:not([class]) td[style] { white-space: nowrap; width: 1%; }
-.md-typeset table:not([class]) td code { word-break: normal; overflow-wrap: anywhere; }
-.md-typeset table:not([class]) td:first-child code { white-space: nowrap; }
-@media (max-width: 44.9em) {
-  .md-typeset .md-typeset__table:has(> table[data-cards]) { display: block; }
-  .md-typeset table[data-cards]:not([class]) :is(tbody, tr, td) { display: block; }
-  .md-typeset table[data-cards]:not([class]) thead { display: none; }
-  .md-typeset table[data-cards]:not([class]) tr { padding-block: .5em; }
-  .md-typeset table[data-cards]:not([class]) td:not(:empty) {
-    border: 0; min-width: 0; padding-block: .1em; text-align: left !important;
-    white-space: normal; width: auto;
-  }
-  .md-typeset table[data-cards]:not([class]) td[style]:not(:empty) { display: inline-block; }
-  .md-typeset table[data-cards]:not([class]) td:first-child { font-weight: 600; }
-  .md-typeset table[data-cards]:not([class]) td:empty { display: none; }
-  .md-typeset table[data-cards]:not([class]) td[data-label]::before {
-    color: var(--md-default-fg-color--light); content: attr(data-label) " ";
-  }
-}
-.md-typeset div.mermaid { cursor: zoom-in; }
-dialog.wiki-diagram {
-  background: var(--md-default-bg-color); border: 0; box-sizing: border-box; height: 100vh;
-  max-height: none; max-width: none; overflow: auto; padding: 1rem; width: 100vw;
-}
-dialog.wiki-diagram div.mermaid { cursor: zoom-out; margin: auto; }
-"""
-#: On a phone, a row of a table is a card, whose cells say what they are.
-#:
-#: A diagram is drawn into a closed shadow root: how large it would be is seen by its height, which
-#: grows with the room that it has, up to that.
-_SCRIPT = """\
-for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
-  const heads = [...table.querySelectorAll("th")].map(one => one.textContent);
-  if (heads.length < 3) continue;
-  table.dataset.cards = "";
-  for (const row of table.querySelectorAll("tbody tr"))
-    [...row.cells].forEach((cell, at) => { if (at > 1) cell.dataset.label = heads[at]; });
-}
-addEventListener("click", event => {
-  const diagram = event.target.closest?.("div.mermaid");
-  if (!diagram) return;
-  const shape = diagram.offsetWidth / diagram.offsetHeight;
-  const place = document.createComment("");
-  const dialog = document.createElement("dialog");
-  dialog.className = "wiki-diagram md-typeset";
-  const end = event => {
-    event.stopPropagation();
-    diagram.style.width = "";
-    place.replaceWith(diagram);
-    dialog.remove();
-  };
-  dialog.addEventListener("click", end);
-  dialog.addEventListener("close", end);
-  diagram.replaceWith(place);
-  dialog.append(diagram);
-  document.body.append(dialog);
-  dialog.showModal();
-  diagram.style.width = "10000px";
-  diagram.style.width = `${Math.ceil(diagram.offsetHeight * shape)}px`;
-});
-"""
+_DRAWS = "assets/mermaid.min.js"
+#: On a phone, a row of a table is a card, whose cells say what they are. A diagram is drawn into a
+#: closed shadow root: how large it would be is seen by its height, which grows with the room that
+#: it has, up to that.
+_OWN = "assets/wiki.js"
 #: Zensical writes titles into its pages as they are.
 _NO_MARKUP = str.maketrans({"<": "‹", ">": "›", "&": "＆", '"': "”", "'": "’"})
 #: A link to a file of the repository: on the site there is none, and its place is shown instead.
@@ -115,41 +53,6 @@ _SOURCE = re.compile(r"<pre><code>(?:sequenceDiagram|flowchart)\s.*?</code></pre
 _FLAT, _DEEPEST = 24, 5
 _SECONDS = 600.0
 _LIMIT = 64 << 20
-_CONFIG = """\
-[project]
-site_name = {title}
-docs_dir = "pages"
-site_dir = "site"
-use_directory_urls = false
-nav = {nav}
-extra_javascript = {scripts}
-extra_css = ["assets/wiki.css"]
-[project.theme]
-font = false
-features = ["navigation.top", "search.highlight"]
-[[project.theme.palette]]
-media = "(prefers-color-scheme)"
-toggle.icon = "lucide/sun-moon"
-toggle.name = "Switch to light mode"
-[[project.theme.palette]]
-media = "(prefers-color-scheme: light)"
-scheme = "default"
-toggle.icon = "lucide/sun"
-toggle.name = "Switch to dark mode"
-[[project.theme.palette]]
-media = "(prefers-color-scheme: dark)"
-scheme = "slate"
-toggle.icon = "lucide/moon"
-toggle.name = "Switch to the system's mode"
-[project.markdown_extensions.md_in_html]
-[project.markdown_extensions.tables]
-[project.markdown_extensions.toc]
-permalink = true
-# Without it, half of what a page escapes would be shown with its backslash, or not be escaped.
-[project.markdown_extensions.pymdownx.escapeall]
-[project.markdown_extensions.pymdownx.superfences]
-{fences}
-"""
 _FENCES = (
     'custom_fences = [{ name = "mermaid", class = "mermaid", '
     'format = "pymdownx.superfences.fence_code_format" }]'
@@ -184,8 +87,8 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
             files.make_folder(os.path.dirname(path))
             files.write(path, _for_site(text).encode())
         files.make_folder(os.path.join(pages, "assets"))
-        files.write(place_of(pages, "assets/wiki.css"), _STYLE.encode())
-        files.write(place_of(pages, _OWN), _SCRIPT.encode())
+        files.write(place_of(pages, "assets/wiki.css"), read_template("wiki/site.css").encode())
+        files.write(place_of(pages, _OWN), read_template("wiki/site.js").encode())
         if script is not None:
             files.write(place_of(pages, _DRAWS), script)
         config = os.path.join(work, "zensical.toml")
@@ -216,7 +119,7 @@ def _config(texts: Mapping[str, str], *, diagrams: bool) -> str:
     nav: list[dict[str, object]] = [{titles[name]: name} for name in tops]
     if headings:
         nav.append({"Modules": _sections(headings)})
-    return _CONFIG.format(
+    return read_template("wiki/zensical.toml").format(
         title=_toml(_heading(texts[INDEX])),
         nav=_toml(nav),
         scripts=_toml([_DRAWS, _OWN] if diagrams else [_OWN]),

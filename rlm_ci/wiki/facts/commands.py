@@ -61,16 +61,17 @@ def commands(read: Outline, content: bytes) -> tuple[ProjectCommand, ...]:
     return tuple(islice(by_text.values(), _MOST))
 
 
-#: Documents for people who work on a project; a README also says how others get it.
+#: Documents for people who work on a project; a README also says how others get it. How their names
+#: end.
 _GUIDES = ("contributing", "hacking", "development", "developing", "developers")
-_TEXTS = ("md", "markdown", "rst", "txt", "adoc", "rdoc")
+TEXTS = ("md", "markdown", "rst", "txt", "adoc", "rdoc")
 
 
 def is_document(path: str) -> bool:
     """Whether it is a guide for who works on the project, or its README."""
     folder, _, name = path.lower().rpartition("/")
     stem, _, suffix = name.rpartition(".")
-    is_text = suffix in _TEXTS or not stem
+    is_text = suffix in TEXTS or not stem
     return (
         folder in ("", ".github", "docs", "doc")
         and is_text

@@ -57,6 +57,14 @@ class FileFacts(Row):
     def path(self) -> str:
         return self.outline.path
 
+    def head_of(self, symbol: Symbol) -> tuple[int, int]:
+        """The lines that name a definition; its first line where that is none of the outline."""
+        key = symbol.name, symbol.line_start
+        for candidate, lines in zip(self.outline.symbols, self.heads, strict=True):
+            if (candidate.name, candidate.line_start) == key:
+                return lines
+        return symbol.line_start, symbol.line_start
+
     def masked(self, mask: Mask) -> FileFacts:
         """The same with ``mask`` over every text that a page may show."""
         old, about = self.outline, self.about

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from rlm_ci.text.neutralise import clip, code
-from rlm_ci.text.printable import printable
 from rlm_ci.wiki.facts.commands import is_document
 from rlm_ci.wiki.facts.purpose import BUILD, CHECK, RUN, SETUP, TEST, bare, task_of
 from rlm_ci.wiki.front_page.project_commands import every_command, go_folder
@@ -100,13 +99,13 @@ def _agreed(
     for command in sorted(group, key=lambda command: (len(command.command.text), command.rank)):
         best.setdefault(_kind(command), command)
     first = best[min(best)]
-    text = code(printable(first.command.text), cell=True)
+    text = code(first.command.text, cell=True)
     runs = next(
         (command.command.runs for _, command in sorted(best.items()) if command.command.runs), ""
     )
-    notes = [f"runs {code(printable(clip(runs, _RUNS)), cell=True)}"] if runs.strip() else []
+    notes = [f"runs {code(clip(runs, _RUNS), cell=True)}"] if runs.strip() else []
     notes += ["usual for such a file"] if set(best) <= {_USUAL} else []
-    links = [_link(command, world) for _, command in sorted(best.items())]
+    links = [command.link(world, cell=True) for _, command in sorted(best.items())]
     return {"text": f"{text} ({'; '.join(notes)})" if notes else text, "where": ", ".join(links)}
 
 
@@ -121,15 +120,10 @@ def _is_of_program(command: PlacedCommand, world: PageSources) -> bool:
     languages = _MANIFESTS.get(command.path.rpartition("/")[2])
     if languages is None or not command.command.is_usual:
         return True
-    files = [facts for module in world.layout.modules for facts in module.files]
+    files = world.program
     total = sum(file.outline.lines for file in files)
     lines = sum(file.outline.lines for file in files if file.outline.language in languages)
     return _MUCH * lines >= total
-
-
-def _link(command: PlacedCommand, world: PageSources) -> str:
-    line = command.command.line
-    return world.register.link(command.path, line, line, cell=True)
 
 
 def _kind(command: PlacedCommand) -> int:
@@ -160,14 +154,14 @@ def _single(
         best = min(
             commands, key=lambda command: (_kind(command), len(command.command.text), command.rank)
         )
-        text = code(printable(best.command.text), cell=True)
-        return {"text": text, "where": _link(best, world)}
+        text = code(best.command.text, cell=True)
+        return {"text": text, "where": best.link(world, cell=True)}
     texts = _runners(every)
     for test in tests:
         usual = _of_file(test, texts)
         if usual:
             link = world.register.file(test.path, cell=True)
-            return {"text": f"{code(printable(usual), cell=True)} (usual)", "where": link}
+            return {"text": f"{code(usual, cell=True)} (usual)", "where": link}
     cargo = next(
         (
             placed_command
@@ -177,7 +171,7 @@ def _single(
         None,
     )
     if cargo is not None:  # its tests stand beside the code
-        return {"text": "`cargo test NAME` (usual)", "where": _link(cargo, world)}
+        return {"text": "`cargo test NAME` (usual)", "where": cargo.link(world, cell=True)}
     return {"text": "not found", "where": ""}
 
 

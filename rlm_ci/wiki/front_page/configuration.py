@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rlm_ci.text.neutralise import clip, code, prose
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.note import CONFIG_FILE, CONFIG_KEYS, OPTION, SETTINGS
 from rlm_ci.wiki.pages.wording import listed
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.facts.note import CodeNote
-    from rlm_ci.wiki.pages.module_page import PageSources
+    from rlm_ci.wiki.pages.module_page import PageSources, PlacedNote
 
-    Reading = tuple[FileFacts, CodeNote]
 
 #: Variables that are listed, and places that read a name that is not written there.
 _MOST, _COMPUTED = 40, 6
@@ -39,10 +38,8 @@ _COMMON = frozenset((
 
 def brief(world: PageSources) -> list[str]:
     """Ten lines of what configures the program, its own variables first."""
-    readings: dict[str, list[Reading]] = {}
-    for facts, note in _noted(world, "environment"):
-        if note.detail:
-            readings.setdefault(note.detail, []).append((facts, note))
+    readings = _readings(world)
+    readings.pop("", None)
     prefixes = Counter(name.lstrip("_").partition("_")[0] for name in readings if "_" in name)
 
     def rank(name: str) -> tuple[bool, int, str]:
@@ -52,9 +49,9 @@ def brief(world: PageSources) -> list[str]:
     rows = [f"variable {_brief(name, readings[name], world)}" for name in names[:_BRIEF]]
     rows += _more(len(names) - _BRIEF, "variable", "environment-variables")
     rows += _files(world)
-    keys = sorted(_noted(world, CONFIG_KEYS), key=lambda reading: -len(reading[1].detail))
+    keys = sorted(world.noted(CONFIG_KEYS), key=lambda reading: -len(reading[1].detail))
     rows += [_keys(*reading, world) for reading in keys[:1]]
-    options = _noted(world, OPTION)
+    options = world.noted(OPTION)
     if options:
         places = Counter(file_facts.path for file_facts, _ in options)
         path, number = min(places.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -68,12 +65,12 @@ def brief(world: PageSources) -> list[str]:
 
 def _files(world: PageSources) -> list[str]:
     """The configuration files that the most code names: those that one function reads together."""
-    groups: dict[tuple[str, str], dict[str, Reading]] = {}
-    for facts, note in _noted(world, CONFIG_FILE):
+    groups: dict[tuple[str, str], dict[str, PlacedNote]] = {}
+    for facts, note in world.noted(CONFIG_FILE):
         groups.setdefault((facts.path, note.within), {}).setdefault(note.text, (facts, note))
     counts = Counter(name for group in groups.values() for name in group)
 
-    def rank(group: Mapping[str, Reading]) -> tuple[bool, int, str]:
+    def rank(group: Mapping[str, PlacedNote]) -> tuple[bool, int, str]:
         has_dot = any(name.rpartition("/")[2].startswith(".") for name in group)
         return not has_dot, -max(counts[name] for name in group), min(group)
 
@@ -83,7 +80,7 @@ def _files(world: PageSources) -> list[str]:
         names = [name for name in group if name not in seen]
         seen.update(group)
         if names and len(rows) < _FILES:
-            shown = [code(printable(name)) for name in names]
+            shown = [code(name) for name in names]
             last = _brief(names[-1], [group[names[-1]]], world)
             others = f"{listed(shown[:-1], _TOGETHER, len(shown) - 1)} and " if shown[1:] else ""
             rows.append(f"{'files' if others else 'file'} {others}{last}")
@@ -91,33 +88,33 @@ def _files(world: PageSources) -> list[str]:
 
 
 def _keys(facts: FileFacts, note: CodeNote, world: PageSources) -> str:
-    names = [code(printable(key)) for key in note.detail.split(", ")]
-    link = world.register.link(facts.path, note.line_start, note.line_end)
-    return f"keys of {code(printable(note.text))}: {listed(names, _TOGETHER)} {link}"
+    names = [code(key) for key in note.detail.split(", ")]
+    link = world.place(facts, note)["link"]
+    return f"keys of {code(note.text)}: {listed(names, _TOGETHER)} {link}"
 
 
-def _brief(name: str, readings: list[Reading], world: PageSources) -> str:
+def _brief(name: str, readings: list[PlacedNote], world: PageSources) -> str:
     facts, note = readings[0]
-    within = f" in {code(printable(note.within))}" if note.within else ""
-    link = world.register.link(facts.path, note.line_start, note.line_end)
-    return f"{code(printable(name))}{within} {link}"
+    within, link = world.place(facts, note).values()
+    return f"{code(name)}{within and f' in {within}'} {link}"
 
 
 def _more(number: int, what: str, anchor: str) -> list[str]:
     return [f"[{count(number, f'more {what}')}]({_FACTS}#{anchor})"] if number > 0 else []
 
 
+def _readings(world: PageSources) -> dict[str, list[PlacedNote]]:
+    """Where variables are read, by their names; "" for names that are computed."""
+    readings: dict[str, list[PlacedNote]] = {}
+    for reading in world.noted("environment"):
+        readings.setdefault(reading[1].detail, []).append(reading)
+    return readings
+
+
 def environment(world: PageSources) -> dict[str, Any]:
     """The variables by name with their first reading, and readings of a computed name."""
-    readings: dict[str, list[Reading]] = {}
-    computed: list[Reading] = []
-    for module in world.layout.modules:
-        for file in module.files:
-            for note in file.notes:
-                if note.kind == "environment" and note.detail:
-                    readings.setdefault(note.detail, []).append((file, note))
-                elif note.kind == "environment":
-                    computed.append((file, note))
+    readings = _readings(world)
+    computed = readings.pop("", [])
     names = sorted(readings)
     return {
         "variables": [_row(name, readings[name], world) for name in names[:_MOST]],
@@ -132,13 +129,13 @@ def settings(world: PageSources) -> dict[str, Any]:
     tables = [
         _setting(facts, note, world, what)
         for kind, what in ((SETTINGS, "defaults of"), (CONFIG_KEYS, "keys"))
-        for facts, note in _noted(world, kind)
+        for facts, note in world.noted(kind)
     ]
-    files: dict[str, list[Reading]] = {}
-    for facts, note in _noted(world, CONFIG_FILE):
+    files: dict[str, list[PlacedNote]] = {}
+    for facts, note in world.noted(CONFIG_FILE):
         files.setdefault(note.text, []).append((facts, note))
     rows = [*tables, *(_config_file(files[name], world) for name in sorted(files))]
-    options = _noted(world, OPTION)
+    options = world.noted(OPTION)
     return {
         "settings": rows[:_SETTINGS],
         "settings_more": max(0, len(rows) - _SETTINGS),
@@ -147,31 +144,20 @@ def settings(world: PageSources) -> dict[str, Any]:
     }
 
 
-def _noted(world: PageSources, kind: str) -> list[Reading]:
-    return [
-        (file, note)
-        for module in world.layout.modules
-        for file in module.files
-        for note in file.notes
-        if note.kind == kind
-    ]
-
-
 def _place(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
     return {
-        "name": code(printable(note.text), cell=True),
-        "within": code(printable(note.within), cell=True) if note.within else "",
-        "link": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
+        "name": code(note.text, cell=True),
+        **world.place(facts, note, cell=True),
         "more": 0,
     }
 
 
 def _setting(facts: FileFacts, note: CodeNote, world: PageSources, what: str) -> dict[str, Any]:
-    keys = ", ".join(code(printable(key), cell=True) for key in note.detail.split(", "))
+    keys = ", ".join(code(key, cell=True) for key in note.detail.split(", "))
     return {**_place(facts, note, world), "what": f"{what} {keys}"}
 
 
-def _config_file(readings: list[Reading], world: PageSources) -> dict[str, Any]:
+def _config_file(readings: list[PlacedNote], world: PageSources) -> dict[str, Any]:
     return {**_place(*readings[0], world), "what": "a file", "more": len(readings) - 1}
 
 
@@ -179,20 +165,19 @@ def _option(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, A
     return {**_place(facts, note, world), "what": prose(note.detail, cell=True)}
 
 
-def _row(name: str, readings: list[Reading], world: PageSources) -> dict[str, Any]:
+def _row(name: str, readings: list[PlacedNote], world: PageSources) -> dict[str, Any]:
     facts, note = readings[0]
     return {
-        "name": code(printable(name), cell=True),
-        "read": code(printable(clip(note.text, _LONGEST)), cell=True),
-        "within": code(printable(note.within), cell=True) if note.within else "",
-        "link": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
+        "name": code(name, cell=True),
+        "read": code(clip(note.text, _LONGEST), cell=True),
+        **world.place(facts, note, cell=True),
         "more": len(readings) - 1,
     }
 
 
-def _link(reading: Reading, world: PageSources) -> dict[str, str]:
+def _link(reading: PlacedNote, world: PageSources) -> dict[str, str]:
     facts, note = reading
     return {
-        "text": code(printable(clip(note.text, _LONGEST))),
-        "link": world.register.link(facts.path, note.line_start, note.line_end),
+        "text": code(clip(note.text, _LONGEST)),
+        "link": world.place(facts, note)["link"],
     }

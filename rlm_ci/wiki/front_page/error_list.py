@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from rlm_ci.text.neutralise import code
-from rlm_ci.text.printable import printable
 from rlm_ci.wiki.facts.note import MESSAGE, THROWS
 from rlm_ci.wiki.front_page.exit_codes import ErrorCodes
 from rlm_ci.wiki.pages.layout import CONTAINERS, told
@@ -17,10 +16,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.wiki.facts.file_facts import FileFacts
-    from rlm_ci.wiki.facts.note import CodeNote
-    from rlm_ci.wiki.pages.module_page import PageSources
+    from rlm_ci.wiki.pages.module_page import PageSources, PlacedNote
 
-    Raised = Mapping[str, Sequence[tuple[FileFacts, CodeNote]]]
+    Raised = Mapping[str, Sequence[PlacedNote]]
 
 #: Errors of the program, others, and places of one that are shown.
 _OWN, _OTHERS, _PLACES = 30, 16, 3
@@ -50,22 +48,14 @@ def error_list(world: PageSources) -> dict[str, Any]:
         "errors_more": max(0, len(names) - _OWN),
         "other_errors": [_other(name, raised[name], world) for name in others[:_OTHERS]],
         "other_errors_more": max(0, len(others) - _OTHERS),
-        "has_messages": any(
-            note.kind == MESSAGE
-            for module in world.layout.modules
-            for file in module.files
-            for note in file.notes
-        ),
+        "has_messages": bool(world.noted(MESSAGE)),
     }
 
 
 def _raised(world: PageSources) -> Raised:
-    sites: dict[str, list[tuple[FileFacts, CodeNote]]] = {}
-    for module in world.layout.modules:
-        for file in module.files:
-            for note in file.notes:
-                if note.kind == THROWS:
-                    sites.setdefault(note.detail, []).append((file, note))
+    sites: dict[str, list[PlacedNote]] = {}
+    for placed_note in world.noted(THROWS):
+        sites.setdefault(placed_note[1].detail, []).append(placed_note)
     return sites
 
 
@@ -73,8 +63,7 @@ def _defined(world: PageSources, raised: Collection[str]) -> Iterator[tuple[File
     """The definitions of errors: files, and numbers of their symbols."""
     every = [
         (file, number)
-        for module in world.layout.modules
-        for file in module.files
+        for file in world.program
         for number in range(len(file.outline.symbols))
         if not file.is_generated
     ]
@@ -114,36 +103,32 @@ def _bases(facts: FileFacts, number: int) -> list[str]:
 
 
 def _row(
-    facts: FileFacts, number: int, places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources
+    facts: FileFacts, number: int, places: Sequence[PlacedNote], world: PageSources
 ) -> dict[str, str]:
     symbol = facts.outline.symbols[number]
     return {
-        "name": code(printable(told(facts, symbol.name)), cell=True),
+        "name": code(told(facts, symbol.name), cell=True),
         "doc": sentence(symbol.doc, cell=True) if symbol.doc else "",
         "link": world.register.link(facts.path, *facts.heads[number], cell=True),
         "raised": _places(places, world),
     }
 
 
-def _other(
-    name: str, places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources
-) -> dict[str, str]:
+def _other(name: str, places: Sequence[PlacedNote], world: PageSources) -> dict[str, str]:
     return {
-        "name": code(printable(name), cell=True),
+        "name": code(name, cell=True),
         "count": f"{len(places):,}",
         "raised": _places(places, world),
     }
 
 
-def _places(places: Sequence[tuple[FileFacts, CodeNote]], world: PageSources) -> str:
+def _places(places: Sequence[PlacedNote], world: PageSources) -> str:
     """The first place in each of a few definitions, and how many more there are."""
     first: dict[tuple[str, str], str] = {}
     for facts, note in places:
         key = facts.path, note.within
         if len(first) < _PLACES and key not in first:
-            within = f"{code(printable(note.within), cell=True)} " if note.within else ""
-            link = world.register.link(facts.path, note.line_start, note.line_end, cell=True)
-            first[key] = f"{within}{link}"
+            first[key] = " ".join(filter(None, world.place(facts, note, cell=True).values()))
     return listed([*first.values()], len(first), len(places)) if first else ""
 
 

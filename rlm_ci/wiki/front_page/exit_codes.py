@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rlm_ci.text.neutralise import code
-from rlm_ci.text.printable import printable
 from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT
 
 TYPE_CHECKING = False
@@ -11,11 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.wiki.facts.file_facts import FileFacts
-    from rlm_ci.wiki.facts.note import CodeNote
-    from rlm_ci.wiki.pages.module_page import PageSources
-
-    Placed = tuple[FileFacts, CodeNote]
+    from rlm_ci.wiki.pages.module_page import PageSources, PlacedNote
 
 #: Rows of the table.
 _MOST = 30
@@ -23,8 +18,8 @@ _MOST = 30
 
 def exit_codes(world: PageSources) -> dict[str, Any]:
     """The codes with what they stand for, each pair once, in the order of the codes."""
-    sites: dict[tuple[str, str, str], list[Placed]] = {}
-    for facts, note in _noted(world, EXIT, CAUGHT):
+    sites: dict[tuple[str, str, str], list[PlacedNote]] = {}
+    for facts, note in world.noted(EXIT, CAUGHT):
         if note.detail:
             sites.setdefault((note.detail, note.text, note.within), []).append((facts, note))
     keys = sorted(sites, key=lambda key: (int(key[0]), sites[key][0][0].path, key))
@@ -34,14 +29,13 @@ def exit_codes(world: PageSources) -> dict[str, Any]:
     }
 
 
-def _row(places: Sequence[Placed], world: PageSources) -> dict[str, Any]:
+def _row(places: Sequence[PlacedNote], world: PageSources) -> dict[str, Any]:
     facts, note = places[0]
-    shown = code(printable(note.text), cell=True)
+    shown = code(note.text, cell=True)
     return {
         "code": f"code {note.detail}",
         "when": f"{shown} is caught" if note.kind == CAUGHT else shown,
-        "within": code(printable(note.within), cell=True) if note.within else "",
-        "link": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
+        **world.place(facts, note, cell=True),
         "more": len(places) - 1,
     }
 
@@ -52,11 +46,11 @@ class ErrorCodes:
     def __init__(self, world: PageSources, bases: Mapping[str, Sequence[str]]) -> None:
         """``bases`` are the names of the bases of each class of the program."""
         self._world, self._bases = world, bases
-        self._of: dict[str, Placed] = {}
-        self._caught: dict[str, Placed] = {}
-        for facts, note in _noted(world, CODE_OF):
+        self._of: dict[str, PlacedNote] = {}
+        self._caught: dict[str, PlacedNote] = {}
+        for facts, note in world.noted(CODE_OF):
             self._of.setdefault(note.within.rpartition(".")[2], (facts, note))
-        for facts, note in _noted(world, CAUGHT):
+        for facts, note in world.noted(CAUGHT):
             if note.detail:
                 self._caught.setdefault(note.text, (facts, note))
 
@@ -68,10 +62,8 @@ class ErrorCodes:
                     continue
                 facts, note = places[error]
                 who = f"{note.within}.{note.text}" if how == "has" else note.within
-                link = self._world.register.link(
-                    facts.path, note.line_start, note.line_end, cell=True
-                )
-                by = f", by {code(printable(who), cell=True)}" if who else ""
+                link = self._world.place(facts, note, cell=True)["link"]
+                by = f", by {code(who, cell=True)}" if who else ""
                 return f"code {note.detail}{by} {link}"
         return ""
 
@@ -83,11 +75,3 @@ class ErrorCodes:
             fresh = [base for base in self._bases.get(error, ()) if base not in seen]
             seen.update(fresh)
             waiting += fresh
-
-
-def _noted(world: PageSources, *kinds: str) -> Iterator[Placed]:
-    for module in world.layout.modules:
-        for file in module.files:
-            for note in file.notes:
-                if note.kind in kinds:
-                    yield file, note

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rlm_ci.text.neutralise import code
-from rlm_ci.text.printable import printable
 from rlm_ci.wiki.facts.entry_targets import FUNCTION, TOP
 from rlm_ci.wiki.pages.flow_page import when
 from rlm_ci.wiki.pages.layout import told
@@ -39,14 +38,14 @@ def main_flow(world: PageSources) -> dict[str, Any]:
         links = [_command(call_flow, world) for call_flow in in_order[:_NAMED]]
         lines.append(f"chooses a command: {listed(links, len(links), len(commands))}")
         longest = commands[0]
-        name = code(printable(longest.starts[0].name))
+        name = code(longest.starts[0].name)
         inner = _lines(longest, _LINES - len(lines), world)
         lines += [f"{name}: {inner[0]}", *inner[1:]]
         shown, every = shown + len(inner), every + len(longest.steps)
     is_named = first.kind != FUNCTION
     return {
         "life": lines,
-        "life_of": code(printable(first.name)) if is_named else _name(flow.steps[0].at, world),
+        "life_of": code(first.name) if is_named else _name(flow.steps[0].at, world),
         "life_more": every - shown,
     }
 
@@ -64,7 +63,7 @@ def _commands(flow: CallFlow, world: PageSources) -> list[CallFlow]:
 
 def _command(flow: CallFlow, world: PageSources) -> str:
     start = flow.starts[0]
-    name = code(printable(start.name.rpartition(" ")[2]))
+    name = code(start.name.rpartition(" ")[2])
     return world.register.named(name, start.path, start.line_start, start.line_end)
 
 
@@ -87,7 +86,7 @@ def _lines(flow: CallFlow, limit: int, world: PageSources) -> list[str]:
             path, call = calls.get(step.number, ("", None))
             condition = when(call.branches[-1:], path, world) if call is not None else ""
         doc = f" — {sentence(step.at.symbol.doc)}" if step.at.symbol.doc else ""
-        raises = ", ".join(dict.fromkeys(code(printable(site.name)) for site in step.raises[:2]))
+        raises = ", ".join(dict.fromkeys(code(site.name) for site in step.raises[:2]))
         ends = f" Raises {raises}." if raises else ""
         lines.append(f"{condition}{shown[step.number]}{by} {_link(step.at, world)}{doc}{ends}")
     return lines
@@ -104,14 +103,10 @@ def _main(world: PageSources) -> CallFlow | None:
 
 def _name(at: Definition, world: PageSources) -> str:
     if at.symbol.kind == TOP:
-        return f"the code of {code(printable(at.path))}"
-    return code(printable(told(world.files[at.path], at.symbol.name)))
+        return f"the code of {code(at.path)}"
+    return code(told(world.files[at.path], at.symbol.name))
 
 
 def _link(at: Definition, world: PageSources) -> str:
     """The head of a definition: what the step says is said there."""
-    facts = world.files[at.path]
-    for symbol, lines in zip(facts.outline.symbols, facts.heads, strict=True):
-        if (symbol.name, symbol.line_start) == (at.symbol.name, at.symbol.line_start):
-            return world.register.link(at.path, *lines)
-    return world.register.link(at.path, at.symbol.line_start, at.symbol.line_start)
+    return world.register.link(at.path, *world.files[at.path].head_of(at.symbol))

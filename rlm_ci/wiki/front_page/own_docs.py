@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.text.neutralise import prose
+from rlm_ci.wiki.facts.commands import TEXTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 #: nothing of the program.
 _KNOWN = ("readme", "contributing", "hacking", "development", "architecture", "design", "security",
           "changelog", "changes", "history")  # fmt: skip
-_TEXTS = ("md", "markdown", "rst", "txt", "adoc", "rdoc")
 #: Where longer documentation begins.
 _BEGINS = re.compile(r"(?:docs?|documentation)/(?:source/|src/|content/)?(?:index|readme|intro\w*)")
 _MOST, _CHAPTERS = 6, 5
@@ -33,7 +33,7 @@ def own_docs(world: PageSources) -> list[str]:
         stem, _, suffix = path.lower().rpartition(".")
         stem, suffix = (stem, suffix) if stem else (suffix, "txt")
         stem = stem.removeprefix(".github/").removeprefix("docs/")
-        if suffix not in _TEXTS or not file.outline.lines:
+        if suffix not in TEXTS or not file.outline.lines:
             continue
         if stem in _KNOWN:
             documents.append((_KNOWN.index(stem), path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from rlm_ci.text.neutralise import code, prose
-from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.pages.module_page import documenting, main_definition, summary
 from rlm_ci.wiki.pages.paths import folder_of, title_of
@@ -150,7 +149,7 @@ def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
     if shared:
         names = sorted(shared, key=lambda name: (-counts[name], name))
         first = next(file_facts for file_facts in full if names[0] in tops[file_facts.path])
-        others = [code(printable(name), cell=True) for name in names[1:_SHOWN]]
+        others = [code(name, cell=True) for name in names[1:_SHOWN]]
         shown = [_defined(first, names[0], world), *others]
         claim = f"{counts[names[0]]} of {len(full)} files define"
         return f"{claim} {listed(shown, len(shown), len(names))}"
@@ -163,7 +162,7 @@ def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
 
 def _defined(facts: FileFacts, name: str, world: PageSources) -> str:
     number = next(at for at, symbol in enumerate(facts.outline.symbols) if symbol.name == name)
-    text = code(printable(name), cell=True)
+    text = code(name, cell=True)
     return world.register.named(text, facts.path, *facts.heads[number])
 
 

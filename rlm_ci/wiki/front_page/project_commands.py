@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rlm_ci.text.neutralise import clip, code
-from rlm_ci.text.printable import printable
 from rlm_ci.validators.detect import LOCKS
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.commands import ProjectCommand, is_document, is_workflow
@@ -44,6 +43,11 @@ class PlacedCommand(Value):
     @property
     def is_of_ci(self) -> bool:
         return is_workflow(self.path)
+
+    def link(self, world: PageSources, *, cell: bool = False) -> str:
+        """Where it stands."""
+        line = self.command.line
+        return world.register.link(self.path, line, line, cell=cell)
 
     @property
     def rank(self) -> tuple[bool, bool, str, int]:
@@ -89,7 +93,7 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
     folders = [(folder, every) for folder, every in rows.items() if every]
     return [
         {
-            "folder": code(printable(folder)),
+            "folder": code(folder),
             "commands": ", ".join(
                 " ".join(_other(placed_command, world).values()) for placed_command in every
             ),
@@ -128,22 +132,18 @@ def _chosen(commands: Sequence[PlacedCommand]) -> list[PlacedCommand]:
 
 def _row(placed_command: PlacedCommand, world: PageSources) -> dict[str, str]:
     command = placed_command.command
-    runs = code(printable(clip(command.runs, _RUNS)), cell=True) if command.runs.strip() else ""
+    runs = code(clip(command.runs, _RUNS), cell=True) if command.runs.strip() else ""
     if command.is_usual:
         runs = f"“usual”, with {runs}" if runs else "“usual”"
     return {
-        "text": code(printable(command.text), cell=True),
+        "text": code(command.text, cell=True),
         "runs": runs,
-        "link": world.register.link(placed_command.path, command.line, command.line, cell=True),
+        "link": placed_command.link(world, cell=True),
     }
 
 
 def _other(command: PlacedCommand, world: PageSources) -> dict[str, str]:
-    line = command.command.line
-    return {
-        "text": code(printable(command.command.text)),
-        "link": world.register.link(command.path, line, line),
-    }
+    return {"text": code(command.command.text), "link": command.link(world)}
 
 
 def every_command(world: PageSources) -> Iterator[PlacedCommand]:
@@ -153,9 +153,8 @@ def every_command(world: PageSources) -> Iterator[PlacedCommand]:
         if folder_of(path) == top or is_workflow(path) or (is_document(path) and not top):
             for command in file.commands:
                 yield PlacedCommand(path, _for_manager(command, path, locks))
-    for module in world.layout.modules:
-        for file in module.files:
-            yield from _started(file)
+    for file in world.program:
+        yield from _started(file)
 
 
 def _top(world: PageSources) -> tuple[str, set[str]]:

@@ -7,7 +7,6 @@ import re
 from rlm_ci.source.uses.references import BY_FOLDER
 from rlm_ci.source.uses.written_types import returned
 from rlm_ci.text.neutralise import code, prose
-from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import REGISTRY
 from rlm_ci.wiki.front_page.routes import TestFiles
@@ -73,13 +72,11 @@ def registries(world: PageSources) -> list[dict[str, str]]:
 def _registered(world: PageSources) -> Iterator[tuple[FileFacts, CodeNote]]:
     """The lists of the program; what decorators of one name register is one list."""
     decorated: dict[str, list[tuple[FileFacts, CodeNote]]] = {}
-    for module in world.layout.modules:
-        for file in module.files:
-            for note in file.notes:
-                if note.kind == REGISTRY and note.text.startswith("@"):
-                    decorated.setdefault(note.text, []).append((file, note))
-                elif note.kind == REGISTRY:
-                    yield file, note
+    for file, note in world.noted(REGISTRY):
+        if note.text.startswith("@"):
+            decorated.setdefault(note.text, []).append((file, note))
+        else:
+            yield file, note
     for path in sorted(world.files.keys() - world.layout.owner.keys()):
         if path.endswith(_MANIFESTS):
             notes = world.files[path].notes
@@ -104,12 +101,11 @@ def _is_table(note: CodeNote, world: PageSources) -> bool:
 def _definitions(world: PageSources) -> Mapping[str, list[_Member]]:
     """What a list may have as a member, by its last name: classes, functions, values."""
     by_name: dict[str, list[_Member]] = {}
-    for module in world.layout.modules:
-        for file in module.files:
-            for symbol in file.outline.symbols:
-                if symbol.kind in _KINDS and (symbol.kind in _CLASSES or "." not in symbol.name):
-                    last = symbol.name.rpartition(".")[2]
-                    by_name.setdefault(last, []).append(_Member(file, symbol))
+    for file in world.program:
+        for symbol in file.outline.symbols:
+            if symbol.kind in _KINDS and (symbol.kind in _CLASSES or "." not in symbol.name):
+                last = symbol.name.rpartition(".")[2]
+                by_name.setdefault(last, []).append(_Member(file, symbol))
     return by_name
 
 
@@ -190,10 +186,10 @@ def _row(
     tests: TestFiles,
 ) -> dict[str, str]:
     name, _, of_type = note.text.partition(": ")
-    names = [code(printable(name), cell=True) for name in note.detail.split(", ")]
+    names = [code(name, cell=True) for name in note.detail.split(", ")]
     guide = next(_guides(note, world), "")
     row = {
-        "what": f"{guide}{code(printable(name), cell=True)}: {listed(names, _SHOWN)}",
+        "what": f"{guide}{code(name, cell=True)}: {listed(names, _SHOWN)}",
         "where": world.register.link(facts.path, note.line_start, note.line_end, cell=True),
         "have": "a row as the others",
         "example": "the shortest row",
@@ -230,16 +226,16 @@ def _alike(members: list[_Member], of_type: str, facts: FileFacts, world: PageSo
             if symbol.kind == "method" and symbol.name.startswith(outer)
         ]
     elif len(set(symbols)) == 1:
-        return f"a variant of {code(printable(symbols[0].name), cell=True)}"
+        return f"a variant of {code(symbols[0].name, cell=True)}"
     elif all(member.is_class() or member.symbol is None or member.asked for member in members):
         names = sorted(set.intersection(*(member.names() for member in members)))
     heads = {_parameters(symbol) for symbol in symbols if symbol.kind == "function"}
     if not names and len(heads) == 1 and all(symbol.kind == "function" for symbol in symbols):
-        return f"the parameters {code(printable(heads.pop()), cell=True)}"
-    shown = listed([code(printable(name), cell=True) for name in names], _SHOWN) if names else ""
+        return f"the parameters {code(heads.pop(), cell=True)}"
+    shown = listed([code(name, cell=True) for name in names], _SHOWN) if names else ""
     if of_type:
         shown = f" with {shown}" if shown else ""
-        return f"the type {code(printable(of_type), cell=True)}{shown}"
+        return f"the type {code(of_type, cell=True)}{shown}"
     return shown or "no name that all have"
 
 

@@ -8,7 +8,6 @@ from itertools import islice
 
 from rlm_ci.source.test_files import subject_of
 from rlm_ci.text.neutralise import code, prose
-from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.entry_targets import definition_around
 from rlm_ci.wiki.facts.note import EXIT, OPTION
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rlm_ci.source import Symbol
-    from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.facts.note import CodeNote
     from rlm_ci.wiki.pages.module_page import PageSources
@@ -59,7 +57,7 @@ def routes(world: PageSources) -> list[dict[str, str]]:
     tasks += _of_notes(world, "environment", "an environment variable ({} are read there)")
     tasks += _of_notes(world, EXIT, "with which code it ends ({} codes are named there)")
     paths = {task.one.path for task in tasks}
-    order = sorted(_program(world), key=lambda facts: (-_weight(facts, world), facts.path))
+    order = sorted(world.program, key=lambda facts: (-_weight(facts, world), facts.path))
     others = (
         file_facts
         for file_facts in order
@@ -112,22 +110,17 @@ def _file(name: str, guide: str, world: PageSources) -> str:
 def example_tests(world: PageSources) -> list[FileFacts]:
     """Files of tests, those of what most others import first."""
     tests = TestFiles(world)
-    order = sorted(_program(world), key=lambda facts: (-_weight(facts, world), facts.path))
+    order = sorted(world.program, key=lambda facts: (-_weight(facts, world), facts.path))
     return list(
         dict.fromkeys(test for file_facts in order for test in tests.of(file_facts)[:_TESTS])
     )
-
-
-def _program(world: PageSources) -> Iterator[FileFacts]:
-    for module in world.layout.modules:
-        yield from module.files
 
 
 def _of_commands(world: PageSources) -> Iterator[_Task]:
     """The commands whose function is known, those with the longest first."""
     places = [
         (entry.name, definition_around(facts, entry))
-        for facts in _program(world)
+        for facts in world.program
         for entry in facts.outline.entries
         if entry.kind == "command"
     ]
@@ -137,20 +130,14 @@ def _of_commands(world: PageSources) -> Iterator[_Task]:
     order = sorted(names, key=lambda at: (at.symbol.line_start - at.symbol.line_end, at.path))
     for at in order[:_COMMANDS]:
         facts = world.files[at.path]
-        words = f"the command {code(printable(names[at]), cell=True)}"
-        yield _Task(words, facts, *_head(facts, at))
-
-
-def _head(facts: FileFacts, at: Definition) -> tuple[int, int]:
-    heads = zip(facts.outline.symbols, facts.heads, strict=True)
-    first = at.symbol.line_start
-    return next((lines for symbol, lines in heads if symbol == at.symbol), (first, first))
+        words = f"the command {code(names[at], cell=True)}"
+        yield _Task(words, facts, *facts.head_of(at.symbol))
 
 
 def _of_notes(world: PageSources, kind: str, words: str) -> Iterator[_Task]:
     """The file of the program with the most notes of a kind, if these are several."""
     best: tuple[int, FileFacts] | None = None
-    for facts in _program(world):
+    for facts in world.program:
         if facts.outline.language == "Shell" and kind == EXIT:
             continue  # it helps to build or install, as a rule
         names = {_named(note) for note in facts.notes if note.kind == kind} - {""}
@@ -179,7 +166,7 @@ def _of_file(facts: FileFacts, world: PageSources) -> _Task | None:
     if not tops:
         return None
     number, symbol = min(tops, key=_rank)
-    name = code(printable(told(facts, symbol.name)), cell=True)
+    name = code(told(facts, symbol.name), cell=True)
     doc = sentence(symbol.doc, cell=True) if symbol.doc else ""
     words = f"{name}: {doc}" if doc else f"what {name} does"
     return _Task(words, facts, *facts.heads[number], is_told=bool(doc))

@@ -128,7 +128,7 @@ class CitationRegister:
     def file(self, path: str, *, cell: bool = False) -> str:
         """A link to a file: its first line stands for all, else any edit made the page stale."""
         _, url = self._cite(path, 1, 1)
-        text = code(printable(path), cell=cell)
+        text = code(path, cell=cell)
         return f"[{text}]({url})" if url else text
 
     def _cite(
@@ -136,7 +136,7 @@ class CitationRegister:
     ) -> tuple[str, str]:
         cited_place = CitedPlace(path, line_start, max(line_start, line_end))
         self._places[cited_place] = None
-        text = code(printable(f"{path}#{lines_of(cited_place)}"), cell=cell)
+        text = code(f"{path}#{lines_of(cited_place)}", cell=cell)
         return text, self._target.url(cited_place, deep=self._deep)
 
     def cited(self) -> tuple[CitedPlace, ...]:

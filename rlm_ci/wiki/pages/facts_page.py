@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.recursion.corpus.eligibility import EXCLUDED, OWN
 from rlm_ci.source.grammars import lacking
 from rlm_ci.text.neutralise import code, prose
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.front_page.configuration import environment, settings
@@ -49,7 +49,6 @@ def inventory(world: PageSources) -> dict[str, Any]:
         or "/" in facts.path
         or not facts.commands  # else among the commands
     ]
-    program = [file for module in layout.modules for file in module.files]
     commands, others, left = command_table(world)
     folders, folders_more = folder_commands(world)
     return {
@@ -81,7 +80,7 @@ def inventory(world: PageSources) -> dict[str, Any]:
         "tests": _folders(layout.tests, world),
         "beside": _folders(layout.beside, world),
         "omitted": _omitted(world.omitted),
-        "unparsed": _unparsed(program),
+        "unparsed": _unparsed(world.program),
     }
 
 
@@ -129,7 +128,7 @@ def _packages(world: PageSources) -> list[dict[str, str]]:
     declared = {_key(name) for name in (*every, *around)}
     return [
         {
-            "name": code(printable(package.package), cell=True),
+            "name": code(package.package, cell=True),
             "count": f"{package.count:,}",
             "declared": "yes" if _key(package.package) in declared else "",
             "link": world.register.link(*package.place, cell=True),
@@ -161,7 +160,7 @@ def _declared(world: PageSources) -> list[dict[str, str]]:
         for name, statement in files[path].declared:
             if _key(name) not in used and name.lower() != files[path].project.lower():
                 link = world.register.link(path, statement.line_start, statement.line_end)
-                rows.setdefault(_key(name), {"text": code(printable(statement.text)), "link": link})
+                rows.setdefault(_key(name), {"text": code(statement.text), "link": link})
     return [rows[key] for key in sorted(rows)][:60]
 
 
@@ -273,7 +272,7 @@ def _folders(groups: Mapping[str, Sequence[FileFacts]], world: PageSources) -> l
     return [
         {
             "doc": _folder_doc(folder, files, readmes.get(folder), world),
-            "folder": code(printable(f"{folder}/" if folder else title_of("")), cell=True),
+            "folder": code(f"{folder}/" if folder else title_of(""), cell=True),
             "files": f"{len(files):,}",
             "lines": f"{_lines(files):,}",
         }
@@ -309,7 +308,7 @@ def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
             groups.setdefault(word, []).append(path)
     rows = []
     for word in sorted(groups):
-        names = [code(printable(path)) for path in groups[word][:_OMITTED]]
+        names = [code(path) for path in groups[word][:_OMITTED]]
         rows.append({
             "word": prose(word.replace("_", " ")),
             "count": f"{len(groups[word]):,}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.source.uses.branches import LOOP
 from rlm_ci.text.mermaid import DiagramFrame, Message, sequence
 from rlm_ci.text.neutralise import code, prose
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.call_flows import CallFlows
 from rlm_ci.wiki.facts.entry_targets import (
     FUNCTION,
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.recursion.corpus.corpus import Corpus
-    from rlm_ci.source import Symbol
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.source.uses.branches import Branch
     from rlm_ci.source.uses.file_calls import RaiseSite
@@ -117,7 +116,7 @@ def _users(layout: PageLayout, corpus: Corpus) -> list[str]:
 
 def flow_names(flows: Sequence[CallFlow]) -> str:
     """The starts of flows, for the first page; "" without any."""
-    return listed([code(printable(flow.starts[0].name)) for flow in flows], _NAMED)
+    return listed([code(flow.starts[0].name) for flow in flows], _NAMED)
 
 
 def flow_page(world: PageSources) -> list[dict[str, Any]]:
@@ -130,7 +129,7 @@ def _flow(flow: CallFlow, world: PageSources) -> dict[str, Any]:
     name = _shown(flow.steps[0].at, world) if first.kind == FUNCTION else first.name
     diagram, undrawn = _diagram(flow, world)
     return {
-        "title": f"{_WORDS[first.kind]} {code(printable(name))}",
+        "title": f"{_WORDS[first.kind]} {code(name)}",
         "starts": [_start(start, world) for start in flow.starts],
         "said": said(world.prose.get(flow_key(flow), ()), world),
         "diagram": diagram,
@@ -147,12 +146,12 @@ def _start(flow_start: FlowStart, world: PageSources) -> str:
     link = world.register.link(
         flow_start.path, flow_start.line_start, min(flow_start.line_end, flow_start.line_start + 11)
     )
-    return f"Begins as {prose(flow_start.kind)} {code(printable(flow_start.name))} {link}"
+    return f"Begins as {prose(flow_start.kind)} {code(flow_start.name)} {link}"
 
 
 def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
     symbol, path = step.at.symbol, step.at.path
-    name = code(printable(_shown(step.at, world)))
+    name = code(_shown(step.at, world))
     return {
         "number": step.number,
         "name": name,
@@ -169,12 +168,12 @@ def _step(step: FlowStep, world: PageSources) -> dict[str, Any]:
 
 def _raise(raise_site: RaiseSite, path: str, world: PageSources) -> str:
     link = world.register.link(path, raise_site.line, raise_site.line)
-    return f"raises {code(printable(raise_site.name))} {link}"
+    return f"raises {code(raise_site.name)} {link}"
 
 
 def _call(call: FlowCall, path: str, world: PageSources) -> str:
     link = world.register.link(path, call.line, call.line)
-    text = f"{when(call.branches, path, world)}calls {code(printable(call.name))}"
+    text = f"{when(call.branches, path, world)}calls {code(call.name)}"
     if len(call.found) == 1 and call.step:
         text = f"{text} (step {call.step})"
         of = call.interface and f", for {_defined(call.interface, world)}"
@@ -189,7 +188,7 @@ def _call(call: FlowCall, path: str, world: PageSources) -> str:
 
 
 def _defined(at: Definition, world: PageSources) -> str:
-    return f"{code(printable(_shown(at, world)))} {_link(at, world)}"
+    return f"{code(_shown(at, world))} {_link(at, world)}"
 
 
 def when(branches: Sequence[Branch], path: str, world: PageSources) -> str:
@@ -197,7 +196,7 @@ def when(branches: Sequence[Branch], path: str, world: PageSources) -> str:
     shown = []
     for branch in branches[-_AROUND:]:
         is_word = branch.kind == LOOP or branch.text.startswith(("else", "on "))
-        text = world.register.named(code(printable(branch.text)), path, branch.line, branch.line)
+        text = world.register.named(code(branch.text), path, branch.line, branch.line)
         shown.append(text if is_word else f"if {text}")
     return f"{', '.join(shown)}: " if shown else ""
 
@@ -207,16 +206,8 @@ def _link(at: Definition, world: PageSources) -> str:
     symbol = at.symbol
     start, end = symbol.line_start, symbol.line_end
     if end - start >= QUOTED or symbol.kind in ("class", "struct"):
-        start, end = _heads(at, symbol, world)
+        start, end = world.files[at.path].head_of(symbol)
     return world.register.link(at.path, start, end)
-
-
-def _heads(at: Definition, symbol: Symbol, world: PageSources) -> tuple[int, int]:
-    facts = world.files[at.path]
-    for candidate, lines in zip(facts.outline.symbols, facts.heads, strict=True):
-        if (candidate.name, candidate.line_start) == (symbol.name, symbol.line_start):
-            return lines
-    return symbol.line_start, symbol.line_start
 
 
 def _shown(at: Definition, world: PageSources) -> str:

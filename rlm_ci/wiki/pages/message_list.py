@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rlm_ci.text.neutralise import code, prose
-from rlm_ci.text.printable import printable
 from rlm_ci.wiki.facts.note import MESSAGE
 
 TYPE_CHECKING = False
@@ -33,8 +32,8 @@ def messages(
     rows = [
         {
             "text": prose(note.detail),
-            "error": code(printable(note.text)),
-            "within": code(printable(note.within)) if note.within else "",
+            "error": code(note.text),
+            "within": code(note.within) if note.within else "",
             "link": register.link(facts.path, note.line_start, note.line_end),
         }
         for facts, note in placed_notes[:_MOST]

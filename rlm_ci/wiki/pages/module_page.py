@@ -8,7 +8,7 @@ from itertools import islice
 
 from rlm_ci.source import UNPARSED
 from rlm_ci.text.neutralise import clip, code, prose
-from rlm_ci.text.printable import count, printable
+from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.facts.readme import plain
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
     #: Definitions by name: the file, and the number of the symbol in it.
     Names = Mapping[str, tuple[FileFacts, int]]
+    #: A note, and its file.
+    PlacedNote = tuple[FileFacts, CodeNote]
 
 #: Notes of one kind, names that a package exports, and pages around one, that are shown.
 _NOTES, _EXPORTS, _NEIGHBOURS = 12, 12, 8
@@ -78,6 +80,26 @@ class PageSources(Value):
     outside: OuterProject | None = None
     flows: tuple[CallFlow, ...] = ()
 
+    @property
+    def program(self) -> list[FileFacts]:
+        """The files of the program, module by module."""
+        return [file for module in self.layout.modules for file in module.files]
+
+    def noted(self, *kinds: str) -> list[PlacedNote]:
+        """The notes of these kinds in the program, with their files."""
+        return [
+            (file, note) for file in self.program for note in file.notes
+            if note.kind in kinds
+        ]  # fmt: skip
+
+    def place(self, facts: FileFacts, note: CodeNote, *, cell: bool = False) -> dict[str, str]:
+        """The definition around a note, "" for none, and a link to its lines."""
+        lines = note.line_start, note.line_end
+        return {
+            "within": code(note.within, cell=cell) if note.within else "",
+            "link": self.register.link(facts.path, *lines, cell=cell),
+        }
+
 
 def chapter(module: Module, world: PageSources) -> dict[str, Any]:
     files, key, weights = module.files, module.key, world.around.weights
@@ -97,7 +119,7 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "is_part": world.outside is not None,
         "elsewhere": _elsewhere(module, world),
         "packages": ", ".join(
-            world.register.named(code(printable(package.package)), *package.place)
+            world.register.named(code(package.package), *package.place)
             for package in world.around.packages.get(module.key, ())
             if not package.is_standard
         ),
@@ -142,7 +164,7 @@ def said(
 
 def _origin(prose_sentence: ProseSentence, held: str) -> str:
     model = (
-        f"the model {code(printable(clip(prose_sentence.model, _MODEL)))}"
+        f"the model {code(clip(prose_sentence.model, _MODEL))}"
         if prose_sentence.model
         else "a model"
     )
@@ -194,7 +216,7 @@ def _file(facts: FileFacts, module: Module, world: PageSources) -> dict[str, str
     names = api(facts, module.folder, world.layout.given)
     shown = facts.path.removeprefix(f"{module.folder}/") if module.folder else facts.path
     unlisted = "stub" if facts.path.endswith(".pyi") else "inner"
-    name, outline = code(printable(shown), cell=True), facts.outline
+    name, outline = code(shown, cell=True), facts.outline
     described = sentence(outline.doc, cell=True) if outline.doc else main_definition([facts], world)
     if outline.doc:
         name = world.register.named(name, facts.path, outline.doc_start, outline.doc_end)
@@ -226,7 +248,7 @@ def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
         return -_extended(symbol, derived), -_size(symbol, below)
 
     facts, number, symbol = min(tops, key=rank)
-    name = code(printable(told(facts, symbol.name)), cell=True)
+    name = code(told(facts, symbol.name), cell=True)
     link = world.register.named(name, facts.path, *facts.heads[number])
     doc = sentence(_MARKED.sub("", symbol.doc or ""), cell=True)
     if doc:
@@ -295,7 +317,7 @@ def _elsewhere(module: Module, world: PageSources) -> str:
             if not edge.target.startswith(f"{world.outside.under}/"):
                 targets.setdefault(edge.target, (file.path, edge.line))
     shown = [
-        f"{code(printable(target))} {world.register.link(path, line, line)}"
+        f"{code(target)} {world.register.link(path, line, line)}"
         for target, (path, line) in sorted(targets.items())[:_NOTES]
     ]
     return listed(shown, _NOTES, len(targets))
@@ -314,7 +336,7 @@ def entries(
     return [
         {
             "kind": prose(entry.kind),
-            "name": code(printable(entry.name)),
+            "name": code(entry.name),
             "link": world.register.link(
                 facts.path, entry.line_start, min(entry.line_end, entry.line_start + 11)
             ),
@@ -423,20 +445,19 @@ def _refused(files: Sequence[FileFacts]) -> set[tuple[str, int]]:
 
 
 def _note(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str]:
-    link = world.register.link(facts.path, note.line_start, note.line_end)
-    within = code(printable(note.within)) if note.within else ""
+    within, link = world.place(facts, note).values()
     if note.kind == "raises":
         name, _, condition = note.text.partition(": ")
-        text = f"{within} raises {code(printable(name))} if {code(printable(condition))}"
+        text = f"{within} raises {code(name)} if {code(condition)}"
         text += f": “{prose(plain(note.detail))}”" if note.detail else ""
     elif note.kind == "choices":
-        text = f"{code(printable(note.text))}: {code(printable(note.detail))}"
+        text = f"{code(note.text)}: {code(note.detail)}"
     elif note.kind == "marker":
         text = prose(note.text)
     elif note.kind == "environment" and note.detail:
-        text = code(printable(note.detail)) + (f" in {within}" if within else "")
+        text = code(note.detail) + (f" in {within}" if within else "")
     else:
-        text = code(printable(note.text))
+        text = code(note.text)
         text += f" in {within}" if within and note.kind in RISKS else ""
     return {"text": text, "link": link}
 
@@ -444,8 +465,7 @@ def _note(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str
 def _untested(files: Sequence[FileFacts], world: PageSources) -> list[dict[str, Any]]:
     items = [
         {
-            "text": f"{code(printable(file.path.rpartition('/')[2]))} has "
-            f"{count(file.outline.lines, 'line')}",
+            "text": f"{code(file.path.rpartition('/')[2])} has {count(file.outline.lines, 'line')}",
             "link": world.register.link(file.path, 1, file.outline.lines),
         }
         for file in files

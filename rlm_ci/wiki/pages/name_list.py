@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rlm_ci.text.neutralise import code
-from rlm_ci.text.printable import printable
 from rlm_ci.values import Row
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
 from rlm_ci.wiki.pages.wording import listed, sentence, signature
@@ -44,14 +43,14 @@ def linked(
 ) -> str:
     """Names that lead to their places; only what is shown is a claim."""
     shown = [
-        register.named(code(printable(name)), facts.path, *facts.heads[number])
+        register.named(code(name), facts.path, *facts.heads[number])
         for name, facts, number in names[:limit]
     ]
     return listed(shown, limit, len(names))
 
 
 def _named(names: Sequence[tuple[str, FileFacts, int]]) -> str:
-    return listed([code(printable(name)) for name, _, _ in names], _OTHERS)
+    return listed([code(name) for name, _, _ in names], _OTHERS)
 
 
 def listing(
@@ -93,7 +92,7 @@ def listing(
             others.append((told(facts, symbol.name), facts, number))
             continue
         row = _row(facts, number, symbol, register)
-        row["within"] = code(printable(told(facts, outer))) if outer else ""
+        row["within"] = code(told(facts, outer)) if outer else ""
         if symbol.kind in CONTAINERS:
             holders[symbol.name] = row
         rows.append(row)
@@ -103,12 +102,12 @@ def listing(
         fields = () if row["members"] else row["values"]
         row["holds"] = linked(fields, _VALUES.at(row["lines"]), register)
     return {
-        "file": code(printable(shown)),
+        "file": code(shown),
         **_folded(rows, len(others)),
         "rest": _named(others),
         "constants": linked(names, values, register),
         "constants_are": " and ".join(sorted(words)).capitalize(),
-        "path": code(printable(facts.path)),
+        "path": code(facts.path),
     }
 
 
@@ -139,7 +138,7 @@ def _row(
         "signature": register.named(text, facts.path, *facts.heads[number]),
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "within": "",
-        "name": code(printable(told(facts, symbol.name))),
+        "name": code(told(facts, symbol.name)),
         "lines": symbol.line_end - symbol.line_start + 1,
         "members": [],
         "others": [],

@@ -110,11 +110,11 @@ def _lines(step: FlowStep, file: FileFacts, content: Sequence[str]) -> set[int]:
     if last - first < _SHORT and symbol.kind not in {"class", "struct"}:
         return set(range(first, last + 1))
     numbers: set[int] = set()
-    for candidate, (start, end) in zip(file.outline.symbols, file.heads, strict=True):
-        if (candidate.name, candidate.line_start) == (symbol.name, first):
-            numbers.update(range(start, end + 1))
-            if symbol.doc:
-                numbers.update(range(symbol.doc_start, symbol.doc_end + 1))
+    if symbol.kind != TOP:
+        start, end = file.head_of(symbol)
+        numbers.update(range(start, end + 1))
+        if symbol.doc:
+            numbers.update(range(symbol.doc_start, symbol.doc_end + 1))
     for line in (*(call.line for call in step.calls), *(site.line for site in step.raises)):
         numbers.update(with_statement(content, line))
         if line > 1 and _BEGINS.search(content[line - 2]):

@@ -224,7 +224,7 @@ class _Teller:
 
     def _take(self, share: PromptShare, outcome: RoundAnswer) -> None:
         """Keep what an answer says; of none, why there is nothing."""
-        source_pieces = [piece.piece for piece in share.pieces if piece.piece.digest]
+        source_pieces = _described(share)
         if outcome.answer is None:
             error = outcome.error
             why = outcome.wrong
@@ -251,7 +251,11 @@ class _Teller:
 
     def _prior(self, share: PromptShare) -> dict[SourcePiece, list[ProseSentence]]:
         """What was said before of the pieces that are to be described."""
-        return {piece.piece: self._of(piece.piece) for piece in share.pieces if piece.piece.digest}
+        return {
+            piece: [said for said in self._known[piece.text.path].said if _is_in(said, piece)]
+            if piece.text.path in self._known else []
+            for piece in _described(share)
+        }  # fmt: skip
 
     def _keep(
         self,
@@ -281,23 +285,17 @@ class _Teller:
             left = [sentence for sentence in left if sentence not in every]
         self._opener.reject_all(left)
 
-    def _of(self, piece: SourcePiece) -> list[ProseSentence]:
-        prose = self._known.get(piece.text.path)
-        return (
-            []
-            if prose is None
-            else [sentence for sentence in prose.said if _is_in(sentence, piece)]
-        )
+
+def _described(share: PromptShare) -> list[SourcePiece]:
+    """The pieces that a prompt asks about; others it shows for its flows."""
+    return [piece.piece for piece in share.pieces if piece.piece.digest]
 
 
 def _sentence_limit(share: PromptShare) -> int:
     """Sentences about the sources of a prompt; 0 where it only shows what flows need."""
-    described = [piece for piece in share.pieces if piece.piece.digest]
-    if not described:
-        return 0
-    size = sum(piece.size for piece in described)
-    files = len({piece.piece.text.path for piece in described})
-    return max(_FEWEST, min(_LARGEST, files + size // _BYTES))
+    size = sum(piece.size for piece in share.pieces if piece.piece.digest)
+    files = len({piece.text.path for piece in _described(share)})
+    return max(_FEWEST, min(_LARGEST, files + size // _BYTES)) if files else 0
 
 
 def _flow_of(sentence: Any) -> object:
