@@ -117,16 +117,16 @@ def _settings(runner: _Runner, folder: str, manifest: dict[str, object], tree: T
 
 def _collected(runner: _Runner, path: str, settings: str, scripts: str) -> bool | None:
     """Whether a path below the package is collected."""
-    text = _without_blocks(_COMMENT.sub(lambda match: match[1] or "", settings))
+    text = without_blocks(without_comments(settings))
     if _UNREAD.search(text):
         return None
     try:
         globs = [*_values(text, runner.globs)]
         globs += _arguments(runner, scripts) if runner.takes_globs else ()
-        rules = [_regex(glob) for glob in globs if not glob.startswith("!")]
+        rules = [glob_regex(glob) for glob in globs if not glob.startswith("!")]
         rules += map(_anchored, _values(text, runner.regexes))
-        left = [_regex(glob[1:]) for glob in globs if glob.startswith("!")]
-        left += map(_regex, _values(text, runner.no_globs, may_spread=True))
+        left = [glob_regex(glob[1:]) for glob in globs if glob.startswith("!")]
+        left += map(glob_regex, _values(text, runner.no_globs, may_spread=True))
         left += map(_anchored, _values(text, runner.no_regexes, may_spread=True))
         is_wanted = any(re.search(rule, f"/{path}") for rule in rules or [f"^/(?:{runner.files})$"])
         return is_wanted and not any(re.search(rule, f"/{path}") for rule in left)
@@ -162,7 +162,11 @@ def _values(text: str, name: str, *, may_spread: bool = False) -> list[str]:
     ]
 
 
-def _without_blocks(text: str) -> str:
+def without_comments(text: str) -> str:
+    return _COMMENT.sub(lambda match: match[1] or "", text)
+
+
+def without_blocks(text: str) -> str:
     """The settings without what they say of other things than tests."""
     while match := _OTHER_BLOCKS.search(text):
         depth, at = 1, match.end()
@@ -178,7 +182,7 @@ def _anchored(regex: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _regex(glob: str) -> str:
+def glob_regex(glob: str) -> str:
     """A glob of JavaScript's tools as a regular expression for a path that begins with ``/``."""
     pieces, closing = list[str](), list[str]()
     for part in _GLOB.findall(glob.removeprefix("<rootDir>").removeprefix("./").removeprefix("/")):

@@ -8,6 +8,7 @@ import re
 from rlm_ci.source import grammars
 from rlm_ci.source.outline import language_of
 from rlm_ci.source.python import syntax
+from rlm_ci.source.python.statements import every
 from rlm_ci.values import Row
 
 TYPE_CHECKING = False
@@ -101,7 +102,7 @@ class _Arm(Row):
 
 def _in_python(module: ast.Module) -> Iterator[Branch]:
     seen: set[ast.stmt] = set()
-    for node in ast.walk(module):
+    for node in every(module):
         if isinstance(node, ast.If) and node not in seen:
             chain = [node]
             while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):

@@ -23,6 +23,7 @@ from rlm_ci.wiki.pages.paths import is_test
 from rlm_ci.wiki.surface.other_failures import other_failures
 from rlm_ci.wiki.surface.registries import other_registries
 from rlm_ci.wiki.surface.settings import other_settings
+from rlm_ci.wiki.surface.tested_paths import tested_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ def _facts(path: str, content: bytes) -> FileFacts:
             *bounded(other_failures(read.language, content)),
             *bounded(other_settings(read.language, content)),
             *other_registries(read.language, content),
+            *tested_paths(path, content),
         ]
     about = introduction(content, path) if is_readme(path) else None
     title = project(read, content) or heading(content, path)
@@ -196,7 +198,7 @@ def _sound(
     lines = content.split(b"\n")
     heads = tuple(_head(symbol, lines) for symbol in read.symbols)
     inside = tuple(_within(note, read) for note in notes if note.line_end <= last)
-    if any(map(_ends, inside)):
+    if read.language != "Python" and any(map(_ends, inside)):
         all_branches = branches(read.path, content)
         inside = tuple(_if(note, all_branches) if _ends(note) else note for note in inside)
     return read, heads, inside

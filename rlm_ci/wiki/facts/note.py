@@ -44,9 +44,11 @@ OPTION, SETTINGS, CONFIG_FILE = "option", "settings", "configuration file"
 CONFIG_KEYS = "configuration keys"
 #: The kind of a note about a list that is added to: see ``surface.registries``.
 REGISTRY = "registry"
+#: The kind of a note about where tests are taken from: see ``surface.tested_paths``.
+TESTS = "tests"
 #: Kinds of which no page has a list of its own that counts as something to say.
 UNCOUNTED = frozenset((THROWS, MESSAGE, EXIT, CAUGHT, CODE_OF, OPTION, SETTINGS, CONFIG_FILE,
-                       CONFIG_KEYS, REGISTRY))  # fmt: skip
+                       CONFIG_KEYS, REGISTRY, TESTS))  # fmt: skip
 #: Notes of one kind that are kept of one file.
 MOST = 200
 #: Lines of a note's place.

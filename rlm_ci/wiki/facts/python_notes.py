@@ -121,7 +121,8 @@ class _Reader:
         self.notes: list[CodeNote] = []
         self._lines = source.split(b"\n")
         self._names = _aliases(tree)
-        self._wrappers = self._wrapping(tree)
+        reads = b"environ" in source or b"getenv" in source
+        self._wrappers = self._wrapping(tree) if reads else frozenset[str]()
         self._speakers: set[str] = set()
         folders = path.split("/")[:-1]
         self._package = next((folder for folder in folders if folder not in _ROOTS), "")

@@ -47,10 +47,11 @@ _MUCH = 20
 _KINDS = frozenset(("integration", "e2e", "coverage", "cov", "doctest", "smoke", "functional"))
 #: What runs one test, or the tests of one file.
 _SINGLE = re.compile(
-    r"\s-k\b|::|\s-(?:test\.)?run[ =]|\s--test[ =]|\s-t\s|\s--tests?\s|-Dtest=|\s-n\s*/"
+    r"\s-k\b|::|\s-(?:test\.)?run[ =]|\s--test[ =]|\s--tests?\s|-Dtest=|\s-n\s*/"
+    r"|\b(?:jest|vitest|bun)\b.*\s-t\s"
     r"|\b(?:tests?|spec|src|__tests__)/\S*\.(?:py|[cm]?[jt]sx?|rb|php)\b"
 )
-_OF_NODE = {"vitest": "vitest run", "jest": "jest", "mocha": "mocha", "ava": "ava"}
+_OF_NODE = {"vitest": "vitest run", "jest": "jest", "mocha": "mocha", "ava": "ava", "tap": "tap"}
 _SCRIPTS = frozenset(("JavaScript", "TypeScript", "TSX"))
 _JVM = re.compile(r"(?:\./)?(?:mvnw?|gradlew?)\b")
 _TEST_NAME = re.compile(r"test_\w+|Test[A-Z]\w*")

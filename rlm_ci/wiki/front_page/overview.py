@@ -12,6 +12,7 @@ from rlm_ci.wiki.front_page.own_docs import own_docs
 from rlm_ci.wiki.front_page.parts import part_rows
 from rlm_ci.wiki.front_page.registries import registries
 from rlm_ci.wiki.front_page.routes import example_tests, routes
+from rlm_ci.wiki.pages.facts_page import unparsed
 from rlm_ci.wiki.pages.flow_page import flow_names
 from rlm_ci.wiki.pages.module_page import said
 from rlm_ci.wiki.update.state import WHOLE
@@ -44,6 +45,7 @@ def overview(world: PageSources) -> dict[str, Any]:
         "configuration": brief(world),
         "registries": registries(world),
         "docs": own_docs(world),
+        "unparsed": unparsed(world.program),
         "is_part": world.outside is not None,
         "is_empty": not world.layout.modules,
     }

@@ -113,7 +113,13 @@ def _members(
     facts: FileFacts, note: CodeNote, world: PageSources, definitions: Mapping[str, list[_Member]]
 ) -> list[_Member]:
     """The members of a list, all definitions or all modules; none if one is not certain."""
-    names = [re.split(r"::|\.|:", name) for name in note.detail.split(", ")]
+    origins = {
+        called: f"{line.module.rpartition('.')[2]}.{name}"
+        for line in facts.outline.imports
+        for called, name in zip(line.called, line.names, strict=False)
+    }
+    written = (origins.get(name, name) for name in note.detail.split(", "))
+    names = [re.split(r"::|\.|:", name) for name in written]
     edges = world.graph.internal.get(facts.path, ())
     paths = {edge.target for edge in edges} | {facts.path}
     folder = folder_of(facts.path)

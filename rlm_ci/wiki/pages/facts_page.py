@@ -80,7 +80,7 @@ def inventory(world: PageSources) -> dict[str, Any]:
         "tests": _folders(layout.tests, world),
         "beside": _folders(layout.beside, world),
         "omitted": _omitted(world.omitted),
-        "unparsed": _unparsed(world.program),
+        "unparsed": unparsed(world.program),
     }
 
 
@@ -318,7 +318,7 @@ def _omitted(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _unparsed(program: Sequence[FileFacts]) -> list[str]:
+def unparsed(program: Sequence[FileFacts]) -> list[str]:
     """Languages of the program that nothing here can read, and files that did not parse."""
     counts: dict[str, int] = {}
     for facts in program:

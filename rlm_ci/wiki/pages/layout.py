@@ -7,7 +7,7 @@ from collections import Counter
 
 from rlm_ci.source.languages import DATA, is_code
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts.note import UNCOUNTED
+from rlm_ci.wiki.facts.note import TESTS, UNCOUNTED
 from rlm_ci.wiki.pages.paths import (
     folder_of,
     helps_tests,
@@ -17,6 +17,7 @@ from rlm_ci.wiki.pages.paths import (
     is_told,
     page_names,
 )
+from rlm_ci.wiki.surface.tested_paths import FOLDERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,6 +216,8 @@ def laid_out(files: Iterable[FileFacts], graph: ImportGraph) -> PageLayout:
         for file_facts in code
         if file_facts.path in apart and helps_tests(file_facts.path)
     ]
+    chosen = _chosen(code, every, tests, graph)
+    tests += [facts for facts in code if facts.path in chosen]
     tests.sort(key=lambda file_facts: file_facts.path)
     aside = {test.path for test in tests}
     sources = [facts for facts in code if facts.path not in aside]
@@ -278,6 +281,41 @@ def _apart(code: Iterable[FileFacts], tests: Iterable[FileFacts], graph: ImportG
     return {path for path in aside if path.partition("/")[0] not in used}
 
 
+def _chosen(
+    code: Sequence[FileFacts],
+    files: Iterable[FileFacts],
+    tests: Iterable[FileFacts],
+    graph: ImportGraph,
+) -> set[str]:
+    """Files that the settings of runners take for tests, if the program imports none of them.
+
+    A folder that a setting names counts if half of its files, at least, hold tests.
+    """
+    notes = {note for file in files for note in file.notes if note.kind == TESTS}
+    known = {test.path for test in tests}
+    by_path = {facts.path: facts for facts in code if facts.path not in known}
+    chosen: set[str] = set()
+    for note in sorted(notes, key=lambda note: note.text):
+        pattern = re.compile(note.text)
+        inside = {path for path in by_path if pattern.fullmatch(path)}
+        trials = sum(_has_trial(by_path[path]) for path in inside)
+        if note.detail != FOLDERS or 2 * trials >= len(inside):
+            chosen |= inside
+    outside = by_path.keys() - chosen
+    is_used = any(
+        edge.target in outside and not is_aside(edge.target) and not is_beside(edge.target)
+        for path in chosen
+        for edge in graph.importers(path)
+    )
+    return set() if is_used else chosen
+
+
+def _has_trial(facts: FileFacts) -> bool:
+    names = (symbol.name.rpartition(".")[2] for symbol in facts.outline.symbols)
+    is_test_case = any(entry.kind == "test" for entry in facts.outline.entries)
+    return is_test_case or any(map(_TRIAL.match, names))
+
+
 #: The manifests without which the files of a language are built by nothing.
 _BUILT_BY = {"Go": "go.mod", "Rust": "Cargo.toml"}
 
@@ -311,8 +349,7 @@ def _is_shipped(facts: FileFacts) -> bool:
     folder, _, name = facts.path.rpartition("/")
     if facts.outline.language != "Python" or name == "conftest.py" or is_test(f"{folder}/"):
         return False
-    names = [symbol.name.rpartition(".")[2] for symbol in facts.outline.symbols]
-    return bool(names) and not any(map(_TRIAL.match, names))
+    return bool(facts.outline.symbols) and not _has_trial(facts)
 
 
 def _is_script(facts: FileFacts) -> bool:

@@ -46,6 +46,8 @@ class _PythonFailures:
         self.notes: list[CodeNote] = []
         #: Functions, by their names, that end the process with a variable of theirs.
         self._computed: dict[str, str] = {}
+        #: The condition next around the statements that are read; None for none, and an ``else``.
+        self._test: ast.expr | None = None
 
     def variables(self, tree: ast.Module) -> None:
         """The codes that variables have with which a function ends, or calls one that ends so."""
@@ -107,7 +109,7 @@ class _PythonFailures:
                 inner = f"{within}.{node.name}" if within else node.name
                 if isinstance(node, ast.ClassDef):
                     self._class(node, inner)
-                self.statements(node.body, inner, ())
+                self._under(None, node.body, inner, ())
                 continue
             if isinstance(node, ast.Raise):
                 self._raise(node, within, caught)
@@ -123,12 +125,23 @@ class _PythonFailures:
                 self._below(node, within, caught)
 
     def _below(self, node: ast.stmt, within: str, caught: tuple[str, ...]) -> None:
+        if isinstance(node, ast.If):
+            self._under(node.test, node.body, within, caught)
+            self._under(None, node.orelse, within, caught)
+            return
         for name in ("body", "orelse", "finalbody"):
             self.statements(getattr(node, name, []), within, caught)
         for handler in getattr(node, "handlers", ()):
-            self.statements(handler.body, within, _caught(handler))
+            self._under(None, handler.body, within, _caught(handler))
         for case in getattr(node, "cases", ()):
             self.statements(case.body, within, caught)
+
+    def _under(
+        self, test: ast.expr | None, body: list[ast.stmt], within: str, caught: tuple[str, ...]
+    ) -> None:
+        outer, self._test = self._test, test
+        self.statements(body, within, caught)
+        self._test = outer
 
     def _note(self, kind: str, node: ast.stmt | ast.expr, within: str, *texts: str) -> None:
         last = min(node.end_lineno or node.lineno, node.lineno + LONGEST - 1)
@@ -184,7 +197,9 @@ class _PythonFailures:
         for name in caught:
             self._note(CAUGHT, node, within, name, code or "")
         if not caught and code is not None:
-            self._note(EXIT, node, within, folded(ast.unparse(node), _CODE), code)
+            text = folded(ast.unparse(node), _CODE)
+            test = folded(ast.unparse(self._test), _CODE) if self._test is not None else ""
+            self._note(EXIT, node, within, f"{text} if {test}" if test else text, code)
 
 
 def _functions(

@@ -25,6 +25,7 @@ _FEW, _MEMBERS = 3, 200
 _REGISTERS = re.compile(
     r"(?:\w+_)?(?:command|group|hook|hookimpl|plugin|register|register_\w+|route|rule|subcommand|task)"
 )
+_ADDS = re.compile(r"add(?:_\w+)?|register(?:_\w+)?|include_\w+")
 #: A macro that registers what is its only argument: a path of Rust.
 _MACRO = r"\b(?P<name>(?:\w+_)?register(?:_\w+)?)!\s*[({]\s*(?P<member>[A-Za-z_][\w:]*)\s*[)}]"
 #: What gives a name at the top of a script a value, with names alone in it.
@@ -65,6 +66,20 @@ _ENTRY = re.compile(
     r"(?:(?:[\"']?[\w.-]+[\"']?|\[[\w$.]+\])\s*:\s*|\[\s*[\"'][^\"'\n]+[\"']\s*,\s*)?"
     r"&?([A-Za-z_$][\w$]*(?:\.\w+)?)\s*\]?"
 )
+#: An object of a class of its own, made at the beginning of a line.
+_OBJECT = (
+    r"(?m)^[ \t]*(?:\.\.\.\([^\n]*\[)?(?:new |Box::new\()(?P<member>(?:\w+(?:::|\.))*[A-Z]\w*?)"
+    r"(?:::new|::default)?[({]"
+)
+#: Lines between two such objects, each with what it is made of.
+_OBJECTS_APART = 8
+#: The subcommands of clap: an enumeration, and its variants by their indentation.
+_SUBCOMMANDS = re.compile(
+    r"(?m)^#\[derive\([^)]*\bSubcommand\b[^)]*\)\](?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?"
+    r"enum\s+(?P<name>\w+)[^{]*\{(?P<body>.*?)^\}",
+    re.DOTALL,
+)
+_VARIANT = re.compile(r"(?m)^    ([A-Z]\w*)\s*[,({]")
 _REMARK = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _WORDS = frozenset(("false", "nil", "null", "true", "undefined"))
 _WHOLE = re.compile(r"\bimport\s+\*\s+as\s+(\w+)")
@@ -74,7 +89,7 @@ _SCRIPTS = ("JavaScript", "TypeScript", "TSX")
 def python_registries(module: ast.Module) -> list[CodeNote]:
     """The lists and tables of a file of Python whose members are modules, classes or functions."""
     taken: set[str] | None = None
-    notes = _decorated(module)
+    notes = [*_decorated(module), *_added(module)]
     for node in module.body:
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             continue
@@ -87,7 +102,7 @@ def python_registries(module: ast.Module) -> list[CodeNote]:
             parts = value.values
         elif isinstance(value, ast.List | ast.Tuple | ast.Set):
             parts = value.elts
-        names = [dotted(part) for part in parts]
+        names = [_member(part) for part in parts]
         if not isinstance(target, ast.Name) or len(names) < _FEW or not all(names):
             continue
         if taken is None:  # few files have such a list
@@ -95,6 +110,31 @@ def python_registries(module: ast.Module) -> list[CodeNote]:
         if all(name.partition(".")[0] in taken or is_class(name) for name in names):
             notes += _note(target.id, names, node.lineno, node.end_lineno or node.lineno)
     return notes
+
+
+def _member(part: ast.expr) -> str:
+    """The name of a member of a list; of an object that is made there, that of its class."""
+    if not isinstance(part, ast.Call):
+        return dotted(part)
+    name = dotted(part.func)
+    return name if is_class(name.rpartition(".")[2]) else ""
+
+
+def _added(module: ast.Module) -> list[CodeNote]:
+    """What calls of one name at the top of a file add: ``cli.add_command(build)``."""
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for node in module.body:
+        call = node.value if isinstance(node, ast.Expr) else None
+        if not isinstance(call, ast.Call) or len(call.args) not in (1, 2):
+            continue
+        name, member = dotted(call.func), _member(call.args[-1])
+        if member and _ADDS.fullmatch(name.rpartition(".")[2]):
+            groups.setdefault(name, []).append((member, node.lineno))
+    return [
+        note
+        for name, rows in groups.items()
+        for note in _note(f"{name}(…)", [row[0] for row in rows], rows[0][1], rows[-1][1])
+    ]
 
 
 def _bound(module: ast.Module) -> set[str]:
@@ -144,6 +184,13 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
         aside = lines_of_tests(text)
         notes += _registered(places, aside) if "register" in text else []
         notes += _runs(places, _ARM, "match", aside) if "match" in text else []
+        for subcommands in _SUBCOMMANDS.finditer(text):
+            line = text.count("\n", 0, subcommands.start()) + 1
+            names = [
+                f"{subcommands['name']}::{name}" for name in _VARIANT.findall(subcommands["body"])
+            ]
+            last = line + subcommands[0].count("\n")
+            notes += _note(f"{subcommands['name']}, the subcommands", names, line, last)
         for match, line in places.matches(_TABLE):
             rows = _ROW.findall(match["rows"])
             notes += _note(f"{match['name']}!", rows, line, line + match[0].count("\n"))
@@ -152,6 +199,8 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
         notes += _runs(places, _CASE, "switch", aside) if "switch" in text else []
     elif language in _SCRIPTS:
         notes += _listed(places, _SCRIPT_LIST, text)
+    if language in (*_SCRIPTS, "C#", "Java", "PHP", "Rust"):
+        notes += _runs(places, _OBJECT, "new", aside, _OBJECTS_APART)
     if re.search(r"\b(?:add|register|use|with)\w*\(", text):
         notes += _runs(places, _CALL, "", aside)
     return notes
@@ -199,7 +248,9 @@ def _registered(places: CodePlaces, aside: frozenset[int]) -> list[CodeNote]:
     ]
 
 
-def _runs(places: CodePlaces, pattern: str, name: str, aside: frozenset[int]) -> list[CodeNote]:
+def _runs(
+    places: CodePlaces, pattern: str, name: str, aside: frozenset[int], apart: int = _APART
+) -> list[CodeNote]:
     """Arms or calls near each other, as one list; ``name`` is "" for that of the call."""
     notes: list[CodeNote] = []
     group: list[tuple[str, str, int]] = []
@@ -209,7 +260,7 @@ def _runs(places: CodePlaces, pattern: str, name: str, aside: frozenset[int]) ->
         if line not in aside
     ]
     for row in [*rows, ("", "", 0)]:
-        if group and (row[0] != group[-1][0] or row[2] - group[-1][2] > _APART):
+        if group and (row[0] != group[-1][0] or row[2] - group[-1][2] > apart):
             last = group[-1][2] + (name == "switch")
             text = group[0][0] if name else f"{group[0][0]}(…)"
             notes += _note(text, [member for _, member, _ in group], group[0][2], last)

@@ -194,6 +194,10 @@ _DECLARED: Mapping[str, str] = {
         rf"\.(?:option|requiredOption)\(\s*{_HELD}"
         r"|\.option\(\s*[\"'](?P<key>[\w-]{2,40})[\"']\s*,\s*\{[^{}]{0,300}?\b(?:desc\w*):\s*"
         + _TEXT.format("quote", "meaning")
+        # of yargs, where comments may part them
+        + r"|(?:\(\{|,)\s*(?://[^\n]*\s*)*[\"']?(?P<yargs>[A-Za-z][\w-]{1,60})[\"']?:\s*\{"
+        r"[^{}]{0,200}?\bdescribe:\s*"
+        + _TEXT.format("mark", "described")
         + r"|\{[^{}]{0,200}?\b(?:flag|long):\s*[\"'](?P<word>[\w-]{1,60})[\"'][^{}]{0,300}?"
         r"\b(?:desc\w*|help):\s*" + _TEXT.format("sign", "words"),
     ),
@@ -282,10 +286,8 @@ def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
             name = f"{'-' if groups['set'] == 'flag' else '--'}{name}"
             hint = hint or _constant(text, groups.get("constant") or "")
         yield _note(OPTION, line, "", name, folded(hint, _HELP))
-    elif groups.get("word") or groups.get("key"):
-        name = groups.get("word") or groups["key"]
-        hint = groups.get("words") or groups.get("meaning") or ""
-        yield _note(OPTION, line, "", f"--{name}", folded(hint, _HELP))
+    elif groups.get("word") or groups.get("key") or groups.get("yargs"):
+        yield _worded(match, line)
     elif groups.get("chain"):
         calls = dict(reversed(_CHAINED.findall(groups["chain"])))
         if "long" in calls:
@@ -320,6 +322,16 @@ def _declared(match: re.Match[str], line: int, text: str) -> Iterator[CodeNote]:
         env = _ENV.search(written)
         if env:
             yield _note("environment", line, "", f"option {field}, env", env[1] or field.upper())
+
+
+def _worded(match: re.Match[str], line: int) -> CodeNote:
+    """An option whose name is a word, in a table or a call."""
+    groups = match.groupdict()
+    name = next(filter(None, map(groups.get, ("word", "key", "yargs"))), "")
+    hint = next(filter(None, map(groups.get, ("words", "meaning", "described"))), "")
+    if groups.get("yargs"):  # the match begins behind what is before
+        line += match[0][: match.start("yargs") - match.start()].lstrip().count("\n")
+    return _note(OPTION, line, "", f"--{name}", folded(re.sub(r"\\[nt]", " ", hint), _HELP))
 
 
 def _constant(text: str, name: str) -> str:

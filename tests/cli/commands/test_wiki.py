@@ -148,6 +148,8 @@ def test_a_language_whose_grammar_is_not_installed_is_told(stage: Stage, tmp_pat
     assert "[wiki]'" in ended.stderr
     page = (tmp_path / "out" / "facts.md").read_text()
     assert "JavaScript (1 file; its grammar was not installed)" in page
+    first = (tmp_path / "out" / "index.md").read_text()
+    assert "Counted, but not read: JavaScript (1 file; its grammar was not installed)." in first
 
 
 @pytest.mark.full

@@ -160,6 +160,32 @@ TABLE = {
     '    (clay, "clay") => 1,\n\n    (gas, "gas") => 2,\n\n    (steel, "x") => 3,\n);\n'
     "fn main() {}\n",
 }
+ADDED = {
+    "shop/__init__.py": "",
+    "shop/app.py": "from shop.base import app\nfrom shop.buy import _main as _buy\n"
+    "from shop.count import main\nfrom shop.sell import _main as _sell\n\n"
+    "app.add_command(_buy)\napp.add_command(_sell)\napp.add_command(main)\n",
+    "shop/base.py": "app = App()\n",
+    "shop/buy.py": "def _main(n): ...\n",
+    "shop/count.py": "def main(n):\n    return n\n",
+    "shop/sell.py": "def _main(n):\n    return n\n",
+}
+OBJECTS = {
+    "package.json": '{"name": "shop"}\n',
+    "src/all.ts": "import { Clay } from './clay'\nimport { Gas } from './gas'\n"
+    "import { Steel } from './steel'\n\nexport const ovens = (open: boolean) => [\n"
+    "  ...(open ? [new Clay({ open })] : []),\n  new Gas({\n    open,\n  }),\n"
+    "  new Steel(),\n]\n",
+    **{
+        f"src/{name.lower()}.ts": f"export class {name} {{\n  bake() {{ return 1 }}\n}}\n"
+        for name in ("Clay", "Gas", "Steel")
+    },
+}
+SUBCOMMANDS = {
+    "Cargo.toml": '[package]\nname = "shop"\n',
+    "src/main.rs": "#[derive(Debug, clap::Subcommand)]\npub enum Task {\n    /// Buys.\n    Buy,\n"
+    "    Sell {\n        Deep: u8,\n    },\n    Count(u8),\n}\nfn main() {}\n",
+}
 CALLS = {
     "pom.xml": "<project></project>\n",
     "src/main/java/a/Shop.java": "package a;\n\npublic class Shop {\n    Shop() {\n"
@@ -199,6 +225,18 @@ CASES = {
     "table of a macro": (TABLE, (
         "`ovens!`: `clay`, `gas`, `steel` | `src/main.rs#L5-L11` | a row as the others | "
         "the shortest row | none found"
+    )),
+    "calls of Python": (ADDED, (
+        "`app.add_command(…)`: `_buy`, `_sell`, `main` | `shop/app.py#L6-L8` | "
+        "the parameters `(n)` | `shop/buy.py#L1` | none found"
+    )),
+    "objects": (OBJECTS, (
+        "`new`: `Clay`, `Gas`, `Steel` | `src/all.ts#L6-L10` | `bake` | `src/clay.ts#L1-L3` | "
+        "none found"
+    )),
+    "subcommands": (SUBCOMMANDS, (
+        "`Task, the subcommands`: `Task::Buy`, `Task::Sell`, `Task::Count` | "
+        "`src/main.rs#L1-L9` | a variant of `Task` | `src/main.rs#L1-L9` | none found"
     )),
     "calls": (CALLS, (
         "`register(…)`: `Clay`, `Gas`, `Steel` | `src/main/java/a/Shop.java#L5-L7` | `bake` | "

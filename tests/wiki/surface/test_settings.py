@@ -92,6 +92,13 @@ const OPTIONS = [
   },
 ]
 yargs.option('name', { alias: 'n', describe: 'what it is called' })
+yargs.options({
+  // all
+  'the-size': {
+    describe: 'how large\\n' + 'it is',
+  },
+  tall: { alias: 't', describe: "high" },
+})
 """
 CLAP = """\
 fn args() -> Command {
@@ -206,6 +213,8 @@ def settings(path: str, text: str) -> list[tuple[str, int, str, str, str]]:
             ("option", 2, "", "--port", 'where to "listen"'),
             ("option", 4, "", "--open", "for all"),
             ("option", 9, "", "--name", "what it is called"),
+            ("option", 12, "", "--the-size", "how large"),
+            ("option", 15, "", "--tall", "high"),
         ]),
         ("src/clap.rs", CLAP, [
             ("environment", 3, "args", "Arg.env", "SHOP_PORT"),
