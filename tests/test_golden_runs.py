@@ -29,6 +29,8 @@ RUNS = [
 _NO_REPLAY = ("pipeline", "bench", "pr", "pr-model")
 #: Wikis of which this version makes other pages: only their sums are checked.
 _EARLIER_PAGES = ("wiki",)
+#: Runs whose comment and page have words of before: only their sums are checked.
+_EARLIER_WORDS = ("review", "pr", "pr-model")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,7 @@ def test_a_run_is_read(
     assert verified.code == 0, verified
     assert ("not ended" if is_killed else "all unchanged") in verified.stdout
     assert ("with pages of version" in verified.stdout) == (name in _EARLIER_PAGES)
+    assert ("words its report by version" in verified.stdout) == (name in _EARLIER_WORDS)
     exported = ended("export", run, "-o", str(tmp_path / "run.tar.gz"))
     assert exported.code == 0, exported
     unpack(tmp_path / "run.tar.gz", tmp_path / "exported")
@@ -72,3 +75,20 @@ def test_a_run_is_read(
         replayed = ended("replay", run, "--check")
         assert replayed.code == (1 if name in _EARLIER_PAGES else 0), replayed
         assert ("with pages of version" in replayed.stderr) == (name in _EARLIER_PAGES)
+
+
+@pytest.mark.full
+def test_a_file_with_earlier_words_is_still_held_by_its_sum(
+    cli: Cli, repositories: dict[str, Path]
+) -> None:
+    repo = repositories["0.2.0"]
+    run = json.loads((ARCHIVES / "0.2.0.json").read_text())["review"]
+    page = next(repo.glob(f".runs/*/cli/{run}/comment.md"))
+    content = page.read_text("utf-8")
+    page.write_text(f"{content}Approved.\n", encoding="utf-8")
+    try:
+        verified = cli("verify", run, cwd=repo, env={"OPENAI_BASE_URL": None})
+    finally:
+        page.write_text(content, encoding="utf-8")
+    assert verified.code == 1
+    assert "✗ comment.md: " in verified.stdout

@@ -170,12 +170,15 @@ def rests_on(settings: Settings, root: str) -> dict[str, Any]:
 
     A folder for pages in the repository is relative to ``folder``: a clone elsewhere has it, too.
     """
+    from rlm_ci.report.wording import WORDS
+
     folder, values = os.getcwd(), settings.told()
     pages, source = values.get("wiki.out", ("", ""))
     pages = os.path.realpath(pages) if pages else ""
     if pages and files.below(os.path.realpath(root), pages) is not None:
         values["wiki.out"] = [os.path.relpath(pages, folder), source]
-    return {"settings": values, "folder": os.path.relpath(folder, root), RULE_PAGES: True}
+    relative = os.path.relpath(folder, root)
+    return {"settings": values, "folder": relative, RULE_PAGES: True, "words": WORDS}
 
 
 def fingerprint(settings: Settings) -> str:

@@ -28,6 +28,7 @@ from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.stored_runs import ROWS
 from rlm_ci.recursion.journal import outcomes, run_json
 from rlm_ci.redaction.redactor import Redactor
+from rlm_ci.report.wording import WORDS
 from rlm_ci.review.run import ChangeReviewJob, ReviewJob
 from rlm_ci.runs import archive, checksums, request
 from rlm_ci.runs.request import RunRequest
@@ -60,6 +61,9 @@ _LIMIT = 1 << 30
 #: Bytes that a stored file may have beyond twice those of the one that is made again.
 _SPARE = 1 << 20
 _NOT_GIVEN = "it is not what the record of the run gives"
+_NOT_SHOWN = "it does not show what report.json says"
+#: The files that show a report in words.
+_SHOWN = ("comment.md", "report.html")
 #: What a run makes besides its report; of that, what tells when, or in which order. The times of
 #: a trajectory are facts.
 _MADE = "rlm/"
@@ -145,7 +149,9 @@ def examine(
             derived_files = _views(
                 folder, report, settings, ending["rests_on"].get("templates", {})
             )
-        return _excused(derived_files, ending["version"], earlier_pages(folder, run.pipeline_id))
+        pages = earlier_pages(folder, run.pipeline_id)
+        derived_files = _excused(derived_files, ending["version"], pages)
+        return _with_earlier_words(derived_files, ending["rests_on"].get("words", 1))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"its settings are not as a run writes them ({type(error).__name__})"
         return DerivedFiles(problems=(f"{checksums.EVENTS}: {reason}",))
@@ -165,6 +171,22 @@ def _excused(derived_files: DerivedFiles, version: str, pages: str) -> DerivedFi
         f"could not be rebuilt, only checked by checksum. To rebuild, use the rlm-ci that wrote it"
     )
     return DerivedFiles(derived_files.files, notes=(*derived_files.notes, note))
+
+
+def _with_earlier_words(derived_files: DerivedFiles, words: object) -> DerivedFiles:
+    """A note in place of differences in what shows a report, where a run has earlier ``words``."""
+    if type(words) is not int or not 0 < words < WORDS:
+        return derived_files
+    expected = {f"{name}: {why}" for name in _SHOWN for why in (_NOT_GIVEN, _NOT_SHOWN)}
+    problems = tuple(problem for problem in derived_files.problems if problem not in expected)
+    number = len(derived_files.problems) - len(problems)
+    if not number:
+        return derived_files
+    note = (
+        f"this run words its report by version {words}, and this rlm-ci by version {WORDS}: "
+        f"{count(number, 'file')} could not be rebuilt, only checked by checksum"
+    )
+    return derived_files.replace(problems=problems, notes=(*derived_files.notes, note))
 
 
 def earlier_pages(folder: str, pipeline_id: str) -> str:
@@ -199,10 +221,10 @@ def _views(
     folder: str, report: Report, settings: Settings, templates: Mapping[str, str] | None
 ) -> DerivedFiles:
     """Whether all files of a report show the same; ``templates`` is None for too long ones."""
-    unknown = {"report.json"} | ({"comment.md", "report.html"} if templates is None else set())
+    unknown = {"report.json"} | ({*_SHOWN} if templates is None else set())
     rendered = output_of(settings).rendered(report.replace(publication=None), templates)
     shown = ((name, b"".join(pieces)) for name, pieces in rendered if name not in unknown)
-    return _held(folder, shown, "it does not show what report.json says")
+    return _held(folder, shown, _NOT_SHOWN)
 
 
 def _held(
