@@ -21,7 +21,7 @@ from rlm_ci.config.options import DELEGATE_MODES, PROGRAM
 from rlm_ci.delegation.catalogue import TOOLS
 from rlm_ci.fix import report as fix
 from rlm_ci.guard import rules as guard_rules
-from rlm_ci.judge.config_file import BUDGET, POLICY, WIKI
+from rlm_ci.judge.config_file import BUDGET, POLICY, TOGETHER, WIKI
 from rlm_ci.lab.bench.comparison_report import RULES as BENCH
 from rlm_ci.lab.episodes import report as episode
 from rlm_ci.report.findings import Severity
@@ -345,6 +345,8 @@ def systems() -> Iterator[tuple[str, str, Mapping[str, Severity], str]]:
     )
     spending = "What all runs on a pull request may [spend](github.md#spend-at-most) on models."
     yield "budget", spending, BUDGET, SUPPRESS
+    beside = "What breaks when open pull requests are [all merged](github.md#green-together)."
+    yield "together", beside, TOGETHER, SUPPRESS
     yield "review", "What a [review](review.md) finds.", REVIEW, SUPPRESS
     summary = (
         "The [guard](fix-reference.md#what-an-agent-must-not-do): did an agent bend what decides?"

@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("environments",),
     ("agents", "judge"),
     ("pipelines",),
-    ("fix", "ask", "review", "wiki", "lab", "archive"),
+    ("fix", "ask", "review", "wiki", "lab", "archive", "together"),
     ("solve", "evaluation"),
     ("pull_request", "viewer", "delegation", "agent_hooks"),
     ("cli",),

@@ -31,6 +31,7 @@ SHOWN_BY = {
     "cli/commands/replay": "fix/test_run_replay.py",
     "cli/commands/resume": "fix/test_run_killed.py",
     "cli/commands/status": "cli/commands/test_list.py",
+    "cli/commands/together": "together/test_pull_requests.py",
     "cli/commands/wait": "cli/commands/test_list.py",
     "config/arguments": "cli/test_cli.py",
     "config/option_help": "cli/test_cli.py",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: FORMS, the formats that it has, if not all.
 GROUPS = {
     "for every day": ("check", "pr", "review", "fix", "ask", "wiki", "init", "doctor"),
-    "pull requests": ("publish", "explain", "suppress", "receipt", "archive", "config"),
+    "pull requests": ("together", "publish", "explain", "suppress", "receipt", "archive", "config"),
     "runs": (
         "list", "status", "wait", "view", "resume", "cancel", "start", "export", "replay", "verify",
     ),

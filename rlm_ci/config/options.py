@@ -436,6 +436,16 @@ WIKI_CHECK: tuple[Setting, ...] = (
             "with 1 if one is stale; write nothing, ask no model", default=False, kind="boolean",
             flag="--check", file=False, own_env=False),
 )  # fmt: skip
+TOGETHER_OF_PR: tuple[Setting, ...] = (
+    Setting("together.enabled", "compare it with the other open pull requests; this needs a "
+            "token that may read them", default=False, kind="boolean",
+            flag="--together", input="together"),
+)  # fmt: skip
+TOGETHER: tuple[Setting, ...] = (
+    Setting("together.max_changes", "maximum number of pull requests that are compared; those "
+            "with the latest updates come first", 100, "integer", minimum=2,
+            flag="--max-changes", metavar="N"),
+)  # fmt: skip
 AGENT_HOOKS: tuple[Setting, ...] = (
     Setting("agent_hooks.enabled", "judge what a coding agent changed, when it stops",
             default=True, kind="boolean"),
@@ -493,6 +503,6 @@ REVIEW_DRY_RUN: tuple[Setting, ...] = (
 PROGRAM = (
     *CORE, *PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RLMS_DRY_RUN, *EPISODE, *CHAT, *CONTEXT,
     *SYMBOLIC, *PIPELINES, *RECURSION, *REVIEW_OF_PR, *REVIEW, *REVIEW_DRY_RUN, *WIKI_OF_PR, *WIKI,
-    *BUDGET_OF_PR,
+    *BUDGET_OF_PR, *TOGETHER_OF_PR, *TOGETHER,
     *WIKI_CHECK, *AGENT_HOOKS, *DELEGATE, *RECEIPT,
 )  # fmt: skip

@@ -41,6 +41,7 @@ OVERRIDES = (
     "submodule.recurse=false", "protocol.allow=never", "diff.external=", "color.ui=false",
     "diff.algorithm=myers", "diff.renameLimit=1000", "diff.indentHeuristic=true",
     "diff.interHunkContext=0", "diff.suppressBlankEmpty=false", "log.showSignature=false",
+    "merge.renames=true", "merge.directoryRenames=conflict", "merge.renormalize=false",
     "diff.context=1",  # with none git leaves a common tail out, and finds another difference
 )  # fmt: skip
 DIFF_OPTIONS = (

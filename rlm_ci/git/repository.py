@@ -11,7 +11,7 @@ import os
 import stat
 from contextlib import suppress
 
-from rlm_ci.errors import DamagedError
+from rlm_ci.errors import DamagedError, UnavailableError
 from rlm_ci.git.hardening import DIFF_OPTIONS, FIXED, HOOK_VARIABLES, INHERITED, NETWORK, OVERRIDES
 from rlm_ci.git.objects import TreeEntry, parse_contents, parse_index, parse_refs, parse_tree
 from rlm_ci.system import process
@@ -417,6 +417,32 @@ class Repository:
         where["env"]["GIT_LITERAL_PATHSPECS"] = "0"
         # Without the dashes, a file that is named like a commit would be taken for neither.
         return self.start("diff", *DIFF_OPTIONS, *options, "--", *within, **where, limit=limit)
+
+    def with_objects(self, folder: str) -> Repository:
+        """The same repository; what it writes goes to ``folder``, and is gone with it."""
+        clone = Repository(self.root, self.git_dir, self._env)
+        objects = self._env.get("GIT_OBJECT_DIRECTORY") or os.path.join(self.common_dir, "objects")
+        folders = os.pathsep.join((objects, *self.alternates))
+        clone._env |= {
+            "GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": folders,
+        }  # fmt: skip
+        return clone
+
+    def merge_trees(self, branch: str, other: str) -> tuple[str, list[str]]:
+        """The tree of a merge of two commits, and its paths in conflict; no attribute has a say.
+
+        Raises UnavailableError for a git before 2.38.
+        """
+        options = ("--write-tree", "-z", "--name-only", "--no-messages", branch, other)
+        output = self.run("merge-tree", *options, ok=(0, 1, 129), **self._detached(None))
+        tree, *paths = _decode(output).split("\0")
+        if not is_object_id(tree):
+            raise UnavailableError(
+                "this git cannot merge without a work tree",
+                where=self.root,
+                hint="update git: 2.38 or newer",
+            )
+        return tree, list(dict.fromkeys(filter(None, paths)))
 
     def diff_worktree(self, *options: str, env: Mapping[str, str] | None = None) -> bytes:
         """``git diff`` of the index (``--cached``) or the work tree against a tree of ours."""

@@ -11,7 +11,7 @@ from rlm_ci.text.printable import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.git.repository import Repository
@@ -29,27 +29,61 @@ def fetch(repository: Repository, number: int, pull: Mapping[str, Any], access: 
     for commit, ref in ((base, base), (head, f"refs/pull/{number}/head")):
         if repository.resolve(commit)[0] is not None:
             continue
-        where, command = f"{printable(remote)[:80]}, {ref}", _command(remote, ref)
-        try:
-            repository.run(
-                *("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-gc"),
-                *("--no-write-fetch-head", remote, f"+{ref}"),
-                env=_credentials(access),
-                network=True,
-            )
-        except DamagedError as error:
-            raise RemoteError(
-                f"the pull request's commits cannot be fetched: {error.what}",
-                where=where,
-                hint=f"see why: {command}",
-            ) from None
+        _fetch(repository, remote, [ref], access)
         if repository.resolve(commit)[0] is None:
             raise ConfigError(
                 f"GitHub's API names {commit[:12]}, which is not what was fetched: the pull "
                 "request has changed",
-                where=where,
-                hint=f"comment again, or fetch it: {command}",
+                where=f"{printable(remote)[:80]}, {ref}",
+                hint=f"comment again, or fetch it: {_command(remote, ref)}",
             )
+
+
+def fetch_heads(
+    repository: Repository, branch: str, numbers: Iterable[int], access: Access
+) -> tuple[str, dict[int, str]]:
+    """The commits of ``branch`` and of the heads of pull requests, brought by one fetch.
+
+    A head that the remote no longer has is not in the record. Raises ConfigError if it has no such
+    branch, RemoteError if it cannot be reached.
+    """
+    remote, trunk = repository.remote(), f"refs/heads/{branch}"
+    numbers_by_ref = {f"refs/pull/{number}/head": number for number in numbers}
+    output = _reach(repository, ["ls-remote", "--", remote, trunk, *numbers_by_ref], access)
+    rows = (row.partition("\t") for row in output.decode("utf-8", "surrogateescape").split("\n"))
+    commits = {ref: commit for commit, _, ref in rows}
+    if trunk not in commits:
+        raise ConfigError(
+            f"the remote has no branch {printable(branch)[:80]!r}",
+            where=printable(remote)[:80],
+            hint="name the base branch of the pull requests: --base main",
+        )
+    refs = [ref for ref in (trunk, *numbers_by_ref) if ref in commits]
+    is_present = dict(zip(refs, repository.resolve(*(commits[ref] for ref in refs)), strict=True))
+    if missing := [ref for ref in refs if is_present[ref] is None]:
+        _fetch(repository, remote, missing, access)
+    heads = {numbers_by_ref[ref]: commits[ref] for ref in refs if ref in numbers_by_ref}
+    return commits[trunk], heads
+
+
+def _fetch(repository: Repository, remote: str, refs: Sequence[str], access: Access) -> None:
+    options = (
+        "--quiet", "--no-tags", "--no-recurse-submodules", "--no-auto-gc", "--no-write-fetch-head",
+    )  # fmt: skip
+    _reach(repository, ["fetch", *options, remote, *(f"+{ref}" for ref in refs)], access)
+
+
+def _reach(repository: Repository, words: Sequence[str], access: Access) -> bytes:
+    """The output of a git command that asks the remote. Raises RemoteError."""
+    try:
+        return repository.run(*words, env=_credentials(access), network=True)
+    except DamagedError as error:
+        remote, ref = repository.remote(), words[-1].removeprefix("+")
+        raise RemoteError(
+            f"the pull request's commits cannot be fetched: {error.what}",
+            where=f"{printable(remote)[:80]}, {ref}",
+            hint=f"see why: {_command(remote, ref)}",
+        ) from None
 
 
 def _commit(pull: Mapping[str, Any], side: str) -> str:

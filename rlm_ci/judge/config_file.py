@@ -42,6 +42,11 @@ BUDGET = {
 WIKI = {
     "stale": Severity.INFO,
 }
+TOGETHER = {
+    "removed": Severity.HIGH, "changed": Severity.HIGH, "lost-hunk": Severity.HIGH,
+    "conflict": Severity.MEDIUM, "added-twice": Severity.MEDIUM, "base-conflict": Severity.LOW,
+    "same-issue": Severity.LOW,
+}  # fmt: skip
 
 
 def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
@@ -67,9 +72,18 @@ def apply(options: Settings, change: ChangeSet) -> list[ConfigError]:
 def _rules() -> dict[str, Collection[str] | None]:
     """What a suppression may name: the conditions of each check, and of our own parts."""
     own_rules: dict[str, Collection[str] | None] = {
-        "policy": POLICY, "review": None, "wiki": WIKI, "budget": BUDGET,
+        "policy": POLICY, "review": None, "wiki": WIKI, "budget": BUDGET, "together": TOGETHER,
     }  # fmt: skip
     return {name: checks.load(name).RULES for name in checks.names()} | own_rules
+
+
+def accepted(part: Part, options: Settings) -> Part:
+    """A part that no check made, with the findings marked that the config file accepts."""
+    from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.report import suppressions
+
+    source, redact = options.sources["suppressions"], Redactor(options.environ).finding
+    return suppressions.apply(part, options.suppressions, source, redact=redact)
 
 
 def _require_templates(options: Settings) -> None:

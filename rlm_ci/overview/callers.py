@@ -12,7 +12,7 @@ from rlm_ci.text.printable import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.overview.sides import ChangeSides
     from rlm_ci.source.uses.references import Reference
@@ -47,19 +47,58 @@ def with_callers(
     numbers = numbers[:MOST_NAMES]
     if not numbers:
         return changes
-    words = {word_of(changes[number].name) for number in numbers}
-    index = _index(sides, words, {compared[number][1] for number in numbers})
-    users_by_number = {number: _users(index, *compared[number]) for number in numbers}
-    edited = _edited(sides, {user.path for users in users_by_number.values() for user in users})
-    for number, users in users_by_number.items():
-        callers = _callers(users, edited)
+    uses = NameUses(sides, [compared[number] for number in numbers])
+    for number, users in zip(numbers, uses.users, strict=True):
+        callers = _callers(users, uses.edited)
         changes[number] = changes[number].replace(
             callers=tuple(callers[:_SHOWN]),
             caller_count=len(callers),
             outside=sum(not caller.in_change for caller in callers),
-            by_name=_is_common(index, changes[number].name, compared[number][1]),
+            by_name=_is_common(uses.index, changes[number].name, compared[number][1]),
         )
     return changes
+
+
+class NameUses:
+    """Where the base of ``sides`` uses names that a change removes or changes.
+
+    Each name comes with the file that defines it. ``edited`` are the lines of the base that the
+    change of ``sides`` edits, in the files with uses.
+    """
+
+    def __init__(self, sides: ChangeSides, compared: Sequence[tuple[NameChange, str]]) -> None:
+        words = {word_of(change.name) for change, _ in compared}
+        self._compared = compared
+        self.index = _index(sides, words, {definer for _, definer in compared})
+        self.users = [_users(self.index, *row) for row in compared]
+        self.edited = _edited(sides, {user.path for users in self.users for user in users})
+
+    def edited_uses(self) -> Iterator[list[Reference]]:
+        """For each name its uses in edited lines, where no other definition may be meant."""
+        for number, users in enumerate(self.users):
+            inside = [user for user in users if user.line in self.edited.get(user.path, ())]
+            yield self._certain(*self._compared[number], inside) if inside else []
+
+    def _certain(
+        self, change: NameChange, definer: str, users: Sequence[Reference]
+    ) -> list[Reference]:
+        word = word_of(change.name)
+        definitions = self.index.definitions(word)
+        is_member = "." in change.name and word == change.name.rpartition(".")[2]
+        namesakes = [
+            definition
+            for definition in definitions
+            if definition.path == definer and definition.symbol.name != change.name
+        ]
+        if is_member and (word in _BUILT_IN or namesakes):
+            return []
+        paths = {definition.path for definition in definitions}
+        if definer not in paths and change.kind != "import":
+            return []  # the base has it no more, or not yet
+        rivals = paths - {definer}
+        references = self.index.references(word, definers=rivals) if rivals else ()
+        doubtful = {reference.path for reference in references if reference.connected}
+        return [user for user in users if user.path not in doubtful]
 
 
 def word_of(name: str) -> str:

@@ -139,6 +139,13 @@ class Exports:
         return False
 
 
+class EveryName(Exports):
+    """All public names count, as for changes of the same repository."""
+
+    def has(self, file: FileNames, _name: str) -> bool:
+        return has_names(file.path)
+
+
 def is_private(path: str) -> bool:
     """Whether a part of a Python module's name says that it is not for users."""
     parts = path.removesuffix(".py").removesuffix("/__init__").split("/")

@@ -36,11 +36,14 @@ class NamePair:
 
 
 class NameComparison:
-    """All changes of names, and how many there are of each kind."""
+    """All changes of names, and how many there are of each kind.
 
-    def __init__(self, sides: ChangeSides) -> None:
+    ``exports`` says which of them users can reach.
+    """
+
+    def __init__(self, sides: ChangeSides, exports: Exports | None = None) -> None:
         self._sides = sides
-        self._exports = Exports(sides)
+        self._exports = exports or Exports(sides)
         self._new: dict[str, PythonInterface | None] = {}
         self._pairs = list(self._read())
         self.counts: Counter[str] = Counter()

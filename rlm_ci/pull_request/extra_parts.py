@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     #: Reviews a change: the report, and state for the next review. Raises RlmCiError.
     Review = Callable[[ChangeSet], tuple[Report, str]]
 
-REVIEW, WIKI = "review", "wiki"
+REVIEW, WIKI, TOGETHER = "review", "wiki", "together"
 _AUTO, _ON, _OFF = "auto", "on", "off"
 _STATE_LIMIT = 64 << 20
 #: Places of a stale page that are shown.
@@ -55,6 +55,7 @@ class ExtraParts(Value):
     ``event`` is the one of a job that may write, None for another; ``review`` makes a review.
     ``wiki`` is ``auto``, ``on`` or ``off``; ``folder`` is that of the pages, with its source.
     ``place`` is the folder of the run, which has the traceback of a bug, if there is one.
+    ``together`` compares a change with the other open ones.
     """
 
     reviewer: ReviewerOptions
@@ -64,6 +65,7 @@ class ExtraParts(Value):
     folder: tuple[str, str]
     environ: Mapping[str, str]
     place: str | None
+    together: Callable[[ChangeSet], Part] | None = None
 
 
 def add(
@@ -82,9 +84,20 @@ def add(
             report = attached(report, change, parts.environ)
         report, state = _with_review(parts, report, change, wish)
         part = _stale(parts, change)
-        if part is not None:
-            report = report.replace(parts=(*report.parts, part))
+        more = [part] if part is not None else []
+        if parts.together is not None:
+            more.append(_together(parts.together, change, parts.place))
+        report = report.replace(parts=(*report.parts, *more))
     return report, state
+
+
+def _together(compare: Callable[[ChangeSet], Part], change: ChangeSet, place: str | None) -> Part:
+    if change.pull_request is None:
+        return Part(TOGETHER, "off: this is no pull request", {"enabled": False}, enabled=False)
+    try:
+        return compare(change)
+    except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
+        return Part.from_error(TOGETHER, failure(error, place))
 
 
 # ── the review ──

@@ -104,6 +104,13 @@ _UNCHECKED = re.compile(
     r"(?:[\w.-]{1,40}/[\w.-]{1,60})?#\d{1,9})\b",
     re.IGNORECASE,
 )
+#: How GitHub lets a text close an issue.
+_CLOSES = re.compile(
+    r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):? "
+    r"(?:(?P<name>[\w.-]{1,40}/[\w.-]{1,60})?#|https://[\w.:-]{1,80}/"
+    r"(?P<path>[\w.-]{1,40}/[\w.-]{1,60})/issues/)(?P<number>\d{1,9})\b",
+    re.IGNORECASE,
+)
 #: Words that say nothing of a change, whatever their order.
 _EMPTY_TEXT = """
 fix fixes fixed bug bugs bugfix bugfixes issue issues update updates updated change changes changed
@@ -164,6 +171,14 @@ def is_placeholder(title: str, body: str) -> bool:
         return True
     words = [word.lower() for word in _WORD.findall(text)]
     return all(word in _EMPTY for word in words) and not re.search(r"#\d|/", text)
+
+
+def closed_issues(title: str, body: str) -> list[str]:
+    """The issues that a description closes: ``owner/name#12``, or ``#12`` of its repository."""
+    lines = [title[:_LONGEST_LINE], *(shown for _, shown in shown_lines(body[:_LONGEST]))]
+    matches = (match for line in lines for match in _CLOSES.finditer(line[:_LONGEST_LINE]))
+    issues = (f"{match['name'] or match['path'] or ''}#{match['number']}" for match in matches)
+    return list(dict.fromkeys(issues))
 
 
 def _lines(title: str, body: str) -> list[str]:

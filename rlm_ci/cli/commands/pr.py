@@ -19,6 +19,8 @@ from rlm_ci.config.options import (
     RECURSION,
     REVIEW,
     REVIEW_OF_PR,
+    TOGETHER,
+    TOGETHER_OF_PR,
     WIKI_OF_PR,
 )
 from rlm_ci.config.settings import Settings
@@ -80,7 +82,9 @@ _LIMIT = 512 << 20
 _REVIEW = "review"
 #: Limits of a fix in a job of GitHub Actions.
 _IN_ACTIONS = (("loop.max_minutes", 50.0), ("max_calls", 300))
-_ADDED = (*REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *BUDGET_OF_PR)
+_ADDED = (
+    *REVIEW_OF_PR, *REVIEW, *WIKI_OF_PR, *BUDGET_OF_PR, *TOGETHER_OF_PR, *TOGETHER,
+)  # fmt: skip
 _MORE = (*PUBLISH, *FIX, *MODEL, *BUDGET, *LOOP, *RECURSION, *_ADDED)
 #: Sections whose options another command describes.
 FOLDED = {"loop": "fix"}
@@ -257,7 +261,22 @@ def _extra(judgement: Judgement, run: Run | None, target: PostingTarget) -> Extr
         (wiki.folder, settings.sources["wiki.folder"]),
         settings.environ,
         run.path if run else None,
+        partial(_together, judgement, target) if settings.together.enabled else None,
     )
+
+
+def _together(judgement: Judgement, wish: PostingTarget, change: ChangeSet) -> Part:
+    """The change beside the other open pull requests of its base."""
+    from rlm_ci.judge import config_file
+    from rlm_ci.together.compare import compare
+    from rlm_ci.together.pull_requests import PullRequestSource, of_pull_requests
+
+    settings, access = judgement.settings, wish.posting.access
+    name = judgement.report.subject.repository or ""
+    # Its requests are none of posting's, which are counted.
+    origin = PullRequestSource(access, name, settings.together.max_changes, GitHubSession(access))
+    subject = of_pull_requests(judgement.repository, origin, change.target or "", change)
+    return config_file.accepted(compare(judgement.repository, subject), settings)
 
 
 def _fixed(judgement: Judgement, run: Run, budget: PullRequestBudget | None) -> Report:

@@ -1,0 +1,203 @@
+"""What one change takes away and another uses, in languages of both kinds; names added twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from testing.open_branches import FILES, PARSE, TOTAL, Branches
+from testing.repositories.git_repo import GitRepo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+USE = "from shop.text import parse\n\n\ndef read():\n    return parse('a b')\n"
+GO = {
+    "go.mod": "module example.com/shop\n\ngo 1.21\n",
+    "text/text.go": "package text\n\nfunc Parse(s string) string {\n\treturn s\n}\n",
+    "main.go": "package main\n\nfunc main() {}\n",
+}
+TS = {
+    "package.json": '{"name": "shop", "version": "1.0.0"}\n',
+    "src/text.ts": "export function parse(text: string): string {\n  return text;\n}\n",
+    "src/index.ts": "export * from './text';\n",
+}
+GO_USE = """\
+package main
+
+import "example.com/shop/text"
+
+func main() {
+\ttext.Parse("a")
+}
+"""
+TS_USE = "import { parse } from './text';\n\nexport const read = () => parse('a');\n"
+RUST_USE = """\
+pub mod text;
+
+pub fn read() -> &'static str {
+    crate::text::parse("a")
+}
+"""
+RUST = {
+    "Cargo.toml": '[package]\nname = "shop"\nversion = "0.1.0"\n',
+    "src/lib.rs": "pub mod text;\n",
+    "src/text.rs": "pub fn parse(text: &str) -> &str {\n    text\n}\n",
+}
+
+
+def shop(folder: Path, files: dict[str, str] = FILES) -> Branches:
+    return Branches(GitRepo(folder / "shop"), files)
+
+
+@pytest.mark.parametrize(
+    ("taken", "words"),
+    [
+        ({"shop/text.py": "import re\n"}, "removes `parse` (shop/text.py:4)"),
+        (
+            {"shop/text.py": "import re\n", "shop/words.py": PARSE},
+            "moves `parse` (shop/words.py:1; from `shop/text.py`)",
+        ),
+        ({"shop/text.py": None, "shop/words.py": f"import re\n\n\n{PARSE}"},
+         "removes the file shop/text.py:1"),
+        (
+            {"shop/text.py": f"import re\n\n\n{PARSE.replace('text)', 'text, sep)', 1)}"},
+            "changes `parse` (shop/text.py:4; ",
+        ),
+    ],
+    ids=["removed", "moved", "renamed file", "changed"],
+)  # fmt: skip
+def test_python(tmp_path: Path, taken: dict[str, str | None], words: str) -> None:
+    (message,) = shop(tmp_path).sides(one=taken, two={"shop/read.py": USE})
+    assert f"one {words}" in message
+    assert "which two uses in new lines (shop/read.py:" in message
+
+
+def test_a_name_that_stays_importable_is_not_taken(tmp_path: Path) -> None:
+    kept = {"shop/text.py": "from shop.words import parse\n", "shop/words.py": PARSE}
+    assert shop(tmp_path).sides(one=kept, two={"shop/read.py": USE}) == []
+
+
+def test_an_option_more_breaks_no_use(tmp_path: Path) -> None:
+    more = {"shop/text.py": f"import re\n\n\n{PARSE.replace('text)', 'text, sep=None)', 1)}"}
+    assert shop(tmp_path).sides(one=more, two={"shop/read.py": USE}) == []
+
+
+def test_a_name_of_another_file_is_not_meant(tmp_path: Path) -> None:
+    other = {"shop/json.py": PARSE, "shop/read.py": USE.replace("shop.text", "shop.json")}
+    assert shop(tmp_path).sides(one={"shop/text.py": "import re\n"}, two=other) == []
+
+
+def test_old_lines_are_the_own_matter_of_who_removes(tmp_path: Path) -> None:
+    """What used the name before is broken by that change alone, and seen by its own checks."""
+    taken = {"shop/till.py": "RATE = 2\n"}
+    edited = {"shop/page.py": f"{FILES['shop/page.py']}\n\ndef more():\n    return 1\n"}
+    assert shop(tmp_path).sides(one=taken, two=edited) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "taken", "used"),
+    [
+        (
+            GO,
+            {"text/text.go": "package text\n\nfunc Split(s string) string {\n\treturn s\n}\n"},
+            {"main.go": GO_USE},
+        ),
+        (
+            TS,
+            {"src/text.ts": "export function split(text: string): string {\n  return text;\n}\n"},
+            {"src/read.ts": TS_USE},
+        ),
+        (
+            RUST,
+            {"src/text.rs": "pub fn split(text: &str) -> &str {\n    text\n}\n"},
+            {"src/lib.rs": RUST_USE},
+        ),
+    ],
+    ids=["Go", "TypeScript", "Rust"],
+)  # fmt: skip
+def test_other_languages(
+    tmp_path: Path, files: dict[str, str], taken: dict[str, str], used: dict[str, str]
+) -> None:
+    messages = shop(tmp_path, files).sides(one=taken, two=used)
+    assert len(messages) == 1, messages
+    path, line = next(iter(taken)), 3 if files is GO else 1
+    assert f"one removes `{'Parse' if files is GO else 'parse'}` ({path}:{line})" in messages[0]
+    assert f"which two uses in new lines ({next(iter(used))}:" in messages[0]
+
+
+def test_a_renamed_module_of_typescript(tmp_path: Path) -> None:
+    taken = {"src/text.ts": None, "src/words.ts": TS["src/text.ts"],
+             "src/index.ts": "export * from './words';\n"}  # fmt: skip
+    used = {"src/read.ts": "import { parse } from './text';\n\nexport const read = parse('a');\n"}
+    (message,) = shop(tmp_path, TS).sides(one=taken, two=used)
+    assert "one removes the file src/text.ts:1, which two uses in new lines (src/read.ts:1" in (
+        message
+    )  # fmt: skip
+
+
+def test_a_new_import_beside_an_old_one_of_the_same_module(tmp_path: Path) -> None:
+    """The old one is followed by who moves the file, the new one by nobody."""
+    old = "from shop.text import parse\n\n\ndef read():\n    return parse('a')\n"
+    files = {**FILES, "shop/read.py": old, "shop/text.py": f"{FILES['shop/text.py']}\n\nX = 1\n"}
+    moved = {"shop/text.py": None, "shop/words.py": files["shop/text.py"],
+             "shop/read.py": old.replace("shop.text", "shop.words")}  # fmt: skip
+    (message,) = shop(tmp_path, files).sides(
+        one=moved, two={"shop/read.py": f"{old}\n\nfrom shop.text import X\n\nprint(X)\n"}
+    )
+    assert "which two uses in new lines (shop/read.py:8" in message
+
+
+def test_a_module_that_became_a_package_is_still_there(tmp_path: Path) -> None:
+    package = {"shop/text.py": None, "shop/text/__init__.py": FILES["shop/text.py"]}
+    assert shop(tmp_path).sides(one=package, two={"shop/read.py": USE}) == []
+
+
+# ── twice ──
+
+
+def test_the_same_name_in_one_file(tmp_path: Path) -> None:
+    top = f"def slug(word):\n    return word\n\n\n{FILES['shop/till.py']}"
+    end = f"{FILES['shop/till.py']}\n\ndef slug(text):\n    return text.lower()\n"
+    messages = shop(tmp_path).sides(one={"shop/till.py": top}, two={"shop/till.py": end})
+    assert messages == [
+        "added-twice medium: one and two both add `slug` (shop/till.py:1 and shop/till.py:8)"
+    ]
+
+
+def test_the_same_name_in_two_files_of_a_package_of_go(tmp_path: Path) -> None:
+    body = "package text\n\nfunc Slug(s string) string {\n\treturn s\n}\n"
+    messages = shop(tmp_path, GO).sides(one={"text/a.go": body}, two={"text/b.go": body})
+    assert messages == [
+        "added-twice medium: one and two both add `Slug` (text/a.go:3 and text/b.go:3)"
+    ]
+
+
+def test_the_same_name_in_two_modules_of_python_is_none(tmp_path: Path) -> None:
+    assert shop(tmp_path).sides(one={"shop/a.py": TOTAL}, two={"shop/b.py": TOTAL}) == []
+
+
+def test_one_commit_in_two_branches_is_merged_once(tmp_path: Path) -> None:
+    branches = shop(tmp_path)
+    branches.branch("one", {"shop/new.py": TOTAL})
+    branches.repo.checkout("one").checkout("two", new=True)
+    branches.repo.write("shop/two.py", "x = 1\n").commit("Two")
+    branches.repo.checkout("one").write("shop/one.py", "y = 1\n").commit("One")
+    branches.repo.checkout("main")
+    assert branches.messages("one", "two") == []
+
+
+def test_overloads_of_java_differ(tmp_path: Path) -> None:
+    head = "package shop;\n\npublic class Till {\n"
+    other = "    int other() { return 1; }\n"
+    till = f"{head}    int rate() {{ return 1; }}\n\n{other}}}\n"
+    files = {"pom.xml": "<project/>\n", "src/shop/Till.java": till}
+    number = till.replace(head, f"{head}    public int sum(int a) {{ return a; }}\n\n")
+    text = till.replace(other, f"    public int sum(String a) {{ return 1; }}\n\n{other}")
+    both = {"one": {"src/shop/Till.java": number}, "two": {"src/shop/Till.java": text}}
+    assert shop(tmp_path, files).sides(**both) == []
+    again = text.replace("sum(String a) { return 1", "sum(int a) { return 2")
+    both["two"] = {"src/shop/Till.java": again}
+    messages = shop(tmp_path / "again", files).sides(**both)
+    assert "added-twice medium: one and two both add `Till.sum`" in messages[0]
