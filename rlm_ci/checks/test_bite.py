@@ -52,8 +52,13 @@ HOOKS: dict[str, dict[str, tuple[str, ...]]] = {}
 
 #: Bytes of a file that is read; findings of one rule; characters of a test's name.
 _LIMIT, _MOST, _NAME = 2 << 20, 10, 120
+#: Hollow tests that are named one by one.
+_MOST_HOLLOW = 50
 #: Files of the head's code in Python that are read, and bytes of all.
 _MOST_FILES, _MOST_BYTES = 1_500, 24 << 20
+#: Folders with code beside the product, and files that build it.
+_BESIDE = frozenset(("doc", "docs", "example", "examples", "benchmark", "benchmarks", "scripts"))
+_TOOLS = frozenset(("setup.py", "conf.py", "noxfile.py", "tasks.py", "versioneer.py"))
 _HINTS = {
     "hollow-test": "claim what the code must give, by a value that the code does not make",
     "passes-without-change": "claim what the change adds or mends, so that the test fails without",
@@ -155,7 +160,7 @@ def _changed_code(changes: ChangeSet) -> ChangedCode:
     product: dict[str, Sides] = {}
     for path in changes.all_names():
         kind = weaker.kind_of(path)
-        if kind not in (weaker.TEST, weaker.CODE):
+        if kind not in (weaker.TEST, weaker.CODE) or _is_beside(path):
             continue
         is_new = changes.kinds.get(path, "A") == "A"
         before = None if is_new else changes.read(path, _LIMIT, old=True)
@@ -169,6 +174,12 @@ def _changed_code(changes: ChangeSet) -> ChangedCode:
         if before is None and after is not None:
             lines.setdefault(path, set(range(1, after.count(b"\n") + 2)))
     return ChangedCode(product, tests, lines, _is_of_tests, lambda: _python_of(changes))
+
+
+def _is_beside(path: str) -> bool:
+    """Whether a file is code, and none of the product that tests could be about."""
+    *folders, name = path.split("/")
+    return not _BESIDE.isdisjoint(folders) or name in _TOOLS
 
 
 def _is_of_tests(path: str) -> bool:
@@ -249,10 +260,10 @@ def _result(
 
 def _findings(result: BiteResult, *, is_claimed: bool) -> Iterator[Finding]:
     """What does not bite. Where nothing of a claimed behaviour is noticed, it is no information."""
-    for item in result.hollow[:_MOST]:
+    for item in result.hollow[:_MOST_HOLLOW]:
         yield _finding("hollow-test", f"{_name(item.test)} {item.why}", item.test)
-    if left := len(result.hollow) - _MOST:
-        yield from _more("hollow-test", left, "test", Severity.MEDIUM)
+    left = len(result.hollow) - _MOST_HOLLOW
+    yield from _more("hollow-test", left, "test", Severity.MEDIUM)
     hollow = {item.test.key for item in result.hollow}
     same = [test for test in result.same if test.key not in hollow]
     is_blunt = is_claimed and len(result.same) == len(result.judged)

@@ -7,29 +7,31 @@ import re
 from rlm_ci.canary import readers
 from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.forms import REACHED, UnparsableError
-from rlm_ci.canary.splicing import rooted
+from rlm_ci.canary.splicing import Edit, encoded, rooted, spliced
 from rlm_ci.source.grammars import named
 from rlm_ci.source.languages import language
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from random import Random
 
     from tree_sitter import Node
 
+    from rlm_ci.canary.forms import FoundTest
     from rlm_ci.trials.touched_tests import TouchedTest
 
 _MOCKS = re.compile(
     r"\b(?:(?:Magic|Async|Property|NonCallable)?Mock\(|patch(?:\.object|\.dict)?\(|create_autospec"
     r"|mocker\.|monkeypatch\.setattr|(?:jest|vi|sinon|mock)\.(?:fn|mock|spyOn|stub|method)\b)"
 )
-#: Tests that may compare what they make with its like, or with itself.
-_OF_EQUALITY = re.compile(
-    r"(?i)eq(?!uation)|same|hash|determin|idempot|cach|memo|stable|repeat|consisten|identi|reflex"
-    r"|singleton|copy|pickl|round.?trip|order|compar|reproduc|seed|twice|again"
+#: Tests that ask for the same answer twice, and tests of what is equal.
+_OF_REPEATS = re.compile(
+    r"(?i)hash|determin|idempot|cach|memo|repeat|consisten|stable|singleton|seed|reproduc|twice"
+    r"|again|pickl|copy"
 )
+_OF_EQUALITY = re.compile(r"(?i)(?:^|_)eq(?:ual\w*)?(?:_|$)|same|identi|reflex|compar|order")
 _HANDLER = re.compile(r"\bexcept\b|\bcatch\b|\bsuppress\(|catch_unwind|\brecover\(\)")
 _EQUAL_CALLS = re.compile(
     r"(?:.*[.:])?(?:_?assert_?(?:list|dict|set|tuple|sequence|multiline|count|almost)?_?equals?"
@@ -37,6 +39,14 @@ _EQUAL_CALLS = re.compile(
     r"|Equal|EqualValues|Exactly|eql|eq|same|assert_eq)",
     re.IGNORECASE,
 )
+#: An object is made.
+_MADE = re.compile(r"(?:\w+\.)*(?:[A-Z]\w*|new[A-Z]\w*)\(")
+_MADE_IN_GO = re.compile(r"&|(?:\w+\.)*New\w*\(")
+_BINDINGS = frozenset((
+    "assignment", "variable_declarator", "short_var_declaration", "let_declaration",
+))  # fmt: skip
+#: How many names are followed to what they stand for.
+_DEEP = 4
 _EXPECT = re.compile(r"expect\(")
 _BINARY = frozenset(("comparison_operator", "binary_expression"))
 _EQUALS = frozenset(("==", "===", "!=", "!=="))
@@ -49,6 +59,7 @@ _CLAIMS = {
     "Go": re.compile(r"(?:assert|require)\.\w+\(|if\b[^{]*\{[^}]*\.(?:Error|Fatal|Fail)"),
     "Rust": re.compile(r"(?:debug_)?assert\w*!|panic!"),
 }  # fmt: skip
+_SCRIPTS = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
 _SCRIPT = re.compile(r"(?:await )?(?:expect|assert)\b|t\.\w+\(")
 _HOLDERS = frozenset((
     "expression_statement", "assert_statement", "with_statement", "if_statement",
@@ -75,20 +86,15 @@ def signs(path: str, content: bytes, tests: Sequence[TouchedTest]) -> dict[str, 
     nodes = list(_below(root))
     by_name = {}
     for test in tests:
-        inside = [
-            node
-            for node in nodes
-            if test.line <= node.start_point.row + 1 and node.end_point.row + 1 <= test.end
-        ]
-        claims = [node for node in inside if _is_claim(node, path)]
-        claims = [node for node in claims if not any(_is_within(node, other) for other in claims)]
+        inside = _inside(nodes, test)
+        claims = _claims(inside, path)
         values = _values(inside)
         by_name[test.name] = TextSigns(
             len(claims),
-            sum(_is_tautology(node, values) for node in claims),
+            sum(_is_tautology(node, values, path) for node in claims),
             _MOCKS.search(test.text) is not None,
             _HANDLER.search(test.text) is not None,
-            _OF_EQUALITY.search(test.name.rpartition("::")[2]) is not None,
+            _is_of_equality(test.name.rpartition("::")[2], claims),
         )
     return by_name
 
@@ -104,12 +110,84 @@ def failing(
     for path, forms in by_path.items():
         try:
             text = readers.decoded(path, contents[path])
-            changed = readers.of(path).change(path, text, forms, chance, plain=True)
+            caught = _caught(path, text, forms)
+            others = {name: form for name, form in forms.items() if name not in caught}
+            changed = readers.of(path).change(path, text, others, chance, plain=True)
+            text = _thrown(path, changed.text, caught)
         except UnparsableError:
             continue
-        texts[path] = changed.text.encode(readers.encoding(path, contents[path]), "surrogateescape")
-        keys |= {(path, name) for name in changed.made}
+        texts[path] = text.encode(readers.encoding(path, contents[path]), "surrogateescape")
+        keys |= {(path, name) for name in (*changed.made, *caught)}
     return texts, keys
+
+
+def _caught(path: str, text: str, names: Collection[str]) -> list[str]:
+    """The tests of JavaScript all of whose claims have a handler around them.
+
+    The reader leaves such claims out, and would end the test in their place.
+    """
+    return [
+        name
+        for name, claims in _claims_by_test(path, text, names)
+        if claims and all(map(_is_handled, claims))
+    ]
+
+
+def _thrown(path: str, text: str, names: Collection[str]) -> str:
+    """The text with a throw before each claim of these tests of JavaScript."""
+    edits = [
+        Edit(claim.start_byte, claim.start_byte, 'throw new Error("it must fail"); ')
+        for _, claims in _claims_by_test(path, text, names)
+        for claim in claims
+    ]
+    return spliced(encoded(text), edits) if edits else text
+
+
+def _claims_by_test(
+    path: str, text: str, names: Collection[str]
+) -> Iterator[tuple[str, list[Node]]]:
+    """The statements that claim something, by test. Raises UnparsableError."""
+    if not path.endswith(_SCRIPTS) or not names:
+        return
+    _, root = rooted(language(path), path, text)
+    nodes = list(_below(root))
+    for test in readers.of(path).tests(path, text):
+        if test.name in names:
+            claims = _claims(_inside(nodes, test), path)
+            yield test.name, [claim for claim in claims if claim.type == "expression_statement"]
+
+
+def _is_handled(node: Node) -> bool:
+    """Whether a node is in what a ``try`` tries, and a handler catches."""
+    while (above := node.parent) is not None:
+        is_tried = above.type == "try_statement" and above.child_by_field_name("body") == node
+        if is_tried and above.child_by_field_name("handler") is not None:
+            return True
+        node = above
+    return False
+
+
+def _inside(nodes: Iterable[Node], test: TouchedTest | FoundTest) -> list[Node]:
+    """The nodes of a test."""
+    return [
+        node
+        for node in nodes
+        if test.line <= node.start_point.row + 1 and node.end_point.row + 1 <= test.end
+    ]
+
+
+def _claims(nodes: Sequence[Node], path: str) -> list[Node]:
+    """The outermost of the nodes that claim something."""
+    claims = [node for node in nodes if _is_claim(node, path)]
+    return [node for node in claims if not any(_is_within(node, other) for other in claims)]
+
+
+def _is_of_equality(name: str, claims: Iterable[Node]) -> bool:
+    """Whether a test may compare alike on purpose, by its name."""
+    if _OF_REPEATS.search(name):
+        return True
+    sides = [side for claim in claims for side in _sides(claim)[:1]]
+    return _OF_EQUALITY.search(name) is not None and any("(" not in side for side in sides)
 
 
 def _below(root: Node) -> Iterator[Node]:
@@ -134,39 +212,43 @@ def _is_claim(node: Node, path: str) -> bool:
     return _CLAIMS.get(language(path), _SCRIPT).match(text.removeprefix("return ")) is not None
 
 
-def _values(nodes: Iterable[Node]) -> dict[str, str]:
-    """What each name of a test stands for, "" where it is bound more than once."""
-    values: dict[str, str] = {}
+def _values(nodes: Iterable[Node]) -> dict[str, list[tuple[int, str]]]:
+    """What each name of a test stands for, from which byte on."""
+    values: dict[str, list[tuple[int, str]]] = {}
     for node in nodes:
-        if node.type not in ("assignment", "variable_declarator", "short_var_declaration",
-                             "let_declaration"):  # fmt: skip
+        if node.type not in _BINDINGS:
             continue
-        name = next(
-            filter(None, (node.child_by_field_name(key) for key in ("left", "name", "pattern"))),
-            None,
-        )
-        value = next(
-            filter(None, (node.child_by_field_name(key) for key in ("right", "value"))), None
+        name, value = (
+            next(filter(None, map(node.child_by_field_name, keys)), None)
+            for keys in (("left", "name", "pattern"), ("right", "value"))
         )
         if name is not None and value is not None:
-            text = text_of(name)
-            values[text] = "" if text in values else _folded(text_of(value))
+            row = node.end_byte, _folded(text_of(value))
+            values.setdefault(text_of(name), []).append(row)
     return values
+
+
+def _meant(text: str, at: int, values: Mapping[str, list[tuple[int, str]]]) -> str:
+    """What a text stands for at a byte: if it is a name, what it was bound to last."""
+    for _ in range(_DEEP):
+        at, text = max((row for row in values.get(text, ()) if row[0] <= at), default=(at, text))
+    return text
 
 
 def _folded(text: str) -> str:
     return "".join(text.split())
 
 
-def _is_tautology(claim: Node, values: Mapping[str, str]) -> bool:
+def _is_tautology(claim: Node, values: Mapping[str, list[tuple[int, str]]], path: str) -> bool:
     """Whether a claim compares two texts that are the same, or stand for the same."""
     sides = _sides(claim)
     if len(sides) != 2:
         return False
     left, right = map(_folded, sides)
-    if re.match(r"(?:\w+\.)*(?:[A-Z]\w*|new[A-Z]\w*)\(", left):
+    if (_MADE_IN_GO if path.endswith(".go") else _MADE).match(left):
         return False  # an equality of two objects that are made alike
-    return left == right or (values.get(left) or left) == (values.get(right) or right)
+    at = claim.start_byte
+    return left == right or _meant(left, at, values) == _meant(right, at, values)
 
 
 def _sides(claim: Node) -> list[str]:
@@ -198,6 +280,17 @@ def _sides(claim: Node) -> list[str]:
         if node.type == "macro_invocation" and text_of(node).startswith(
             ("assert_eq!", "assert_ne!")
         ):
-            inside = text_of(node).partition("!")[2].strip()[1:-1]
-            return inside.split(",")[:2] if inside.count(",") == 1 else []
+            return _split(text_of(node).partition("!")[2].strip()[1:-1])[:2]
     return []
+
+
+def _split(text: str) -> list[str]:
+    """What commas part that are in no brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts

@@ -117,7 +117,7 @@ class TestRuns:
         """Run the tests of one family by the first command that knows any of them."""
         if family in self._chosen:
             return self._ran(self._chosen[family], tests, side, folder) or TestRun({})
-        last = None
+        first = None
         for command in self._commands.get(family, ()):
             try:
                 ran = self._ran(command, tests, side, folder)
@@ -125,17 +125,17 @@ class TestRuns:
                 continue
             if ran is None:
                 continue
-            last = ran
+            first = first or ran
             if ran.states or ran.cut:
                 self._chosen[family] = command
                 return ran
-        if last is None:
+        if first is None:
             raise UnavailableError(
                 f"no program that runs single tests of {family} was found",
                 where="test_bite.validator",
                 hint="name one that the sandbox can start, such as python -m pytest",
             )
-        return last
+        return first
 
     def _ran(
         self, command: Command, tests: Sequence[TouchedTest], side: str, folder: str
@@ -198,7 +198,10 @@ def _states(index: OutcomeIndex, tests: Sequence[TouchedTest]) -> dict[Key, str]
     states = {}
     for path, names in by_path.items():
         for name, outcomes in index.of_each(path, names).items():
-            kinds = {outcome.state for outcome in outcomes}
+            # Of a method that classes inherit, a runner may name the class that has it.
+            last = name.rpartition("::")[2]
+            several = outcomes or (index.of(path, f"*::{last}") if "::" in name else ())
+            kinds = {outcome.state for outcome in several}
             if state := next((kind for kind in (FAILED, PASSED, SKIPPED) if kind in kinds), ""):
                 states[path, name] = state
     return states

@@ -60,12 +60,12 @@ def touched(files: Mapping[str, tuple[bytes | None, bytes | None]]) -> TouchedTe
             fresh += _tests(path, after)
         except UnparsableError:
             unread.append(path)
-    tests = tuple(
-        test.replace(is_new=test.name not in old_names[test.path])
-        for test in fresh
-        if _identity(test) not in old_texts
-    )
-    return TouchedTests(tests, tuple(unread))
+    tests: dict[tuple[str, int], TouchedTest] = {}
+    for test in fresh:
+        if _identity(test) not in old_texts:  # the first of the classes that inherit it
+            is_new = test.name not in old_names[test.path]
+            tests.setdefault((test.path, test.line), test.replace(is_new=is_new))
+    return TouchedTests(tuple(tests.values()), tuple(unread))
 
 
 def _tests(path: str, content: bytes | None) -> Iterable[TouchedTest]:

@@ -20,6 +20,7 @@ def python(body: str, name: str = "test_it") -> TextSigns:
 
 @pytest.mark.parametrize("body", [
     "x = f()\n    assert x == x",
+    "got = f()\n    want = [1]\n    want = got\n    assert got == want",
     "assert f(1) == f(1)",
     "want = f(1)\n    assert f(1) == want",
     "want = f(1)\n    got = f(1)\n    assert got == want",
@@ -43,6 +44,8 @@ def test_other_signs() -> None:
     assert python("m = Mock(return_value=1)\n    assert m() == 1").has_mocks
     assert python("try:\n        assert f()\n    except Exception:\n        pass").has_handler
     assert python("assert f() == f()", "test_is_cached").is_of_equality
+    assert python("assert x == x", "test_eq").is_of_equality
+    assert not python("assert f(1) == f(1)", "test_all_equal").is_of_equality
     assert not python("f()").claims
 
 
