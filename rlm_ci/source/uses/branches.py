@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 ALT, OPT, LOOP = "alt", "opt", "loop"
 #: Characters of a condition, and bytes in which the text before a body is looked for.
 _LONGEST, _HEAD = 80, 400
-_IFS = frozenset(("if_statement", "if_expression", "if", "unless", "elsif", "if_let_expression"))
+_IFS = frozenset(("else_if_clause", "elsif", "if", "if_expression", "if_let_expression",
+                  "if_statement", "unless"))  # fmt: skip
 _SWITCHES = frozenset((
     "expression_switch_statement", "type_switch_statement", "select_statement", "switch_statement",
     "switch_expression", "match_expression", "case",
@@ -206,8 +207,9 @@ def _body(kind: str, group: int, head: Node, inner: Sequence[Node], text: str) -
     """The branch of these statements, if they begin below the line of their head."""
     is_arm = head.type in _ARMS or head.type == "else"
     if inner and (is_arm or inner[0].start_point.row > head.start_point.row):
-        first, last = inner[0].start_point.row + 1, inner[-1].end_point.row + 1
-        yield _branch(kind, group, (_line(head), first, last), text)
+        end = inner[-1].end_point  # of Go, it may be behind the line break
+        last = end.row + 1 if end.column else end.row
+        yield _branch(kind, group, (_line(head), inner[0].start_point.row + 1, last), text)
 
 
 def _inside(arm: Node) -> list[Node]:

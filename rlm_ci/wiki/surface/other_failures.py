@@ -36,8 +36,12 @@ _MESSAGES: Mapping[str, str] = {
 }
 _NAMED = (
     r"\b(?P<name>\w*Exit(?:Code|Status)(?:::|\.)\w+)\s*=>\s*(?P<code>\d{1,3})\b"
-    r"|\b(?P<constant>EXIT_[A-Z0-9_]+|[A-Z0-9_]+_EXIT(?:_CODE)?)\b[\w: ]{0,20}"
+    r"|\b(?P<constant>EX(?:IT)?_[A-Z0-9_]+|[A-Z0-9_]+_EXIT(?:_CODE)?)\b[\w: ]{0,20}"
     r"=\s*(?P<value>\d{1,3})\b"
+)
+#: Exit codes of Go that count themselves, from the first on.
+_IOTA = (
+    r"\bconst \(\s*\w*[eE]xit\w*\s*(?:\w+\s*)?=\s*iota\n(?P<rest>(?:[ \t]*\w*[eE]xit\w*[ \t]*\n)+)"
 )
 _WORDS = {"SUCCESS": "0", "FAILURE": "1"}
 #: What ends the process with a code.
@@ -80,6 +84,13 @@ def other_failures(language: str, source: bytes) -> list[CodeNote]:
             ends = groups.get("code") or groups.get("digits")
             ends = ends or _WORDS[groups.get("word") or "SUCCESS"]
             notes.append(CodeNote(EXIT, line, line, "", written, ends))
+    for match, line in places.matches(_IOTA if language == "Go" else ""):
+        names = re.findall(r"\w*[eE]xit\w*", match[0])
+        first = line + match[0][: match[0].index(names[0])].count("\n")
+        notes += [
+            CodeNote(EXIT, first + number, first + number, "", name, str(number))
+            for number, name in enumerate(names)
+        ]
     for match, line in places.matches(_NAMED):
         if line not in aside:
             name, code = match["name"] or match["constant"], match["code"] or match["value"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Characters of a message, and of code.
 _MESSAGE, _CODE = 200, 60
 #: Names of constants and of enumerations that are exit codes.
-_CONSTANT = re.compile(r"EXIT_[A-Z0-9_]+|[A-Z0-9_]+_EXIT(?:_CODE)?")
+_CONSTANT = re.compile(r"EX(?:IT)?_[A-Z0-9_]+|[A-Z0-9_]+_EXIT(?:_CODE)?")
 _ENUM = re.compile(r"\w*Exit(?:Code|Status)(?:s|es)?")
 _ATTRIBUTES = frozenset(("exit_code", "exit_status", "EXIT_CODE"))
 _ENDS = frozenset(("exit", "_exit"))

@@ -49,7 +49,7 @@ _ARM = (
 )
 #: A call that adds a value of a class of its own to what there is, alone in its statement.
 _CALL = (
-    r"(?m)^[ \t]*(?:[\w$]+\.)*(?P<name>add\w*|register\w*|use|with\w*)\(\s*"
+    r"(?m)^[ \t]*(?:[\w$]+\.|\.)*(?P<name>add\w*|put|register\w*|use|with\w*)\(\s*"
     r"(?:[\"'][^\"'\n]{1,80}[\"'],\s*)?(?:&|new\s+|Box::new\()*"
     r"(?P<member>(?:\w+(?:::|\.))*[A-Z]\w*?)(?:\.new|::new|::default)?\s*(?:[({]|\)\s*;?$)"
 )
@@ -201,7 +201,7 @@ def other_registries(language: str, source: bytes) -> list[CodeNote]:
         notes += _listed(places, _SCRIPT_LIST, text)
     if language in (*_SCRIPTS, "C#", "Java", "PHP", "Rust"):
         notes += _runs(places, _OBJECT, "new", aside, _OBJECTS_APART)
-    if re.search(r"\b(?:add|register|use|with)\w*\(", text):
+    if re.search(r"\b(?:add|put|register|use|with)\w*\(", text):
         notes += _runs(places, _CALL, "", aside)
     return notes
 

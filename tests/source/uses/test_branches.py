@@ -178,3 +178,23 @@ def test_a_line_knows_what_is_around_it(
         said = one.text.removeprefix("not ").removeprefix("on ").partition(" is ")
         word = re.split(r"\W+", (said[2] or said[0]).strip("(_[:'\""))[0]
         assert one.text in ("else", "on an error") or word in rows[one.line - 1]
+
+
+ELSE_IFS = {
+    "a.go": "package a\n\nfunc f() {\n\tif a {\n\t\tb()\n\t} else if asks() {\n\t\tc()\n\t}\n}\n",
+    "a.js": "function f() {\n\n\n  if (a) {\n    b()\n  } else if (asks()) {\n    c()\n  }\n}\n",
+    "a.rs": "fn f() {\n\n\n  if a {\n    b();\n  } else if asks() {\n    c();\n  }\n}\n",
+    "a.rb": "def f\n\n\n  if a\n    b()\n  elsif asks()\n    c()\n  end\nend\n",
+    "A.java": "class A {\n  void f() {\n\n    if (a) {\n      b();\n    } else if (asks()) {\n"
+    "      c();\n    }\n  }\n}\n",
+    "a.php": "<?php\nfunction f() {\n\n  if ($a) {\n    b();\n  } elseif (asks()) {\n"
+    "    c();\n  }\n}\n",
+    "a.py": "def f():\n\n\n    if a:\n        b()\n    elif asks():\n        c()\n",
+}
+
+
+@pytest.mark.parametrize("path", ELSE_IFS)
+def test_what_a_condition_asks_is_in_no_branch_before_it(path: str) -> None:
+    found = branches(path, ELSE_IFS[path].encode())
+    assert around(found, 6) == ()
+    assert [len(around(found, line)) for line in (5, 7)] == [1, 1]

@@ -214,7 +214,7 @@ def test_a_damaged_cache_is_as_good_as_none(repo: GitRepo, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"version": 7}', '{"version": 7, "tree": 3}', "[" * 100_000],
+    ["", "{", "[]", '{"version": 8}', '{"version": 8, "tree": 3}', "[" * 100_000],
 )
 def test_a_state_that_is_none_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "wiki.json").write_text(text)

@@ -9,7 +9,7 @@ from rlm_ci.wiki.facts.file_facts import facts_of
 PYTHON = """\
 import sys
 
-EXIT_LOST = 7
+EX_LOST = 7
 EXIT_NAME = "not a code"
 
 
@@ -39,7 +39,7 @@ def main():
     sys.exit()
 """
 FOUND = [
-    ("exit", 3, "", "EXIT_LOST", "7"),
+    ("exit", 3, "", "EX_LOST", "7"),
     ("exit", 8, "", "ExitCode.BROKEN", "3"),
     ("code of", 12, "Full", "exit_code", "4"),
     ("message", 20, "main", "Full", "no room for …"),
@@ -163,6 +163,11 @@ def test_python_is_read_for_its_messages_and_exit_codes() -> None:
                   "  raise ArgumentError, 'too many'\nend\n"), [
             ("message", 2, "f", "fail", 'no "place" for it'),
             ("message", 3, "f", "ArgumentError", "too many"),
+        ]),
+        ("codes.go", "package a\n\nconst (\n\texitOK = iota\n\texitOpen\n\texitRead\n)\n", [
+            ("exit", 4, "", "exitOK", "0"),
+            ("exit", 5, "", "exitOpen", "1"),
+            ("exit", 6, "", "exitRead", "2"),
         ]),
         ("a.go", ('package a\n\nfunc F() {\n\t_ = fmt.Errorf("unknown command %q", x)\n'
          '\tlog.Print("fmt.Errorf(\\"no no no\\")")\n\tos.Exit(2)\n}\n'), [
