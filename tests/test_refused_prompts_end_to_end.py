@@ -242,3 +242,48 @@ def test_a_wiki_tells_of_all_in_smaller_prompts(stage: Stage, dialect: str, dens
     assert all(f"Number {number} is shared out." in pages for number in range(FILES)), pages
     assert len(refused(stage)) == len(set(refused(stage))) > 0, "none is sent again"
     require_replay(stage)
+
+
+#: A model that is listed with what it reads, of which each token has so many bytes.
+LISTED = {"data": [{"id": "small", "context_length": TOKENS}]}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("density", [1.2, 1.3])
+@pytest.mark.parametrize("of_change", [True, False], ids=["change", "repository"])
+def test_one_part_asks_for_all_and_a_later_run_knows(
+    stage: Stage, density: float, *, of_change: bool
+) -> None:
+    """Of all first prompts one is refused, and none in the next run."""
+    base = written(stage)
+    stage.llm.context, stage.llm.listing = SmallContext(TOKENS, density), LISTED
+    stage.llm.script(finds)
+    words = ("--base", base, "--depth", "quick") if of_change else ()
+    for refusals in (1, 0):
+        stage.llm.asked.clear()
+        ended = run(stage, "review", *words, "--fail-level", "high", "--format", "json")
+        assert ended.code == 0, ended
+        assert len(refused(stage)) == refusals
+        lines = {(path, line) for path, line, _ in read(stage)}
+        assert len(lines) == FILES * PARTS
+        require_replay(stage)
+    [row] = json.loads((stage.repo.path / ".runs/endpoints.json").read_text())["models"].values()
+    assert abs(row["bytes_per_token"] - density) < 0.2
+    assert row["context_tokens"] == TOKENS
+
+
+@pytest.mark.full
+def test_an_unlisted_endpoint_refuses_one_request_of_all_verbs(stage: Stage) -> None:
+    base = written(stage)
+    stage.llm.context = vllm(8_192)
+    stage.llm.script(finds)
+    words = ("review", "--base", base, "--depth", "quick", "--fail-level", "high")
+    assert run(stage, *words).code == 0
+    assert len(refused(stage)) > 0
+    for _ in range(2):
+        stage.llm.asked.clear()
+        ended = run(stage, *words)
+        assert ended.code == 0, ended
+        assert refused(stage) == []
+        assert "8,192 tokens (as it refused more in an earlier run)" in ended.stderr
+        require_replay(stage)

@@ -11,7 +11,7 @@ from rlm_ci.text.printable import clip
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from typing import Any, TypeGuard
 
     from rlm_ci.errors import RlmCiError
     from rlm_ci.models import ModelRequest, TokenUsage
@@ -84,7 +84,12 @@ def _figures(row: dict[str, Any]) -> Iterator[int]:
 
 
 def _figure(value: object) -> int | None:
-    return value if type(value) is int and value >= _SMALLEST else None
+    return value if is_context(value) else None
+
+
+def is_context(value: object) -> TypeGuard[int]:
+    """Whether ``value`` may be the tokens of a model that reads code."""
+    return type(value) is int and value >= _SMALLEST
 
 
 def of_server(fetch: Fetch, model: str) -> int | None:
@@ -133,9 +138,17 @@ def answer_tokens(tokens: int, cap: int) -> int:
     return min(cap, tokens // _ANSWER)
 
 
-def prompt_bytes(tokens: int, answer: int, cap: int) -> int:
-    """``cap``, or what a context of ``tokens`` has room for beside an ``answer``."""
-    return max(1, min(cap, int((tokens - _reserved(tokens, answer)) * _FIRST)))
+def prompt_bytes(tokens: int, answer: int, cap: int, ratio: float | None = None) -> int:
+    """``cap``, or what a context of ``tokens`` has room for beside an ``answer``.
+
+    ``ratio`` are the bytes of a token, None where the endpoint has counted none.
+    """
+    return max(1, min(cap, int((tokens - _reserved(tokens, answer)) * _careful(ratio))))
+
+
+def _careful(ratio: float | None) -> float:
+    """The bytes of a token that prompts are cut by."""
+    return _FIRST if ratio is None else min(_THIN, max(_DENSE, ratio * _MARGIN))
 
 
 def _reserved(tokens: int, answer: int) -> int:
@@ -180,12 +193,7 @@ class ContextFit:
     def room(self, answer: int) -> int:
         """The bytes of a prompt beside an ``answer``."""
         left = self.tokens - _reserved(self.tokens, answer)
-        return max(1, int(left * self._bytes_per_token()))
-
-    def _bytes_per_token(self) -> float:
-        if self._counted is None:
-            return _FIRST
-        return min(_THIN, max(_DENSE, self._counted * _MARGIN))
+        return max(1, int(left * _careful(self._counted)))
 
     def clip(self, text: str) -> str:
         """``text``, without its middle where it takes too much of what the model reads."""
@@ -200,6 +208,11 @@ class ContextFit:
     def is_small(self) -> bool:
         """Whether tools are to be few, and texts short."""
         return self.tokens < _SMALL
+
+    def take(self, tokens: int | None, ratio: float | None) -> None:
+        """Take what the endpoint has shown elsewhere: what it reads, and the bytes of a token."""
+        self.tokens = min(self.tokens, tokens or self.tokens)
+        self._counted = ratio or self._counted
 
     def learn(self, size: int, usage: TokenUsage | None) -> None:
         """Take the count of an answered prompt of ``size`` bytes."""
@@ -226,7 +239,7 @@ class ContextFit:
             self._count(size / prompt)
         answer = self.answer(request.max_tokens)
         if self.room(answer) >= size:  # so it reads less than was thought
-            prompt = int(_SHORTER * size / self._bytes_per_token())
+            prompt = int(_SHORTER * size / _careful(self._counted))
             self.tokens = prompt + min(answer, prompt // 2)
         return _USEFUL <= self.room(self.answer(answer)) < size
 

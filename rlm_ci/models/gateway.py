@@ -13,6 +13,7 @@ from rlm_ci.models import ModelRequest, context_length, prices, recorded
 from rlm_ci.models.budget import SHORTEST, Ledger
 from rlm_ci.models.context_length import ContextFit
 from rlm_ci.models.json_question import REPAIR, repair_bytes
+from rlm_ci.models.openai.endpoint_figures import NO_FIGURES, EndpointFigures, ModelFigures
 from rlm_ci.models.prices import Prices
 from rlm_ci.models.providers import GITHUB, PROVIDERS
 from rlm_ci.models.record.record import AbsentModel
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from rlm_ci.models.recorded import RecordedModel
 
     T = TypeVar("T")
+
+    #: ``learn(request, limit, prompt)``: the tokens that a model reads, and those of a prompt.
+    Learn = Callable[[ModelRequest, int | None, int | None], None]
 
 #: How many of the runs before are looked into, and bytes of all that they were answered.
 _EARLIER = 5
@@ -69,10 +73,14 @@ class ModelOptions(Value):
 
 
 class ModelContext(Value):
-    """The tokens that a model reads, prompt and answer together, and who says so."""
+    """The tokens that a model reads, prompt and answer together, and who says so.
+
+    ``bytes_per_token`` is what it has shown in an earlier run, None for nothing.
+    """
 
     tokens: int
     source: str
+    bytes_per_token: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -91,7 +99,8 @@ class Gateway:
 
     ``provider`` is the one that the run began with, if it did; a ``replay`` asks none.
     ``connector`` answers instead of the endpoint; ``others`` are further models that may be asked.
-    ``tell`` hears of waits for the endpoint's limits.
+    ``tell`` hears of waits for the endpoint's limits. ``runs`` is the folder of all runs, "" to
+    keep nothing that the endpoint shows of itself.
     Raises ConfigError without a ``model``, with another provider now, and when money is limited and
     a price unknown.
     """
@@ -109,6 +118,7 @@ class Gateway:
         connector: Model | None = None,
         others: Iterable[str | None] = (),
         tell: Callable[[str], None] = lambda _text: None,
+        runs: str = "",
     ) -> None:
         if not model:
             raise ConfigError(
@@ -134,22 +144,41 @@ class Gateway:
         self._seconds = max(_LEAST, options.timeout)
         self._recording = "" if replay else options.recording
         began = provider or provider_of(options)
-        self._model = _answering(options, began, connector, replay, tell)
+        is_played = replay or connector is not None or began == recorded.RECORDED
+        self.figures = EndpointFigures("" if is_played else runs, options.endpoint.base_url, model)
+        self._model = _answering(options, began, connector, replay, tell, self._learn)
 
     def complete(self, request: ModelRequest, step: str) -> Completion:
         """See ``Record.complete``."""
         completion = self._record.complete(
             self._model, self.ledger, request, step, seconds=self._seconds
         )
-        self.ledger.note(request, completion.usage)
+        usage = completion.usage
+        if usage is not None and not usage.estimated:
+            self._learn(request, None, usage.prompt_tokens)
+        self.ledger.note(request, usage)
         if self._recording:
             recorded.keep(self._recording, request, completion)
         return completion
+
+    def _learn(self, request: ModelRequest, limit: int | None, prompt: int | None) -> None:
+        """Take the tokens that the model reads, and those of the prompt, where they are known."""
+        if request.model != self.model:
+            return
+        if limit is not None:
+            self.figures.refuse(limit)
+        if prompt is not None:  # few endpoints count a schema
+            self.figures.count(request.replace(response_format=None).prompt_bytes(), prompt)
 
     def close(self) -> None:
         """Close the connections to the endpoint; a connector is its caller's."""
         if isinstance(self._model, Closing):
             self._model.close()
+
+    def shown(self, place: str) -> ModelFigures:
+        """What the model had shown when a part began: a fact at ``place``."""
+        fact = self._record.fact("figures", f"{place}/figures", {}, self.figures.shown.to_dict)
+        return ModelFigures(fact["bytes_per_token"], fact["context_tokens"])
 
     def within(self, ledger: Ledger) -> Gateway:
         """The same way, with ``ledger`` as its account."""
@@ -177,15 +206,16 @@ class Gateway:
         return fewest if fewest > 0 else None
 
 
-class GatewayAsk:
+class GatewayAsk(Closing):
     """An ``Ask`` by ``gateway``; its calls are recorded below ``step``.
 
     A prompt has ``prompt_bytes`` at first, and ``largest`` where the endpoint counts fewer tokens
     than were thought. An answer has ``max_tokens``. ``context_tokens`` is what the model reads;
     None, of old runs: the sizes stay.
 
-    What a part of a run learns follows from its own answers and refusals, in their order. Parts
-    that run beside each other teach each other nothing: a replay has to make the same prompts.
+    What a part of a run learns follows from its own answers and refusals, in their order, and, if
+    it ``shares``, from what the endpoint had shown other parts when it began: this is a fact, as a
+    replay has to make the same prompts. Until the endpoint has shown anything, one part asks alone.
     """
 
     def __init__(
@@ -198,9 +228,10 @@ class GatewayAsk:
         context_tokens: int | None,
         largest: int | None,
         has_forms: bool,
+        shares: bool = False,
     ) -> None:
         self.model = gateway.model
-        self.max_bytes = prompt_bytes
+        self._max_bytes = prompt_bytes
         self._gateway = gateway
         self._place = step
         self.max_tokens = max_tokens
@@ -208,6 +239,13 @@ class GatewayAsk:
         #: None where the prompts are not limited by the context: counts change nothing.
         self._largest = None if largest is None or largest <= prompt_bytes else largest
         self._has_forms = has_forms
+        self._is_to_begin = shares and self.fit is not None
+        self._is_first = self.is_taught = False
+
+    @property
+    def max_bytes(self) -> int:
+        self._begin()
+        return self._max_bytes
 
     @property
     def repair(self) -> int:
@@ -221,6 +259,7 @@ class GatewayAsk:
         response_format: Message | None = None,
         tools: Sequence[Message] = (),
     ) -> Completion:
+        self._begin()
         form = response_format if self._has_forms else None
         request = ModelRequest(
             self.model, tuple(messages), self.max_tokens, tuple(tools), response_format=form
@@ -230,20 +269,55 @@ class GatewayAsk:
             completion = self._gateway.complete(request, f"{self._place}/{step}")
         except RemoteError as error:
             if self.fit is not None and self.fit.shrinks(read, error):
-                if self.max_tokens > self.fit.longest(self.max_tokens):
-                    self.max_tokens = self.fit.answer(self.max_tokens)
-                self.max_bytes = min(self.max_bytes, self.fit.room(self.max_tokens))
+                self._shrink(self.fit)
+                self._max_bytes = min(self._max_bytes, self.fit.room(self.max_tokens))
             raise
+        finally:
+            self._gateway.figures.is_asked = True
+            self.close()
         if self.fit is not None and self._largest is not None:
             self.fit.learn(read.prompt_bytes(), completion.usage)
-            self.max_bytes = min(self._largest, self.fit.room(self.max_tokens))
+            self._max_bytes = min(self._largest, self.fit.room(self.max_tokens))
         return completion
+
+    def _begin(self) -> None:
+        """Take what the endpoint has shown, before the first prompt is made."""
+        if not self._is_to_begin or self.fit is None:
+            return
+        self._is_to_begin = False
+        figures = self._gateway.figures
+        if self._largest is not None and not figures.is_asked:
+            figures.first.acquire()
+            self._is_first = True
+            if self._gateway.figures.is_asked:  # another part has, meanwhile
+                self.close()
+        shown = self._gateway.shown(self._place)
+        if shown == NO_FIGURES or (self._largest is None and shown.context_tokens is None):
+            return  # counts change nothing where the context does not limit the prompts
+        self.fit.take(shown.context_tokens, shown.bytes_per_token)
+        self._shrink(self.fit)
+        room = self.fit.room(self.max_tokens)
+        self.is_taught = room < self._max_bytes
+        self._max_bytes = min(room, self._largest or self._max_bytes)
+
+    def _shrink(self, fit: ContextFit) -> None:
+        """Ask for shorter answers where they would take more than half of the context."""
+        if self.max_tokens > fit.longest(self.max_tokens):
+            self.max_tokens = fit.answer(self.max_tokens)
+
+    def close(self) -> None:
+        """Let others ask: this part has an answer, or ends without one."""
+        if self._is_first:
+            self._is_first = False
+            self._gateway.figures.first.release()
 
     def calls_left(self) -> int | None:
         return self._gateway.calls_left()
 
     def fork(self) -> Self:
         """One that asks beside this one: what it learns is its own until it is joined."""
+        self._begin()
+        self.close()
         part = copy(self)
         part.fit = copy(self.fit)
         return part
@@ -254,7 +328,7 @@ class GatewayAsk:
             if self.fit is not None and part.fit is not None:
                 self.fit.merge(part.fit)
         self.max_tokens = min(part.max_tokens for part in parts)
-        self.max_bytes = min(part.max_bytes for part in parts)
+        self._max_bytes = min(part.max_bytes for part in parts)
 
 
 def ask_together(
@@ -302,11 +376,26 @@ def provider_of(options: ModelOptions) -> str:
     return "azure" if options.endpoint.api_version else "openai"
 
 
-def context_of(options: ModelOptions, model: str, connector: Model | None = None) -> ModelContext:
+def context_of(
+    options: ModelOptions, model: str, connector: Model | None = None, runs: str = ""
+) -> ModelContext:
     """What ``model`` reads: as the setting says, its endpoint, the table of models; else DEFAULT.
 
-    A recording is played as long as it was made. Asks the endpoint at most; raises nothing.
+    What it refused in an earlier of all ``runs`` counts where its endpoint does not say it. A
+    recording is played as long as it was made. Asks the endpoint at most; raises nothing.
     """
+    endpoint = options.endpoint
+    is_asked = connector is None and provider_of(options) != recorded.RECORDED
+    figures = NO_FIGURES
+    if is_asked:
+        figures = EndpointFigures(runs, endpoint.base_url, model).kept
+    context = _context_of(options, model, connector, figures.context_tokens)
+    return context.replace(bytes_per_token=figures.bytes_per_token)
+
+
+def _context_of(
+    options: ModelOptions, model: str, connector: Model | None, refused: int | None
+) -> ModelContext:
     endpoint = options.endpoint
     if options.context_tokens:
         return ModelContext(options.context_tokens, SETTING)
@@ -319,6 +408,8 @@ def context_of(options: ModelOptions, model: str, connector: Model | None = None
             tokens = model_service.context_tokens(model)
     if tokens:
         return ModelContext(tokens, "as its endpoint says")
+    if refused:
+        return ModelContext(refused, "as it refused more in an earlier run")
     is_local = endpoint.provider in PROVIDERS and PROVIDERS[endpoint.provider].local
     if connector is None and not is_local and provider_of(options) != recorded.RECORDED:
         with suppress(ConfigError):
@@ -328,12 +419,13 @@ def context_of(options: ModelOptions, model: str, connector: Model | None = None
     return ModelContext(context_length.DEFAULT, _ASSUMED)
 
 
-def _answering(
+def _answering(  # noqa: PLR0917 - the gateway's own
     options: ModelOptions,
     provider: str,
     connector: Model | None,
     replay: bool,  # noqa: FBT001 - it is passed through
     tell: Callable[[str], None],
+    learn: Learn,
 ) -> Model:
     if replay:
         return AbsentModel(provider)
@@ -359,11 +451,13 @@ def _answering(
             where="OPENAI_API_VERSION",
             hint="set the endpoint as it was when the run began, or start a new run",
         )
-    return opened(options, tell)
+    return opened(options, tell, learn)
 
 
 def opened(
-    options: ModelOptions, tell: Callable[[str], None] = lambda _text: None
+    options: ModelOptions,
+    tell: Callable[[str], None] = lambda _text: None,
+    learn: Learn = lambda _request, _limit, _prompt: None,
 ) -> OpenAIModel | CopilotModel | RecordedModel:
     """The model of an endpoint, or the one that plays a recording. Raises ConfigError."""
     if provider_of(options) == recorded.RECORDED:
@@ -386,6 +480,7 @@ def opened(
         own_name=options.endpoint.own_name,
         lacks=options.endpoint.lacks,
         tell=tell,
+        learn=learn,
         patience=RetryLimits(answer=timeout, total=max(_LEAST, timeout)),
     )
 

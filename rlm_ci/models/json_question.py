@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
         ``place`` names the question within the node (``find-1``); the same messages at the same
         place cost nothing again. ``max_bytes`` limits the next prompt, of which ``repair`` are for
-        asking once more. Raises LimitError, RemoteError.
+        asking once more; ``is_taught``: it follows from what other parts of the run were told, so
+        that a prompt that is longer is not to be sent. Raises LimitError, RemoteError.
         """
 
         model: str
+
+        @property
+        def is_taught(self) -> bool: ...
 
         @property
         def max_bytes(self) -> int: ...

@@ -28,7 +28,9 @@ class AgreedContext(Value):
 
     def prompt_bytes(self, limit: int = _PROMPT) -> int:
         """``limit``, or what a prompt has room for beside the answer."""
-        return context_length.prompt_bytes(self.context.tokens, self.answer, limit)
+        context = self.context
+        ratio = context.bytes_per_token
+        return context_length.prompt_bytes(context.tokens, self.answer, limit, ratio)
 
     def terms(self) -> dict[str, Any]:
         """As the options of a run have it."""
@@ -41,7 +43,7 @@ def agreed_context(job: PipelineJob, model: str, connector: Model | None = None)
     A number that is set stays. Says it where it is little.
     """
     settings = job.settings
-    context = context_of(models_of(settings), model, connector)
+    context = context_of(models_of(settings), model, connector, job.runs)
     limit = answer = settings.models.max_completion_tokens
     if settings.sources[_ANSWER] == "default":
         answer = context_length.answer_tokens(context.tokens, limit)

@@ -123,6 +123,7 @@ class RunAttempt(ABC):
             provider=provider,
             replay=bool(self._all.replay),
             tell=self._tell,
+            runs=self._all.runs,
             **options,
         )
 

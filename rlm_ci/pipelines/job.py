@@ -66,6 +66,11 @@ class PipelineJob(ABC):
         self.more: Mapping[str, float | None] = {}
 
     @property
+    def runs(self) -> str:
+        """The folder of all runs, "" for none."""
+        return self.skipped[0] if self.skipped else ""
+
+    @property
     def tells(self) -> bool:
         """Whether the user asked for the report itself, not for another result."""
         return True

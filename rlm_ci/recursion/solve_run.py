@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from contextlib import nullcontext
 from itertools import islice
 
 from rlm_ci import errors
@@ -18,6 +19,7 @@ from rlm_ci.recursion.scheduler import DFS, Frontier, Slots
 from rlm_ci.recursion.split import tree
 from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import encodable
+from rlm_ci.values import Closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -302,7 +304,8 @@ class SolveRun:
         def turn() -> NodeResult:
             if not node.is_split:
                 require_time(self._deadline)
-            with spans.node(full_node.id, full_node.parent, f"node {full_node.scope.title}"):
+            step = spans.node(full_node.id, full_node.parent, f"node {full_node.scope.title}")
+            with step, ask if isinstance(ask, Closing) else nullcontext():
                 return call(ask)
 
         self._slots.ask(turn, concluded, first=node.is_split or node.attempt > 1)

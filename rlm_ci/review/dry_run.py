@@ -64,6 +64,7 @@ class _Counter:
     def __init__(self, options: RepositoryOptions, limit: int) -> None:
         self.model = options.model or ""
         self.max_bytes, self.repair = limit, options.repair
+        self.is_taught = False
         self.sizes: list[int] = []
 
     def __call__(

@@ -22,7 +22,7 @@ class Scripted:
     """Answers ``texts`` in turn; a text that ends with an ellipsis is cut off."""
 
     model = "scripted"
-    max_bytes, repair = 10_000, 900
+    max_bytes, repair, is_taught = 10_000, 900, False
 
     def __init__(self, *texts: str, **more: Any) -> None:
         self.texts = list(texts)

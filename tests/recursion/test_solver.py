@@ -46,6 +46,7 @@ class Saying:
 
     model = "saying"
     max_bytes = 10_000
+    is_taught = False
     repair = 100
 
     def __init__(

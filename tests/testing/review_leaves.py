@@ -87,7 +87,7 @@ class Asking:
     model = "m-1"
 
     def __init__(self, served: ModelServer, max_bytes: int = 60_000, calls: int = 1000) -> None:
-        self.max_bytes, self.repair = max_bytes, REPAIR
+        self.max_bytes, self.repair, self.is_taught = max_bytes, REPAIR, False
         self.places: list[str] = []
         self.prompts: list[str] = []
         self._calls = calls

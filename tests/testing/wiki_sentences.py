@@ -155,6 +155,7 @@ class Scripted:
 
     model = "scripted"
     max_bytes = 100_000
+    is_taught = False
     repair = 6_000
 
     def __init__(self, answer: Answer) -> None:

@@ -16,11 +16,14 @@ from rlm_ci.models.providers import is_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Final
 
     from rlm_ci.models import Message, ModelRequest
     from rlm_ci.models.openai.errors import EndpointRefusedError
+
+    #: ``learn(request, limit, prompt)``, both in tokens, None for what a refusal does not say.
+    Learn = Callable[[ModelRequest, int | None, int | None], None]
 
 _CAPS: Final = ("max_tokens", "max_completion_tokens")
 #: A refusal of the cap; its figures, without those in names; and whether the last is beyond it.
@@ -43,8 +46,9 @@ _UNCOUNTED: Final = re.compile(
     r"context length is (?P<all>\d+) tokens.*contains at least \d"
     r"|max_model_len=\D{0,20}(?P<most>\d+)"
 )
-#: The least answer that is of use.
+#: The least answer that is of use, and that is asked for by an estimate.
 _LEAST: Final = 256
+_USEFUL: Final = 1_024
 _ALTERNATE: Final = re.compile(
     r"must alternate|alternate between|unexpected role|expected last role"
     r"|system message must be at the beginning"
@@ -77,7 +81,8 @@ class AcceptedRequests:
     """Bodies of requests to the endpoint at ``base_url``; ``own_name`` is its name of a model.
 
     ``is_newer``: it knows the longer name of the cap, as OpenAI's newer models do; many other
-    servers know only the shorter. ``takes_schemas``: it may take those of answers.
+    servers know only the shorter. ``takes_schemas``: it may take those of answers. ``learn`` is
+    told of the tokens that a refusal says that a model reads, and that the prompt has.
     """
 
     def __init__(
@@ -87,6 +92,7 @@ class AcceptedRequests:
         base_url: str,
         is_newer: bool,
         takes_schemas: bool = True,
+        learn: Learn = lambda _request, _limit, _prompt: None,
     ) -> None:
         self._own_name = own_name
         self._cap = _CAPS[is_newer]
@@ -99,6 +105,9 @@ class AcceptedRequests:
         self._unstreamed: set[tuple[str, bool, bool]] = set()
         self._unwanted: set[str] = set()
         self._has_prefix = bool(_PREFIXED.search(base_url))
+        self._learn = learn
+        #: By model, the tokens that prompt and answer share.
+        self._shared: dict[str, int] = {}
         self._can_go_on = is_own(base_url) and not (self._has_prefix or is_newer)
         #: By model, the tokens that it reads; and prompts by their messages, with their bytes.
         self._reads: dict[str, tuple[int, EndpointRefusedError]] = {}
@@ -126,7 +135,8 @@ class AcceptedRequests:
         if goes_on and self._has_prefix:
             *before, part = messages
             messages = [*before, {**part, _PREFIX: True}]
-        caps = (request.max_tokens, limit, self._most.get(request.model))
+        room = self._room(request) if limit is None else limit
+        caps = (request.max_tokens, room, self._most.get(request.model))
         is_streamed = _kind(request) not in self._unstreamed
         has_options = is_streamed and self._has_stream_options
         options = {
@@ -167,6 +177,33 @@ class AcceptedRequests:
             return False
         return True
 
+    def _learned_cap(
+        self, refused: EndpointRefusedError, request: ModelRequest, text: str
+    ) -> tuple[bool, int | None]:
+        """Whether a refusal is about the tokens of an answer, and what it leaves for this one."""
+        shared, model = _shared_context(text), request.model
+        if shared is not None:
+            limit, prompt = shared
+            room = limit - (prompt or context_length.guessed(request.prompt_bytes()))
+            if _LEAST <= room < request.max_tokens:
+                self._shared[model] = limit
+                return True, room
+            return False, None
+        is_cap = not refused.is_too_long and refused.status not in _NOT_THE_CAP
+        if is_cap and model not in self._most:
+            cap = _largest_cap(text, request.max_tokens)
+            if cap >= _LEAST:
+                self._most[model] = cap
+                return True, None
+        return False, None
+
+    def _room(self, request: ModelRequest) -> int | None:
+        """The tokens of an answer for which a shared context seems to have room."""
+        if request.model not in self._shared:
+            return None
+        room = self._shared[request.model] - context_length.guessed(request.prompt_bytes())
+        return room if room >= _USEFUL else None
+
     def _form(self, request: ModelRequest) -> Message | None:
         form = request.response_format
         takes_form = self._takes_schemas and request.model not in self._formless
@@ -188,16 +225,12 @@ class AcceptedRequests:
         if refused.is_about(self._cap) and not self._was_swapped:
             self._cap, self._was_swapped = _CAPS[self._cap == _CAPS[0]], True
             return True, largest
+        if refused.is_too_long:
+            self._learn(request, *(_shared_context(text) or context_length.tokens_in(text)))
         if largest is None:
-            room = next(_rooms(text, request.prompt_bytes()), None)
-            if room is not None and _LEAST <= room < request.max_tokens:
+            is_about_cap, room = self._learned_cap(refused, request, text)
+            if is_about_cap:
                 return True, room
-            is_cap = not refused.is_too_long and refused.status not in _NOT_THE_CAP
-            if room is None and is_cap and model not in self._most:
-                limit = _largest_cap(text, request.max_tokens)
-                if limit >= _LEAST:
-                    self._most[model] = limit
-                    return True, None
         words = set(re.findall(r"\w+", text))
         if _is_part(request.messages[-1]) and self._learned_part(words):
             return True, largest
@@ -246,13 +279,13 @@ def _largest_cap(text: str, cap: int) -> int:
     return largest - 1 if _BEYOND.search(text) else largest
 
 
-def _rooms(text: str, size: int) -> Iterator[int]:
-    """The tokens that a context has for an answer beside the prompt of ``size`` bytes."""
+def _shared_context(text: str) -> tuple[int, int | None] | None:
+    """The tokens that a refusal says that prompt and answer share, and those of the prompt."""
     for pattern in _SHARED:
         if match := pattern.search(text):
-            yield int(match["all"]) - int(match["prompt"])
-    if match := _UNCOUNTED.search(text):
-        yield int(match["all"] or match["most"]) - context_length.guessed(size)
+            return int(match["all"]), int(match["prompt"])
+    match = _UNCOUNTED.search(text)
+    return None if match is None else (int(match["all"] or match["most"]), None)
 
 
 def _extras(messages: Iterable[Message]) -> set[str]:

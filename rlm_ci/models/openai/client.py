@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from rlm_ci.models import Completion, ModelRequest
+    from rlm_ci.models.openai.accepted import Learn
 
 _ERROR_LIMIT: Final = 64 << 10
 _ERROR_SECONDS: Final = 5
@@ -102,7 +103,8 @@ class OpenAIModel(Closing):
 
     With ``azure_api_version``, ``base_url`` is that of the Azure resource, and a model's name that
     of its deployment. ``own_name`` turns a model's name into that of the endpoint; what it
-    ``lacks`` (see ``providers``) is refused without asking it. ``tell`` hears of waits for a limit.
+    ``lacks`` (see ``providers``) is refused without asking it. ``tell`` hears of waits for a limit,
+    ``learn`` of the tokens that a refusal says that a model reads, and that a prompt has.
     Raises ConfigError without a key for OpenAI or Azure; other servers may need none.
     """
 
@@ -115,6 +117,7 @@ class OpenAIModel(Closing):
         own_name: Callable[[str], str] = str,
         lacks: Collection[str] = (),
         tell: Callable[[str], None] = lambda _text: None,
+        learn: Learn = lambda _request, _limit, _prompt: None,
         patience: RetryLimits = RetryLimits(),  # noqa: B008 - immutable
         answer_limit: int = _ANSWER_LIMIT,
         sleep: Callable[[float], None] = time.sleep,
@@ -146,7 +149,11 @@ class OpenAIModel(Closing):
         self._composed: dict[tuple[str, str], RequestComposer] = {}  # by path and model
         is_newer = self._url.startswith(DEFAULT_URL) or bool(azure_api_version)
         self._accepted = AcceptedRequests(
-            own_name, base_url=self._url, is_newer=is_newer, takes_schemas=SCHEMAS not in lacks
+            own_name,
+            base_url=self._url,
+            is_newer=is_newer,
+            takes_schemas=SCHEMAS not in lacks,
+            learn=learn,
         )
 
     def complete(self, request: ModelRequest) -> Completion:

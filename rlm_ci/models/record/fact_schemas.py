@@ -334,5 +334,6 @@ _TABLE: Final[Mapping[str, Any]] = {
     "structured": {"takes_schema": "bool", "said?": "str"},
     "subcall": {"error": "Failure | None"},
     "terms": _Terms,
+    "figures": _Shape({"bytes_per_token": "Amount | None", "context_tokens": "Positive | None"}),
 }
 _SHAPES: Final = {kind: _Shape(shape) for kind, shape in _TABLE.items()}

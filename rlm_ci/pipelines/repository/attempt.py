@@ -216,6 +216,7 @@ def options_of(work: RepositoryVerb) -> RepositoryOptions:
         provider=provider_of(models_of(settings)),
         order=address(settings).order,
         forms=True,
+        shares=True,
     )
 
 
@@ -273,6 +274,7 @@ class _NodeModel(GatewayAsk):
             context_tokens=options.context_tokens,
             largest=options.largest_prompt,
             has_forms=options.forms,
+            shares=options.shares,
         )
         self._tell = tell
         scope = node.scope

@@ -45,6 +45,8 @@ class RepositoryOptions(Value):
     forms: bool = False
     #: The bytes of a prompt if the endpoint counts fewer tokens than were thought; None: no more.
     largest_prompt: int | None = None
+    #: Whether parts learn from each other what the endpoint shows; those of old runs do not.
+    shares: bool = False
 
     @property
     def repair(self) -> int:

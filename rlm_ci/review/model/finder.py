@@ -154,6 +154,9 @@ class Finder:
             data |= {"description": self._description}
             data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
             question = loader.load_template(CHANGE_TEMPLATE)({**fields, **data})
+            if parts := self._ahead(change_prompt, question):
+                left = [*parts, *left]
+                continue
             try:
                 why, is_over = self._take(f"find-{number}", question, opener)
             except RemoteError as error:
@@ -175,6 +178,16 @@ class Finder:
     def _fence(self, listing: str) -> str:
         description = self._description
         return fence(description, listing) if description else fence(listing)
+
+    def _ahead(self, prompt: ChangePrompt, question: str) -> list[ChangePrompt]:
+        """The parts of a question that the endpoint would refuse, as others were told; or none.
+
+        A part that loses lines is no part: the endpoint may take the question after all.
+        """
+        if not (self._ask.is_taught and len(question.encode()) > self._ask.max_bytes):
+            return []
+        parts = prompt.cut(self._room(len(question.encode()) - len(prompt.text.encode())))
+        return parts if parts and parts[0].missing == prompt.missing else []
 
     def _opener(
         self,

@@ -59,6 +59,10 @@ class MeteredAsk:
         return completion
 
     @property
+    def is_taught(self) -> bool:
+        return self._ask.is_taught
+
+    @property
     def max_bytes(self) -> int:
         return self._ask.max_bytes
 

@@ -14,7 +14,7 @@ from rlm_ci.models.providers import SCHEMAS
 from testing.loopback_model.histories import History
 from testing.loopback_model.replies import Answer, Raw, refusal
 from testing.loopback_model.server import Asked, ModelServer
-from testing.loopback_model.small_contexts import SmallContext
+from testing.loopback_model.small_contexts import SmallContext, vllm
 from testing.model_clients import TOOL, Client, question
 
 TOO_MANY = {
@@ -114,7 +114,20 @@ def test_the_context_is_shared_out_also_where_the_most_tokens_of_an_answer_are_k
     model = client(llm)
     for _ in range(2):
         assert model.complete(question(max_tokens=16_384)).text == "hi"
-    assert [asked.cap for asked in llm.completions] == [16_384, 8192, 4096, 8192, 4096]
+    guessed = 4196 - int(question().prompt_bytes() / 2.5)
+    assert [asked.cap for asked in llm.completions] == [16_384, 8192, 4096, guessed, 4096]
+
+
+def test_later_requests_fit_into_a_shared_context_that_a_refusal_has_told(
+    client: Client, llm: ModelServer
+) -> None:
+    llm.context = vllm(8192)
+    llm.script(lambda _: Answer("hi"))
+    model = client(llm)
+    for size in (1_000, 6_000, 12_000):
+        assert model.complete(question("word " * (size // 5), max_tokens=16_384)).text == "hi"
+    assert [asked.status for asked in llm.completions] == [400, 200, 200, 200]
+    assert all(asked.cap >= 3_000 for asked in llm.completions if asked.cap)
 
 
 @pytest.mark.parametrize("message", SHARED.values(), ids=SHARED)
