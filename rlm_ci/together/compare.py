@@ -6,7 +6,7 @@ from itertools import chain, combinations
 
 from rlm_ci.checks._description.claims import closed_issues
 from rlm_ci.console.failures import failure
-from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.errors import ConfigError
 from rlm_ci.judge.config_file import TOGETHER as RULES
 from rlm_ci.report.findings import INCOMPLETE, Finding, Location, Part, Severity
 from rlm_ci.report.overview.changes import CHANGED, MOVED
@@ -115,10 +115,10 @@ class _Comparison:
         try:
             lost = lost_hunks(change, self._merges)
             findings = [self._lost(change, item) for item in lost]
-            conflicts = self._merges.with_base(change)
-            findings += [self._with_base(change, path) for path in conflicts]
-        except RlmCiError as error:
-            self._unread[change.name] = str(error)
+            if paths := self._merges.with_base(change):
+                findings.append(self._with_base(change, paths))
+        except Exception as error:  # noqa: BLE001 - as above
+            self._unread[change.name] = str(failure(error))
             return []
         return findings
 
@@ -175,22 +175,24 @@ class _Comparison:
         return finding.replace(severity=Severity.MEDIUM) if is_draft else finding
 
     def _of_merge(self, change: OpenChange, other: OpenChange) -> Iterator[Finding]:
-        for conflict in self._merges.between(change, other):
+        if conflicts := self._merges.between(change, other):
+            conflict = conflicts[0]
             first, second = conflict.sides
-            both = _both(_place(first), _place(second))
+            both = _both(_place(first), _place(second)) + _more(len(conflicts) - 1)
             yield self._finding(
                 "conflict", f"{change.name} and {other.name} conflict in {both}",
                 (change, first.path, first.line, first.old),
                 (other, second.path, second.line, second.old), about=conflict.path,
             )  # fmt: skip
 
-    def _with_base(self, change: OpenChange, path: str) -> Finding:
+    def _with_base(self, change: OpenChange, paths: Sequence[str]) -> Finding:
+        path, more = paths[0], _more(len(paths) - 1)
         conflict: Conflict = self._merges.base_conflict(change, path)
         first, second = conflict.sides
         base = printable(self._subject.base_name)
         return self._finding(
             "base-conflict",
-            f"{change.name} conflicts with {base} in {_both(_place(first), _place(second))}",
+            f"{change.name} conflicts with {base} in {_both(_place(first), _place(second))}{more}",
             (change, first.path, first.line, first.old), about=path,
         )  # fmt: skip
 
@@ -290,6 +292,10 @@ def _place(side: ConflictSide) -> str:
 def _both(first: str, second: str) -> str:
     """The places of both sides, in the order of the names before them."""
     return printable(f"{first} and {second}")
+
+
+def _more(number: int) -> str:
+    return f", and in {count(number, 'more file')}" if number else ""
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm_ci.change.change_set import ChangeSet, diff_of
+from rlm_ci.text.globs import LOCK_FILES
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -90,6 +91,8 @@ def _of_merge(change: OpenChange, merge: _Merge, merges: TrialMerges) -> Iterato
         back = merged.file(file.path) if file.status == "D" else after
         if after is None and back is None:
             continue  # the merge left it as the branch had it
+        if file.path.rpartition("/")[2] in LOCK_FILES:
+            continue  # a tool writes it anew
         texts = _texts(change, (merge.trunk, change.head), file, after)
         for hunk in file.hunks or ():
             lost = _lost(hunk, after, added, texts) or _back(hunk, back, texts)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from rlm_ci.overview.callers import NameUses, word_of
-from rlm_ci.report.overview.changes import MOVED, REMOVED
+from rlm_ci.overview.interfaces import names_of
+from rlm_ci.report.overview.changes import CHANGED, MOVED, REMOVED
 from rlm_ci.source.grammars import LANGUAGES
 from rlm_ci.source.import_graph import ImportGraph
 from rlm_ci.source.imports.file_lookup import folder_of
 from rlm_ci.source.languages import language
 from rlm_ci.source.outline import outline
-from rlm_ci.source.uses.references import BY_FOLDER, MANIFESTS
+from rlm_ci.source.python.call_arguments import pass_alike
+from rlm_ci.source.uses.references import BY_FOLDER, CALL, MANIFESTS
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rlm_ci.report.overview.changes import NameChange
+    from rlm_ci.source.uses.references import Reference
     from rlm_ci.together.open_changes import OpenChange
 
 #: Names of one change that are looked for in another.
@@ -64,7 +67,7 @@ def broken_uses(change: OpenChange, user: OpenChange) -> list[BrokenUse]:
         and word_of(name_change.name) in user.added_words
         and not _stays(name_change, path)
     ]
-    breaks = list(_broken_names(rows[:MOST_NAMES], user)) if rows else []
+    breaks = list(_broken_names(rows[:MOST_NAMES], change, user)) if rows else []
     if rows[MOST_NAMES:]:
         user.sides.limit(
             f"{len(rows) - MOST_NAMES:,} names that {change.name} changes were not looked for"
@@ -81,19 +84,46 @@ def _stays(change: NameChange, definer: str) -> bool:
     return change.change == MOVED and (kind == "C#" or (kind in BY_FOLDER and same))
 
 
-def _broken_names(rows: Sequence[tuple[NameChange, str]], user: OpenChange) -> Iterator[BrokenUse]:
+def _broken_names(
+    rows: Sequence[tuple[NameChange, str]], change: OpenChange, user: OpenChange
+) -> Iterator[BrokenUse]:
     # An import alone of what has moved fails, too.
     queries = [
         (row.replace(change=REMOVED) if row.change == MOVED else row, path) for row, path in rows
     ]
     uses = NameUses(user.backwards, queries)
-    for (row, _), references in zip(rows, uses.edited_uses(), strict=True):
+    for (row, definer), all_uses in zip(rows, uses.edited_uses(), strict=True):
+        references: Sequence[Reference] = all_uses
+        if row.change == CHANGED and references:
+            references = _misfits(references, row, definer, change, user)
         if references:
             first = min(references, key=lambda reference: (reference.path, reference.line))
             yield BrokenUse(
                 row.change, row.name, row.path, row.line, row.change == REMOVED, row.notes,
                 first.path, first.line, len(references),
             )  # fmt: skip
+
+
+def _misfits(
+    references: Sequence[Reference], row: NameChange, definer: str, change: OpenChange,
+    user: OpenChange,
+) -> Sequence[Reference]:  # fmt: skip
+    """Those without calls in Python that pass the same to both versions of what they call."""
+    word, last = word_of(row.name), row.name.rpartition(".")[2]
+    if word != last:  # a constructor: ``isinstance`` and annotations do not mind
+        references = [use for use in references if use.kind == CALL]
+    versions = []
+    for path, old in ((definer, True), (row.path, False)):
+        names = names_of(path, change.sides.fetch(path, old=old)).names
+        python = names[row.name].python if row.name in names else None
+        if python is None or python.parameters is None:
+            return references
+        versions.append(python.parameters)
+    return [
+        use
+        for use in references
+        if not pass_alike(user.sides.fetch(use.path, old=False) or b"", use.line, word, versions)
+    ]
 
 
 def _broken_imports(change: OpenChange, user: OpenChange) -> Iterator[BrokenUse]:

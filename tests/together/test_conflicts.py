@@ -90,6 +90,13 @@ def test_a_file_in_a_folder_that_moves(book: Branches) -> None:
     assert [message[:8] for message in messages] == ["conflict"]
 
 
+def test_a_pair_has_one_finding_for_all_its_files(book: Branches) -> None:
+    texts = [{"a.txt": edited(9, f"{name}\n"), "b.txt": edited(5, f"{name}\n")} for name in "xy"]
+    assert book.sides(one=texts[0], two=texts[1]) == [
+        "conflict medium: one and two conflict in a.txt:9 and a.txt:9, and in 1 more file"
+    ]
+
+
 @pytest.mark.full
 def test_the_verdict_is_that_of_git(book: Branches) -> None:
     """All pairs of eight branches: as a merge of each pair in a work tree ends."""

@@ -109,6 +109,17 @@ def test_lines_that_come_back(book: Merges) -> None:
     assert "brought back lines that it had removed: a.txt:9 of the base, now at a.txt:9" in message
 
 
+def test_a_lock_file_is_made_anew_by_its_tool(tmp_path: Path) -> None:
+    branches = Merges(GitRepo(tmp_path / "locked"), {"a.txt": LINES, "poetry.lock": LINES})
+    branches.branch("work", {"poetry.lock": edited(9)})
+    branches.repo.write("a.txt", edited(3)).commit("Base")
+    tips = [branches.repo.sha("work"), branches.repo.sha("main")]
+    tree = branches.repo.text("rev-parse", "main^{tree}")
+    branches.repo.branch("work", branches.repo.commit_tree(tree, tips, "Merge"))
+    branches.branch("other", {"other.txt": "x\n"})
+    assert branches.messages("work", "other") == []
+
+
 def test_a_file_that_is_gone(book: Merges) -> None:
     book.branch("work", {"new.txt": "a new line of text\nand another one\n"})
     book.repo.checkout("main").write("b.txt", edited(3)).commit("Base")

@@ -84,6 +84,30 @@ def test_an_option_more_breaks_no_use(tmp_path: Path) -> None:
     assert shop(tmp_path).sides(one=more, two={"shop/read.py": USE}) == []
 
 
+def test_a_call_that_fits_both_versions_is_not_broken(tmp_path: Path) -> None:
+    """A parameter in front breaks who passes by position; nobody else."""
+    more = f"import re\n\n\n{PARSE.replace('(text', '(sep=None, text=None')}"
+    by_name = {"shop/read.py": USE.replace("('a b')", "(text='a b')")}
+    branches = shop(tmp_path)
+    assert branches.sides(one={"shop/text.py": more}, two=by_name) == []
+    branches.branch("three", {"shop/read.py": USE})
+    (message,) = branches.messages("one", "three")
+    assert message.startswith("changed high: one changes `parse`")
+
+
+def test_only_calls_mind_another_constructor(tmp_path: Path) -> None:
+    cart = "class Cart:\n    def __init__(self, owner):\n        self.owner = owner\n"
+    files = {**FILES, "shop/cart.py": cart}
+    more = {"shop/cart.py": cart.replace("owner)", "owner, place)", 1)}
+    use = "from shop.cart import Cart\n\n\ndef is_cart(x: Cart):\n    return isinstance(x, Cart)\n"
+    branches = shop(tmp_path, files)
+    assert branches.sides(one=more, two={"shop/read.py": use}) == []
+    branches.branch("three", {"shop/read.py": f"{use}\n\nprint(Cart('ada'))\n"})
+    (message,) = branches.messages("one", "three")
+    assert "changes `Cart.__init__` (shop/cart.py:2; requires `place`)" in message
+    assert "(shop/read.py:8)" in message
+
+
 def test_a_name_of_another_file_is_not_meant(tmp_path: Path) -> None:
     other = {"shop/json.py": PARSE, "shop/read.py": USE.replace("shop.text", "shop.json")}
     assert shop(tmp_path).sides(one={"shop/text.py": "import re\n"}, two=other) == []

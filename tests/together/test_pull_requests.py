@@ -160,6 +160,24 @@ def test_a_head_that_the_remote_lacks_is_said(stage: Stage) -> None:
     )  # fmt: skip
 
 
+def test_a_shallow_clone_looks_at_nothing_and_says_how_to_go_on(stage: Stage) -> None:
+    stage.author.repo.write("shop/more.py", "x = 1\n").commit("More")
+    for number in (3, 4):
+        stage.pull(number, {f"{number}.md": "1\n"})
+        stage.author.repo.checkout(f"b{number}").write("again.md", "1\n").commit("Again")
+        stage.author.repo.checkout("main")
+    stage.author.repo.write("shop/late.py", "x = 1\n").commit("The base goes on")
+    stage.author.repo.run("push", "-q", str(stage.remote.path), "main")
+    stage.clone = stage.remote.clone(stage.folder / "shallow", "--depth=1")
+    code, report = stage.together()
+    assert code == errors.CONFIG
+    assert report["verdict"] == "not_run"
+    assert "git fetch --unshallow" in report["parts"][0]["summary"]
+    stage.clone.run("fetch", "-q", "--unshallow")
+    code, report = stage.together()
+    assert (code, report["verdict"]) == (0, "clean")
+
+
 @pytest.mark.full
 def test_more_than_the_limit_are_said(stage: Stage) -> None:
     stage.pull(3, {"a.md": "1\n"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.checks._description import claims
-from rlm_ci.checks._description.claims import is_placeholder
+from rlm_ci.checks._description.claims import closed_issues, is_placeholder
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,18 @@ def test_a_hostile_title_is_read_in_time_that_grows_with_its_length(title: str) 
 )
 def test_what_says_nothing(title: str, body: str, *, is_empty: bool) -> None:
     assert is_placeholder(title, body) is is_empty
+
+
+@pytest.mark.parametrize(
+    ("title", "body", "issues"),
+    [
+        ("Fix #7", "", ["#7"]),
+        ("Work", "Closes: #7, resolves acme/shop#8 and FIXED #9.", ["#7", "acme/shop#8", "#9"]),
+        ("Work", "fixes https://github.com/acme/shop/issues/7", ["acme/shop#7"]),
+        ("Work", "See #7. This prefixes #8, and fixes the #9th.", []),
+        ("Work", "<!-- fixes #7 -->\n```\nfixes #8\n```\nfix #9\nFix #9", ["#9"]),
+        ("fix " * 100_000, "fix #" * 100_000, []),
+    ],
+)
+def test_issues_that_a_description_closes(title: str, body: str, issues: list[str]) -> None:
+    assert closed_issues(title, body) == issues
