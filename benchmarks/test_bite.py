@@ -33,6 +33,7 @@ from rlm_ci.git.repository import Repository, discover
 from rlm_ci.guard import weaker
 from rlm_ci.report.findings import Part, Severity
 from rlm_ci.runs.store import RunStore
+from rlm_ci.trials import bite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ SEED = 7
 #: Hollow tests of a hundred that must be named, commits that may have a false alarm, runs.
 NAMED, FALSE_ALARMS, RUNS = 95, 2, 4
 #: Commits that are looked at, the newest, and touched tests of one.
-_NEWEST, _MOST_TESTS = 800, 25
+_NEWEST, _MOST_TESTS = 250, 25
 _Function = ast.FunctionDef
 #: What fails a test besides its claims, or makes it another kind of test.
 _BESIDES = re.compile(r"\braise|\bfail\(|yield")
@@ -142,10 +143,13 @@ def hollowed(test: _Function, way: str, chance: random.Random) -> _Function:
 
 def _eligible(tree: ast.Module) -> Iterator[_Function]:
     """Functions of tests whose claims all say that two things are equal, at their top level."""
+    names = Counter(node.name for node in ast.walk(tree) if isinstance(node, _Function))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     for body in (tree.body, *(node.body for node in classes)):
         for node in body:
             if not isinstance(node, _Function) or not node.name.startswith("test"):
+                continue
+            if names[node.name] > 1:
                 continue
             claims = [inner for inner in node.body if _sides(inner)]
             text = ast.unparse(node)
@@ -305,6 +309,8 @@ def of_commits(
             tests, passing = part.metrics.get("tests", 0), part.metrics.get("judged", 0)
             if not passing or tests > _MOST_TESTS:
                 lost["no touched test" if not tests else "no test passes here"] += 1
+                why = next((one.message for one in part.findings if "judged" in one.rule), "")
+                print(f"  left: {clone.name} {commit[:10]}: {why or part.summary}", flush=True)
                 continue
             done += 1
             runs.append(part.metrics["runs"])
@@ -326,8 +332,10 @@ def main() -> int:
     parser.add_argument("-n", type=int, default=100, help="hollow tests, and commits")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--lines", type=int, default=bite.MOST_LINES, help="that are broken")
     parser.add_argument("--only", choices=("hollow", "commits"))
     given = parser.parse_args()
+    bite.MOST_LINES = given.lines
     clones = [clone.resolve() for clone in given.clones]
     is_good = True
     if given.only != "commits":

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 #: Lines that are broken, one after the other.
 MOST_LINES = 16
 #: How much longer than at head a run may take, in times and seconds.
-_SLOWER, _MORE = 4.0, 15.0
+_SLOWER, _MORE = 4.0, 8.0
 #: Why a test is hollow.
 UNREACHED = "passes with each of its claims made to fail: it reaches none of them"
 SWALLOWED = "passes with each of its claims made to fail: it catches their failure"
 SELF = "compares what the code gives with itself, and passes whatever that is"
 MOCKED = "calls nothing of the project, and claims what its mocks give"
 NO_TIME = "the time limit was reached"
+FEW_LINES = f"at most {MOST_LINES} lines are broken"
 
 
 class HollowTest(Value):
@@ -70,8 +71,8 @@ class BiteResult(Value):
 
     @property
     def is_cut(self) -> bool:
-        """Whether time, and nothing that is meant, has left something out."""
-        return self.cut == NO_TIME
+        """Whether something was left out that no limit of lines explains."""
+        return bool(self.cut) and self.cut != FEW_LINES
 
 
 class ChangedCode(Value):
@@ -129,10 +130,16 @@ class Bite:
         self._count += 1
         return self._runs.run(tests, side, **more)  # type: ignore[arg-type]
 
+    def _whole(self, run: TestRun) -> TestRun:
+        """The run; one that was stopped is said to be, as tests may be left."""
+        if run.cut and not self._cut:
+            self._cut = f"a run was stopped: {run.cut}"
+        return run
+
     def _is_over(self) -> bool:
         if self._runs.left <= 0:
             self._cut = NO_TIME
-        return bool(self._cut)
+        return self._cut == NO_TIME
 
     # ── the base's code ──
 
@@ -187,7 +194,7 @@ class Bite:
         if not tests or self._is_over():
             return results
         self._tell("running the touched tests with claims that fail")
-        run = self._ran(tests, texts=texts)
+        run = self._whole(self._ran(tests, texts=texts))
         for test in tests:
             if run.states.get(test.key) == PASSED:
                 sign = signs.get(test.key)
@@ -216,7 +223,7 @@ class Bite:
                 untried += 1
         untried += len(by_line[MOST_LINES:])
         if by_line[MOST_LINES:] and not self._cut:
-            self._cut = f"at most {MOST_LINES} lines are broken"
+            self._cut = FEW_LINES
         self._count = before + (self._count > before)
         worst = sorted(unnoticed, key=lambda edit: line_breaks.KINDS.index(edit.kind))
         return worst, noticed, untried, hollow_tests
@@ -228,13 +235,11 @@ class Bite:
             content = edit.broken(self._content(edit.path))
             if line_breaks.is_code(edit.path, content):
                 run = self._ran(self._judged, texts={edit.path: content})
-                if run.cut == "it took too long" and self._runs.left > 0:
-                    return FAILED  # it never ends: a person sees that
-                if run.built and not run.cut:
+                if run.cut:  # it never ends, or takes all memory: a person sees that
+                    return "" if self._runs.left <= 0 else FAILED
+                if run.built:
                     states = {run.state(test) for test in self._judged}
                     return FAILED if FAILED in states else PASSED if PASSED in states else ""
-                if run.cut:
-                    return ""
             candidates.pop(0)
         return ""
 
@@ -272,8 +277,12 @@ class Bite:
         first = f"{paths[0]}/" if paths[0] else ""
         product = hollow(self._change.python(), tests, self._trees.root, first)
         events: dict[Key, set[str]] = {}
-        run = self._ran(
-            tests, texts=product.texts, look=lambda folder: events.update(product.events(folder))
+        run = self._whole(
+            self._ran(
+                tests,
+                texts=product.texts,
+                look=lambda folder: events.update(product.events(folder)),
+            )
         )
         return [
             HollowTest(test, why)

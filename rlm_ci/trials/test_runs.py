@@ -45,6 +45,7 @@ _BUILD = re.compile(
 )
 #: Bytes of an output that are kept, tests that are named one by one, characters that are shown.
 _KEEP, _MOST, _TAIL = 4 << 20, 60, 2_000
+_MEMORY = 2 << 30
 
 
 class TestRun(Value):
@@ -184,7 +185,11 @@ class TestRuns:
             env |= test_reports.environment(reports, trees.root, env, plugin=plugin, short=True)
             mounts = (*trees.caches(side), *(test_reports.mounts(reports) if plugin else ()))
             job = SandboxJob(
-                argv, env=env, mounts=mounts, limits=JobLimits(wall=seconds), keep=_KEEP
+                argv,
+                env=env,
+                mounts=mounts,
+                limits=JobLimits(wall=seconds, memory=_MEMORY),
+                keep=_KEEP,
             )
             ended = trees.run(trees.shown(side, folder), job)
             return ended, test_reports.collect(reports)
