@@ -62,7 +62,6 @@ SHOWN_BY = {
     "pipelines/run_context": "ask/test_run_sources.py",
     "pipelines/stored_runs": "cli/commands/test_list.py",
     "pull_request/extra_parts": "cli/commands/test_pr_without_model.py",
-    "pull_request/posting": "cli/commands/test_publish.py",
     "receipts/make": "cli/commands/test_receipt.py",
     "recursion/prompt_windows": "review/model/test_finder.py",
     "review/dry_run": "cli/commands/test_review_model.py",

@@ -82,8 +82,7 @@ def access_of(settings: Settings) -> Access:
 
 def posting_of(settings: Settings) -> PostingOptions:
     """What is posted on a pull request. Raises ConfigError for the invalid name of a run."""
-    from rlm_ci.github.posting.outcome import PostingOptions
-    from rlm_ci.github.posting.placement import CommentLimits
+    from rlm_ci.github.posting.outcome import CommentLimits, PostingOptions
     from rlm_ci.judge.run_name import run_name
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.report.findings import Severity

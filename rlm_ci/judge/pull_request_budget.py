@@ -65,7 +65,7 @@ def read(
     budget = PullRequestBudget(limit, stops=stops)
     if to is None:
         return budget.replace(doubt="this run posts no summary comment that could say it")
-    from rlm_ci.github.posting.comment_history import spending
+    from rlm_ci.github.posting.summary_comment import spending
 
     try:
         spent, doubt = spending(way.client(), to)

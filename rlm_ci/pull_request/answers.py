@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.outcome import Destination, PostingOptions
-    from rlm_ci.github.posting.review_threads import ReviewThread
-    from rlm_ci.github.posting.thread_answers import ThreadAnswer
+    from rlm_ci.github.posting.review_threads import ReviewThread, ThreadAnswer
     from rlm_ci.github.session import GitHubSession
     from rlm_ci.report.findings import Finding, Part, Report
 
@@ -85,10 +84,10 @@ def read(
     if to is None or to.is_group or posting.comment != COMMENTS:
         return [], ""
     try:
-        from rlm_ci.github.posting import review_threads, thread_answers
+        from rlm_ci.github.posting import review_threads
 
         way.threads = review_threads.read(way.client(), to.repository, to.number)
-        answers = thread_answers.of(way.threads)
+        answers = review_threads.answers_of(way.threads)
         if findings is not None:
             answers = [answer for answer in answers if _is_about(answer.thread, findings)]
         on_base = [answer for answer in answers if answer.thread.origin.base == to.base]
@@ -96,7 +95,7 @@ def read(
         way.declined = {
             answer.thread.fingerprint: answer.login
             for answer in on_base
-            if answer.did == thread_answers.DECLINED
+            if answer.did == review_threads.DECLINED
         }
         if len(on_base) < len(answers):
             say("note: answers to review comments that are about another base do not count")
@@ -129,7 +128,7 @@ def _settled(
     way: GitHubSession, to: Destination, answers: Sequence[ThreadAnswer]
 ) -> tuple[list[Settlement], str]:
     """Why the finding of each thread is settled, and whom GitHub was not asked about."""
-    from rlm_ci.github.posting.thread_answers import DECLINED
+    from rlm_ci.github.posting.review_threads import DECLINED
 
     may = way.writers
     settled: dict[str, Settlement] = {}

@@ -7,7 +7,7 @@ import re
 from rlm_ci import errors
 from rlm_ci.config.settings import nearest
 from rlm_ci.errors import ConfigError
-from rlm_ci.github.posting.comment_text import read_marker
+from rlm_ci.github.posting.review_threads import read_marker
 from rlm_ci.pull_request import fix_request, replies, reply_texts
 from rlm_ci.pull_request.reply_texts import ExplainedFinding
 from rlm_ci.pull_request.slash_grammar import EXPLAIN, FIX, HELP

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from rlm_ci.console.failures import failure
+from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
+from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.report.findings import (
     CLEAN,
     INCOMPLETE,
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.github.posting.outcome import Destination, PostingOptions
+    from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.github.session import GitHubSession
     from rlm_ci.judge.options import ReviewerOptions
     from rlm_ci.report.findings import Report
@@ -153,7 +155,7 @@ def _of_last_review(wish: PostingTarget, *, awaited: bool) -> list[Part]:
     """An incomplete part, if the last review of this commit was not clean, or is ``awaited``."""
     if wish.to is None:
         return []
-    from rlm_ci.github.posting.comment_history import previous_run
+    from rlm_ci.github.posting.summary_comment import previous_run
 
     try:
         last = previous_run(wish.way.client(), wish.to).last
@@ -286,3 +288,64 @@ def _added(usage: Usage, other: Usage) -> Usage:
         uncached_cost_usd=uncached,
         lost_tokens=usage.lost_tokens + other.lost_tokens,
     )
+
+
+def destination(
+    posting: PostingOptions,
+    report: Report,
+    changes: Sequence[ChangeSet],
+    commanded: GitHubSession | None = None,
+) -> Destination | None:
+    """Where our own report goes; None, with a warning if posting was requested, for nowhere.
+
+    ``commanded`` is the way to GitHub of a command, which posts under the name of the other runs.
+    """
+    subject = report.subject
+    source = posting.sources[0]
+    if not posting.is_enabled:
+        return None
+    if not posting.access.token:
+        what, hint = "there is no token", "give it as github-token, or in GITHUB_TOKEN"
+    elif (
+        group := [change for change in changes if change.trigger == "merge_group"]
+    ) and subject.head:
+        return Destination(
+            subject.repository or "", subject.pull_request or 0, subject.head, report.name,
+            group[-1].target or "", subject.merge_base, is_group=True,
+        )  # fmt: skip
+    elif subject.pull_request is None or subject.repository is None or subject.head is None:
+        what, hint = "this is no pull request", "run it on a pull_request event, or with --event"
+    else:
+        target = next((change.target or "" for change in changes), "")
+        to = Destination(
+            subject.repository, subject.pull_request, subject.head, report.name, target,
+            subject.merge_base,
+        )  # fmt: skip
+        return to.replace(name=_of_others(posting, to, commanded)) if commanded else to
+    if source != "default":
+        warn(ConfigError(f"nothing is posted: {what}", where=source, hint=hint))
+    return None
+
+
+def _of_others(posting: PostingOptions, to: Destination, way: GitHubSession) -> str:
+    """The name of the runs that post on this pull request; "" if they have several."""
+    from rlm_ci.github.posting import review_threads
+    from rlm_ci.github.posting.summary_comment import SummaryComments
+
+    if posting.name:
+        return posting.name
+    try:
+        marked = SummaryComments(way.client(), to, "").marked()
+        way.author = way.author or review_threads.viewer(way.client())
+    except RlmCiError as error:
+        say(f"note: the summary comments cannot be read: {error}")
+        return ""
+    names = sorted(
+        {comment.last.name for who, comment in marked if comment.last and who == way.author} - {""}
+    )
+    if len(names) > 1:
+        say(
+            f"note: the runs {', '.join(names)} keep their comments and check runs; this one has "
+            "its own, and an override counts for them when they run again"
+        )
+    return names[0] if len(names) == 1 else ""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rlm_ci.github.api.client import RequestLimits
-from rlm_ci.github.posting.comment_text import marker
 from rlm_ci.github.posting.outcome import Destination, PostingOptions
+from rlm_ci.github.posting.review_threads import marker
 from rlm_ci.github.session import Access, GitHubSession
 from rlm_ci.pull_request import answers
 from rlm_ci.report.details import claim_mark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.github.posting.comment_text import marker
+from rlm_ci.github.posting.review_threads import marker
 from testing.comment_commands_stage import NAME, Stage, stage
 from testing.loopback_github.state import ACTIONS_BOT, ReviewComment
 

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.github.posting import checkpoint, comment_text
+from rlm_ci.github.posting import checkpoint, review_threads
 from rlm_ci.models import gateway
 from rlm_ci.models.record.record import AbsentModel
 from testing.loopback_github.state import ACTIONS_BOT, Comment
@@ -199,7 +199,7 @@ class Pushes:
     def beside(self) -> dict[str, bool]:
         """For each fault with a comment beside its line whether that is open; none has two."""
         found: dict[str, bool] = {}
-        marks = [comment_text.read_marker(one.body) for one in self.stage.pull.review_comments]
+        marks = [review_threads.read_marker(one.body) for one in self.stage.pull.review_comments]
         assert len(marks) == len(set(marks)), marks
         for one in self.stage.pull.review_comments:
             word = re.search(r"review/fault-(\w+)", one.body)

@@ -39,7 +39,6 @@ from rlm_ci.pull_request import (
     extra_parts,
     merge_group,
     overrides,
-    posting,
     replies,
 )
 from rlm_ci.pull_request.slash_grammar import CHECK, REPLIED
@@ -176,15 +175,19 @@ def _report(
     output_of(settings).emit(render.render(report, settings.format, options))
     if in_actions and settings.format == "text" and output_of(settings).place is None:
         output_of(settings).emit(render.render(report, "github", plain))
-    diff = judgement.changes[0].diff if judgement.changes else None
-    publication = posting.attempt(
-        publishing, report, to, options, way, diff=diff, overrides=held_back, review=state
-    )
+    publication = None
+    if to is not None:
+        from rlm_ci.github.posting import publisher
+
+        diff = judgement.changes[0].diff if judgement.changes else None
+        publication = publisher.attempt(
+            publishing, report, to, options, way, diff=diff, overrides=held_back, review=state
+        )
     if publication:
         report = report.replace(publication=publication.to_dict())
         _write(paths["report.json"], render.render(report, "json", plain), run_id)
         if in_actions and publication.url:
-            posting.write_outputs(publishing.outputs, {"comment-url": publication.url})
+            publishing.write_outputs({"comment-url": publication.url})
     _keep(run, paths)
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {files.near(paths['report.html'])}")
@@ -206,7 +209,7 @@ def _with_parts(
     if settings.fix and run:
         report = _fixed(judgement, run, budget)
         _limit(settings, budget, report.usage.cost_usd or 0.0)
-    to = posting.destination(publishing, report, judgement.changes, commanded)
+    to = extra_parts.destination(publishing, report, judgement.changes, commanded)
     if budget is not None:
         report = report.replace(parts=(*report.parts, budget.part()))
         if budget.is_reached and budget.stops:
@@ -232,7 +235,7 @@ def _budget(
         return None
     from rlm_ci.judge import pull_request_budget
 
-    to = posting.destination(publishing, report, changes, commanded)
+    to = extra_parts.destination(publishing, report, changes, commanded)
     is_stop = settings.budget.reached == pull_request_budget.STOP
     budget = pull_request_budget.read(float(limit), to, way, stops=is_stop)
     _limit(settings, budget)
@@ -469,4 +472,4 @@ def _write_outputs(
         "patch": patch,
         "artifact": artifact_name(report.name),
     }
-    posting.write_outputs(settings.github.output or "", values)
+    posting_of(settings).write_outputs(values)

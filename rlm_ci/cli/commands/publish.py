@@ -16,13 +16,14 @@ from rlm_ci.config.options import PROGRAM, PUBLISH
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.messages import warn
 from rlm_ci.errors import ConfigError, RemoteError
+from rlm_ci.github.posting import publisher
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
 from rlm_ci.judge.options import output_of, posting_of
 from rlm_ci.judge.run_name import run_name
-from rlm_ci.pull_request import answers, overrides, posting
+from rlm_ci.pull_request import answers, overrides
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Subject, Usage
 from rlm_ci.text import neutralise
@@ -102,11 +103,11 @@ def _publish(judgement: Judgement) -> bool:
     held_overrides = overrides.held(publishing, report, destination, way)
     report = answers.apply(publishing, overrides.apply(report, held_overrides), destination, way)
     options = output.options(read_templates(judgement))
-    publication = posting.post(
+    publication = publisher.post(
         publishing, report, destination, options, way, overrides=held_overrides, pull=pull
     )
     if settings.github.actions and publication.url:
-        posting.write_outputs(publishing.outputs, {"comment-url": publication.url})
+        publishing.write_outputs({"comment-url": publication.url})
     if settings.format == "json":
         output.emit(neutralise.record(publication.to_dict()))
     elif publication.url:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from rlm_ci.github.posting.placement import CommentLimits
+import os
+
 from rlm_ci.github.session import Access
 from rlm_ci.report.findings import Severity
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 #: The result of one surface.
@@ -17,6 +19,14 @@ POSTED, UPDATED, SKIPPED, FAILED = "posted", "updated", "skipped", "failed"
 
 #: What to post. ``sticky``: summary and check run; ``review``: review comments too.
 STICKY, REVIEW, NONE = "sticky", "review", "none"
+
+
+class CommentLimits(Value):
+    """Maximum of comments: in all, on one file, and on files as a whole."""
+
+    comments: int = 50
+    per_file: int = 10
+    whole_files: int = 5
 
 
 class PostingOptions(Value):
@@ -44,6 +54,14 @@ class PostingOptions(Value):
     event: str = ""
     outputs: str = ""
     step_summary: str = ""
+
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Set outputs of the action's step, if it is one."""
+        if not self.outputs:
+            return
+        end = f"rlm-ci-{os.urandom(16).hex()}"  # it keeps a value from ending its block
+        text = "".join(f"{name}<<{end}\n{value}\n{end}\n" for name, value in values.items())
+        files.append(self.outputs, text.encode("utf-8", "surrogateescape"))
 
 
 class Destination(Value):

@@ -5,21 +5,21 @@ If GitHub refuses one of them, the others are still posted, and the publication 
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 
+from rlm_ci.console.messages import say, warn
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.git import patches
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
 from rlm_ci.github.posting import (
     check_run,
     checkpoint,
-    comment_history,
     review_threads,
-    thread_answers,
+    summary_comment,
 )
 from rlm_ci.github.posting.checkpoint import Checkpoint
-from rlm_ci.github.posting.comment_text import CommentOrigin, CommentTexts
 from rlm_ci.github.posting.outcome import (
     FAILED,
     NONE,
@@ -31,8 +31,15 @@ from rlm_ci.github.posting.outcome import (
     PostingOptions,
     Publication,
 )
-from rlm_ci.github.posting.placement import FILE, INLINE, SUMMARY, place
-from rlm_ci.github.posting.review_comments import ReviewComments
+from rlm_ci.github.posting.review_comments import (
+    FILE,
+    INLINE,
+    SUMMARY,
+    CommentTexts,
+    ReviewComments,
+    place,
+)
+from rlm_ci.github.posting.review_threads import CommentOrigin
 from rlm_ci.github.posting.summary_comment import SummaryComments
 from rlm_ci.report import render
 from rlm_ci.report.findings import fingerprints
@@ -48,9 +55,10 @@ if TYPE_CHECKING:
     from rlm_ci.git.patches import PatchDiff
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.checkpoint import Override
-    from rlm_ci.github.posting.placement import PlacedFinding
+    from rlm_ci.github.posting.review_comments import PlacedFinding
     from rlm_ci.github.posting.review_threads import PullRequestThreads, ReviewThread
     from rlm_ci.github.posting.summary_comment import SummaryComment
+    from rlm_ci.github.session import GitHubSession
     from rlm_ci.report.findings import Report
 
 #: GitHub lists no more files of a pull request.
@@ -75,7 +83,6 @@ class Publisher:
         report: Report,
         *,
         run: str,
-        config: str = "",
         wishes: PostingOptions | None = None,
         options: RenderOptions | None = None,
         diff: Callable[[], PatchDiff] | None = None,
@@ -85,7 +92,7 @@ class Publisher:
         threads: PullRequestThreads | None = None,
         review: str = "",
     ) -> None:
-        """``run`` is the run's id, ``config`` the fingerprint of the settings.
+        """``run`` is the run's id.
 
         ``pull`` is the API's record of the pull request, ``author`` our login, ``threads``
         the review threads, if known; ``review`` is state for the next run.
@@ -109,7 +116,7 @@ class Publisher:
         subject = report.subject
         self._now = Checkpoint(
             destination.number, destination.head, subject.base, destination.merge_base,
-            report.verdict(), config, run, overrides=tuple(overrides), review=review,
+            report.verdict(), self._wishes.config, run, overrides=tuple(overrides), review=review,
             reviewed=_of_review(report), name=destination.name, target=destination.target,
             round=_round_of(report),
         )  # fmt: skip
@@ -303,25 +310,27 @@ class Publisher:
 
     def _look_back(
         self, sticky: SummaryComments
-    ) -> tuple[comment_history.CommentHistory, SummaryComment | None]:
+    ) -> tuple[summary_comment.CommentHistory, SummaryComment | None]:
         """The current head, and the comment as it is, with its earlier texts if GitHub has them."""
         comment = self._kept
         if comment is not None and comment.node:
             try:
-                look = comment_history.read(self._client, self._to, comment.node, self._author)
+                look = summary_comment.history_of(
+                    self._client, self._to, comment.node, self._author
+                )
                 if look.body is not None:
                     return look, comment.replace(body=look.body, last=checkpoint.read(look.body))
             except GitHubRefusedError as refused:
                 self._note(f"what the summary said before cannot be read: {refused}")
                 self._kept = comment.replace(node="")
         self._look_at_pull()
-        summary_comment = next(iter(sticky.find()), None)
-        if summary_comment is not None and comment is not None and summary_comment.id != comment.id:
-            self._kept = summary_comment  # ours was folded into it
+        oldest = next(iter(sticky.find()), None)
+        if oldest is not None and comment is not None and oldest.id != comment.id:
+            self._kept = oldest  # ours was folded into it
             return self._look_back(sticky)
-        return comment_history.CommentHistory(self._current), summary_comment
+        return summary_comment.CommentHistory(self._current), oldest
 
-    def _words_of(self, look: comment_history.CommentHistory, own_checkpoint: Checkpoint) -> str:
+    def _words_of(self, look: summary_comment.CommentHistory, own_checkpoint: Checkpoint) -> str:
         """The summary of the newest head, with what we spent; empty for none."""
         words = look.words_of(look.head)
         last = checkpoint.read(words)
@@ -381,7 +390,9 @@ class Publisher:
 def _on_base(look: PullRequestThreads, base: str) -> tuple[ReviewThread, ...]:
     """Our threads; the answers about another base are over, and their findings come back."""
     answered = {
-        answer.thread.id for answer in thread_answers.of(look) if answer.thread.origin.base != base
+        answer.thread.id
+        for answer in review_threads.answers_of(look)
+        if answer.thread.origin.base != base
     }
     return tuple(
         thread.replace(resolved=True, closed=False) if thread.id in answered else thread
@@ -429,3 +440,71 @@ def _kind(reason: str) -> str:
     for numbered, plain in _NUMBERED:
         reason = re.sub(numbered, plain, reason)
     return reason
+
+
+def attempt(
+    posting: PostingOptions,
+    report: Report,
+    to: Destination,
+    options: RenderOptions,
+    way: GitHubSession,
+    *,
+    diff: Callable[[], PatchDiff] | None = None,
+    overrides: Sequence[Override] = (),
+    review: str = "",
+) -> Publication | None:
+    """Post the report of our own run, if anything of it is to be posted. Never raises."""
+    if (to.is_group or posting.comment == NONE) and not posting.check_run:
+        return None
+    try:
+        return post(
+            posting, report, to, options, way, diff=diff, overrides=overrides, review=review
+        )
+    except Exception as error:  # noqa: BLE001 - a bug of posting does not undo a verdict either
+        if not isinstance(error, RlmCiError):
+            error = RlmCiError(f"internal error: {error!r}", hint="please report it as a bug")
+        warn(RemoteError(f"the report is not posted: {error}", hint=error.hint))
+        reason = posting.redact(printable(f"{error}. {error.hint}"))
+        return Publication(FAILED, FAILED, FAILED, reason)
+
+
+def post(
+    posting: PostingOptions,
+    report: Report,
+    destination: Destination,
+    options: RenderOptions,
+    way: GitHubSession,
+    *,
+    diff: Callable[[], PatchDiff] | None = None,
+    overrides: Sequence[Override] = (),
+    pull: dict[str, Any] | None = None,
+    review: str = "",
+) -> Publication:
+    """Post ``report``, and print what went wrong.
+
+    ``pull`` is the API's record of the pull request, ``review`` state for the next run.
+    """
+    publication = Publisher(
+        way.client(),
+        destination,
+        report,
+        run=report.run_id or os.urandom(8).hex(),
+        wishes=posting.replace(comment=NONE) if destination.is_group else posting,
+        options=options.replace(colour=False),
+        diff=diff,
+        overrides=overrides,
+        pull={"head": {"sha": destination.head}} if destination.is_group else pull,
+        author=way.author,
+        threads=way.threads,
+        review=review,
+    ).publish()
+    if not publication.reason:
+        return publication
+    # It quotes GitHub, or a proxy.
+    reason = posting.redact(publication.reason)
+    where = f"{destination.repository}#{destination.number}"
+    if FAILED in (publication.summary, publication.review, publication.check_run):
+        warn(RemoteError(f"not all is posted: {reason}", where=where))
+    else:
+        say(f"note: posting on {where}: {reason}")
+    return publication.replace(reason=reason)

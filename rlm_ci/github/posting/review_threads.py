@@ -1,19 +1,36 @@
-"""The review threads of a pull request: which are ours, which are answered, which are over."""
+"""The review threads of a pull request: which are ours, which are over, how people answered them.
+
+A marker in the first line of a comment tells ours. Whether a person may answer is for the caller to
+ask. Of what others have written, only that a reply begins with "won't fix" counts; a reply that was
+edited does not, since somebody else may have done that. One that declines in other words settles
+nothing: who wrote it is told how to.
+"""
 
 from __future__ import annotations
 
+import re
+
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record, rows, text
-from rlm_ci.github.posting import comment_text
-from rlm_ci.github.posting.comment_text import NOWHERE, CommentOrigin
+from rlm_ci.report.details import claim_mark
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from rlm_ci.github.api.client import GitHubClient
 
+
+_OPENS, _CLOSES = "<!-- rlm-ci:finding ", " -->"
+_MARKER = re.compile(
+    rf"{_OPENS}(?P<fingerprint>[0-9a-f]{{32}})"
+    r"(?: (?P<check>[a-z][a-z0-9-]*) (?P<base>[0-9a-f]{16})"
+    rf"(?: @(?P<claim>{claim_mark.PATTERN}))?(?: (?P<name>[^<>\n]+))?)?"
+    rf"{_CLOSES}\r?(?:\n|$)"
+)
+#: The rule in the text of a comment.
+_RULE = re.compile(r"`([a-z][a-z0-9-]*)/[\w-]+`")
 #: Mutations in one request, so that none of them takes GitHub too long.
 _BATCH = 50
 _FIELDS = """\
@@ -35,6 +52,45 @@ latest: comments(last: 20) {
 }"""
 
 _VIEWER = "query { viewer { login } }"
+
+
+class CommentOrigin(Value):
+    """The check that a finding is of, the base that it is about, the name of the run, what the
+    claim of a model is about; "" for an unknown one.
+    """
+
+    check: str = ""
+    base: str = ""
+    name: str = ""
+    claim: str = ""
+
+
+#: Of a comment that says nothing of itself.
+NOWHERE = CommentOrigin()
+
+
+def marker(fingerprint: str, origin: CommentOrigin = NOWHERE) -> str:
+    """The first line of the comment about the finding with this fingerprint."""
+    claim = f"@{origin.claim}" if origin.base and origin.claim else ""
+    words = (fingerprint, origin.check, origin.base, claim, origin.name)
+    return f"{_OPENS}{' '.join(filter(None, words))}{_CLOSES}"
+
+
+def read_marker(body: str) -> str | None:
+    """The fingerprint in a comment's first line, or None. Check the author: others can forge it."""
+    marked = _MARKER.match(body)
+    return marked["fingerprint"] if marked else None
+
+
+def read_origin(body: str) -> CommentOrigin:
+    """What a comment's first line says besides; of an older version, the check of its rule."""
+    marked = _MARKER.match(body)
+    if marked and marked["check"]:
+        return CommentOrigin(
+            marked["check"], marked["base"], marked["name"] or "", marked["claim"] or ""
+        )
+    rule = _RULE.search(body)
+    return CommentOrigin(rule[1] if rule else "")
 
 
 class ReviewThread(Value):
@@ -93,7 +149,7 @@ def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
     if not nodes or authors[0] != bare(login):
         return None
     first = nodes[0]
-    fingerprint = comment_text.read_marker(text(first.get("body")))
+    fingerprint = read_marker(text(first.get("body")))
     if fingerprint is None:
         return None
     thread, comment = text(node.get("id")), text(first.get("id"))
@@ -111,7 +167,7 @@ def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
         resolved = True
         closed = closed or text(first.get("minimizedReason")).lower() != "outdated"
     body = text(first.get("body"))
-    origin = comment_text.read_origin(body)
+    origin = read_origin(body)
     return ReviewThread(thread, comment, fingerprint, resolved, answered, closed, body, origin)
 
 
@@ -166,7 +222,7 @@ def remove_duplicates(client: GitHubClient, threads: Sequence[ReviewThread]) -> 
 def move(client: GitHubClient, threads: Sequence[ReviewThread], base: str) -> None:
     """Let these comments be about another base. Raises RemoteError."""
     bodies = [
-        f"{comment_text.marker(thread.fingerprint, thread.origin.replace(base=base))}\n"
+        f"{marker(thread.fingerprint, thread.origin.replace(base=base))}\n"
         f"{thread.body.partition(chr(10))[2]}"
         for thread in threads
     ]
@@ -196,3 +252,72 @@ def _each(
             headings += [f"${name}: {'ID' if name[0] == 'i' else 'String'}!" for name in names]
             fields.append(f"m{index}: {mutation % tuple(names)} {{ {result} }}")
         client.mutate(f"mutation ({', '.join(headings)}) {{ {' '.join(fields)} }}", **values)
+
+
+#: What a person did.
+REPLIED, RESOLVED, REACTED = (
+    'answered "won\'t fix" to the review comment', "resolved the review comment",
+    "gave the review comment a thumbs down",
+)  # fmt: skip
+#: The first line of a reply: these words, then its end or a mark.
+_WONT_FIX = re.compile(r"won['\u2019]?t[ -]?fix[ \t]*($|[.,:;!(\u2013\u2014-])", re.IGNORECASE)
+
+
+DECLINED = "declines it"
+#: The first line of a reply that plainly declines, and asks nothing.
+_DECLINES = re.compile(
+    r"(?:no\b[ \t]*[,.:;!\u2013\u2014-]|we want (?:it|this|that)\b|not a bug\b|by design\b"
+    r"|(?:(?:this|that|it) is|it's|that's) (?:intended|intentional|by design|on purpose|wanted)\b"
+    r"|(?:intended|intentional)\b|works as (?:intended|designed)\b|won['\u2019]?t do\b)[^?`]*",
+    re.IGNORECASE,
+)
+
+
+class ThreadAnswer(Value):
+    """What the person ``login`` with this ``number`` did about the finding of ``thread``."""
+
+    thread: ReviewThread
+    did: str
+    login: str
+    number: int
+
+
+def answers_of(threads: PullRequestThreads) -> list[ThreadAnswer]:
+    """The answers in all of our threads, the plainest of each thread first.
+
+    Raises UnreachableError for an invalid thread.
+    """
+    pairs = zip(threads.threads, threads.rows, strict=True)
+    return [answer for thread, row in pairs for answer in _answers(thread, row, threads.login)]
+
+
+def _answers(mark: ReviewThread, thread: dict[str, Any], login: str) -> Iterator[ThreadAnswer]:
+    first = record(rows(record(thread.get("comments")).get("nodes"))[0])
+    if first.get("lastEditedAt") and author_of(first, "editor") != bare(login):
+        return  # the fingerprint in it may be another one now
+    own_login = login.removesuffix("[bot]")
+    declined: list[ThreadAnswer] = []
+    for node in rows(record(thread.get("latest")).get("nodes")):
+        reply = record(node)
+        line = text(reply.get("body")).lstrip().partition("\n")[0].rstrip()
+        if reply.get("lastEditedAt"):
+            continue
+        if _WONT_FIX.match(line):
+            yield from _by(reply.get("author"), mark, REPLIED)
+        elif _DECLINES.fullmatch(line):
+            declined = list(_by(reply.get("author"), mark, DECLINED))
+    by = record(thread.get("resolvedBy"))
+    if thread.get("isResolved") and by.get("login") != own_login:  # we resolve what is gone
+        yield from _by(by, mark, RESOLVED)
+    for node in rows(record(thread.get("reacted")).get("nodes")):
+        for reaction in rows(record(record(node).get("reactions")).get("nodes")):
+            yield from _by(record(reaction).get("user"), mark, REACTED)
+    yield from declined
+
+
+def _by(account: Any, mark: ReviewThread, did: str) -> Iterator[ThreadAnswer]:
+    """The answer, if a person gave it: bots have no number here, and ghosts no name."""
+    person = record(account)
+    login, number = text(person.get("login")), person.get("databaseId")
+    if login and type(number) is int and person.get("__typename", "User") == "User":
+        yield ThreadAnswer(mark, did, login, number)

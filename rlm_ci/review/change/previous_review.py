@@ -85,7 +85,7 @@ class PreviousReviews:
 
     def _last(self, to: Destination) -> tuple[Checkpoint | None, str]:
         """The checkpoint of the last run, or why there is none."""
-        from rlm_ci.github.posting.comment_history import previous_run
+        from rlm_ci.github.posting.summary_comment import previous_run
 
         try:
             run = previous_run(self._way.client(), to)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.posting import checkpoint, comment_text
+from rlm_ci.github.posting import checkpoint, review_threads
 from testing.loopback_github.fixture import github
 from testing.posting_stage import clock, stage
 from testing.publish_job import Job, job
@@ -85,12 +85,12 @@ def test_github_says_what_the_head_is_compared_with(job: Job) -> None:
     merge_base = job.stage.change().merge_base
     last = job.stage.last
     assert (last.merge_base, last.target) == (merge_base, "main")
-    first = comment_text.read_origin(job.stage.state.review_comments[0].body)
+    first = review_threads.read_origin(job.stage.state.review_comments[0].body)
     repo = job.stage.git
     repo.run("branch", "dev", "main")
     job.stage.state.base = "dev"
     assert job.publish(path, event=job.after()).code == 0
     assert job.stage.last.target == "dev"
-    second = comment_text.read_origin(job.stage.state.review_comments[0].body)
+    second = review_threads.read_origin(job.stage.state.review_comments[0].body)
     assert first.base != second.base
     assert json.loads(path.read_text())["subject"]["merge_base"] == "0" * 40

@@ -16,7 +16,7 @@ import pytest
 from rlm_ci.github.api.client import GitHubClient, RequestLimits
 from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.github.api.responses import AttemptError, graphql_data
-from rlm_ci.github.posting import check_run, comment_text, review_threads
+from rlm_ci.github.posting import check_run, review_threads
 from rlm_ci.github.posting.outcome import Destination
 from testing.loopback_github.scene import BOT, NAME, NUMBER
 from testing.loopback_github.state import Comment
@@ -308,7 +308,9 @@ def test_threads_of_the_wrong_shape_are_no_answer(
 def test_a_thread_of_ours_of_the_wrong_shape_is_no_answer(
     stage: Stage, clock: Clock, part: str, odd: Any
 ) -> None:
-    node = _thread(body=comment_text.marker("a" * 32), isMinimized=True, minimizedReason="outdated")
+    node = _thread(
+        body=review_threads.marker("a" * 32), isMinimized=True, minimizedReason="outdated"
+    )
     stage.github.fault("POST", "/graphql", times=None, status=200, body=_look(nodes=[node]))
     made = client(stage, clock)
     (thread,) = review_threads.read(made, NAME, NUMBER).threads

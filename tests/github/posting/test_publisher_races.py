@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlm_ci.github.posting import comment_text
+from rlm_ci.github.posting import review_threads
 from rlm_ci.github.posting.outcome import PostingOptions, Publication
 from testing.loopback_github.scene import BOT, NAME, NUMBER
 from testing.loopback_github.server import Request
@@ -50,7 +50,7 @@ class Race:
         assert last.head == self.head
         assert last.run == "new" or self.same
         assert f"problem {40 if last.run == 'new' else 10}" in stage.summary
-        marks = Counter(comment_text.read_marker(one.body) for one in stage.state.review_comments)
+        marks = Counter(review_threads.read_marker(one.body) for one in stage.state.review_comments)
         assert max(marks.values(), default=0) <= 1, marks
 
 

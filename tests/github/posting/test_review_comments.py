@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.posting import comment_text
+from rlm_ci.github.posting import review_threads
 from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED, PROVEN, Proof
@@ -124,8 +124,8 @@ def test_what_a_run_of_another_name_found_is_not_closed(stage: Stage) -> None:
 def test_what_an_older_version_posted_is_closed(stage: Stage) -> None:
     stage.publish(stage.report(10, 40), "run-1")
     for one in stage.state.review_comments:
-        mark = comment_text.read_marker(one.body) or ""
-        one.body = f"{comment_text.marker(mark)}\n{one.body.partition(chr(10))[2]}"
+        mark = review_threads.read_marker(one.body) or ""
+        one.body = f"{review_threads.marker(mark)}\n{one.body.partition(chr(10))[2]}"
     stage.publish(stage.report(40), "run-2", name="judge")
     assert list(resolved(stage)) == [10]
     assert len(stage.beside) == 2
@@ -135,7 +135,7 @@ def test_what_an_older_version_posted_is_closed(stage: Stage) -> None:
 
 
 def bases(stage: Stage) -> list[str]:
-    return [comment_text.read_origin(one.body).base for one in stage.state.review_comments]
+    return [review_threads.read_origin(one.body).base for one in stage.state.review_comments]
 
 
 def test_on_another_base_open_comments_go_on_and_answers_do_not(stage: Stage) -> None:
@@ -353,7 +353,7 @@ def test_the_same_words_on_two_lines_are_two_findings(stage: Stage) -> None:
     for number in range(2):
         assert stage.publish(stage.report(one, two), f"run-{number}").ok
     assert len(stage.beside) == 2
-    marks = {comment_text.read_marker(one.body) for one in stage.state.review_comments}
+    marks = {review_threads.read_marker(one.body) for one in stage.state.review_comments}
     assert len(marks) == 2
 
 

@@ -11,14 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlm_ci.git.patches import FileDiff, Hunk, PatchDiff, from_records
-from rlm_ci.github.posting.placement import (
+from rlm_ci.github.posting.outcome import CommentLimits
+from rlm_ci.github.posting.review_comments import (
     FILE,
     INLINE,
     INVALID,
     SUMMARY,
     UNKNOWN,
     VALID,
-    CommentLimits,
     PlacedFinding,
     classify,
     place,

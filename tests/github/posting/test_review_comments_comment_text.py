@@ -10,8 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from rlm_ci import errors
-from rlm_ci.github.posting.comment_text import CommentTexts, marker, read_marker
-from rlm_ci.github.posting.placement import FILE, INLINE, PlacedFinding
+from rlm_ci.github.posting.review_comments import FILE, INLINE, CommentTexts, PlacedFinding
+from rlm_ci.github.posting.review_threads import marker, read_marker
 from rlm_ci.report.details import suggestions
 from rlm_ci.report.findings import Finding, Location, Severity, Subject, fingerprints
 from rlm_ci.report.formats.markdown import ROOM

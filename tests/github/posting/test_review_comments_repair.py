@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.git.patches import PatchDiff, from_records, hunks_by_path
-from rlm_ci.github.posting.placement import INLINE, SUMMARY, place
-from rlm_ci.github.posting.repair import replaced
+from rlm_ci.github.posting.review_comments import INLINE, SUMMARY, place, replaced
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED, PROVEN, Proof
 from testing.patches import record
