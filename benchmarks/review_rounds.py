@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from rlm_ci.change import change_set
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.github.posting.checkpoint import Checkpoint
+from rlm_ci.github.posting.summary_comment import Checkpoint
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED, PROVEN, Proof
 from rlm_ci.review.change import review_rounds

@@ -45,7 +45,6 @@ SHOWN_BY = {
     "github/proposal": "archive/test_pull_request.py",
     "guard/inline_tests": "guard/test_guard_cases.py",
     "judge/judge": "cli/commands/test_check.py",
-    "judge/options": "cli/commands/test_check.py",
     "models/trial": "cli/commands/test_doctor.py",
     "pipelines/agreed_context": "test_small_contexts_end_to_end.py",
     "pipelines/attempt": "fix/test_run_killed.py",

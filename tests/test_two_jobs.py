@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.cli.new_workflows import workflows
-from rlm_ci.judge.run_name import artifact_name
+from rlm_ci.judge.options import artifact_name
 from testing.action_runner import BIN, ROOT, bare_environment, load_yaml, put_python, ship_action
 from testing.repositories.events import NAME, OWNER, from_fork, issue_comment
 

@@ -324,6 +324,19 @@ def _read(path: str) -> bytes:
     return data
 
 
+def payload_of(choice: ChangeChoice) -> dict[str, Any] | None:
+    """The event of this run, if no option names the change; None if only the judgement reads it.
+
+    A stream can be read once, and what is wrong with an event is for the judgement to report.
+    """
+    if not choice.event or choice.base or choice.head or is_stream(choice.event):
+        return None
+    try:
+        return load(choice.event)
+    except ConfigError:
+        return None
+
+
 def load(path: str) -> dict[str, Any]:
     """The payload of an event. Raises ConfigError."""
     import json

@@ -12,6 +12,8 @@ FORMATS = tuple(
     sorted(name[:-3] for name in os.listdir(_FORMATS) if name.endswith(".py") and name[0] != "_")
 )
 SEVERITIES = ("info", "low", "medium", "high", "critical")
+#: Characters of the name of a run.
+LONGEST_NAME = 80
 
 
 def machine(key: str, variable: str, help_text: str, kind: str = "text") -> Setting:

@@ -10,7 +10,7 @@ import re
 
 from rlm_ci.change import privileged_events, trigger
 from rlm_ci.console.messages import say
-from rlm_ci.errors import ConfigError, RlmCiError
+from rlm_ci.errors import ConfigError
 from rlm_ci.github import fetch, session
 from rlm_ci.pull_request import replies
 from rlm_ci.pull_request.replies import ReplyPlace
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.change.trigger import ChangeChoice
     from rlm_ci.git.repository import Repository
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.outcome import PostingOptions
@@ -78,21 +77,10 @@ def _refused(what: str, hint: str, where: str = "the comment") -> ConfigError:
     return ConfigError(what, where=where, hint=hint)
 
 
-def payload_of(choice: ChangeChoice) -> dict[str, Any] | None:
-    """The event of a comment, if this run is about one and no option names the change."""
-    path, name = choice.event, choice.event_name
-    if not path or choice.base or choice.head:
-        return None
-    if name not in (EVENT, THREAD_EVENT, ""):
-        return None
-    if trigger.is_stream(path):  # it can be read once, by the judgement
-        return None
-    try:
-        payload = trigger.load(path)
-    except RlmCiError:
-        return None  # the judgement reports what is wrong with it
-    event = privileged_events.event_of(name, payload)
-    return payload if event in (EVENT, THREAD_EVENT) else None
+def is_comment(payload: Mapping[str, Any], name: str) -> bool:
+    """Whether ``payload`` is the event of a comment; ``name`` is that of the event, "" for none."""
+    is_possible = name in (EVENT, THREAD_EVENT, "")
+    return is_possible and privileged_events.event_of(name, payload) in (EVENT, THREAD_EVENT)
 
 
 def is_heard(payload: Mapping[str, Any]) -> bool:

@@ -13,17 +13,16 @@ from rlm_ci.change import trigger
 from rlm_ci.console.messages import say
 from rlm_ci.errors import RemoteError, RlmCiError
 from rlm_ci.github.posting.outcome import Destination
-from rlm_ci.pull_request import overrides
+from rlm_ci.pull_request import answers
 from rlm_ci.text.object_id import is_object_id
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.change.trigger import ChangeChoice
     from rlm_ci.git.repository import Repository
     from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.github.session import GitHubSession
@@ -50,22 +49,17 @@ class MergeGroup(Value):
 
 
 def of_event(
-    choice: ChangeChoice,
+    payload: Mapping[str, Any],
+    path: str,
     posting: PostingOptions,
     way: GitHubSession,
     opened: Callable[[], Repository],
 ) -> MergeGroup | None:
-    """The group of a ``merge_group`` event; None for another event, or if it cannot be read.
+    """The group of a ``merge_group`` event, the file ``path``; None if it cannot be read.
 
     Without a token, or an answer of GitHub, it is one change without a pull request.
     """
-    path = choice.event
-    if not path or choice.base or choice.head or trigger.is_stream(path):
-        return None
     try:
-        payload = trigger.load(path)
-        if not isinstance(payload.get("merge_group"), dict):
-            return None
         change_set = trigger.from_event(opened(), path)
     except RlmCiError:
         return None  # the judgement reports what is wrong with it
@@ -114,10 +108,10 @@ class _Reader:
             if len(parts) > 1:
                 change = change.replace(label=f"#{number}" if number else commits[-1].oid[:12])
             if number and (to := self._destination(number, commits[-1])):
-                recorded = overrides.recorded(self._posting, self._way, to)
+                recorded = answers.recorded(self._posting, self._way, to)
                 pull = trigger.pull_request_of({"pull_request": self._pull(number)}, to.path)
                 accepted = tuple(
-                    (override.check, overrides.reason_of(override)) for override in recorded
+                    (override.check, answers.reason_of(override)) for override in recorded
                 )
                 change = change.replace(pull_request=pull and pull.replace(overrides=accepted))
                 pulls.append(to)

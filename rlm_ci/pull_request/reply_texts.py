@@ -8,9 +8,8 @@ from rlm_ci.pull_request.slash_grammar import FORMS
 from rlm_ci.report import rule_texts, wording
 from rlm_ci.report.details.document_blocks import blocks
 from rlm_ci.report.findings import Document
-from rlm_ci.report.formats.markdown import ROOM
+from rlm_ci.report.formats.markdown import ROOM, MarkdownSurface
 from rlm_ci.report.links import Links
-from rlm_ci.report.markdown_report import MarkdownSurface
 from rlm_ci.report.render import RenderOptions
 from rlm_ci.report.rules import PAGE, address
 from rlm_ci.text import neutralise

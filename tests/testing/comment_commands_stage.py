@@ -14,8 +14,8 @@ import pytest
 from rlm_ci import cli as program
 from rlm_ci.github import session
 from rlm_ci.github.api.client import GitHubClient, RequestLimits
-from rlm_ci.github.posting import checkpoint
-from rlm_ci.github.posting.checkpoint import Checkpoint
+from rlm_ci.github.posting import summary_comment
+from rlm_ci.github.posting.summary_comment import Checkpoint
 from rlm_ci.github.session import Access
 from testing.loopback_github.events import Event, Events
 from testing.loopback_github.server import GitHub
@@ -159,7 +159,7 @@ class Stage:
 
     @property
     def last(self) -> Checkpoint:
-        found = checkpoint.read(self.summary)
+        found = summary_comment.checkpoint_of(self.summary)
         assert found
         return found
 

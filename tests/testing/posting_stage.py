@@ -13,7 +13,7 @@ import pytest
 from rlm_ci.change import change_set
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.github.api.client import GitHubClient, RequestLimits
-from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting import summary_comment
 from rlm_ci.github.posting.outcome import Destination, PostingOptions, Publication
 from rlm_ci.github.posting.publisher import Publisher
 from rlm_ci.report.findings import Finding, Location, Part, Report, Severity, Subject, Usage
@@ -121,7 +121,7 @@ class Stage(Scene):
     @property
     def summaries(self) -> list[str]:
         """The bodies of our summaries, whoever copied them."""
-        return [one.body for one in self.state.comments if checkpoint.is_marked(one.body)]
+        return [one.body for one in self.state.comments if summary_comment.is_marked(one.body)]
 
     @property
     def summary(self) -> str:
@@ -129,9 +129,9 @@ class Stage(Scene):
         return only
 
     @property
-    def last(self) -> checkpoint.Checkpoint:
+    def last(self) -> summary_comment.Checkpoint:
         """The checkpoint in the one summary."""
-        found = checkpoint.read(self.summary)
+        found = summary_comment.checkpoint_of(self.summary)
         assert found
         return found
 

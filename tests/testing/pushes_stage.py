@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.github.posting import checkpoint, review_threads
+from rlm_ci.github.posting import review_threads, summary_comment
 from rlm_ci.models import gateway
 from rlm_ci.models.record.record import AbsentModel
 from testing.loopback_github.state import ACTIONS_BOT, Comment
@@ -215,7 +215,7 @@ class Pushes:
 
     def forge(self, **changed: Any) -> None:
         """Change the state in our summary, as whoever may edit a comment can."""
-        last = checkpoint.read(self.comment.body)
+        last = summary_comment.checkpoint_of(self.comment.body)
         assert last
         rest = self.comment.body.partition("\n")[2]
         self.comment.body = f"{last.replace(**changed).marker()}\n{rest}"

@@ -28,8 +28,7 @@ from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.judge.config_file import TABLE
 from rlm_ci.judge.judge import open_repository
-from rlm_ci.judge.options import output_of
-from rlm_ci.judge.run_name import REPORT_NAME
+from rlm_ci.judge.options import REPORT_NAME, output_of
 from rlm_ci.models.providers import (
     GITHUB,
     MODEL_NAME,

@@ -6,7 +6,7 @@ import os
 from functools import partial
 
 from rlm_ci import checks, errors
-from rlm_ci.change import privileged_events, pushes
+from rlm_ci.change import privileged_events, pushes, trigger
 from rlm_ci.config.core_options import CHANGE, COMMON, OUT, REPORT
 from rlm_ci.config.options import (
     BUDGET,
@@ -30,15 +30,20 @@ from rlm_ci.console.messages import say
 from rlm_ci.console.progress import Progress
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.judge import judge, open_repository, read_templates
-from rlm_ci.judge.options import change_choice, output_of, posting_of, rests_on, reviewer_of
-from rlm_ci.judge.run_name import artifact_name, run_name
+from rlm_ci.judge.options import (
+    artifact_name,
+    change_choice,
+    output_of,
+    posting_of,
+    rests_on,
+    reviewer_of,
+    run_name,
+)
 from rlm_ci.pipelines.runner import live
 from rlm_ci.pull_request import (
     answers,
     comment_commands,
     extra_parts,
-    merge_group,
-    overrides,
     replies,
 )
 from rlm_ci.pull_request.slash_grammar import CHECK, REPLIED
@@ -97,12 +102,12 @@ def run(arguments: Arguments) -> int:
     command = None
     settings = Settings(PROGRAM, arguments.flags)
     choice, opened = change_choice(settings), partial(open_repository, settings)
-    comment = comment_commands.payload_of(choice)
-    if comment is not None:
-        if not comment_commands.is_heard(comment):
+    payload = trigger.payload_of(choice)
+    if payload is not None and comment_commands.is_comment(payload, choice.event_name):
+        if not comment_commands.is_heard(payload):
             return errors.OK
         wishes = posting_of(settings), reviewer_of(settings)
-        command = comment_commands.asked(comment, *wishes, opened)
+        command = comment_commands.asked(payload, *wishes, opened)
     shown = output_of(settings)
     shown.require_place()
     publishing = posting_of(settings)
@@ -111,7 +116,11 @@ def run(arguments: Arguments) -> int:
 
         return conversation.answer(publishing, shown, settings.environ, command)
     way = GitHubSession(publishing.access, command.way if command else None)
-    group = None if command else merge_group.of_event(choice, publishing, way, opened)
+    group = None
+    if payload and isinstance(payload.get("merge_group"), dict) and not command:
+        from rlm_ci.pull_request import merge_group
+
+        group = merge_group.of_event(payload, choice.event or "", publishing, way, opened)
     judgement = _judge(arguments, command, group)
     if command and command.command.name == REVIEWS:
         with replies.refusals(publishing, command.way, command.to):
@@ -155,8 +164,8 @@ def _report(
     # Write what is known before any request to GitHub, which may take long.
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
-    held_back = overrides.held(publishing, report, to, way, command)
-    report = overrides.apply(report, held_back)
+    held_back = answers.held(publishing, report, to, way, command)
+    report = answers.overridden(report, held_back)
     for pull in group.pulls if group else (to,):
         report = answers.apply(publishing, report, pull, way)
     if in_actions:
@@ -191,7 +200,7 @@ def _report(
     _keep(run, paths)
     if not settings.quiet or report.verdict() != CLEAN:
         say(f"report: {files.near(paths['report.html'])}")
-    overrides.require_kept(command, publication)
+    answers.require_kept(command, publication)
     return report
 
 

@@ -21,9 +21,8 @@ from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge import config_file
 from rlm_ci.judge.judge import Judgement, open_repository, read_templates
-from rlm_ci.judge.options import output_of, posting_of
-from rlm_ci.judge.run_name import run_name
-from rlm_ci.pull_request import answers, overrides
+from rlm_ci.judge.options import output_of, posting_of, run_name
+from rlm_ci.pull_request import answers
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.report.findings import Subject, Usage
 from rlm_ci.text import neutralise
@@ -100,8 +99,8 @@ def _publish(judgement: Judgement) -> bool:
     way = GitHubSession(publishing.access)  # its limits hold for one report
     destination, report, pull = _addressed(settings, judgement.report, way.client())
     report = Redactor(settings.environ).report(report)
-    held_overrides = overrides.held(publishing, report, destination, way)
-    report = answers.apply(publishing, overrides.apply(report, held_overrides), destination, way)
+    held_overrides = answers.held(publishing, report, destination, way)
+    report = answers.apply(publishing, answers.overridden(report, held_overrides), destination, way)
     options = output.options(read_templates(judgement))
     publication = publisher.post(
         publishing, report, destination, options, way, overrides=held_overrides, pull=pull

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from rlm_ci.github.api.errors import UnreachableError, record, text
-from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting import summary_comment
 from rlm_ci.report import wording
 from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
 from rlm_ci.report.rules import address
@@ -127,7 +127,7 @@ def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
         if is_open and same and type(number) is int and number != to.number:
             others[number] = ""
     for check_run in _made(client, to) if others else ():
-        last = checkpoint.read(text(record(check_run.get("output")).get("summary")))
+        last = summary_comment.checkpoint_of(text(record(check_run.get("output")).get("summary")))
         if last and last.head == to.head and others.get(last.number) == "":
             others[last.number] = last.verdict
     return others

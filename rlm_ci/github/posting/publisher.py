@@ -15,11 +15,9 @@ from rlm_ci.git import patches
 from rlm_ci.github.api.errors import GitHubRefusedError, UnreachableError, record
 from rlm_ci.github.posting import (
     check_run,
-    checkpoint,
     review_threads,
     summary_comment,
 )
-from rlm_ci.github.posting.checkpoint import Checkpoint
 from rlm_ci.github.posting.outcome import (
     FAILED,
     NONE,
@@ -40,7 +38,7 @@ from rlm_ci.github.posting.review_comments import (
     place,
 )
 from rlm_ci.github.posting.review_threads import CommentOrigin
-from rlm_ci.github.posting.summary_comment import SummaryComments
+from rlm_ci.github.posting.summary_comment import Checkpoint, SummaryComments
 from rlm_ci.report import render
 from rlm_ci.report.findings import fingerprints
 from rlm_ci.report.render import RenderOptions
@@ -54,10 +52,9 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.patches import PatchDiff
     from rlm_ci.github.api.client import GitHubClient
-    from rlm_ci.github.posting.checkpoint import Override
     from rlm_ci.github.posting.review_comments import PlacedFinding
     from rlm_ci.github.posting.review_threads import PullRequestThreads, ReviewThread
-    from rlm_ci.github.posting.summary_comment import SummaryComment
+    from rlm_ci.github.posting.summary_comment import Override, SummaryComment
     from rlm_ci.github.session import GitHubSession
     from rlm_ci.report.findings import Report
 
@@ -319,7 +316,9 @@ class Publisher:
                     self._client, self._to, comment.node, self._author
                 )
                 if look.body is not None:
-                    return look, comment.replace(body=look.body, last=checkpoint.read(look.body))
+                    return look, comment.replace(
+                        body=look.body, last=summary_comment.checkpoint_of(look.body)
+                    )
             except GitHubRefusedError as refused:
                 self._note(f"what the summary said before cannot be read: {refused}")
                 self._kept = comment.replace(node="")
@@ -333,7 +332,7 @@ class Publisher:
     def _words_of(self, look: summary_comment.CommentHistory, own_checkpoint: Checkpoint) -> str:
         """The summary of the newest head, with what we spent; empty for none."""
         words = look.words_of(look.head)
-        last = checkpoint.read(words)
+        last = summary_comment.checkpoint_of(words)
         if last is not None:
             merged = last.plus(self._report.usage)
         else:
@@ -341,7 +340,7 @@ class Publisher:
                 self._client, self._to.replace(head=look.head), author=self._author
             ) if self._wishes.check_run and "check_run" not in self._denied else None  # fmt: skip
             words = str(record((newer or {}).get("output")).get("summary") or "")
-            last = checkpoint.read(words)
+            last = summary_comment.checkpoint_of(words)
             if last is None or last.head != look.head:
                 return ""
             merged = last.replace(

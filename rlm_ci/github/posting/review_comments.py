@@ -14,9 +14,8 @@ from rlm_ci.report import wording
 from rlm_ci.report.details import claim_mark, suggestions
 from rlm_ci.report.details.fixes_and_proofs import ProofLimits, fix_of, proof_of
 from rlm_ci.report.findings import Severity
-from rlm_ci.report.formats.markdown import ROOM
+from rlm_ci.report.formats.markdown import ROOM, MarkdownSurface
 from rlm_ci.report.links import Links
-from rlm_ci.report.markdown_report import MarkdownSurface
 from rlm_ci.report.render import RenderOptions
 from rlm_ci.report.view import SEVERITY_ICONS
 from rlm_ci.resources import loader

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rlm_ci.report import markdown_report
-from rlm_ci.report.markdown_report import TextLimit
+from rlm_ci.report.formats.markdown import TextLimit, fitted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,4 +14,4 @@ ROOM = TextLimit(1_000_000, lambda text: len(text.encode()))
 
 
 def render(report: Report, options: RenderOptions) -> str:
-    return markdown_report.render(report, options, "comment.md.j2", ROOM)
+    return fitted(report, options, ROOM)

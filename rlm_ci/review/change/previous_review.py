@@ -6,8 +6,8 @@ The summary comment stores them. On any doubt everything is looked at, with the 
 from __future__ import annotations
 
 from rlm_ci.errors import RlmCiError, UnavailableError
-from rlm_ci.github.posting import checkpoint
-from rlm_ci.github.posting.checkpoint import Checkpoint
+from rlm_ci.github.posting import summary_comment
+from rlm_ci.github.posting.summary_comment import Checkpoint
 from rlm_ci.review.change import carried_words, carry_over
 from rlm_ci.review.change.carry_over import CarriedReview, EditedFile
 from rlm_ci.review.objective import DOMAINS
@@ -75,7 +75,9 @@ class PreviousReviews:
             self._to.number, self._to.head, change.base, change.merge_base, "",
             self._fingerprint(), "", target=self._to.target,
         )  # fmt: skip
-        since, why = checkpoint.resume(last, now, lambda old, new: _is_ancestor(change, old, new))
+        since, why = summary_comment.resume(
+            last, now, lambda old, new: _is_ancestor(change, old, new)
+        )
         if since is None:
             return CarriedReview(why, is_doubt=True, is_kept=True)
         saved = _read(last.review, source, asked_for)
@@ -108,7 +110,7 @@ def _read(text: str, source: str, asked_for: str) -> SavedReview | str:
     """The stored review, or why it cannot be used."""
     if not text:
         return "the last run had no complete review by a model"
-    if text in (carry_over.TOO_MUCH, checkpoint.NO_ROOM):
+    if text in (carry_over.TOO_MUCH, summary_comment.NO_ROOM):
         return "the last review found more than the summary comment can store"
     try:
         review = carry_over.unpack(text, source, DOMAINS)

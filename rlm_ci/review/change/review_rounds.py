@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.change.change_set import ChangeSet
-    from rlm_ci.github.posting.checkpoint import Checkpoint
+    from rlm_ci.github.posting.summary_comment import Checkpoint
     from rlm_ci.report.findings import Finding, Location
 
 _MODEL = "model:"

@@ -14,8 +14,8 @@ from rlm_ci.recursion.nodes import FAILED, PARTIAL
 from rlm_ci.report import review_advice, wording
 from rlm_ci.report.details.fixes_and_proofs import ProofLimits, fix_of, proof_of
 from rlm_ci.report.findings import INCOMPLETE, NOT_RUN, OLD, Part, Severity, fingerprints, order
+from rlm_ci.report.formats.markdown import MarkdownSurface, excerpt
 from rlm_ci.report.links import HINT
-from rlm_ci.report.markdown_report import MarkdownSurface, excerpt
 from rlm_ci.report.proof import LEVELS
 from rlm_ci.resources import loader
 from rlm_ci.review.analyzers import run

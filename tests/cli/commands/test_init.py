@@ -16,7 +16,7 @@ from rlm_ci.cli import main, new_config
 from rlm_ci.cli.commands import init
 from rlm_ci.cli.new_workflows import workflows
 from rlm_ci.config.settings import parse_config
-from rlm_ci.judge.run_name import REPORT_NAME
+from rlm_ci.judge.options import REPORT_NAME
 from rlm_ci.models.providers import PROVIDERS
 from rlm_ci.system import installation
 

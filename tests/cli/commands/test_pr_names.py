@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting import summary_comment
 from testing.comment_commands_stage import NAME, NUMBER, OVERRIDE, Stage, stage
 from testing.loopback_github.state import ACTIONS_BOT, Comment
 
@@ -25,7 +25,7 @@ def comments(stage: Stage) -> dict[str, tuple[int, str]]:
     """Name to id and verdict of our summary comments."""
     found = {}
     for one in stage.pull.comments:
-        if one.user == ACTIONS_BOT and (last := checkpoint.read(one.body)):
+        if one.user == ACTIONS_BOT and (last := summary_comment.checkpoint_of(one.body)):
             assert last.name not in found
             found[last.name] = (one.id, last.verdict)
     return found
@@ -123,7 +123,7 @@ def test_two_that_take_it_over_at_the_same_time_are_both_there(stage: Stage) -> 
 
     def overwrite(_request: Any) -> None:
         """Another job has written to the same comment, right after ours."""
-        last = checkpoint.read(made.body)
+        last = summary_comment.checkpoint_of(made.body)
         assert last
         other.append(last.replace(name="docs").marker())
         made.edit(f"{other[0]}\nAll is well.", ACTIONS_BOT, stage.github.world.now())

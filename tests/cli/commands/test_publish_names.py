@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.posting import checkpoint, review_threads
+from rlm_ci.github.posting import review_threads, summary_comment
 from testing.loopback_github.fixture import github
 from testing.posting_stage import clock, stage
 from testing.publish_job import Job, job
@@ -17,7 +17,7 @@ __all__ = ["clock", "github", "job", "stage"]
 
 
 def names(job: Job) -> set[str]:
-    found = [checkpoint.read(one) for one in job.stage.summaries]
+    found = [summary_comment.checkpoint_of(one) for one in job.stage.summaries]
     return {one.name for one in found if one}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.posting import checkpoint, review_threads
+from rlm_ci.github.posting import review_threads, summary_comment
 from rlm_ci.report.findings import Finding, Location, Severity
 from testing.loopback_github.prism import in_front_of
 from testing.markup_judges import LINKED, OURS, github_html, is_ours
@@ -49,7 +49,7 @@ def bodies(stage: Stage) -> list[str]:
 def harmless(body: str) -> None:
     assert len(body.encode("utf-16-le")) // 2 <= LONGEST
     rest = body.partition("\n")[2]
-    ours = checkpoint.is_marked(body) or review_threads.read_marker(body)
+    ours = summary_comment.is_marked(body) or review_threads.read_marker(body)
     page = github_html(rest if ours else body)
     assert page.comments == []
     assert {element.tag for element in page.root.all()} <= OURS | {"em", "hr"}, body

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rlm_ci.github.posting import checkpoint
+from rlm_ci.github.posting import summary_comment
 from rlm_ci.github.posting.outcome import PostingOptions
 from rlm_ci.report.findings import Usage
 from testing.loopback_github.scene import ADA, EVE, NAME, NUMBER
@@ -33,7 +33,7 @@ def test_a_first_push_posts_everything(stage: Stage) -> None:
     assert result.url
     assert result.url.endswith(f"#issuecomment-{stage.state.comments[0].id}")
     body = stage.summary
-    assert checkpoint.is_marked(body)
+    assert summary_comment.is_marked(body)
     assert "## ❌ 2 findings fail this change" in body
     assert "problem 10" in body
     assert "problem 40" in body
@@ -85,7 +85,7 @@ def test_a_forged_marker_of_somebody_else_changes_nothing(stage: Stage, copied: 
     ours = stage.state.comments.pop()
     forged = ours.body if copied else "<!-- rlm-ci:report -->\nAll is well"
     if copied:
-        spent = stage.last if stage.summaries else checkpoint.read(ours.body)
+        spent = stage.last if stage.summaries else summary_comment.checkpoint_of(ours.body)
         assert spent
         _, _, rest = forged.partition("\n")
         forged = f"{spent.replace(calls=10**9, head='f' * 40).marker()}\n{rest}"
@@ -97,7 +97,7 @@ def test_a_forged_marker_of_somebody_else_changes_nothing(stage: Stage, copied: 
     assert all(one.body == forged for one in strangers)
     assert [one for one in stage.state.comments if one.user == BOT_LOGIN] == [ours]
     assert "problem 40" in ours.body
-    state = checkpoint.read(ours.body)
+    state = summary_comment.checkpoint_of(ours.body)
     assert state
     assert state.calls == 0
 

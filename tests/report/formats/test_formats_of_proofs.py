@@ -18,7 +18,7 @@ from rlm_ci.report.findings import (
     Severity,
 )
 from rlm_ci.report.formats import markdown
-from rlm_ci.report.markdown_report import MarkdownSurface
+from rlm_ci.report.formats.markdown import MarkdownSurface
 from rlm_ci.report.overview.changes import Area, ModelWords, Overview, SaidSentence
 from rlm_ci.report.proof import Proof
 from rlm_ci.report.render import render

@@ -9,7 +9,7 @@ import pytest
 from rlm_ci.change import change_set
 from rlm_ci.change.change_set import ChangeSet
 from rlm_ci.git.repository import Repository, discover
-from rlm_ci.github.posting.checkpoint import Checkpoint
+from rlm_ci.github.posting.summary_comment import Checkpoint
 from rlm_ci.report.findings import ENDED, LATE, Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED, PROVEN, Proof
 from rlm_ci.review.change import review_rounds

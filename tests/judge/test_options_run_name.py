@@ -10,7 +10,7 @@ import pytest
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.errors import ConfigError
-from rlm_ci.judge.run_name import artifact_name, fitted, is_name, run_name
+from rlm_ci.judge.options import artifact_name, fitted, is_name, run_name
 
 FILE = "acme/shop/.github/workflows/{}.yml@refs/pull/12/merge"
 

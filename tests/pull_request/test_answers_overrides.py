@@ -11,12 +11,12 @@ import pytest
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.github.api.client import GitHubClient
-from rlm_ci.github.posting import checkpoint
-from rlm_ci.github.posting.checkpoint import Checkpoint, Override
+from rlm_ci.github.posting import summary_comment
 from rlm_ci.github.posting.outcome import Destination
+from rlm_ci.github.posting.summary_comment import Checkpoint, Override
 from rlm_ci.github.session import GitHubSession
 from rlm_ci.judge.options import posting_of
-from rlm_ci.pull_request import overrides
+from rlm_ci.pull_request import answers
 from rlm_ci.report.findings import Finding, Part, Report, Severity, Subject
 from testing.comment_commands_stage import NAME, NUMBER, OVERRIDE, QUICK, TOKEN, Stage, stage
 from testing.loopback_github import bodies
@@ -249,7 +249,7 @@ def test_a_stranger_s_own_comment_is_no_proof(stage: Stage) -> None:
 
 def test_few_records_are_asked_about(stage: Stage) -> None:
     body = _forge(stage)
-    last = checkpoint.read(body)
+    last = summary_comment.checkpoint_of(body)
     assert last
     (real,) = last.overrides
     lies = tuple(real.replace(comment=n) for n in range(9001, 9008))
@@ -302,10 +302,10 @@ def test_no_other_check_is_overridden(stage: Stage) -> None:
     env = {"GITHUB_API_URL": stage.github.url, "GITHUB_TOKEN": TOKEN}
     settings = Settings(PROGRAM, {}, env)
     posting = posting_of(settings)
-    assert overrides.held(posting, report, to, GitHubSession(posting.access)) == ()
+    assert answers.held(posting, report, to, GitHubSession(posting.access)) == ()
     _comment(stage, ACTIONS_BOT, _forge(stage))
-    (held,) = overrides.held(posting, report, to, GitHubSession(posting.access))
-    marked = overrides.apply(report, (held,))
+    (held,) = answers.held(posting, report, to, GitHubSession(posting.access))
+    marked = answers.overridden(report, (held,))
     assert [one.suppression for one in marked.findings] == ["forged (override by ada)", None]
 
 

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rlm_ci.github.posting.checkpoint import NO_ROOM, Checkpoint, Override, is_marked, read, resume
+from rlm_ci.github.posting.summary_comment import (
+    NO_ROOM,
+    Checkpoint,
+    Override,
+    checkpoint_of,
+    is_marked,
+    resume,
+)
 from rlm_ci.report.findings import Usage
 
 HEAD, BASE, FORK = "1" * 40, "2" * 40, "3" * 64
@@ -55,7 +62,7 @@ def test_what_is_written_is_read(state: Checkpoint) -> None:
     assert len(marker) < 10_000, "the words of the comment need the room"
     for body in (marker, f"{marker}\nmore", f"{marker}\r\nmore"):
         assert is_marked(body)
-        again = read(body)
+        again = checkpoint_of(body)
         assert again is not None
         assert again.replace(overrides=()) == state.replace(overrides=())
         assert again.overrides == state.overrides[len(state.overrides) - len(again.overrides) :]
@@ -63,12 +70,12 @@ def test_what_is_written_is_read(state: Checkpoint) -> None:
 
 def test_what_a_review_left_is_kept_where_there_is_room() -> None:
     left = "A-_9=" * 2_000
-    again = read(NOW.replace(review=left).marker())
+    again = checkpoint_of(NOW.replace(review=left).marker())
     assert again
     assert again.review == left
     override = Override("diff-budget", "why", "ada", HEAD, 7)
     full = NOW.replace(review="x" * 20_000, overrides=(override,))
-    kept = read(full.marker())
+    kept = checkpoint_of(full.marker())
     assert kept
     assert (kept.review, kept.overrides) == (NO_ROOM, (override,))
     assert len(full.marker()) < 1_000
@@ -78,7 +85,7 @@ def test_usual_overrides_are_all_kept() -> None:
     kept = tuple(
         Override("diff-budget", f"why {n} " * 20, "ada", HEAD, 3_000_000_000 + n) for n in range(10)
     )
-    again = read(NOW.replace(overrides=kept).marker())
+    again = checkpoint_of(NOW.replace(overrides=kept).marker())
     assert again
     assert again.overrides == kept
 
@@ -130,7 +137,7 @@ def is_valid(state: Checkpoint) -> bool:
 @example("v", 2)
 @example("v", None)
 def test_one_hostile_field_is_ignored_or_harmless(name: str, value: Any) -> None:
-    state = read(marked({**as_record(NOW), name: value}))
+    state = checkpoint_of(marked({**as_record(NOW), name: value}))
     assert state is None or is_valid(state)
 
 
@@ -139,7 +146,7 @@ def test_one_hostile_field_is_ignored_or_harmless(name: str, value: Any) -> None
 @example("text")
 @example(None)
 def test_hostile_json_is_no_checkpoint(value: Any) -> None:
-    assert read(marked(value)) is None
+    assert checkpoint_of(marked(value)) is None
 
 
 @pytest.mark.parametrize(
@@ -158,7 +165,7 @@ def test_hostile_json_is_no_checkpoint(value: Any) -> None:
     ids=range(9),
 )
 def test_hostile_bytes_are_no_checkpoint(data: bytes) -> None:
-    assert read(marked(data)) is None
+    assert checkpoint_of(marked(data)) is None
 
 
 @given(st.text() | st.text("<!- rlm-ci:report>A=\r\n", max_size=60))
@@ -166,7 +173,7 @@ def test_hostile_bytes_are_no_checkpoint(data: bytes) -> None:
 @example("<!-- rlm-ci:report =A -->")
 @example("<!-- rlm-ci:report AAAAA -->")
 def test_reading_never_fails(body: str) -> None:
-    state = read(body)
+    state = checkpoint_of(body)
     assert state is None or is_valid(state)
 
 
