@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from rlm_ci.report.findings import Location
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.objective import Survey
     from rlm_ci.wiki.pages.citations import CitedPlace
     from rlm_ci.wiki.pages.layout import PageLayout
     from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.state import Prose, ProseSentence
-    from rlm_ci.wiki.update.survey import Survey
 
     #: A template: from its variables to the text.
     Render = Callable[[Mapping[str, Any]], str]

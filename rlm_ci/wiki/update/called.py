@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.source.uses.references import Definition
+    from rlm_ci.wiki.objective import Survey
     from rlm_ci.wiki.update.state import NamedDefinition, Prose, ProseSentence
-    from rlm_ci.wiki.update.survey import Survey
 
 
 def with_called(prose: Mapping[str, Prose], corpus: Corpus, survey: Survey) -> dict[str, Prose]:

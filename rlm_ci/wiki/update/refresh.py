@@ -12,7 +12,7 @@ from rlm_ci.text.printable import encodable
 from rlm_ci.values import Value
 from rlm_ci.wiki import objective
 from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
-from rlm_ci.wiki.objective import WikiObjective
+from rlm_ci.wiki.objective import WikiObjective, WikiSources, flow_texts, survey, unasked
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.prose.flow_prose import flowing
@@ -39,7 +39,6 @@ from rlm_ci.wiki.update.state import (
     WikiState,
     readers,
 )
-from rlm_ci.wiki.update.survey import WikiSources, flow_texts, survey, unasked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
