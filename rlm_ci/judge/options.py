@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from rlm_ci.change.trigger import ChangeChoice
 from rlm_ci.config.core_options import LONGEST_NAME
@@ -247,6 +246,8 @@ def run_name(settings: Settings) -> str:
 
 def is_name(text: object) -> bool:
     """Whether ``text``, of a report for instance, can be the name of a run."""
+    import re  # not for a hook
+
     return (
         isinstance(text, str)
         and len(text) <= LONGEST_NAME
@@ -256,6 +257,7 @@ def is_name(text: object) -> bool:
 
 def fitted(name: str) -> str:
     """``name``, or if it cannot be one, the closest that can, told apart from all others."""
+    import re
     from hashlib import sha256
 
     if is_name(name):
