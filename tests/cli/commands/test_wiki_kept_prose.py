@@ -17,7 +17,7 @@ from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer, refusal
 from testing.pipelines_stage import Stage
 from testing.repositories.git_repo import GitRepo
-from testing.wiki_sentences import FILES, SAID, of_flows, says, sentence, supports
+from testing.wiki_sentences import FILES, SAID, numbered, of_flows, says, sentence, supports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -299,6 +299,105 @@ def test_a_first_wiki_that_was_killed_is_the_same_when_it_is_resumed(
     assert resumed.code == 0, resumed.stderr
     assert tree(stage.repo.path / "docs/wiki") == whole
     assert len(llm.completions) - asked == 4 - at  # what was answered is not asked again
+
+
+#: Modules of which each fills most of a prompt: seven questions, six of them side by side.
+MANY = {
+    f"part{number}/work.py": "".join(
+        f"def work_{number}_{n}(state):\n    if state > {n}:\n        raise ValueError(state)\n"
+        f"    return state + {n}\n\n\n" for n in range(900)
+    ) for number in range(7)
+}  # fmt: skip
+
+
+def first_of_each(asked: Asked) -> Answer:
+    """A sentence about the first function of each file in a prompt."""
+    prompt = asked.messages[-1]["content"]
+    if '"unsupported"' in prompt:
+        return Answer(json.dumps(supports(prompt)))
+    if '"quotes"' not in prompt:
+        return Answer(json.dumps({"sentences": [{"text": "It works.", "rests_on": [1, 2]}]}))
+    firsts = {path: (at, line) for (path, at), line in reversed(numbered(prompt).items())
+              if line.startswith("def ")}  # fmt: skip
+    rows = [
+        sentence(f"`{line[4:]}` of {path} begins.", path, (at, at), line)
+        for path, (at, line) in sorted(firsts.items())
+    ]
+    return Answer(json.dumps({"sentences": rows}), usage=(len(prompt) // 3, 100))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("concurrency", ["1", "8"])
+def test_a_round_that_is_killed_goes_on_with_the_questions_that_it_had(
+    stage: Stage, llm: ModelServer, concurrency: str
+) -> None:
+    for path, text in MANY.items():
+        stage.repo.write(path, text)
+    stage.repo.commit()
+    llm.script(first_of_each)
+    argv = ["wiki", "--model", "m-1", "--out", "docs/wiki", "--concurrency"]
+    ended = stage.cli(*argv, concurrency, env=reach(llm))
+    assert ended.code == 0, ended.stderr
+    whole, every = tree(stage.repo.path / "docs/wiki"), len(llm.completions)
+    assert every > 7
+    assert stage.cli("replay", stage.only(), "--check").code == 0
+    shutil.rmtree(stage.repo.path / "docs/wiki")
+    shutil.rmtree(stage.repo.path / ".runs")
+    waiting, gone, lock = threading.Event(), threading.Event(), threading.Lock()
+    answered: list[str] = []
+
+    def hangs(asked: Asked) -> Reply:
+        with lock:
+            is_free = len(answered) < 4
+            answered.extend(["one"] * is_free)
+        if is_free:
+            return first_of_each(asked)
+        waiting.set()
+        gone.wait(30)
+        return Answer("no")
+
+    llm.script(hangs)
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-m", "rlm_ci", *argv, "8"],
+        cwd=stage.repo, env={**os.environ, **reach(llm)},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert waiting.wait(60)
+    child.kill()
+    child.wait()
+    gone.set()
+    llm.script(first_of_each)
+    before = len(llm.completions)
+    # How many are asked at once is another now, and what they are asked is the same.
+    env = reach(llm) | {"RLM_CI_RECURSION_CONCURRENCY": "3"}
+    resumed = stage.cli("resume", stage.only(), "--out", "docs/wiki", env=env)
+    assert resumed.code == 0, resumed.stderr
+    assert tree(stage.repo.path / "docs/wiki") == whole
+    assert every - 4 <= len(llm.completions) - before < every
+    assert stage.cli("replay", stage.only(), "--check").code == 0
+
+
+@pytest.mark.full
+def test_a_budget_that_ends_within_a_round_leaves_the_others_for_a_resume(
+    stage: Stage, llm: ModelServer
+) -> None:
+    for path, text in MANY.items():
+        stage.repo.write(path, text)
+    stage.repo.commit()
+    llm.script(first_of_each)
+    argv = ["wiki", "--model", "m-1", "--out", "docs/wiki"]
+    ended = stage.cli(*argv, "--max-calls", "4", env=reach(llm))
+    assert ended.code == 3, ended
+    assert "not looked at in full" in " ".join(ended.stdout.split())
+    assert len(llm.completions) == 4
+    run_id = stage.only()
+    assert stage.cli("replay", run_id, "--check").code == 0
+    resumed = stage.cli("resume", run_id, "--out", "docs/wiki", "--max-calls", "40",
+                        env=reach(llm))  # fmt: skip
+    assert resumed.code == 0, resumed
+    pages = b"".join(tree(stage.repo.path / "docs/wiki").values()).decode()
+    assert all(f"of {path} begins." in pages.replace("\\", "") for path in MANY)
+    assert "nobody has asked" not in pages
 
 
 @pytest.mark.full
