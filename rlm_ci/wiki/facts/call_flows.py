@@ -161,11 +161,8 @@ class CallFlows:
         """
         flow_starts: list[FlowStart] = []
         for start in starts:
-            called = [
-                flow_call.found[0]
-                for flow_call in self._read_body(start.at)
-                if len(flow_call.found) == 1
-            ]
+            body = self._read_body(start.at)
+            called = [call.found[0] for call in body if len(call.found) == 1]
             self._load({at.path for at in called})
             for at in (start.at, *called):
                 arms = _arms(self._read_body(at))

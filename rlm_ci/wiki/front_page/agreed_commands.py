@@ -163,14 +163,8 @@ def _single(
         if usual:
             link = world.register.file(test.path, cell=True)
             return {"text": f"{code(usual, cell=True)} (usual)", "where": link}
-    cargo = next(
-        (
-            placed_command
-            for placed_command in every
-            if placed_command.command.text.startswith("cargo test")
-        ),
-        None,
-    )
+    of_cargo = (command for command in every if command.command.text.startswith("cargo test"))
+    cargo = next(of_cargo, None)
     if cargo is not None:  # its tests stand beside the code
         return {"text": "`cargo test NAME` (usual)", "where": cargo.link(world, cell=True)}
     return {"text": "not found", "where": ""}

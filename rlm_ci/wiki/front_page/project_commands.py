@@ -104,30 +104,16 @@ def folder_commands(world: PageSources) -> tuple[list[dict[str, str]], int]:
 
 def _of_each_kind(every: list[PlacedCommand]) -> list[PlacedCommand]:
     """The best command of each kind that a folder shows."""
-    every.sort(key=lambda command: command.rank)
-    commands = (
-        next(
-            (
-                placed_command
-                for placed_command in every
-                if placed_command.command.purpose == purpose
-            ),
-            None,
-        )
-        for purpose in _OF_FOLDER
-    )
-    return [placed_command for placed_command in commands if placed_command is not None]
+    best: dict[str, PlacedCommand] = {}
+    for command in sorted(every, key=lambda command: command.rank):
+        best.setdefault(command.command.purpose, command)
+    return [best[purpose] for purpose in _OF_FOLDER if purpose in best]
 
 
 def _chosen(commands: Sequence[PlacedCommand]) -> list[PlacedCommand]:
-    placed_commands = [command for command in commands if not command.is_of_ci][:_ROWS]
-    limit = _FROM_CI if placed_commands else _ROWS
-    return [
-        *placed_commands,
-        *[command for command in commands if command.is_of_ci][
-            : min(limit, _ROWS - len(placed_commands))
-        ],
-    ]
+    typed = [command for command in commands if not command.is_of_ci][:_ROWS]
+    of_ci = [command for command in commands if command.is_of_ci]
+    return [*typed, *of_ci[: min(_FROM_CI if typed else _ROWS, _ROWS - len(typed))]]
 
 
 def _row(placed_command: PlacedCommand, world: PageSources) -> dict[str, str]:

@@ -146,20 +146,15 @@ def _doubted(corpus: Corpus, prose: Mapping[str, Prose]) -> list[tuple[ProseSent
     sources = {
         file.path: QuotedFile(file.path, content) for file, content in contents(corpus, chosen)
     }
-    return [
-        (
-            row,
-            [
-                *(sources[quote.path].text_of(quote) for quote in row.quotes),
-                *filter(None, (
-                    sources[called.path].present(called)
-                    for called in row.called
-                    if called.path in sources and sources[called.path].still(called) is None
-                )),
-            ],
-        )
-        for row in rows
-    ]  # fmt: skip
+    doubted = []
+    for row in rows:
+        lines = [sources[quote.path].text_of(quote) for quote in row.quotes]
+        for called in row.called:
+            source = sources.get(called.path)
+            if source is not None and source.still(called) is None:
+                lines += filter(None, [source.present(called)])
+        doubted.append((row, lines))
+    return doubted
 
 
 def _doubted_of_whole(
@@ -192,11 +187,7 @@ def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
 def _known(corpus: Corpus, rows: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
     """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
     packed = {path: row for path, row in rows.items() if path not in unknown}
-    lost = [
-        corpus_file
-        for corpus_file in corpus.files
-        if corpus_file.path not in unknown and corpus_file.path not in packed
-    ]
+    lost = [file for file in corpus.files if file.path not in unknown | packed.keys()]
     for file, content in contents(corpus, lost):
         packed[file.path] = pack([facts_of(file.path, content)])
     return packed
