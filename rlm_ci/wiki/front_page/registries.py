@@ -58,10 +58,11 @@ class _Member(Value):
 
 def registries(world: PageSources) -> list[dict[str, str]]:
     """A row for each list whose members all are of the program, those with the most first."""
-    definitions = _definitions(world)
+    registered = list(_registered(world))
+    definitions = _definitions(world) if registered else {}
     rows = [
         (file, note, members)
-        for file, note in _registered(world)
+        for file, note in registered
         if (members := _members(file, note, world, definitions)) or _is_table(note, world)
     ]
     rows.sort(key=lambda row: (-len(row[1].detail.split(", ")), row[0].path, row[1].line_start))
@@ -77,10 +78,10 @@ def _registered(world: PageSources) -> Iterator[tuple[FileFacts, CodeNote]]:
             decorated.setdefault(note.text, []).append((file, note))
         else:
             yield file, note
-    for path in sorted(world.files.keys() - world.layout.owner.keys()):
-        if path.endswith(_MANIFESTS):
-            notes = world.files[path].notes
-            yield from ((world.files[path], note) for note in notes if note.kind == REGISTRY)
+    manifests = [path for path in world.files if path.endswith(_MANIFESTS)]
+    for path in sorted(path for path in manifests if path not in world.layout.owner):
+        notes = world.files[path].notes
+        yield from ((world.files[path], note) for note in notes if note.kind == REGISTRY)
     for rows in decorated.values():
         names = [
             f"{_stem(file.path)}.{name}" for file, note in rows for name in note.detail.split(", ")

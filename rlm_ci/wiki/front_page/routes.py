@@ -71,7 +71,8 @@ def routes(world: PageSources) -> list[dict[str, str]]:
 
 def _guided(world: PageSources) -> Iterator[dict[str, str]]:
     """What a chapter of a guide says that is added, with the files that it names for that."""
-    for path in sorted(world.files, key=lambda path: (path.count("/"), path)):
+    guides = [path for path, file in world.files.items() if file.chapters]
+    for path in sorted(guides, key=lambda path: (path.count("/"), path)):
         of_tests = [
             file
             for chapter in world.files[path].chapters

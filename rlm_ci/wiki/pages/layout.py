@@ -292,6 +292,8 @@ def _chosen(
     A folder that a setting names counts if half of its files, at least, hold tests.
     """
     notes = {note for file in files for note in file.notes if note.kind == TESTS}
+    if not notes:
+        return set()
     known = {test.path for test in tests}
     by_path = {facts.path: facts for facts in code if facts.path not in known}
     chosen: set[str] = set()

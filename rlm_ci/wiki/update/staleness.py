@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 from hashlib import sha256
+from itertools import islice
 
 from rlm_ci.report.findings import Location
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.file_facts import facts_of
 from rlm_ci.wiki.pages.citations import QUOTED, LineRuns, lines_in, quote_hash
 from rlm_ci.wiki.pages.facts_page import FACTS
+from rlm_ci.wiki.pages.layout import is_source
+from rlm_ci.wiki.pages.paths import page_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.change.change_set import ChangeSet, FileChange
     from rlm_ci.wiki.facts.file_facts import FileFacts
@@ -79,11 +82,25 @@ def _shown_otherwise(
             verdicts = citing.get(file.path, {})
             has_more = bool(verdicts) and (number >= _MOST or _has_more(change, file.path))
             pages = {name for name, is_same in verdicts.items() if has_more or not is_same}
-        if FACTS in state.pages and (file.status != "M" or file.added != file.deleted):
-            pages.add(FACTS)  # it has the numbers of files and lines
+        if file.status != "M" or file.added != file.deleted:  # numbers of files and lines
+            pages |= {FACTS} & state.pages.keys() | _page_of(file.path, state)
         for name in pages:
             paths_by_page.setdefault(name, []).append(file.path)
     return paths_by_page
+
+
+def _page_of(path: str, state: WikiState) -> set[str]:
+    """The page of a file of the program: its own, or that of the nearest folder around it."""
+    keys = [path, *_parents(path)] if is_source(path) else []
+    names = (f"modules/{page_names([key])[key]}.md" for key in keys)
+    return set(islice((name for name in names if name in state.pages), 1))
+
+
+def _parents(path: str) -> Iterator[str]:
+    """The folders around a path, the innermost first, and "" for the top."""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _lines_of(change: ChangeSet) -> Callable[[str], Sequence[str]]:
@@ -108,6 +125,7 @@ def _named(facts: FileFacts) -> Counter[tuple[str, ...]]:
             *((note.kind, note.within) for note in facts.notes),
             *(("needs", name) for name, _ in facts.declared),
             *(("command", command.text) for command in facts.commands),
+            *(("chapter", chapter.text, chapter.paths) for chapter in facts.chapters),
         )
     )
 

@@ -73,6 +73,7 @@ def written_again(repo: GitRepo, tmp_path: Path, head: str) -> set[str]:
         ("LIMIT: Final = 40", "LIMIT: Final = 60"),
         ("LIMIT: Final = 40\n", "# first\n\nLIMIT: Final = 40\n"),  # the lines move
         ("return len(self.due())", "return 3"),  # nobody cites it
+        ("return len(self.due())", "due = self.due()\n        return len(due)"),  # a line more
         ("LIMIT: Final = 40\n", "LIMIT: Final = 40\n\n\ndef more(a: int) -> int:\n    return a\n"),
     ],
 )
@@ -84,6 +85,22 @@ def test_they_are_the_pages_that_a_run_writes_again(
     assert state is not None
     change = ChangeSet(stage.opened(repo), "range", first, head, first)
     assert {one.page for one in stale(state, change)} == written_again(repo, tmp_path, head)
+
+
+@pytest.mark.parametrize("more", ["## Adding an order\n\nIn `src/shop/orders.py`.\n", "So.\n"])
+def test_a_chapter_of_a_guide_makes_stale_what_a_run_writes_again(
+    repo: GitRepo, tmp_path: Path, more: str
+) -> None:
+    guide = "# Shop\n\n## Running it\n\nAs it is.\n"
+    base = stage.commit_all(repo, stage.shop() | {"CONTRIBUTING.md": guide})
+    stage.wiki(stage.corpus_of(repo, base), tmp_path / "wiki", tmp_path)
+    head = stage.commit_all(repo, {"CONTRIBUTING.md": f"{guide}\n{more}"})
+    state = WikiState.read(str(tmp_path / "wiki"))
+    assert state is not None
+    change = ChangeSet(stage.opened(repo), "range", base, head, base)
+    pages = {one.page for one in stale(state, change)}
+    assert pages == written_again(repo, tmp_path, head)
+    assert ("index.md" in pages) == more.startswith("##")
 
 
 def test_lines_that_only_move_are_still_there(repo: GitRepo, tmp_path: Path, first: str) -> None:
