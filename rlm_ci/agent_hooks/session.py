@@ -10,9 +10,9 @@ import os
 import time
 from contextlib import suppress
 
+from rlm_ci.decoding import amount
 from rlm_ci.errors import ConfigError
 from rlm_ci.system import files
-from rlm_ci.text.object_id import is_object_id
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.agent_hooks.dialects import Event
+    from rlm_ci.decoding import Count, ObjectId
     from rlm_ci.git.repository import Repository
 
 _FOLDER = os.path.join("rlm-ci", "agent-sessions")
@@ -29,6 +30,11 @@ _LIMIT = 4 << 20
 #: Seconds that a record outlives its last use: as long as git keeps objects that nothing names.
 _LIFE = 14 * 86_400
 _LONGEST_NAME = 64
+
+if TYPE_CHECKING:
+    Amount = float
+else:
+    Amount = amount()
 
 
 class AgentSession(Value):
@@ -43,23 +49,23 @@ class AgentSession(Value):
     it was asked.
     """
 
-    commit: str
-    tree: str
-    head: str | None
-    started: float
+    commit: ObjectId
+    tree: ObjectId
+    head: ObjectId | None
+    started: Amount
     policy: str = ""
     configuration: Mapping[str, Any] = {}
     environment: Mapping[str, str] = {}
     task: str = ""
-    blocks: int = 0
+    blocks: Count = 0
     released: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     unchanged: str = ""
     baseline: tuple[str, ...] | None = None
 
-    @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> AgentSession:
-        """Raises KeyError, TypeError, ValueError or, for a setting that is none, ConfigError."""
+    @staticmethod
+    def _upgraded(record: Any) -> Any:
+        """With the settings as the table has them. Raises ConfigError for one that is none."""
         from rlm_ci.config.options import AGENT_HOOKS
         from rlm_ci.config.settings import convert
 
@@ -68,14 +74,7 @@ class AgentSession(Value):
             if row.file:
                 name = row.key.partition(".")[2]
                 settings[name] = convert(row, settings[name], _RECORD)
-        lists = {name: tuple(map(str, record[name])) for name in ("released", "messages")}
-        if record.get("baseline") is not None:
-            lists["baseline"] = tuple(map(str, record["baseline"]))
-        session = cls(**{**record, **lists, "configuration": settings})
-        ids = (session.commit, session.tree, *([session.head] if session.head else []))
-        if not all(map(is_object_id, ids)) or session.blocks < 0 or session.started < 0:
-            raise ValueError("the record has a value that is none of ours")
-        return session
+        return {**record, "configuration": settings}
 
 
 def folder_of(repository: Repository, event: Event) -> str:
@@ -128,7 +127,7 @@ def load(folder: str) -> AgentSession | None:
         if error.missing:
             return None
         why = str(error)
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         why = "it is damaged, or another version wrote it"
     raise ConfigError(
         f"the record of the session's start cannot be read: {why}",
