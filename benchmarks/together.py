@@ -166,15 +166,24 @@ class Pair:
     sides: tuple[str, str]
     word: str
     rules: tuple[str, ...]
+    #: Lines of the file ``word`` that a finding must be about; git may cut a hunk a bit elsewhere.
+    lines: tuple[int, int] = (0, 0)
 
     def findings(self) -> tuple[Finding, ...]:
         return self.scratch.compared(self.base, *self.sides).findings
 
     def is_named(self) -> bool:
         return any(
-            finding.rule.partition("/")[2] in self.rules and self.word in finding.message
+            finding.rule.partition("/")[2] in self.rules
+            and self.word in finding.message
+            and (not self.lines[1] or self._is_about(finding.message))
             for finding in self.findings()
         )
+
+    def _is_about(self, message: str) -> bool:
+        match = re.search(rf"{re.escape(self.word)}:(\d+)(?:-(\d+))? of ", message)
+        first, last = self.lines
+        return match is not None and int(match[1]) <= last and int(match[2] or match[1]) >= first
 
 
 def definitions(text: str, end: str) -> Iterator[tuple[int, str, re.Match[str]]]:
@@ -377,8 +386,9 @@ def lost(scratch: Scratch, first: str, second: str) -> Pair | None:
                 continue
             content = "\n".join((*new[:new_start], *old[start:stop], *new[new_stop:]))
             merge = scratch.commit({path: content}, [first, trunk], "Merge the base", tree=tree)
-            shown = f"{path}:{new_start + 1}"
-            return Pair(scratch, "lost", trunk, (merge, trunk), shown, ("lost-hunk",))
+            size = new_stop - new_start
+            lines = new_start + 1 - size, new_stop + size
+            return Pair(scratch, "lost", trunk, (merge, trunk), path, ("lost-hunk",), lines)
     return None
 
 

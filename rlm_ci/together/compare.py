@@ -160,10 +160,10 @@ class _Comparison:
     def _broken(self, taker: OpenChange, user: OpenChange, item: BrokenUse) -> Finding:
         verb = {CHANGED: "changes", MOVED: "moves"}.get(item.kind, "removes")
         name = printable(item.taken)[:200]
-        place = printable(f"{item.taken_path}:{item.taken_line}")
-        notes = "; ".join((place, *map(printable, item.notes)))[:400]
+        position = printable(f"{item.taken_path}:{item.taken_line}")
+        notes = "; ".join((position, *map(printable, item.notes)))[:400]
         more = f", and in {item.count - 1:,} more lines" if item.count > 1 else ""
-        what = f"`{name}` ({notes})" if name != item.taken_path else f"the file {place}"
+        what = f"`{name}` ({notes})" if name != item.taken_path else f"the file {position}"
         finding = self._finding(
             "changed" if item.kind == CHANGED else "removed",
             f"{taker.name} {verb} {what}, which {user.name} uses in new lines "
@@ -178,7 +178,7 @@ class _Comparison:
         if conflicts := self._merges.between(change, other):
             conflict = conflicts[0]
             first, second = conflict.sides
-            both = _both(_place(first), _place(second)) + _more(len(conflicts) - 1)
+            both = _both(_position(first), _position(second)) + _more(len(conflicts) - 1)
             yield self._finding(
                 "conflict", f"{change.name} and {other.name} conflict in {both}",
                 (change, first.path, first.line, first.old),
@@ -190,9 +190,10 @@ class _Comparison:
         conflict: Conflict = self._merges.base_conflict(change, path)
         first, second = conflict.sides
         base = printable(self._subject.base_name)
+        both = _both(_position(first), _position(second))
         return self._finding(
             "base-conflict",
-            f"{change.name} conflicts with {base} in {_both(_place(first), _place(second))}{more}",
+            f"{change.name} conflicts with {base} in {both}{more}",
             (change, first.path, first.line, first.old), about=path,
         )  # fmt: skip
 
@@ -283,7 +284,7 @@ def _issues(change: OpenChange) -> list[str]:
     return list(dict.fromkeys(issue.removeprefix(name) for issue in issues))
 
 
-def _place(side: ConflictSide) -> str:
+def _position(side: ConflictSide) -> str:
     line = f":{side.line}" if side.line else ""
     gone = " of its base" if side.old and side.line else ""
     return f"{side.path}{line}{gone}"

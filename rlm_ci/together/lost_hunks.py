@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from functools import reduce
+from operator import or_
 
 from rlm_ci.change.change_set import ChangeSet, diff_of
 from rlm_ci.text.globs import LOCK_FILES
@@ -93,7 +96,7 @@ def _of_merge(change: OpenChange, merge: _Merge, merges: TrialMerges) -> Iterato
             continue  # the merge left it as the branch had it
         if file.path.rpartition("/")[2] in LOCK_FILES:
             continue  # a tool writes it anew
-        texts = _texts(change, (merge.trunk, change.head), file, after)
+        texts = _texts(change, (merge.trunk, change.head, merge.branch), file, after)
         for hunk in file.hunks or ():
             lost = _lost(hunk, after, added, texts) or _back(hunk, back, texts)
             if lost is None:
@@ -115,32 +118,30 @@ def _difference(change: OpenChange, old: str, new: str) -> PatchDiff:
 
 def _texts(
     change: OpenChange, commits: Sequence[str], file: FileDiff, after: FileDiff | None
-) -> list[frozenset[str]]:
-    """The lines of a file at commits, by whichever of its names it has there."""
+) -> list[Counter[str]]:
+    """The lines of a file at commits, counted, by whichever of its names it has there."""
     names = dict.fromkeys((after.path if after else file.path, file.path, file.old_path))
     specs = [f"{commit}:{name}" for commit in commits for name in names]
     contents = change.change.repository.read_small(specs, _LIMIT)
     texts = [(content or b"").decode("utf-8", "surrogateescape") for content in contents]
-    lines = [frozenset(line.strip() for line in text.split("\n")) for text in texts]
+    lines = [Counter(line.strip() for line in text.split("\n")) for text in texts]
     count = len(names)
-    return [
-        frozenset[str]().union(*lines[start : start + count])
-        for start in range(0, len(lines), count)
-    ]
+    return [reduce(or_, lines[start : start + count]) for start in range(0, len(lines), count)]
 
 
 def _lost(
-    hunk: Hunk, after: FileDiff | None, added: set[str], texts: Sequence[frozenset[str]]
+    hunk: Hunk, after: FileDiff | None, added: set[str], texts: Sequence[Counter[str]]
 ) -> tuple[int, int, int, bool] | None:
     """The lines that a hunk added and a merge removed, for nothing or for lines of the base."""
     if after is None or after.hunks is None:
         return None
-    trunk, head = texts
+    trunk, head, branch = texts
     lines = [line for line in hunk.lines if line.kind == "+" and _TELLING.search(line.text)]
     lines = [line for line in lines if line.text.strip() not in trunk]
     removed = _removed(after)
     for line in lines:
-        if line.new not in removed or line.text.strip() in added | head:
+        text = line.text.strip()
+        if line.new not in removed or text in added or head[text] >= branch[text]:
             return None
     if not lines:
         return None  # the base has the same
@@ -170,7 +171,7 @@ def _removed(file: FileDiff) -> Mapping[int, tuple[int, list[str]]]:
 
 
 def _back(
-    hunk: Hunk, after: FileDiff | None, texts: Sequence[frozenset[str]]
+    hunk: Hunk, after: FileDiff | None, texts: Sequence[Counter[str]]
 ) -> tuple[int, int, int, bool] | None:
     """The lines that a hunk only removed and a merge has back."""
     if after is None or any(line.kind == "+" for line in hunk.lines):
@@ -180,6 +181,6 @@ def _back(
     telling = {line.text.strip() for line in lines if _TELLING.search(line.text)}
     added = [line for other in after.hunks or () for line in other.lines if line.kind == "+"]
     back = [line for line in added if line.text.strip() in telling]
-    if not telling or {line.text.strip() for line in back} != telling or not telling <= head:
+    if not telling or {line.text.strip() for line in back} != telling or not telling <= head.keys():
         return None
     return lines[0].old or 1, lines[-1].old or 1, back[0].new or 1, True

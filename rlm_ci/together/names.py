@@ -166,10 +166,10 @@ def _graph(user: OpenChange, paths: set[str]) -> ImportGraph:
     # Of several imports of a file a graph keeps the first.
     lines = user.added_lines
     new = [
-        known.replace(
-            imports=tuple(row for row in known.imports if row.line in lines.get(known.path, ()))
+        file.replace(
+            imports=tuple(row for row in file.imports if row.line in lines.get(file.path, ()))
         )
-        for known in outlines
+        for file in outlines
     ]
     return ImportGraph.of(new, sorted(paths))
 

@@ -59,8 +59,8 @@ def of_pull_requests(
         for record in source.way.client().pages(f"/repos/{name}/pulls", **query)
         if isinstance(record, dict) and _is_number(record.get("number"))
     ]
-    own = focus.pull_request.number if focus and focus.pull_request else 0
-    records = [record for record in records if record["number"] != own]
+    focus_number = focus.pull_request.number if focus and focus.pull_request else 0
+    records = [record for record in records if record["number"] != focus_number]
     left_out = len(records[source.limit :])
     records = sorted(records[: source.limit], key=lambda record: int(record["number"]))
     numbers = [record["number"] for record in records]
@@ -75,7 +75,9 @@ def of_pull_requests(
             not_looked_at.append(opened)
     subject = None
     if focus is not None:
-        subject = OpenChange(f"#{own}" if own else "the change", _rebased(focus, base_commit))
+        subject = OpenChange(
+            f"#{focus_number}" if focus_number else "the change", _rebased(focus, base_commit)
+        )
         changes.insert(0, subject)
     return ChangesToCompare(
         base_commit, branch, tuple(changes), tuple(not_looked_at), left_out, subject

@@ -109,6 +109,13 @@ def test_lines_that_come_back(book: Merges) -> None:
     assert "brought back lines that it had removed: a.txt:9 of the base, now at a.txt:9" in message
 
 
+def test_a_line_that_another_hunk_adds_too(book: Merges) -> None:
+    work = edited(9, 30, text="the same line of both\n")
+    book.merged(work.replace("the same line of both", "the line 9 of it", 1), work=work)
+    (message,) = book.messages("work", "other")
+    assert "a.txt:9 of " in message
+
+
 def test_a_lock_file_is_made_anew_by_its_tool(tmp_path: Path) -> None:
     branches = Merges(GitRepo(tmp_path / "locked"), {"a.txt": LINES, "poetry.lock": LINES})
     branches.branch("work", {"poetry.lock": edited(9)})
