@@ -211,7 +211,7 @@ class GatewayAsk(Closing):
 
     A prompt has ``prompt_bytes`` at first, and ``largest`` where the endpoint counts fewer tokens
     than were thought. An answer has ``max_tokens``. ``context_tokens`` is what the model reads;
-    None, of old runs: the sizes stay.
+    None, of old runs: the sizes stay. ``is_assumed``: nobody says so.
 
     What a part of a run learns follows from its own answers and refusals, in their order, and, if
     it ``shares``, from what the endpoint had shown other parts when it began: this is a fact, as a
@@ -229,6 +229,7 @@ class GatewayAsk(Closing):
         largest: int | None,
         has_forms: bool,
         shares: bool = False,
+        is_assumed: bool = False,
     ) -> None:
         self.model = gateway.model
         self._max_bytes = prompt_bytes
@@ -239,6 +240,7 @@ class GatewayAsk(Closing):
         #: None where the prompts are not limited by the context: counts change nothing.
         self._largest = None if largest is None or largest <= prompt_bytes else largest
         self._has_forms = has_forms
+        self._may_be_refused = is_assumed or self._largest is not None
         self._is_to_begin = shares and self.fit is not None
         self._is_first = self.is_taught = False
 
@@ -286,7 +288,7 @@ class GatewayAsk(Closing):
             return
         self._is_to_begin = False
         figures = self._gateway.figures
-        if self._largest is not None and not figures.is_asked:
+        if self._may_be_refused and not figures.is_asked:
             figures.first.acquire()
             self._is_first = True
             if self._gateway.figures.is_asked:  # another part has, meanwhile

@@ -228,7 +228,8 @@ def fitted(work: RepositoryVerb, options: RepositoryOptions) -> RepositoryOption
     if work.settings.sources[_PROMPT] == "default":
         size = agreed.prompt_bytes(options.prompt_bytes)
         options = options.replace(prompt_bytes=size, largest_prompt=options.prompt_bytes)
-    return work.fitted(options.replace(**agreed.terms()))
+    is_assumed = not agreed.context.is_known
+    return work.fitted(options.replace(**agreed.terms(), is_assumed=is_assumed))
 
 
 def _model(work: RepositoryVerb, scope: RepositoryScope) -> str | None:
@@ -275,6 +276,7 @@ class _NodeModel(GatewayAsk):
             largest=options.largest_prompt,
             has_forms=options.forms,
             shares=options.shares,
+            is_assumed=options.is_assumed,
         )
         self._tell = tell
         scope = node.scope

@@ -47,6 +47,8 @@ class RepositoryOptions(Value):
     largest_prompt: int | None = None
     #: Whether parts learn from each other what the endpoint shows; those of old runs do not.
     shares: bool = False
+    #: Whether nobody says what the model reads.
+    is_assumed: bool = False
 
     @property
     def repair(self) -> int:
