@@ -64,9 +64,13 @@ UNSEEN = (
     "mended, but for the fifth, which had the program of the fourth. The target of 1 % is met by "
     "one set, and not reached by all: repositories differ, and thirteen of these twenty-four had "
     "more than 1 %. Of the 73, 41 are about tests that are gone or ask for less. What was mended "
-    "costs one of the 407 true alarms on the 39 libraries before; seven more, on the lines of a "
-    "tool that the same change starts to run, or about a tool that another one replaced, are "
-    "judged anew."
+    "costs six of the 407 true alarms on the 39 libraries before: five are comments for pyright in "
+    "one commit, which was set up before and starts it. Two more, of a commit in which "
+    "golangci-lint is new, are judged anew. With that program, unchanged: caarlos0/env 2, "
+    "pypa/build 5, qs 0, semver 2 (9, 1.1 %); lo 2, pexpect 2, node-lru-cache 7, rand 3 (14, "
+    "1.8 %); gjson 2, humanize 4, pino 3, smallvec 0 (9, 1.1 %): 32 of 2,400 (1.3 %). With what "
+    "these showed mended, without a true alarm of theirs lost: pytest-mock 2, postcss 0, "
+    "mapstructure 0, thiserror 2 (4 of 800, 0.5 %)."
 )
 _COLUMNS = 6
 

@@ -71,7 +71,7 @@ _WORDS = (
     _Words("hadolint", "Dockerfile", r"# hadolint\s (?:global\s )?ignore="),
     _Words("markdownlint markdownlint-cli2", "Markdown", r"\bmarkdownlint-disable\b"),
     _Words("coverage", _PYTHON, r"# pragma : no (?:cover|branch)\b"),
-    _Words("coverage", _SCRIPTS, r"\b(?:istanbul|c8|v8)\s ignore\b"),
+    _Words("coverage", _SCRIPTS, r"\b(?:istanbul|c8|v8)\s ignore\b(?!\s (?:stop|end)\b)"),
 )  # fmt: skip
 _LIST = r"(?P<names>[\w.@:/-]{1,80}(?:\s{0,9},\s{0,9}[\w.@:/-]{1,80}){0,40})"
 _CLOSING = {"[": "]", "(": ")"}

@@ -10,7 +10,7 @@ from operator import attrgetter
 from rlm_ci.guard import lint_silencing
 from rlm_ci.guard.weakening import REPLACED, Weakening
 from rlm_ci.validators import test_file_names
-from rlm_ci.values import Row
+from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,6 +57,16 @@ _MOST_ABOVE, _LONGEST = 20, 500
 _MOST_NEAR = 50
 
 
+class Tightened(Value):
+    """What tools did not report anywhere before: how comments, or rules, begin.
+
+    ``all_but``: where ruff looks for all rules by now, those that it looked for before.
+    """
+
+    begins: tuple[str, ...] = ()
+    all_but: tuple[str, ...] | None = None
+
+
 class _Side(Row):
     """One side of a file: all its lines, and those that the other side has not, else empty."""
 
@@ -101,15 +111,14 @@ class _Line(Row):
 
 def found(
     changes: Iterable[TextChange],
-    heeded: tuple[str, ...] = (),
+    tightened: Tightened | None = None,
     arrived: frozenset[str] = frozenset(),
 ) -> tuple[list[Weakening], list[Weakening]]:
     """One weakening for each file and comment; and notes of the comments that say why.
 
     One that moved is not new, nor is one that names another rule at the same code, or one rule
-    where all were silenced. ``heeded``: how comments begin, or rules, that tools did not report
-    anywhere before; what is left out of that has a reason. What silences a tool that ``arrived`` is
-    doubtful.
+    where all were silenced. What is left out of that which is ``tightened`` has a reason. What
+    silences a tool that ``arrived`` is doubtful.
     """
     sides = [
         (change.path, *_sides(change))
@@ -138,7 +147,7 @@ def found(
         for silencer in line.silencers:
             if (
                 has_reason
-                or _is_heeded(silencer, heeded)
+                or (tightened and _is_new_to_tool(silencer, tightened))
                 or silencer.kind.startswith(stricter[path])
             ):
                 explained.append(Weakening(EXPLAINED, silencer.what[:100], path, silencer.line))
@@ -155,10 +164,19 @@ def found(
     ], explained  # fmt: skip
 
 
-def _is_heeded(silencer: Silencer, heeded: Iterable[str]) -> bool:
+def _is_new_to_tool(silencer: Silencer, tightened: Tightened) -> bool:
     """Whether nothing had to be silenced before: its tool, or its rule, was off for all."""
     rule = silencer.what.removeprefix(silencer.kind).strip(" :=[]()")
-    return any(silencer.kind == new or (rule and rule.startswith(new)) for new in heeded)
+    if rule and tightened.all_but is not None and silencer.kind.endswith("noqa"):
+        return not any(selects(code, rule) for code in tightened.all_but)
+    return any(silencer.kind == new or (rule and rule.startswith(new)) for new in tightened.begins)
+
+
+def selects(code: str, rule: str) -> bool:
+    """Whether a code of ruff chooses a rule: ``I`` does not choose ``INP001``, which is another
+    linter's.
+    """
+    return rule.startswith(code) and (code == "PL" or not rule[len(code) :][:1].isalpha())
 
 
 def _is_of_types(after: _Side, line: _Line) -> bool:

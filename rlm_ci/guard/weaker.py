@@ -183,17 +183,17 @@ def compared(
         weakenings += exit_codes.loosened([*settings, *runs])
         weakenings += test_commands.narrowed([*settings, *runs], new)
         weakenings += pytest_runs.loosened([*settings, *runs], new)
-    heeded: tuple[str, ...] = ()
+    tightened = None
     gone_paths = {text_change.path for text_change in changes if text_change.after is None}
     if settings:
         from rlm_ci.guard.loosened import silenced_rules
 
-        heeded = silenced_rules.tightened(settings)
+        tightened = silenced_rules.tightened(settings)
         for off in silenced_rules.switched_off(settings, gone_paths, runs):
             (notes if off.rule == new_silencers.EXPLAINED else weakenings).append(off)
         unread = silenced_rules.not_read(settings)
         result = result.replace(not_read=(*result.not_read, *unread))
-    silenced, explained = new_silencers.found(written, heeded, arrived)
+    silenced, explained = new_silencers.found(written, tightened, arrived)
     weakenings += silenced
     notes += explained
     of_ci = _of_ci(runs, tree, settings, gone_paths, new) if runs else ComparedTests()
@@ -226,7 +226,7 @@ def _not_default(
     weakenings: tuple[Weakening, ...], tree: TreeSide, code: Sequence[TextChange]
 ) -> tuple[Weakening, ...]:
     """Without tests that are left out only where a feature is off that is on by default, or that
-    the code that they test asks for by now, too.
+    the code that they test asks for by now, too, as for a system that Go builds it for.
     """
     gated = [
         weakening
@@ -243,7 +243,22 @@ def _not_default(
             if cargo.is_default(weakening.message, weakening.path, tree)
             or cargo.is_gated(weakening.message, features)
         ]
+    gated += [
+        weakening
+        for weakening in weakenings
+        if weakening.path.endswith(".go")
+        and "//go:build " in weakening.message
+        and any(_has_gate(text_change, weakening) for text_change in code)
+    ]
     return tuple(weakening for weakening in weakenings if weakening not in gated)
+
+
+def _has_gate(change: TextChange, weakening: Weakening) -> bool:
+    """Whether a file beside tests of Go got the same constraint as they."""
+    gate = weakening.message.partition("no reason: ")[2]
+    is_beside = change.path.rpartition("/")[0] == weakening.path.rpartition("/")[0]
+    before, after = ((text or "").split("\n") for text in (change.before, change.after))
+    return is_beside and gate in after and gate not in before
 
 
 def _has(text: str, words: Sequence[str]) -> bool:

@@ -35,6 +35,14 @@ def test_a_comment_that_silences_a_tool_is_told_once_a_file() -> None:
     assert silenced(TextChange(RUST, "", rust)) == ["silences a tool: #[allow(dead_code)]"]
 
 
+def test_the_end_of_what_coverage_leaves_out_silences_nothing() -> None:
+    why = "/* c8 ignore start - covered, but c8 cannot see it */\nf()\n"
+    for end in ("/* c8 ignore stop */\n", "/* v8 ignore end */\n"):
+        assert silenced(TextChange(JS, "f()\n", f"{why}{end}")) == []
+    bare = "/* c8 ignore start */\nf()\n/* c8 ignore stop */\n"
+    assert silenced(TextChange(JS, "f()\n", bare)) == ["silences a tool: c8 ignore"]
+
+
 def test_a_line_that_a_test_of_types_forbids_is_no_silence() -> None:
     line = "// @ts-expect-error\nf(1)\n"
     for path in ("dts-test/f.test-d.ts", "test/module/typings/index.ts", "test/types.test.ts"):

@@ -53,8 +53,10 @@ _CHORE = re.compile(
     r"(?i)\b(?:auto-?)?(?:label(?:er)?|close|stale|comment|greet|welcome|assign|lock"
     r"|push|publish|release|deploy|sync|backport|preview|documentation|notif\w+)\b"
 )
-
-
+#: What starts a job for the changes of a bot alone.
+_OF_BOT = re.compile(
+    r"(?m)^ +if:.*\bgithub\.(?:actor|event\.pull_request\.user\.login) *== *[\"'][\w-]+\[bot\]"
+)
 #: The kind of a note: a job whose work another name stands for.
 RENAMED_JOB = "renamed-job"
 #: Words of a job's steps, and those that nearly every job has.
@@ -311,8 +313,12 @@ def _body(job: _Job, text: str) -> str:
 
 
 def _is_chore(job: _Job, text: str) -> bool:
-    """Whether a job has the name of what tidies pull requests up, and runs no tool that judges."""
-    return _CHORE.search(f"{job.id} {job.name}") is not None and not tools(_body(job, text))
+    """Whether a job has the name of what tidies pull requests up, or is one for those of a bot, and
+    runs no tool that judges.
+    """
+    body = _body(job, text)
+    is_chore = _CHORE.search(f"{job.id} {job.name}") or _OF_BOT.search(body)
+    return is_chore is not None and not tools(body)
 
 
 def _filled(name: str) -> str:

@@ -30,9 +30,9 @@ _MAY_FAIL = re.compile(
     r"|<(?:testFailureIgnore|maven\.test\.failure\.ignore)>\s*true|\bignoreFailures\s*=\s*true",
     re.MULTILINE,
 )
-#: A step that uploads, and judges nothing.
+#: A step that uploads or downloads, and judges nothing.
 _HANDS_ON = re.compile(
-    r"^\s*(?:- )?(?:uses:\s*\S*(?:codecov|coveralls|upload|cache|comment)"
+    r"^\s*(?:- )?(?:uses:\s*\S*(?:codecov|coveralls|upload|download|cache|comment)"
     r"|run:\s*(?:\|[-+]?\n( +)HANDS.*$(?:\n\1HANDS.*$)*(?!\n\1)|[\"']?HANDS))".replace(
         "HANDS", r"(?:npx |uvx |\S*/)?(?:codecov|coveralls|git|gh|echo)\b"
     ),

@@ -9,7 +9,7 @@ from functools import lru_cache
 from operator import attrgetter
 
 from rlm_ci.guard.lint_silencing import SILENCED
-from rlm_ci.guard.new_silencers import EXPLAINED, says_why
+from rlm_ci.guard.new_silencers import EXPLAINED, Tightened, says_why, selects
 from rlm_ci.guard.protected import config_sections
 from rlm_ci.guard.weakening import REPLACED, Weakening
 
@@ -41,6 +41,10 @@ _MORE = re.compile(
     r"(?:^|\.)(?:strict|strict_\w+|check_untyped_defs|disallow_\w+|warn_\w+|branch"
     r"|no_implicit_\w+|extra_checks)$"
 )
+#: Keys whose lists name the paths that a tool looks at.
+_PATHS = ("files", "include", "source", "src", "packages", "paths")
+#: What ruff looks for by itself.
+_BY_DEFAULT = ("E", "F")
 #: What begins a comment that silences the tools with such switches.
 _COMMENTS = {"mypy": "# type: ignore", "pyright": "# pyright: ignore", "ty": "# ty: ignore"}
 #: What stands in front of a setting by the file and the section that it is in.
@@ -63,7 +67,7 @@ _LETTERED = re.compile(r"\b(?:flake8-[a-z][\w-]{1,60}|pep8-naming)")
 _LINTERS = re.compile(r"(?:^|/)\.golangci\.ya?ml$")
 _ENABLED = re.compile(r"(?m)^ *- ([a-z][\w-]{2,40})$")
 _STRICT = re.compile(r"\"(strict\w*|noImplicit\w+|noUnused\w+|noUnchecked\w+)\"\s{0,4}:\s{0,4}true")
-_TSCONFIG = re.compile(r"(?:^|/)tsconfig[\w.]*\.json$")
+_TSCONFIG = re.compile(r"(?:^|/)tsconfig[\w.-]*\.json$")
 #: Files that are all of one tool, and sectioned ones.
 _SETTINGS = re.compile(
     r"(?:^|/)(?:\.?ruff\.toml|\.flake8|\.?mypy\.ini|tox\.ini|\.?pylintrc|\.coveragerc|setup\.cfg"
@@ -83,7 +87,8 @@ def switched_off(
     """What the configuration says by now that makes a tool report less.
 
     A rule that is selected in the same change, or was not selected before, may be left out
-    somewhere: that is no less. Nor is the new path of a file that stood at one of ``gone``. What
+    somewhere: that is no less. Nor is the new path of a file that stood at one of ``gone``, or one
+    in a folder that the tool did not look at before. What
     says why beside it is a note. A rule in place of another one is doubtful, and so is one of a
     plugin that is new here or in the files of CI in ``runs``.
     """
@@ -99,6 +104,7 @@ def switched_off(
         for text_change in changes
         for what in _asked(text_change.path, text_change.before or "")
     }
+    all_but = _all_but(changes)
     plugins = _new_plugins([*changes, *runs])
     is_replaced = any(
         text_change.after is None and _RULED.search(text_change.path) for text_change in changes
@@ -117,8 +123,12 @@ def switched_off(
             is_moved = "/" in what and what.rpartition("/")[2] in moved
             rule = _last(what)
             is_fresh = rule.startswith(fresh) or any(new.startswith(rule) for new in fresh)
-            is_unasked = bool(picked) and _is_of_ruff(change.path, what) and not _has(picked, rule)
-            if not (counts[rule] >= 0 or is_adopted or is_moved or is_fresh or is_unasked):
+            is_of_ruff = _is_of_ruff(change.path, what)
+            if is_of_ruff and all_but is not None:
+                is_fresh = not any(selects(code, rule) or selects(rule, code) for code in all_but)
+            is_unasked = bool(picked) and is_of_ruff and not _has(picked, rule)
+            is_known = is_moved or _is_in_new_path(what, change)
+            if not (counts[rule] >= 0 or is_adopted or is_known or is_fresh or is_unasked):
                 silenced.append(what)
         is_new = change.before is None and is_replaced  # whether another linter has as much
         why = [entry for entry in silenced if is_new or _has_reason(_last(entry), change)]
@@ -186,6 +196,34 @@ def _asked(path: str, text: str) -> list[str]:
     return chosen if any("extend-" not in what for what in chosen) else []
 
 
+def _all_but(changes: Sequence[TextChange]) -> tuple[str, ...] | None:
+    """The rules that ruff looked for before it looks for all; None if it does not, or did so."""
+    was, now = (
+        [
+            _last(what)
+            for text_change in changes
+            for what in _heeded(text_change.path, text(text_change) or "")
+            if _is_of_ruff(text_change.path, what)
+        ]
+        for text in (attrgetter("before"), attrgetter("after"))
+    )
+    return (*_BY_DEFAULT, *filter(None, was)) if "ALL" in now and "ALL" not in was else None
+
+
+def _is_in_new_path(what: str, change: TextChange) -> bool:
+    """Whether a path that a tool leaves out is in one that it looks at by now, and did not."""
+    section = what.rpartition(" ")[0].rpartition(".")[0]
+    was, now = (
+        {
+            path.strip("/*.")
+            for key in _PATHS
+            for path in _listed(_settings(change.path, text or "").get(f"{section}.{key}", ""))
+        }
+        for text in (change.before, change.after)
+    )
+    return bool(was) and any(f"{_last(what)}/".startswith(f"{path}/") for path in now - was if path)
+
+
 def _has(rules: Collection[str], rule: str) -> bool:
     """Whether one of these rules is a part of another, or has it."""
     return any(code == "ALL" or rule.startswith(code) or code.startswith(rule) for code in rules)
@@ -207,7 +245,7 @@ def _has_reason(rule: str, change: TextChange) -> bool:
     return False
 
 
-def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
+def tightened(changes: Sequence[TextChange]) -> Tightened:
     """Rules that were off for all, or not selected, and the comments of tools that look at more."""
     silent, heeded = (
         [
@@ -228,7 +266,8 @@ def tightened(changes: Sequence[TextChange]) -> tuple[str, ...]:
             plugins.update(_ENABLED.findall(change.after or ""))
             plugins.subtract(dict.fromkeys(re.findall(r"[\w-]+", change.before or ""), 2))
     rules |= set(+plugins)
-    return tuple(rules - {""} | {_COMMENTS[tool] for tool in tools & _COMMENTS.keys()})
+    begins = rules - {""} | {_COMMENTS[tool] for tool in tools & _COMMENTS.keys()}
+    return Tightened(tuple(begins), _all_but(changes))
 
 
 def not_read(changes: Sequence[TextChange]) -> Iterator[tuple[str, str]]:

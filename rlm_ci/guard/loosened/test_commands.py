@@ -25,16 +25,18 @@ NARROWED = "run-loosened"
 
 #: Tools that judge, as commands, actions and hooks name them.
 TOOLS = re.compile(
-    r"(?:(?<![\w./-])|\buses: ?[\"']?[\w.-]{1,60}/)"
+    r"(?:(?<![\w./-])|\buses: ?[\"']?[\w.-]{1,60}/(?:action-)?)"
     r"(?:(?P<tool>pytest|tox|nox|unittest|mypy|pyright|ty|ruff[ -]format"
     r"|ruff(?:-check)?|flake8|pylint|black|isort|bandit|pre-commit|prek|eslint|prettier|jest|vitest|mocha|playwright"
     r"|cypress|tsc|biome|golangci-lint|staticcheck|ctest|rspec|rubocop|phpunit|phpstan"
     r"|semgrep|codeql|zizmor|actionlint|codespell|typos|mdformat|yamlfmt|dprint|oxlint|oxfmt"
-    r"|pyrefly|shellcheck|rustfmt|gofmt|rlm-ci)(?:-action(?=@))?(?!\w|-\w|[\w-]*==)"
+    r"|pyrefly|shellcheck|rustfmt|gofmt|rlm-ci)(?:-(?:action|uv)(?=@))?(?!\w|-\w|[\w-]*==)"
     r"|(?P<task>(?:go|cargo|deno|dotnet|swift|mix|mvn) (?:test|vet|clippy|fmt|lint|check|verify)\b"
     r"|(?:npm|pnpm|yarn|bun|deno|gradle|\./gradlew|make|just) (?:run )?"
     r"[\w:.-]{0,60}(?:test|vet|clippy|fmt|lint|check|verify)[\w:.-]{0,60}))"
 )
+#: What a hook of pre-commit has installed beside its tool, in one line or as a list.
+_BESIDE = re.compile(r"(?m)^( *)additional_dependencies:.*(?:\n\1 *- .*)*$")
 #: Endings of the tests of a language.
 _PYTHON, _SCRIPT, _GO = (
     (".py",),
@@ -211,8 +213,11 @@ def _gone(
 
 
 def tools(text: str) -> Counter[str]:
-    """How often a text names each tool that judges, but for its comments and names of its steps."""
-    lines = re.sub(r"(?m)(?:^|\s)#.*$|^ *- +name:.*$", "", text).split("\n")
+    """How often a text names each tool that judges, but for its comments, the names of its steps,
+    and what is only installed beside a hook.
+    """
+    text = _BESIDE.sub("", re.sub(r"(?m)(?:^|\s)#.*$|^ *- +name:.*$", "", text))
+    lines = text.split("\n")
     matches = (match for line in lines for match in TOOLS.finditer(line))
     names = ((match["tool"] or match["task"]).replace("run ", "") for match in matches)
     names = (name.replace("ruff format", "ruff-format") for name in names)

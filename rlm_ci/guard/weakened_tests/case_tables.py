@@ -100,8 +100,8 @@ class CaseTables:
             return None
 
     def listed(self, tables: Iterable[ast.expr]) -> int | None:
-        """How many cases these tables have."""
-        rows = [self.rows(table) for table in tables]
+        """How many cases these tables have; of equal ones that are written out, one counts."""
+        rows = [_distinct(table) or self.rows(table) for table in tables]
         return None if None in rows else sum(row or 0 for row in rows)
 
     @cached_property
@@ -118,6 +118,13 @@ class CaseTables:
             value = self._values.get(table.id, table) if isinstance(table, ast.Name) else table
             if _is_filter(value):
                 yield table.lineno, text_of(value)
+
+
+def _distinct(table: ast.expr) -> int:
+    """How many different cases a list has; 0 for another table, or one that takes in others."""
+    if not isinstance(table, _LISTED) or any(isinstance(row, ast.Starred) for row in table.elts):
+        return 0
+    return len(set(map(text_of, table.elts)))
 
 
 def given(function: Function) -> Iterator[ast.expr]:

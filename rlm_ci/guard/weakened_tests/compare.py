@@ -176,6 +176,7 @@ class _Comparing:
         self.added = [(path, case) for path, file in self.new.items() for case in file.cases]
         self._match(lambda entry: (entry[0], entry[1].name))
         self._match(lambda entry: (entry[0], entry[1].last_name))
+        self._pair_renamed()
         self._match(lambda entry: entry[1].last_name, MOVED)
         if self.lost and self.added:
             self._match(lambda entry: entry[1].body, RENAMED)
@@ -191,6 +192,17 @@ class _Comparing:
                 self.lost.remove(lost)
                 self.added.remove(added)
                 self._note(RENAMED, *added)
+
+    def _pair_renamed(self) -> None:
+        """Where another test took the name of one, pair it with the new one that has its body."""
+        fresh = {(path, case.body): (path, case) for path, case in self.added}
+        for at, (old_path, test, path, case) in enumerate(self.pairs if fresh else ()):
+            is_other = test.text != case.text and test.body != case.body
+            if is_other and (entry := fresh.pop((path, test.body), None)):
+                self.pairs[at] = (old_path, test, *entry)
+                self.added = [added for added in self.added if added[1] is not entry[1]]
+                self.added.append((path, case))
+                self._note(RENAMED, *entry)
 
     def _match(self, key: Callable[[tuple[str, Case]], object], what: str = "") -> None:
         """Pair those of one key, in the order that they stand in."""
@@ -376,6 +388,7 @@ class _Comparing:
             and loss[1] not in elsewhere
             and not self._is_freed(loss[1])
             and not rewritten.is_tidying(loss[1])
+            and not self._is_said_by_another_name(*loss, old)
         ]
         gained = [text for _, text in _more(now.claims, was.claims)]
         heads = rewritten.dropped_conditions(was.claims, gained)
@@ -530,6 +543,21 @@ class _Comparing:
             what = f"{new.name[:_SHOWN]} has fewer cases: {was} before, {now} now"
             doubt = self._subjects.doubt_of_cases(position, values)
             self.found.append(Weakening(REMOVED, what, position, old.line, "old", doubt))
+
+    def _is_said_by_another_name(self, line: int, claim: str, test: Case) -> bool:
+        """Whether a new claim asks for the same of what had another name, or none."""
+        text = rewritten.resolved(claim, line, test)
+        return text != "".join(claim.split()) and text in self._resolved
+
+    @cached_property
+    def _resolved(self) -> frozenset[str]:
+        """The claims that tests have and had not, each with what its names stand for."""
+        earlier_claims = {id(case): test.facts.claims for _, test, _, case in self.pairs}
+        return frozenset(
+            rewritten.resolved(text, line, case)
+            for case in self._now()
+            for line, text in _more(case.facts.claims, earlier_claims.get(id(case), ()))
+        )
 
     @cached_property
     def _gained(self) -> Counter[str]:

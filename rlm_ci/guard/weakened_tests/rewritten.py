@@ -54,6 +54,11 @@ _TIDYING = re.compile(
 #: In Go, what a call gives as its error, and a claim that it gave none.
 _ERROR_OF_CALL = re.compile(r"\berr\b(?:, ?\w+)* ?:?= ?\S")
 _GUARD = re.compile(r"^if .*\berr!=nil|\bNoError\(")
+#: A line that gives a name a value, and an ``if`` of Go that does so in its head.
+_GIVEN = re.compile(
+    r"\s*(?:(?:const|let|var)\s+(?:mut\s+)?)?(\w+)(?::[^=]{1,80})?\s*:?=\s*(?![=>])(.{1,400}?);?\s*$"
+)
+_GIVEN_IN_IF = re.compile(r"^if (\w+):=(.{1,400})\1(?=[!=<>])")
 _PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 
 
@@ -235,6 +240,18 @@ def has_other_inputs(
     return bool(gained) and (
         any(map(is_literal, fresh)) or any(after.get(name) != before[name] for name in before)
     )
+
+
+def resolved(claim: str, line: int, test: Case) -> str:
+    """A claim at a line of the file, with what each name stands for that the test gives a value.
+
+    So it says the same under other names, and where a name takes the place of an expression.
+    """
+    above = test.text.split("\n")[: max(0, line - test.line)]
+    values = {match[1]: "".join(match[2].split()) for match in map(_GIVEN.match, above) if match}
+    claim = _GIVEN_IN_IF.sub(r"if \2", claim)
+    names = re.compile(rf"(?<![\w.\"'])(?:{'|'.join(map(re.escape, values))})(?![\w\"'(])")
+    return "".join((names.sub(lambda name: values[name[0]], claim) if values else claim).split())
 
 
 def is_tidying(claim: str) -> bool:

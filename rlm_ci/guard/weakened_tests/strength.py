@@ -28,7 +28,7 @@ _PRESENCE = (
     r"|toBeDefined|not\.toBeUndefined|notEqual\(.*,undefined\)|toBeTruthy|toBeFalsy|toBe\((?:true|false|null|undefined)\)|not\.toBeNull"
     r"|not\.toThrow|toBeInstanceOf|toHaveBeenCalled\(\)|\bbe(?:en)?\.called\b|\bto\.be\.(?:true|false|null|undefined|ok)\b|assert_called(?:_once)?\(\)|\bisinstance\("
     r"|IsInstance|assert(?:Is)?(?:True|NotNone|NotNull|False|Null|None)\((?!.*==)|NotNil\("
-    r"|(?:==|,) ?None\)?$|NoError\("
+    r"|(?:==|^(?!.*(?:called_|CalledWith)).*,) ?None\)?$|NoError\("
     r"|is_ok\(\)|is_some\(\)|is_err\(\)|is_none\(\)|^if ?\(?err ?[!=]= ?nil"
 )
 _WORDED = (

@@ -36,6 +36,10 @@ jobs:
 """
 #: What is changed in it, and the rules that this breaks.
 CASES: dict[str, tuple[str, str, list[str]]] = {
+    "as an action of others": ("run: pytest -q", "uses: some/action-pytest-uv@v1", []),
+    "a hook's other packages": (
+        "          mypy\n", "          mypy\nadditional_dependencies: [tox]\n", [],
+    ),
     "a newer action": ("checkout@v4", "checkout@v6", []),
     "another order of words": ("pytest -q", "pytest --quiet tests", []),
     "one tool for another": ("mypy", "pyright", []),
@@ -353,3 +357,25 @@ def test_a_workflow_may_take_the_place_of_another() -> None:
     assert [one.rule for one in weakened([old, new])] == [RENAMED_JOB, RENAMED_JOB]
     less = TextChange(PATH, None, (new.after or "").replace("      - run: pytest\n", ""))
     assert WEAKENED in [one.rule for one in weakened([old, less])]
+
+
+@pytest.mark.parametrize(
+    ("condition", "step", "rules"),
+    [
+        ("github.actor == 'dependabot[bot]'", "gh pr merge --auto", []),
+        ("github.actor == 'dependabot[bot]'", "pytest -q", [WEAKENED]),
+        ("github.actor == 'somebody'", "gh pr merge --auto", [WEAKENED]),
+    ],
+)
+def test_a_job_for_the_changes_of_a_bot_judges_nothing(
+    condition: str, step: str, rules: list[str]
+) -> None:
+    job = f"  merge:\n    if: ${{{{ {condition} }}}}\n    steps:\n      - run: {step}\n"
+    assert [one.rule for one in weakened([TextChange(PATH, CI + job, CI)])] == rules
+
+
+def test_what_a_hook_has_installed_beside_it_is_not_run() -> None:
+    hook = "repos:\n  - hooks:\n      - id: x\n        additional_dependencies:{}\n"
+    for more in (" [tox]", "\n          - tox\n          - mypy", "\n        - tox"):
+        change = TextChange(".pre-commit-config.yaml", hook.format(more), hook.format(" []"))
+        assert list(weakened([change])) == []

@@ -182,6 +182,13 @@ def test_what_may_fail_may_move_to_another_workflow(old: str, new: str) -> None:
     assert len(list(loosened([TextChange(PATH, CI, None), other]))) == 1
 
 
+def test_what_only_downloads_may_fail() -> None:
+    step = "    steps:\n      - continue-on-error: true\n        uses: actions/{}@v8\n"
+    for action, rules in (("download-artifact", []), ("test", [RUN])):
+        after = CI.replace("    steps:\n", step.format(action), 1)
+        assert [one.rule for one in loosened([TextChange(PATH, CI, after)])] == rules
+
+
 def test_what_is_new_in_tox_may_fail() -> None:
     before = "[testenv:py312]\ncommands = pytest\n"
     new = f"{before}[testenv:py314]\nignore_outcome = true\n"

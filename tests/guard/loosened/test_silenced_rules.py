@@ -113,6 +113,40 @@ def test_a_linter_of_go_that_is_new_may_be_silenced_by_line(rule: str, number: i
     assert len(weaker.compared([config, code], code_changed=True).weakenings) == number
 
 
+def test_where_ruff_looks_for_all_rules_only_those_it_looked_for_can_be_lost() -> None:
+    before = '[lint]\nextend-select = ["B", "I", "PL"]\n'
+    for rule, number in (("INP", 0), ("S603", 0), ("I001", 1), ("B", 1), ("PLR0913", 1), ("E", 1)):
+        after = f'[lint]\nselect = ["ALL"]\nignore = ["{rule}"]\n'
+        config = TextChange("ruff.toml", before, after)
+        assert len(list(switched_off([config]))) == number, rule
+        plain = TextChange("ruff.toml", before, after.partition("ignore")[0])
+        code = TextChange("a.py", "f()\n", f"f()  # noqa: {rule}\n")
+        assert len(weaker.compared([plain, code], code_changed=True).weakenings) == number, rule
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "number"),
+    [
+        ('files = "src"', 'files = ["src", "tests"]\nexclude = ["tests/packages"]', 0),
+        ('files = "src"', 'files = ["src"]\nexclude = ["src/packages"]', 1),
+        ('files = "src"', 'files = ["src", "tests"]\nexclude = ["src/packages"]', 1),
+        ("strict = true", 'strict = true\nfiles = ["src"]\nexclude = ["src/packages"]', 1),
+    ],
+)
+def test_a_part_of_what_a_tool_looks_at_for_the_first_time_may_be_left_out(
+    before: str, after: str, number: int
+) -> None:
+    texts = (f"[tool.mypy]\n{text}\n" for text in (before, after))
+    assert len(list(switched_off([TextChange("pyproject.toml", *texts)]))) == number
+
+
+def test_a_switch_of_typescript_may_move_to_what_it_extends() -> None:
+    config = TextChange("tsconfig.json", '{"strict": true}', '{"extends": "./tsconfig-base.json"}')
+    base = TextChange("tsconfig-base.json", None, '{"strict": true}')
+    assert list(switched_off([config, base])) == []
+    assert len(list(switched_off([config]))) == 1
+
+
 def test_rules_of_a_linter_that_takes_the_place_of_another_are_a_note() -> None:
     old = TextChange("eslint.config.mjs", "rules: { 'no-eval': 'error' }\n", None)
     new = TextChange(".oxlintrc.json", None, '{"rules": {"no-alert": "off"}}')

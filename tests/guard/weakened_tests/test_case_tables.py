@@ -55,3 +55,9 @@ def test_cases_may_go_with_a_parameter_and_the_code() -> None:
     result = compare([change], CodeChange(changed=True))
     assert (result.weakenings, [one.rule for one in result.notes]) == ((), ["obsolete"])
     assert [one.rule for one in compare([change]).weakenings] == ["test-removed"]
+
+
+def test_of_equal_cases_that_are_written_out_one_counts() -> None:
+    for rows, rules in (("[1, 2]", []), ("[1, 1, 1, 1]", ["test-removed"])):
+        change = TextChange("tests/test_a.py", TEST.format("[1, 2, 1, 2]"), TEST.format(rows))
+        assert [one.rule for one in compare([change]).weakenings] == rules

@@ -270,6 +270,16 @@ def test_a_reason_or_another_place_weakens_nothing(case: str) -> None:
     assert bool(found) is (case in WEAK), found
 
 
+def test_a_gate_of_go_that_its_code_has_as_well_is_no_weakening() -> None:
+    gate = "//go:build !windows\n\n"
+    test = TextChange("shop/till_test.go", GO, gate + GO)
+    for path, number in (("shop/till.go", 0), ("till.go", 1)):
+        code = TextChange(path, "package till\n", f"{gate}package till\n")
+        assert len(weaker.compared([test, code], code_changed=True).weakenings) == number
+    known = TextChange("shop/till.go", f"{gate}package till\n", f"{gate}package  till\n")
+    assert len(weaker.compared([test, known], code_changed=True).weakenings) == 1
+
+
 def test_of_several_skips_the_new_one_is_told() -> None:
     """The one that was there before is not taken for it."""
     both = GO.replace('0 {\n\t\tt.Fatal("none")', '0 {\n\t\tt.Skip("broken on it")\n\t\tt.Fatal()')
