@@ -276,8 +276,7 @@ def _findings(result: BiteResult, *, is_claimed: bool) -> Iterator[Finding]:
         message = f"{_name(test)} passes without the change"
         yield _finding("passes-without-change", message, test).replace(severity=weight)
     yield from _more("passes-without-change", len(same) - _MOST, "test", weight)
-    is_blunt = is_claimed and not result.noticed
-    weight = Severity.MEDIUM if is_blunt else Severity.INFO
+    weight = Severity.MEDIUM if is_blunt and not result.noticed else Severity.INFO
     for edit in result.unnoticed[:_MOST]:
         within = f" of {printable(edit.within)[:_NAME]}" if edit.within else ""
         message = f"no added or changed test notices this line{within} {edit.kind}"

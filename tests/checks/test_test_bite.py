@@ -15,6 +15,9 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.report.findings import CLEAN, INCOMPLETE, Part, Severity
 from rlm_ci.runs.store import RunStore
+from rlm_ci.trials.bite import BiteResult
+from rlm_ci.trials.line_breaks import NEGATED, LineBreak
+from rlm_ci.trials.touched_tests import TouchedTest
 from testing import plain_pytest
 from testing.repositories.git_repo import GitRepo
 
@@ -251,6 +254,23 @@ def test_the_time_limit_is_said(repo: GitRepo) -> None:
     part = judged(shop(repo, {"cart.py": BETTER, "tests/test_prices.py": BITING}), minutes=0.02)
     assert part.verdict(Severity.HIGH) == INCOMPLETE
     assert "time limit" in part.summary or "took too long" in part.summary
+
+
+@pytest.mark.parametrize(("same", "noticed", "is_claimed", "severity"), [
+    (1, 0, True, Severity.MEDIUM),
+    (0, 0, True, Severity.INFO),  # it fails without the change: it needs it
+    (1, 1, True, Severity.INFO),
+    (1, 0, False, Severity.INFO),
+])  # fmt: skip
+def test_a_line_is_more_than_information_only_where_nothing_bites(
+    same: int, noticed: int, is_claimed: bool, severity: Severity
+) -> None:
+    judged = (TouchedTest("tests/test_a.py", "test_a", 1, 2, ""),)
+    edit = LineBreak("a.py", 3, NEGATED, 0, 1, "", "total")
+    result = BiteResult(judged, same=judged[:same], unnoticed=(edit,), noticed=noticed)
+    findings = list(check._findings(result, is_claimed=is_claimed))
+    assert findings[-1].rule == "test-bite/unnoticed-line"
+    assert findings[-1].severity == severity
 
 
 def test_without_a_touched_test_nothing_runs(repo: GitRepo) -> None:
