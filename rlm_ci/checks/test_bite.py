@@ -270,7 +270,8 @@ def _findings(result: BiteResult, *, is_claimed: bool) -> Iterator[Finding]:
     yield from _more("hollow-test", left, "test", Severity.MEDIUM)
     hollow = {item.test.key for item in result.hollow}
     same = [test for test in result.same if test.key not in hollow]
-    is_blunt = is_claimed and len(result.same) == len(result.judged)
+    has_code = bool(result.noticed or result.unnoticed or result.untried)  # and no comments alone
+    is_blunt = is_claimed and has_code and len(result.same) == len(result.judged)
     weight = Severity.MEDIUM if is_blunt else Severity.INFO
     for test in same[:_MOST]:
         message = f"{_name(test)} passes without the change"

@@ -95,7 +95,7 @@ _BEHAVIOUR = re.compile(
     rf"(?:{_ADDS}|fix(?:e[sd])?|fixing|mends?|supports?|supported|allows?|allowed|handles?|handled|"
     r"corrects?|corrected|prevents?|rejects?|accepts?|enables?|ensures?|avoids?)\b"
     r"(?! (?:[\w'-]+ ){0,4}(?:tests?|testing|ci|docs?|documentation|typos?|typing|annotations?|"
-    r"types?|mypy|ruff|flake8|lint\w*|warnings?|workflow\w*|changelog|readme|coverage|comments?|"
+    r"types?|hooks?|pre-commit|mypy|ruff|flake8|lint\w*|warnings?|workflow\w*|changelog|readme|coverage|comments?|"
     r"release|python|build|badge|copyright|licen[cs]e|example\w*|docstring\w*)\b)",
     re.IGNORECASE,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.checks._description import claims
-from rlm_ci.checks._description.claims import closed_issues, is_placeholder
+from rlm_ci.checks._description.claims import claims_behaviour, closed_issues, is_placeholder
 
 
 @pytest.mark.parametrize(
@@ -97,3 +97,20 @@ def test_what_says_nothing(title: str, body: str, *, is_empty: bool) -> None:
 )
 def test_issues_that_a_description_closes(title: str, body: str, issues: list[str]) -> None:
     assert closed_issues(title, body) == issues
+
+
+@pytest.mark.parametrize("title", [
+    "Add reduced prices", "fix: round the total", "feat(cart): reduce prices", "Fixes the total",
+    "Support reduced prices",
+])  # fmt: skip
+def test_a_title_of_behaviour(title: str) -> None:
+    assert claims_behaviour(title)
+
+
+@pytest.mark.parametrize("title", [
+    "Refactor the cart", "Add tests for the total", "docs: add prices", "test: fix the total",
+    "add codespell pre-commit hook", "Fix typo", "Fix mypy errors", "Rename total to sum",
+    "fix: formatting, no functional changes",
+])  # fmt: skip
+def test_a_title_of_something_else(title: str) -> None:
+    assert not claims_behaviour(title)
