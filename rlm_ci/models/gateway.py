@@ -240,7 +240,8 @@ class GatewayAsk(Closing):
         #: None where the prompts are not limited by the context: counts change nothing.
         self._largest = None if largest is None or largest <= prompt_bytes else largest
         self._has_forms = has_forms
-        self._may_be_refused = is_assumed or self._largest is not None
+        is_shown = gateway.figures.kept.bytes_per_token is not None
+        self._may_be_refused = is_assumed or (self._largest is not None and not is_shown)
         self._is_to_begin = shares and self.fit is not None
         self._is_first = self.is_taught = False
 

@@ -69,7 +69,7 @@ class EndpointFigures:
         self._refused: int | None = None
         #: Held by the one part of a run that asks before the model has shown anything.
         self.first = threading.Lock()
-        self.is_asked = self.kept.bytes_per_token is not None
+        self.is_asked = False
 
     @property
     def shown(self) -> ModelFigures:

@@ -22,7 +22,7 @@ def figures(folder: Path, model: str = MODEL, at: float = 1_000) -> EndpointFigu
 
 def test_a_later_run_knows_the_mean_of_long_prompts_and_what_was_refused(tmp_path: Path) -> None:
     first = figures(tmp_path)
-    assert (first.kept, first.shown, first.is_asked) == (NO_FIGURES, NO_FIGURES, False)
+    assert (first.kept, first.shown) == (NO_FIGURES, NO_FIGURES)
     first.count(300, 300)  # mostly of the template
     first.count(12_000, 10_000)
     first.count(6_000, 2_000)
@@ -31,7 +31,6 @@ def test_a_later_run_knows_the_mean_of_long_prompts_and_what_was_refused(tmp_pat
     later = figures(tmp_path)
     assert later.kept == ModelFigures(1.5, 8_192)
     assert later.shown == ModelFigures(1.5, None), "the server may have been started anew"
-    assert later.is_asked
     assert figures(tmp_path, "other").kept == NO_FIGURES
     assert "sk-secret" not in (tmp_path / FILE).read_text()
 
