@@ -106,7 +106,7 @@ EMPTY_WORDS = frozenset((
     "known", "made", "here", "there", "least", "most", "whole", "own", "rest", "near", "went",
     "meant", "sure", "ours", "theirs",
 ))  # fmt: skip
-EMPTY_SHARE = 0.013
+EMPTY_SHARE = 0.005
 #: But for what runs in the Python of others, with what is there.
 OUTSIDE = (
     "validators/pytest_plugin/*.py", "environments/repl/inside/*.py", "review/proofs/inside/*.py",

@@ -152,7 +152,7 @@ def test_each_rule_is_told_with_all_that_a_reader_needs() -> None:
 
 
 def test_explain_says_how_to_override_each_rule() -> None:
-    for rule in rule_texts.known():
+    for rule in rule_texts.rule_names():
         assert (rule_texts.markdown(rule) or "").count("**Override.** ") == 1, rule
     assert "`--allow tamper/exit`" in (rule_texts.markdown("tamper/exit") or "")
 

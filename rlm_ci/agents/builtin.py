@@ -65,7 +65,7 @@ class BuiltinAgent:
             room=OUTPUT_LIMIT if self._fit is None else self._fit.output,
             few=self._fit is not None and self._fit.is_small,
         )
-        step = self._place(task)
+        step = self._step(task)
         loop = self._loop(environment, task.on_progress)
         if self._takes_tools is None:
             first = self._history()
@@ -96,7 +96,7 @@ class BuiltinAgent:
         fact = self._fact("environment", "environment", {}, lambda: {"variables": list(names)})
         return [printable(name) for name in fact["variables"]]
 
-    def _place(self, task: Assignment) -> str:
+    def _step(self, task: Assignment) -> str:
         """Where in the run this is; a role may act more than once in an iteration."""
         step = f"iteration-{task.iteration}/{task.role}"
         self._acts[step] += 1

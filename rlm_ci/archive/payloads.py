@@ -91,7 +91,7 @@ class Payloads:
         """
         clone.fetch()
         branch = self._plan.policy.branch
-        archived = clone.held(branch)
+        archived = clone.object_ids(branch)
         plan = self.narrowed(archived)
         lost = [
             document.path

@@ -131,7 +131,7 @@ def _require_full_texts(
     head: str,
 ) -> None:
     """Raise ConfigError for a stub whose full text is not on the archive branch."""
-    archived = clone.held(policy.branch)
+    archived = clone.object_ids(policy.branch)
     entries = repository.tree(head)
     before = {path: entries[path].oid for path in stubs if path in entries}
     texts = dict(zip(before, repository.read(*before.values()) if before else (), strict=True))

@@ -24,7 +24,7 @@ from rlm_ci.canary.forms import (
     token,
 )
 from rlm_ci.canary.splicing import Edit, spliced
-from rlm_ci.source.grammars import field, named
+from rlm_ci.source.grammars import field, named_children
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -267,7 +267,7 @@ def leaves(condition: Node, *joins: str, negated: bool = False) -> Iterator[Node
         node = waiting.pop()
         is_denied = node.type == "unary_expression" and text_of(node).startswith("!")
         if node.type == "parenthesized_expression" or (negated and is_denied):
-            waiting += named(node)[-1:]
+            waiting += named_children(node)[-1:]
         elif node.type == "binary_expression" and text_of(field(node, "operator")) in joins:
             waiting += [field(node, "right"), field(node, "left")]
         else:

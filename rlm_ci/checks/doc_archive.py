@@ -291,14 +291,14 @@ def _findings(
             RULES[flaw.condition] if document.path in judged else Severity.INFO,
             printable(flaw.message),
             hint=printable(flaw.hint),
-            evidence=(_place(changes, document, flaw.line),),
+            evidence=(_location(changes, document, flaw.line),),
         )
         for document in documents
         if (flaw := broken.get(document.path))
     ]
 
 
-def _place(changes: ChangeSet, document: StubFile, number: int) -> Location:
+def _location(changes: ChangeSet, document: StubFile, number: int) -> Location:
     lines = document.data.decode("utf-8", "surrogateescape").split("\n")
     return Location(
         document.path,

@@ -131,7 +131,7 @@ def run(
         findings, accepted = accept(findings, override, incomplete)
         summary += accepted
     if weakenings := [note for note in result.notes if note.rule in _TOLD]:
-        findings.append(_told(weakenings, sides))
+        findings.append(_notes_finding(weakenings, sides))
     if unread:
         findings.append(_not_read(unread))
     if changes.label:  # of several refs that are pushed at once, which
@@ -220,7 +220,7 @@ class _Sides:
         """The bytes of each file before and after the change."""
         return {path: (self._contents["old"][path], new) for path, new in self.contents.items()}
 
-    def place(self, weakening: Weakening) -> Location:
+    def location(self, weakening: Weakening) -> Location:
         """Where a weakening is, with its line as it stands there."""
         content = self._contents[weakening.side][weakening.path]
         if content is None:
@@ -266,7 +266,7 @@ def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[
                     hint=_HINTS[weakening.rule]
                     if weakening.line or weakening.rule != "test-removed"
                     else _BROKEN,
-                    evidence=(sides.place(weakening),),
+                    evidence=(sides.location(weakening),),
                     subject=printable(weakening.message)[:200],
                 )
             )
@@ -283,7 +283,7 @@ def _findings(result: ComparedTests, sides: _Sides, *, is_strict: bool) -> list[
     return findings
 
 
-def _told(notes: Sequence[Weakening], sides: _Sides) -> Finding:
+def _notes_finding(notes: Sequence[Weakening], sides: _Sides) -> Finding:
     """What is no weakening, and worth a look: each kind with its number and what it is about."""
     parts = []
     for kind, (noun, what) in _TOLD.items():
@@ -292,7 +292,7 @@ def _told(notes: Sequence[Weakening], sides: _Sides) -> Finding:
             more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
             shown = f"{', '.join(names[:_NAMED])}{more}"
             parts.append(f"{count(len(names), noun)} {what}: {shown}")
-    places = tuple(sides.place(note) for note in notes[:_PLACES])
+    places = tuple(sides.location(note) for note in notes[:_PLACES])
     return Finding(f"{ID}/told", RULES["told"], "; ".join(parts), evidence=places)
 
 

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from shutil import which
 
-from rlm_ci.report.review_advice import ANALYZERS, named
+from rlm_ci.report.review_advice import ANALYZERS, files_by_language
 from rlm_ci.review.analyzers import ruff
 from rlm_ci.review.analyzers.known_tools import TOOLS
 from rlm_ci.review.analyzers.programs import search_path
@@ -79,14 +79,14 @@ class CodeReaders(Value):
         """What reads the code, what does not, and what to do about that."""
         for name, languages in self.read.items():
             lack = ", which is not installed here," if name in self.missing else ""
-            yield f"{name}{lack} reads {named(languages)}"
+            yield f"{name}{lack} reads {files_by_language(languages)}"
         if model:
             yield "the model reads every changed file"
         elif self.unread:
             configs = {tool.name: f" ({tool.configs[0]})" for tool in TOOLS}
             names = dict.fromkeys(ANALYZERS[name][0].partition(",")[0] for name in self.unread)
             tools = " or ".join(f"{name}{configs.get(name, '')}" for name in names)
-            yield f"nothing reads {named(self.unread)}: set up {tools}, or name a model"
+            yield f"nothing reads {files_by_language(self.unread)}: set up {tools}, or name a model"
             if self.not_run:
                 yield f"{' and '.join(self.not_run)}: set up here, and not run by a review"
 

@@ -123,7 +123,7 @@ def install(repository: Repository, written: WrittenFiles) -> Iterator[str]:
         yield (f"kept       core.hooksPath is {printable(folder.path)}, not of this clone alone: "
                "call rlm-ci check --hook pre-commit (and pre-push) there")  # fmt: skip
         return
-    program = _own(folder.path, repository)
+    program = _own_program(folder.path, repository)
     text = loader.read_hook()
     text = text.replace(_SEARCH, f"{_SEARCH}{quote(program)} ") if program else text
     own_folder = f":{quote(os.path.dirname(program))}" if program else ""
@@ -158,7 +158,7 @@ def _is_shell(data: bytes) -> bool:
     return not first.startswith(b"#!") or first.endswith(b"sh")
 
 
-def _own(folder: str, repository: Repository) -> str:
+def _own_program(folder: str, repository: Repository) -> str:
     """The rlm-ci that runs now, for hooks that cannot be committed; "" for others."""
     program = os.path.join(os.path.dirname(sys.executable), "rlm-ci")
     is_private = folder == os.path.join(repository.common_dir, "hooks")

@@ -64,7 +64,7 @@ def short(chosen: Mapping[str, Any] = _NONE) -> str:
     )
 
 
-def whole(chosen: Mapping[str, Any] = _NONE) -> str:
+def full_config(chosen: Mapping[str, Any] = _NONE) -> str:
     """Every setting at its default, commented out, but for what is chosen."""
     return "\n".join([*_lines(chosen), ""])
 

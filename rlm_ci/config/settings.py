@@ -102,11 +102,11 @@ class Settings:
         self.environ = environment() if environ is None else environ
         flags = flags or {}
         for key, row in self.rows.items():
-            raw, source = self._given(row, flags)
+            raw, source = self._value_and_source(row, flags)
             self.values[key] = row.default if raw is None else convert(row, raw, source)
             self.sources[key] = source
 
-    def _given(self, row: Setting, flags: Mapping[str, Any]) -> tuple[Any, str]:
+    def _value_and_source(self, row: Setting, flags: Mapping[str, Any]) -> tuple[Any, str]:
         if row.key in flags:
             return flags[row.key], row.flag or "the command line"
         for name in row.variables:
@@ -144,7 +144,7 @@ class Settings:
             if key in self.rows and self.sources[key] == "default":
                 self.values[key], self.sources[key] = value, source
 
-    def told(self) -> dict[str, list[Any]]:
+    def changed_values(self) -> dict[str, list[Any]]:
         """Value and source of all that is not the default, without secrets, for JSON."""
         pairs = {key: [self.values[key], self.sources[key]] for key in self.rows}
         return {

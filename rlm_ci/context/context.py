@@ -269,11 +269,11 @@ class Context(Closing):
         )
         by_needle = dict(zip(distinct_needles, matches, strict=True))
         return tuple(
-            self._found(query, needle, by_needle.get(needle), preview_bytes)
+            self._query_result(query, needle, by_needle.get(needle), preview_bytes)
             for query, needle in zip(queries, needles, strict=True)
         )
 
-    def _found(
+    def _query_result(
         self, query: str, needle: bytes, matches: NeedleMatches | None, size: int
     ) -> QueryResult:
         if matches is None:

@@ -49,7 +49,7 @@ _HINT = "build it again: rlm-ci context build SOURCE"
 
 def read(folder: str) -> ContextIndex:
     """The index of the object in ``folder``. Raises ConfigError, DamagedError."""
-    index = _ours(folder, _whole)
+    index = _look_in_own_layout(folder, _full_index)
     if index is not None:
         return index
     try:
@@ -64,10 +64,12 @@ def read(folder: str) -> ContextIndex:
 
 def read_head(folder: str) -> IndexHeader:
     """The head; of a table of chunks in our layout, only length and ends are checked."""
-    return _ours(folder, _checked_head) or read(folder).head
+    return _look_in_own_layout(folder, _checked_head) or read(folder).head
 
 
-def _ours(folder: str, look: Callable[[BufferedReader, _Reader], Found | None]) -> Found | None:
+def _look_in_own_layout(
+    folder: str, look: Callable[[BufferedReader, _Reader], Found | None]
+) -> Found | None:
     """The result of ``look`` at an index in our layout; None for any other, or an error."""
     path = os.path.join(folder, NAME)
     try:
@@ -79,7 +81,7 @@ def _ours(folder: str, look: Callable[[BufferedReader, _Reader], Found | None]) 
         return None
 
 
-def _whole(stream: BufferedReader, reader: _Reader) -> ContextIndex | None:
+def _full_index(stream: BufferedReader, reader: _Reader) -> ContextIndex | None:
     head = _head(stream, reader)
     record = _record(b'{"chunks": [' + stream.read(LIMIT), reader.where)
     if list(record) != ["chunks"]:

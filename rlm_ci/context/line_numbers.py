@@ -71,7 +71,7 @@ def _count(text: bytes) -> int:
     return text.count(b"\n")
 
 
-def told(places: tuple[FileLines, ...], more: bool) -> str:  # noqa: FBT001 - a pair from above
+def line_ranges(places: tuple[FileLines, ...], more: bool) -> str:  # noqa: FBT001 - a pair from above
     """``path:line`` or ``path:line-line`` for each, on one line."""
     names = []
     for lines in places:

@@ -9,7 +9,7 @@ import time
 
 from rlm_ci.delegation.child_environment import inherited
 from rlm_ci.delegation.resuming import carry_on
-from rlm_ci.delegation.status import named
+from rlm_ci.delegation.status import run_ids
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.pipelines.stored_runs import status_in_words
 from rlm_ci.runs import delegated, inbox, manifest
@@ -54,9 +54,9 @@ def pause(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     if is_new and new_action == RESUME:
         go_on(call, runs, entry, was_asked_to_pause=before == PAUSE)
     entry = entry.read()
-    seq, action = delegated.asked(entry.path)
+    seq, action = delegated.last_action(entry.path)
     return {
-        **named(entry),
+        **run_ids(entry),
         "paused": entry.run.status_detail == manifest.PAUSED,
         "action": action or RESUME,
         "control_seq": seq,
@@ -89,7 +89,7 @@ def cancel(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
             status = "declined"
     entry = entry.read()
     return {
-        **named(entry),
+        **run_ids(entry),
         "status": status,
         "run_status": entry.run.status,
         "status_detail": entry.run.status_detail,

@@ -10,7 +10,7 @@ from rlm_ci.change import change_set
 from rlm_ci.change.agent_authors import as_agent
 from rlm_ci.config.settings import environment
 from rlm_ci.delegation.resuming import carry_on, reap
-from rlm_ci.delegation.status import found, named, record
+from rlm_ci.delegation.status import record, run_ids, run_of
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.judge.judge import judge
 from rlm_ci.pipelines import background
@@ -107,7 +107,7 @@ def start(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     begun, pid = background.start(background.settings_of(flags), objective, flags)
     reap(pid)
     entry = call.server.find(begun.run_id, repository)
-    return {**named(entry), "pipeline_id": begun.pipeline_id, "status": begun.status}
+    return {**run_ids(entry), "pipeline_id": begun.pipeline_id, "status": begun.status}
 
 
 def review(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -119,12 +119,12 @@ def wiki(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def status(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
-    return record(_found(call, arguments))
+    return record(_run_of(call, arguments))
 
 
 def resume(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     """Continue a run in the background."""
-    entry = _found(call, arguments)
+    entry = _run_of(call, arguments)
     more = [name for name in _BUDGETS if name in arguments]
     if entry.is_going(time.time()):
         raise ToolError("run_not_resumable", "the run goes on already", where=entry.run_id)
@@ -139,14 +139,14 @@ def resume(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def cancel(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     """End a run; its nodes are kept, and ``repo_rlm_resume`` continues it."""
-    entry = _found(call, arguments)
+    entry = _run_of(call, arguments)
     outcome = call.server.owner(entry, arguments.get("repo")).cancel(entry)
     return {**record(entry.read()), "cancelled": outcome.ended_now}
 
 
 def export(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     """Write the run and all that it made to one file, which must not be there yet."""
-    entry = found(call, arguments)
+    entry = run_of(call, arguments)
     runs = call.server.owner(entry, arguments.get("repo"))
     if "out" in arguments:
         target = _writable(call, runs, arguments["out"])
@@ -165,9 +165,9 @@ def export(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     return {**facts, "bytes": done.size, "sha256": done.sha256}
 
 
-def _found(call: Call, arguments: dict[str, Any]) -> FoundRun:
+def _run_of(call: Call, arguments: dict[str, Any]) -> FoundRun:
     """The review or the wiki that the arguments mean. Raises ToolError for another run."""
-    entry = found(call, arguments)
+    entry = run_of(call, arguments)
     if entry.run.pipeline_id not in _OBJECTIVES:
         raise ToolError(
             "not_a_repository_run",

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 
-from rlm_ci.delegation.status import named
+from rlm_ci.delegation.status import run_ids
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.pipelines import background
 from rlm_ci.runs import IN_PROGRESS
@@ -50,7 +50,7 @@ def carry_on(
             "the run was not continued",
             where=entry.run_id,
             hint="its log has the reason",
-            log_path=named(entry)["log_path"],
+            log_path=run_ids(entry)["log_path"],
         )
     return entry
 

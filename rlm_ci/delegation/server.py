@@ -31,7 +31,7 @@ from rlm_ci.delegation.tool import (
     Call,
     CheckedTool,
     ToolError,
-    told,
+    error_record,
 )
 
 TYPE_CHECKING = False
@@ -83,7 +83,7 @@ def serve(context: ServerContext) -> int | None:
             try:
                 close()
             except Exception as error:  # noqa: BLE001 - the other callbacks must run, too
-                complain(ToolError("internal", told(error)["message"]))
+                complain(ToolError("internal", error_record(error)["message"]))
         served.output.finish(_GRACE)
 
 

@@ -12,7 +12,7 @@ import time
 
 from rlm_ci.delegation import tokens
 from rlm_ci.delegation.child_environment import child_environment
-from rlm_ci.delegation.status import latest_step, named
+from rlm_ci.delegation.status import latest_step, run_ids
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.errors import OK, TERMINATED, DamagedError, RlmCiError, StorageError
 from rlm_ci.pipelines.definition import EPISODE, WITH_GOAL
@@ -79,7 +79,7 @@ def spawn(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
         child.runs,
         arguments.get("env", {}),
         mode=arguments.get("delegate_mode"),
-        parent=named(child.parent)["manifest_path"] if child.parent else None,
+        parent=run_ids(child.parent)["manifest_path"] if child.parent else None,
     )
     if not start_only:  # after an error it stays attached: the client has no id of it
         server.attached.add(child.path, child.runs.out)
@@ -92,7 +92,7 @@ def spawn(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
         entry = _ended(call, child, entry, arguments.get("timeout_ms"))
         if entry.run.has_ended:
             server.attached.remove(child.path)
-    return {**named(entry), **_state(entry)}
+    return {**run_ids(entry), **_state(entry)}
 
 
 def _planned(call: Call, arguments: dict[str, Any]) -> _Child:

@@ -29,10 +29,10 @@ _FIELDS = (
 
 def status(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
     """The run that ``manifest_path`` or ``run_id`` means; live or ended."""
-    return record(found(call, arguments))
+    return record(run_of(call, arguments))
 
 
-def found(call: Call, arguments: dict[str, Any]) -> FoundRun:
+def run_of(call: Call, arguments: dict[str, Any]) -> FoundRun:
     """The run that a call is about. Raises ToolError, RlmCiError."""
     # No schema says this: some models' services take no alternatives in that of an input.
     words = [arguments[name] for name in ("manifest_path", "run_id") if name in arguments]
@@ -51,7 +51,7 @@ def record(entry: FoundRun) -> dict[str, Any]:
     run_record = stored_runs.record(entry)
     steps = [{name: step[name] for name in ("title", "status")} for step in run_record["commands"]]
     return {
-        **named(entry),
+        **run_ids(entry),
         **{name: run_record[name] for name in _FIELDS},
         "gone": run_record["gone"],
         "steps": steps,
@@ -61,7 +61,7 @@ def record(entry: FoundRun) -> dict[str, Any]:
     }
 
 
-def named(entry: FoundRun) -> dict[str, Any]:
+def run_ids(entry: FoundRun) -> dict[str, Any]:
     """The ids of a run and its files, which may not be there yet, by their absolute paths."""
     path = os.path.abspath(entry.path)
     log = os.path.join(path, LOG)

@@ -37,13 +37,13 @@ def issue(child: str, child_id: str, parent: str | None, parent_id: str | None) 
     if parent is not None:
         with Lock.wait(os.path.join(parent, LOCK), PATIENCE):
             identity = {"token_id": f"dlt-{os.urandom(8).hex()}", "token_hash": _digest(token)}
-            records = [*_known(parent), {**identity, **ids, "expires_at": None}]
+            records = [*_children(parent), {**identity, **ids, "expires_at": None}]
             path = os.path.join(parent, TOKENS)
             files.write(path, f"{json.dumps(records, indent=2)}\n".encode(), 0o600)
     _write_new(os.path.join(child, TOKEN), json.dumps({"token": token, **ids}).encode() + b"\n")
 
 
-def own(path: str) -> str | None:
+def token_of(path: str) -> str | None:
     """The token of the run in the folder ``path``."""
     try:
         record = json.loads(files.read(os.path.join(path, TOKEN), _LIMIT))
@@ -59,7 +59,7 @@ def is_child(parent: str, child_id: str, token: str) -> bool:
     return any(
         record.get("child_run_id") == child_id
         and hmac.compare_digest(str(record.get("token_hash")).encode(), digest.encode())
-        for record in _known(parent)
+        for record in _children(parent)
     )
 
 
@@ -67,7 +67,7 @@ def _digest(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _known(parent: str) -> list[dict[str, Any]]:
+def _children(parent: str) -> list[dict[str, Any]]:
     """What is known of the children of a run; its file may hold anything."""
     data = files.read_or_none(os.path.join(parent, TOKENS), _LIMIT)
     try:

@@ -252,7 +252,7 @@ class CheckedTool:
                 raise RuntimeError(f"{self.tool.name} answered against its schema: {wrong}")
             answer = ToolAnswer(record)
         except Exception as error:  # noqa: BLE001 - the boundary: any other error is a bug of ours
-            answer = ToolAnswer({"error": told(error)}, is_error=True)
+            answer = ToolAnswer({"error": error_record(error)}, is_error=True)
         return answer.replace(record=call.server.redactor.json(answer.record))
 
 
@@ -265,7 +265,7 @@ def require_mode(server: ServerContext, tool: Tool) -> None:
         )
 
 
-def told(error: Exception) -> dict[str, Any]:
+def error_record(error: Exception) -> dict[str, Any]:
     """An error as the client sees it; the traceback of a bug goes into a file."""
     if isinstance(error, ToolError):
         return error.to_record()

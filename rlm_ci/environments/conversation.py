@@ -232,7 +232,7 @@ def _note(group: Group, room: int) -> str:
     """What was done in an exchange and what came back, in about ``room`` bytes."""
     answer, *results = group
     calls = answer.get("tool_calls", ())
-    text = _said(answer["content"])
+    text = _answer_text(answer["content"])
     room //= bool(text) + len(calls) + len(results)
     lines = [f"you said: {_shortened(text, room)}"] if text else []
     texts = {item.get("tool_call_id"): item["content"] for item in results}
@@ -244,7 +244,7 @@ def _note(group: Group, room: int) -> str:
     return "\n".join(lines)
 
 
-def _said(content: object) -> str:
+def _answer_text(content: object) -> str:
     """The text of an answer, without what its endpoint wanted back of its reasoning."""
     text = text_of(content)
     return thoughts.split(text)[1] if text.lstrip().startswith(_THOUGHT) else text
@@ -290,7 +290,9 @@ def _shorter(message: dict[str, Any], end: int = _END) -> dict[str, Any]:
     """Without the middle of its long texts, those in its calls too."""
     content = message.get("content")
     if message["role"] == "assistant" and _middle_out(content, end) is not content:
-        content = _said(content) or None  # what an endpoint wants back goes whole, or not at all
+        content = (
+            _answer_text(content) or None
+        )  # what an endpoint wants back goes whole, or not at all
     shorter = {**message, "content": content if content is None else _middle_out(content, end)}
     if "tool_calls" in message:
         shorter["tool_calls"] = [

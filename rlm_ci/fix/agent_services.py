@@ -21,7 +21,7 @@ def services_of(context: FixContext, judge: ResultJudge, repository: Repository)
         context.commands,
         context.fact,
         context.redactor,
-        path_of=judge.place,
+        path_of=judge.next_step,
         seconds=lambda: context.seconds_left(seconds),
     )
     has_commits = context.commands.workspace.snapshot.head

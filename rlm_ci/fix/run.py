@@ -83,7 +83,7 @@ class FixRun(Attempt):
     review: MakeGate | None = None
 
     def __init__(self, work: PipelineJob, run: Run, goal: str, record: Record, mode: Mode) -> None:
-        super().__init__(work, run, goal, record, mode, head=_wanted(work.settings))
+        super().__init__(work, run, goal, record, mode, head=_requested_options(work.settings))
         #: What the agent used of what rlm-ci does not see.
         self._used: Mapping[str, float | None] = {}
         self._analyses: Analyses | None = None
@@ -142,7 +142,7 @@ class FixRun(Attempt):
 
         def produce() -> Mapping[str, Any]:
             loop = self._all.settings.loop
-            allow = rules.known(loop.allow, self._all.settings.sources["loop.allow"])
+            allow = rules.canonical_names(loop.allow, self._all.settings.sources["loop.allow"])
             root = self._all.repository.root
             selection = choose_validator.select(
                 loop.validator, self._all.repository.root, self._all.settings.environ, self._all.ask
@@ -427,7 +427,7 @@ class FixRun(Attempt):
     def _by_hand(self, workspace: Workspace, tree: str) -> dict[str, str]:
         """The command that applies the patch, and the files for which git refuses it."""
         before, after = workspace.entries(workspace.snapshot.tree), workspace.entries(tree)
-        filters = git_filters.told(self._all.repository, before, after)
+        filters = git_filters.filter_summary(self._all.repository, before, after)
         program = "patch -p1 <" if filters else "git apply"
         return {
             "converted": self._run.redactor.text(filters),
@@ -528,7 +528,7 @@ def _tell_withheld(settings: Settings) -> None:
         )
 
 
-def _wanted(settings: Settings) -> dict[str, Any]:
+def _requested_options(settings: Settings) -> dict[str, Any]:
     """The first keys of the state file until the options are known: what was asked for."""
     return {
         "validator": settings.loop.validator,

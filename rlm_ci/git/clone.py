@@ -62,7 +62,7 @@ class Delivery(Value):
     displaced: Mapping[str, str] = MappingProxyType({})
     differs: bool = True
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The result in words."""
         what = f"nothing to push: {self.branch} has these pages"
         if self.commit:
@@ -174,7 +174,7 @@ class Clone:
             )
 
         def commit() -> Delivery:
-            tip, blobs = self.branch(name), choose(self.held(name))
+            tip, blobs = self.branch(name), choose(self.object_ids(name))
             return Delivery(name, self.commit(tip, blobs, message) if blobs else None)
 
         return self._pushed(name, commit)
@@ -213,7 +213,7 @@ class Clone:
         """Let the branch ``name`` begin at ``commit``, in this clone only."""
         self._repo.git.update_ref(f"refs/heads/{name}", commit, "")
 
-    def held(self, name: str) -> dict[str, str]:
+    def object_ids(self, name: str) -> dict[str, str]:
         """The object ids of the files of a branch, by path; "" for what is no regular file."""
         files = self.entries(name).items()
         return {path: oid if mode.startswith("100") else "" for path, (mode, oid) in files}

@@ -94,10 +94,10 @@ class PatchDiff(Value):
 
     def file(self, path: str, side: str = "new") -> FileDiff | None:
         """The file that has this name on ``side``; a deleted one has the same on both."""
-        return self._named[side].get(path)
+        return self._files_by_name[side].get(path)
 
     @cached_property
-    def _named(self) -> dict[str, dict[str, FileDiff]]:
+    def _files_by_name(self) -> dict[str, dict[str, FileDiff]]:
         by_side: dict[str, dict[str, FileDiff]] = {"old": {}, "new": {}}
         for file in self.files:
             by_side["new"].setdefault(file.path, file)

@@ -319,7 +319,10 @@ def _judge(change: ChangedFile, protection: Protection) -> Iterator[Finding]:
         yield _finding(_RULES[kind], path, f"{_done(change)} {by_name.NAMES[kind]}", change)
     elif not kind:
         for section in _sections(change):
-            what, subject = config_sections.told(section), section.strip(config_sections.UNKNOWN)
+            what, subject = (
+                config_sections.section_words(section),
+                section.strip(config_sections.UNKNOWN),
+            )
             yield _finding("config-weakened", path, f"changes {what}", change, subject=subject)
 
 

@@ -109,7 +109,7 @@ class _Line(Row):
     silencers: Sequence[Silencer]
 
 
-def found(
+def new_silencers(
     changes: Iterable[TextChange],
     tightened: Tightened | None = None,
     arrived: frozenset[str] = frozenset(),
@@ -279,10 +279,12 @@ def _sides(change: TextChange) -> tuple[_Side, _Side]:
     """Both sides; of lines that stand on both, each as often as on the other is left out."""
     old, new = ((text or "").split("\n") for text in (change.before, change.after))
     path = change.path
-    return _Side(path, old, _own(old, Counter(new))), _Side(path, new, _own(new, Counter(old)))
+    return _Side(path, old, _new_lines(old, Counter(new))), _Side(
+        path, new, _new_lines(new, Counter(old))
+    )
 
 
-def _own(lines: Iterable[str], others: Counter[str]) -> list[str]:
+def _new_lines(lines: Iterable[str], others: Counter[str]) -> list[str]:
     added = []
     for line in lines:
         others[line] -= 1

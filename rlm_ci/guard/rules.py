@@ -52,7 +52,7 @@ RULES = {
 _LISTED = sorted(f"{PREFIX}{name}" for name in RULES)
 
 
-def known(names: Iterable[str], where: str) -> tuple[str, ...]:
+def canonical_names(names: Iterable[str], where: str) -> tuple[str, ...]:
     """The full names of these rules, once each; ``where`` is their source.
 
     Raises ConfigError for an unknown rule.

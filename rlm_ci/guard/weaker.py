@@ -193,7 +193,7 @@ def compared(
             (notes if off.rule == new_silencers.EXPLAINED else weakenings).append(off)
         unread = silenced_rules.not_read(settings)
         result = result.replace(not_read=(*result.not_read, *unread))
-    silenced, explained = new_silencers.found(written, tightened, arrived)
+    silenced, explained = new_silencers.new_silencers(written, tightened, arrived)
     weakenings += silenced
     notes += explained
     of_ci = _of_ci(runs, tree, settings, gone_paths, new) if runs else ComparedTests()

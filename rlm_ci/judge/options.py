@@ -173,7 +173,7 @@ def rests_on(settings: Settings, root: str) -> dict[str, Any]:
     """
     from rlm_ci.report.wording import WORDS
 
-    folder, values = os.getcwd(), settings.told()
+    folder, values = os.getcwd(), settings.changed_values()
     pages, source = values.get("wiki.out", ("", ""))
     pages = os.path.realpath(pages) if pages else ""
     if pages and files.below(os.path.realpath(root), pages) is not None:

@@ -175,7 +175,7 @@ class RLMRunner:
     ) -> tuple[stored_runs.StoredRuns, str, RunRequest]:
         """The store of a run that can be continued, its folder, and its request."""
         runs = stored_runs.StoredRuns(self._settings({}))
-        entry = runs.own(run_id)
+        entry = runs.own_run(run_id)
         if not entry.is_resumable or entry.run.pipeline_id != pipeline:
             is_other = entry.run.pipeline_id != pipeline
             reason = f"it is a run of {entry.run.pipeline_id}" if is_other else entry.run.status

@@ -117,7 +117,7 @@ class _PromptCounts:
         self._prompts: dict[bytes, tuple[int, int]] = {}  # bytes and tokens, by their digest
         self._added = 0  # tokens beyond one a byte: what the endpoint adds to a prompt
 
-    def most(self, request: ModelRequest) -> int:
+    def max_tokens(self, request: ModelRequest) -> int:
         """The most tokens that the prompt of ``request`` can have."""
         size = request.prompt_bytes()
         counted = (self._prompts[digest] for digest in _digests(request) if digest in self._prompts)
@@ -210,7 +210,7 @@ class Ledger:
         """What calls will use, with long answers: about, by what was noted, and at most."""
 
         def used(model: str, prompt: int, answer: int) -> BudgetUse:
-            return _most(prompt, answer, self._price(model))
+            return _max_use(prompt, answer, self._price(model))
 
         with self._changed:
             fraction = max(self._ratio, _USUAL) if self._ratio else Fraction(1)
@@ -243,9 +243,9 @@ class Ledger:
                 if self._exceeds_cap is not None:
                     raise self._exceeds_cap
                 counts = self._counted.get(request.model) or _PromptCounts()
-                prompt = counts.most(request)
+                prompt = counts.max_tokens(request)
                 fitting = self._fitting(prompt, price, request.max_tokens)
-                use = _most(prompt, fitting or min(SHORTEST, request.max_tokens), price)
+                use = _max_use(prompt, fitting or min(SHORTEST, request.max_tokens), price)
                 if not fitting:
                     raise self._refusal(self._exceeded(self._spent + use) or "", use)
                 if self._has_room(request.model, use):
@@ -264,7 +264,7 @@ class Ledger:
         """
         use, price = reservation.most, reservation.price
         if size is not None and not self._limits_tokens():
-            use = _most(use.prompt_tokens, min(size, use.completion_tokens), price)
+            use = _max_use(use.prompt_tokens, min(size, use.completion_tokens), price)
         more = None
         if usage is None or usage.estimated:
             usage = TokenUsage(use.prompt_tokens, use.completion_tokens, estimated=True)
@@ -291,7 +291,7 @@ class Ledger:
             self._spent += use
             self._changed.notify_all()
 
-    def rest(self) -> dict[str, int | Decimal]:
+    def budgets_left(self) -> dict[str, int | Decimal]:
         """What is left of each budget of calls, tokens and money that there is."""
         used = _amounts(self.spent)
         limits = {budget: getattr(self, budget) for budget in used}
@@ -352,16 +352,17 @@ class Ledger:
 
     def _refusal(self, budget: str, use: BudgetUse) -> LimitError:
         limit = getattr(self, budget)
-        what = f"the budget of {_told(budget, limit)} "
+        what = f"the budget of {_amount_words(budget, limit)} "
         if budget not in ("max_tokens", "budget_usd"):
             what += "is used up"
         elif (used := _amounts(self._spent)[budget]) > limit:
-            what += f"is overspent: {_told(budget, used)} used"
+            what += f"is overspent: {_amount_words(budget, used)} used"
             what += f"; {self._surprise}" if self._surprise else ""
         else:
+            needed = _amount_words(budget, _amounts(use)[budget])
             what += (
-                f"has no room for another call: {_told(budget, used)} used, up to "
-                f"{_told(budget, _amounts(use)[budget])} more needed, for a prompt of at most "
+                f"has no room for another call: {_amount_words(budget, used)} used, up to "
+                f"{needed} more needed, for a prompt of at most "
                 f"{use.prompt_tokens:,} tokens and an answer of {use.completion_tokens:,}"
             )
         hint = f"raise --{budget.replace('_', '-')}, and start again"
@@ -371,15 +372,15 @@ class Ledger:
         """The longest answer for which there is room beside a prompt; 0 if it is of no use."""
 
         def is_too_long(answer: int) -> bool:
-            return self._exceeded(self._spent + _most(prompt, answer, price)) is not None
+            return self._exceeded(self._spent + _max_use(prompt, answer, price)) is not None
 
         answers = range(min(SHORTEST, longest), longest + 1)
         fitting = bisect_left(answers, x=1, key=is_too_long)
         return answers[fitting - 1] if fitting else 0
 
 
-def _most(prompt: int, answer: int, price: Price | None) -> BudgetUse:
-    return BudgetUse(1, prompt, answer, _ZERO if price is None else price.most(prompt, answer))
+def _max_use(prompt: int, answer: int, price: Price | None) -> BudgetUse:
+    return BudgetUse(1, prompt, answer, _ZERO if price is None else price.max_cost(prompt, answer))
 
 
 def _amounts(use: BudgetUse) -> dict[str, int | Decimal]:
@@ -387,7 +388,7 @@ def _amounts(use: BudgetUse) -> dict[str, int | Decimal]:
     return {"max_calls": use.calls, "max_tokens": use.tokens, "budget_usd": use.usd}
 
 
-def _told(budget: str, amount: Any) -> str:
+def _amount_words(budget: str, amount: Any) -> str:
     if budget == "budget_usd":
         return f"${amount}"
     if budget == "max_minutes":

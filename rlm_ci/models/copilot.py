@@ -97,7 +97,7 @@ class CopilotModel(Closing):
         seconds = min(self._seconds, request.seconds or self._seconds)
         try:
             loop = self._started()
-            question = self._asked(request, self._clock() + seconds)
+            question = self._complete_once(request, self._clock() + seconds)
             return asyncio.run_coroutine_threadsafe(question, loop).result()
         except RemoteError as error:
             error.where = error.where or self._where(request.model)
@@ -132,7 +132,7 @@ class CopilotModel(Closing):
         """The loop of the program. Raises UnavailableError, RemoteError."""
         with self._lock:
             if self._loop is None:
-                client = _made(self._variables, self._folder)
+                client = _new_client(self._variables, self._folder)
                 atexit.register(self.close)  # a run does not close its model
                 loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_serve, args=(loop,), daemon=True)
@@ -143,7 +143,7 @@ class CopilotModel(Closing):
                     asyncio.run_coroutine_threadsafe(started, loop).result()
                 except Exception as error:  # noqa: BLE001 - whatever keeps a program from starting
                     raise RemoteError(
-                        f"{PROGRAM} does not start: {_said(str(error))}",
+                        f"{PROGRAM} does not start: {_error_text(str(error))}",
                         where=self._variables.get("PATH", ""),
                         hint=f"install it again: npm install --global {PACKAGE}@{TRIED}",
                     ) from None
@@ -156,7 +156,7 @@ class CopilotModel(Closing):
             return rows
         return []
 
-    async def _asked(self, request: ModelRequest, deadline: float) -> Completion:
+    async def _complete_once(self, request: ModelRequest, deadline: float) -> Completion:
         """One question, in a session that is deleted afterwards."""
         heard: list[Any] = []
         system, prompt = texts_of(request.messages)
@@ -187,7 +187,7 @@ class CopilotModel(Closing):
             ) from None
         except Exception as error:  # noqa: BLE001 - the package raises no narrower one
             if (usage := _usage(heard)) is not None:
-                raise SpentError(_said(str(error)), hint=_LATER, usage=usage) from None
+                raise SpentError(_error_text(str(error)), hint=_LATER, usage=usage) from None
             status = getattr(_last(heard, "SessionErrorData"), "status_code", None)
             raise _refused(name, str(error), status) from None
         finally:
@@ -218,7 +218,7 @@ def texts_of(messages: tuple[Message, ...]) -> tuple[str, str]:
     return system, "\n\n".join([*turns, "Answer the last message of this conversation."])
 
 
-def _made(variables: Mapping[str, str], stack: ExitStack) -> Any:
+def _new_client(variables: Mapping[str, str], stack: ExitStack) -> Any:
     """A client of the program; ``stack`` removes its folder. Raises UnavailableError."""
     try:
         from copilot import CopilotClient, RuntimeConnection
@@ -290,13 +290,13 @@ def _last(heard: Sequence[Any], kind: str) -> Any:
     return next((event for event in reversed(heard) if type(event).__name__ == kind), None)
 
 
-def _said(message: str) -> str:
+def _error_text(message: str) -> str:
     return printable(message.removeprefix("Session error: "))[:_MESSAGE]
 
 
 def _refused(model: str, message: str, status: int | None) -> RemoteError:
     """The error of a question without an answer."""
-    reason = _said(message)
+    reason = _error_text(message)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) or "authenticate" in message:
         return RemoteError(f"GitHub refused the token: {reason}", hint=_PERMISSION)
     if "is not available" in message:

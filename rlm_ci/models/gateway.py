@@ -86,7 +86,7 @@ class ModelContext(Value):
     def is_known(self) -> bool:
         return self.source != _ASSUMED
 
-    def told(self, prompt: int, answer: int) -> str:
+    def summary(self, prompt: int, answer: int) -> str:
         """What the sizes of prompts and answers follow from, in words."""
         return (
             f"the model reads {self.tokens:,} tokens ({self.source}): prompts have at most "
@@ -201,7 +201,7 @@ class Gateway:
             price = self.price(self.model)
             if ledger.budget_usd is not None and price is not None:
                 left = ledger.budget_usd - spent.usd
-                ends.append(_times(left, spent.usd / spent.calls, price.most(prompt, SHORTEST)))
+                ends.append(_times(left, spent.usd / spent.calls, price.max_cost(prompt, SHORTEST)))
         fewest = min(ends, default=0)
         return fewest if fewest > 0 else None
 

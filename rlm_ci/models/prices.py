@@ -53,7 +53,7 @@ class Price(Value):
         rate = next(rate for rate in reversed(self.rates) if prompt > rate.above or not rate.above)
         return rate.of(prompt, completion, min(cached, prompt))
 
-    def most(self, prompt: int, completion: int) -> Decimal:
+    def max_cost(self, prompt: int, completion: int) -> Decimal:
         """The most that a call can cost with at most so many tokens of each kind."""
         reached = [rate for rate in self.rates if prompt > rate.above or not rate.above]
         return max(

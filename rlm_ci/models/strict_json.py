@@ -135,7 +135,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _whole(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
         raise ValueError(f"the number {digits[:20]}… is too large")
     return int(digits)
@@ -154,7 +154,7 @@ def _refuse(name: str) -> NoReturn:
 
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_members,
-    parse_int=_whole,
+    parse_int=_integer,
     parse_float=_finite,
     parse_constant=_refuse,
 )

@@ -56,12 +56,12 @@ def results(model: Model, name: str, price: Callable[[str], Price | None]) -> It
     """An answer, then tools and structured output; nothing more if none comes."""
     began = time.monotonic()
     try:
-        completion = _asked(model, name, _PLAIN)
+        completion = _trial_answer(model, name, _PLAIN)
     except RlmCiError as error:
         yield TrialResult("answer", works=False, detail="none", error=error)
         return
     yield TrialResult(
-        "answer", works=True, detail=_told(completion, time.monotonic() - began, price)
+        "answer", works=True, detail=_summary(completion, time.monotonic() - began, price)
     )
     yield _tried("tools", model, name, lambda reply: bool(reply.tool_calls), _CALL, tools=(_TOOL,))
     yield _tried(
@@ -69,7 +69,7 @@ def results(model: Model, name: str, price: Callable[[str], Price | None]) -> It
     )
 
 
-def _asked(model: Model, name: str, prompt: str, **more: Any) -> Completion:
+def _trial_answer(model: Model, name: str, prompt: str, **more: Any) -> Completion:
     messages = ({"role": "user", "content": prompt},)
     return model.complete(ModelRequest(name, messages, _TOKENS, **more))
 
@@ -83,7 +83,7 @@ def _tried(
     **more: Any,
 ) -> TrialResult:
     try:
-        completion = _asked(model, name, prompt, **more)
+        completion = _trial_answer(model, name, prompt, **more)
     except RlmCiError as error:
         return TrialResult(what, works=False, detail=f"refused: {printable(str(error))[:200]}")
     if holds(completion):
@@ -100,7 +100,7 @@ def _is_object(completion: Completion) -> bool:
     return isinstance(value, dict) and set(value) == {"state"}
 
 
-def _told(completion: Completion, seconds: float, price: Callable[[str], Price | None]) -> str:
+def _summary(completion: Completion, seconds: float, price: Callable[[str], Price | None]) -> str:
     text = f"{printable(completion.text)[:_SAID]!r} after {seconds:.1f} s"
     if completion.finish_reason == "length":
         text += f", cut off at {_TOKENS:,} tokens: it finds no end"

@@ -47,7 +47,7 @@ def permissions(sides: ChangeSides) -> tuple[PermissionChange, ...]:
         if re.search(rb"(?m)^\s*\{|^[^#\n]*permissions[\"']?\s*:\s*[*&!|>]", new):
             sides.limit(f"{file.path}: permissions in another form than a block")
             continue
-        before, after = given(old), given(new)
+        before, after = levels_by_scope(old), levels_by_scope(new)
         for (job, scope), level in after.items():
             old_level = _level(before, job, scope)
             if _rank(level) > _rank(old_level):
@@ -69,7 +69,7 @@ def _level(permissions: Mapping[tuple[str, str], str], job: str, scope: str) -> 
     return permissions.get((job_key, scope), permissions.get((job_key, _ALL), ""))
 
 
-def given(content: bytes) -> Mapping[tuple[str, str], str]:
+def levels_by_scope(content: bytes) -> Mapping[tuple[str, str], str]:
     """The level of each scope, by job; "" stands for the whole workflow."""
     levels: dict[tuple[str, str], str] = {}
     way: list[tuple[int, str]] = []

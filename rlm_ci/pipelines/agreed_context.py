@@ -51,5 +51,5 @@ def agreed_context(job: PipelineJob, model: str, connector: Model | None = None)
     size = agreed.prompt_bytes()
     is_own = settings.sources.get(_SIZE, "default") != "default"
     if answer < limit or (size < _PROMPT and not is_own):
-        job.progress.say(context.told(size, answer))
+        job.progress.say(context.summary(size, answer))
     return agreed

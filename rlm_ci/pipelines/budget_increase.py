@@ -38,7 +38,7 @@ _KEYS = {
 ROWS = tuple(row for row in (*LOOP, *BUDGET) if row.key in _KEYS.values())
 
 
-def told(settings: Settings, flags: Mapping[str, Any]) -> dict[str, float | None]:
+def budgets_set(settings: Settings, flags: Mapping[str, Any]) -> dict[str, float | None]:
     """The budgets that the command line sets."""
     return {name: settings.values[key] for name, key in _KEYS.items() if key in flags}
 
@@ -46,10 +46,10 @@ def told(settings: Settings, flags: Mapping[str, Any]) -> dict[str, float | None
 def recorded(record: Record) -> list[Budgets]:
     """The increases of a run so far, in order. Raises DamagedError."""
     increases: list[Budgets] = []
-    while (increase := record.find(KIND, _place(len(increases)), {})) is not None:
+    while (increase := record.find(KIND, _step(len(increases)), {})) is not None:
         if not increase.keys() <= _KEYS.keys() or not all(map(_is_limit, increase.values())):
             raise DamagedError(
-                f"its record for {_place(len(increases))} is not what a run writes",
+                f"its record for {_step(len(increases))} is not what a run writes",
                 where=record.path,
                 hint="restore it from a copy, or start a new run",
             )
@@ -67,7 +67,7 @@ def carried(record: Record, more: Budgets) -> tuple[int, dict[str, float | None]
 def keep(record: Record, more: Budgets) -> None:
     """Record the increase ``more``."""
     if more:
-        record.fact(KIND, _place(len(recorded(record))), {}, lambda: more)
+        record.fact(KIND, _step(len(recorded(record))), {}, lambda: more)
 
 
 def apply(settings: Settings, more: Budgets) -> None:
@@ -134,7 +134,7 @@ def _limits(request: RunRequest, journal: str, manifest: Manifest) -> dict[str, 
     return limits
 
 
-def _place(number: int) -> str:
+def _step(number: int) -> str:
     return f"raised-{number + 1}"
 
 

@@ -55,7 +55,7 @@ class RunContext:
         def produce() -> Mapping[str, Any]:
             nonlocal new_context
             try:
-                new_context = self._made(folder, text)
+                new_context = self._built(folder, text)
                 self._hide_names(folder)
             except (EmptyError, NoTextError):  # what was named is an error in any mode
                 raise
@@ -101,7 +101,7 @@ class RunContext:
             context.verify()
         return context
 
-    def _made(self, folder: str, text: str) -> Context:
+    def _built(self, folder: str, text: str) -> Context:
         """The object of the source, or of the text; a killed process leaves a whole one or none."""
         if is_object(folder):
             context = Context.open(folder)

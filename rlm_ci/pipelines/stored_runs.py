@@ -86,7 +86,7 @@ class StoredRuns:
         self._tell_of_brought()
         return runs_find.locate(self.store, word, self.task)
 
-    def own(self, word: str) -> FoundRun:
+    def own_run(self, word: str) -> FoundRun:
         """As ``find``, but only a run of rlm-ci in this repository, where it is carried out."""
         entry = self.find(word)
         runs_find.require_in(self.store, entry)

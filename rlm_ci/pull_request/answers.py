@@ -76,7 +76,7 @@ def apply(
         else:
             changed[id(finding)] = finding.replace(suppression=before.reason)
     declined = [
-        f"{login} declines {_place(marked[mark])}"
+        f"{login} declines {_position(marked[mark])}"
         for mark, login in way.declined.items()
         if mark in marked and id(marked[mark]) not in changed and marked[mark].suppression is None
     ]
@@ -178,7 +178,7 @@ def _may_write(way: GitHubClient, repository: str, answer: ThreadAnswer) -> bool
     return True
 
 
-def _place(finding: Finding) -> str:
+def _position(finding: Finding) -> str:
     location = finding.evidence[0]
     return f"{printable(encodable(location.path))}:{location.line_start}"
 
@@ -190,7 +190,7 @@ def _marked(
         return report
     settled = [finding for finding in changed.values() if finding.suppression is not None]
     worse = len(changed) - len(settled)
-    names = [_place(finding) for finding in settled[:_NAMED]]
+    names = [_position(finding) for finding in settled[:_NAMED]]
     names += ["..."] if len(settled) > _NAMED else []
     notes = [f"{count(len(settled), 'finding')} settled ({', '.join(names)})"] if settled else []
     notes += [f"{count(worse, 'settled finding')} got worse, and counts again"] if worse else []
@@ -209,7 +209,7 @@ def _marked(
 _CONFIRMED = 3
 
 
-def held(
+def overrides_on_head(
     posting: PostingOptions,
     report: Report,
     to: Destination | None,

@@ -91,7 +91,7 @@ def is_heard(payload: Mapping[str, Any]) -> bool:
     return not nothing
 
 
-def asked(
+def command_of(
     payload: Mapping[str, Any],
     posting: PostingOptions,
     reviewer: ReviewerOptions,
@@ -103,7 +103,7 @@ def asked(
     RemoteError if GitHub does not answer.
     """
     comment = _record(payload, "comment")
-    to = _place(payload, comment)
+    to = _reply_place(payload, comment)
     if not posting.access.token:
         raise _refused(
             "asking GitHub whether the commenter may do this needs a token",
@@ -152,7 +152,7 @@ def _require_possible(
         )
 
 
-def _place(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> ReplyPlace:
+def _reply_place(payload: Mapping[str, Any], comment: Mapping[str, Any]) -> ReplyPlace:
     """Where the comment stands."""
     is_thread = "issue" not in payload
     about = _record(payload, "pull_request" if is_thread else "issue")

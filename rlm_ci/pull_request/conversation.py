@@ -131,7 +131,7 @@ def _url(record: dict[str, Any]) -> str:
 
 
 def _unknown(what: str, rule: str) -> ConfigError:
-    hint = nearest(rule, rule_texts.known()) if "/" in rule else ""
+    hint = nearest(rule, rule_texts.rule_names()) if "/" in rule else ""
     return ConfigError(
         what,
         where="the comment",

@@ -64,7 +64,7 @@ def last_fix(way: GitHubClient, to: ReplyPlace, head: str) -> tuple[int, bool] |
     """
     requests: list[tuple[str, int, bool]] = []
     for reply_place in (to, to.replace(thread=1)):
-        for record, mark in _ours(way, reply_place):
+        for record, mark in _own_replies(way, reply_place):
             if mark["head"] == head:
                 created = str(record.get("created_at"))
                 requests.append((created, int(mark["comment"]), mark["kind"] == "thread"))
@@ -126,10 +126,10 @@ def refusals(posting: PostingOptions, way: GitHubClient, to: ReplyPlace) -> Iter
 
 def _post(way: GitHubClient, to: ReplyPlace, body: str) -> str:
     """Post or edit the reply; its address. Raises RemoteError."""
-    reply = _known(way, to)
+    reply = _own_reply(way, to)
     if reply is None:
         path = f"{to.comments}/{to.thread}/replies" if to.thread else to.comments
-        answer = way.write("POST", path, {"body": body}, done=lambda: _known(way, to))
+        answer = way.write("POST", path, {"body": body}, done=lambda: _own_reply(way, to))
     elif reply.get("body") == body:
         answer = reply
     else:
@@ -138,12 +138,16 @@ def _post(way: GitHubClient, to: ReplyPlace, body: str) -> str:
     return url if url.startswith("https://") and url.isascii() and url.isprintable() else "posted"
 
 
-def _known(way: GitHubClient, to: ReplyPlace) -> dict[str, Any] | None:
+def _own_reply(way: GitHubClient, to: ReplyPlace) -> dict[str, Any] | None:
     """Our reply to the comment, if there is one already."""
-    return next((row for row, mark in _ours(way, to) if int(mark["comment"]) == to.comment), None)
+    return next(
+        (row for row, mark in _own_replies(way, to) if int(mark["comment"]) == to.comment), None
+    )
 
 
-def _ours(way: GitHubClient, to: ReplyPlace) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:
+def _own_replies(
+    way: GitHubClient, to: ReplyPlace
+) -> Iterator[tuple[dict[str, Any], re.Match[str]]]:
     """Our replies beside ``to``, each with its marker: others can write one, too."""
     from rlm_ci.github.posting import review_threads
 

@@ -84,7 +84,7 @@ def answered(question: str, report: Report, server_url: str) -> str:
     """The answer of ``report``, its verified places with links, and what it cost."""
     document = report.documents[0] if report.documents else Document("", "")
     links = Links(report.subject, RenderOptions(server_url=server_url))
-    places = list(dict.fromkeys(_place(location, links) for location in document.evidence))
+    places = list(dict.fromkeys(_location(location, links) for location in document.evidence))
     (part,) = report.parts
     head = (report.subject.head or "")[:12]
     facts = [part.summary, f"read at `{head}`", f"model {part.metrics.get('model')}"]
@@ -108,10 +108,10 @@ def answered(question: str, report: Report, server_url: str) -> str:
     return text
 
 
-def _place(location: Location, links: Links) -> str:
+def _location(location: Location, links: Links) -> str:
     lines = wording.spoken_lines(location)
     label = f"{location.path}, {lines}" if lines else location.path
-    return f"- {MarkdownSurface().link(label, links.place(location))}"
+    return f"- {MarkdownSurface().link(label, links.address_of(location))}"
 
 
 def _sentence(text: str) -> str:

@@ -102,7 +102,7 @@ class WindowCutter:
         last = window.shown[-1]
         self._next = last.text, last.line_end + 1 - self._texts[last.text].line_start
 
-    def rest(self, room: int) -> Iterator[PromptWindow]:
+    def windows_left(self, room: int) -> Iterator[PromptWindow]:
         """All windows of ``room`` bytes that are left, taken one after the other."""
         while (window := self.window(room)) is not None:
             self.take(window)

@@ -203,7 +203,7 @@ class SolveRun:
         ended: dict[NodeWork, NodeResult] = {}
         if store.resumed:
             for work in some:
-                work.kept = store.kept(work.id)
+                work.kept = store.finished_result(work.id)
                 if work.kept is not None and store.is_completed(work.id):
                     ended[work] = work.kept
             fresh = [node_work for node_work in some if not store.is_known(node_work.id)]
@@ -454,7 +454,7 @@ class RLM:
     @property
     def root(self) -> Node:
         """The node of the whole corpus."""
-        root_part = tree.SplitTree(self.corpus, tree.TreeShape()).whole()
+        root_part = tree.SplitTree(self.corpus, tree.TreeShape()).root_part()
         return tree.node_of(tree.identity("", root_part, self.corpus.files), None, 0, root_part)
 
     def solve(

@@ -110,7 +110,7 @@ class Links:
         odd = not {"", ".", ".."}.isdisjoint(location.path.split("/"))
         return None if odd else f"{self.repository}/blob/{sha}/{quote_path(location.path)}"
 
-    def place(self, location: Location) -> str | None:
+    def address_of(self, location: Location) -> str | None:
         """The lines of ``location`` in its file."""
         url = self.file(location)
         if url is None or location.line_start is None:

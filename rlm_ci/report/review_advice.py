@@ -67,10 +67,11 @@ def advice(others: Mapping[str, int], *, auto: bool, is_change: bool) -> tuple[s
 
 def unread(paths: Iterable[str], why: str = "no analyzer for it is set up and installed") -> str:
     """What is said where nothing can read ``paths``."""
-    return f"nothing reads {named(Counter(map(language, paths)))}: {why}, and no model is used"
+    files = files_by_language(Counter(map(language, paths)))
+    return f"nothing reads {files}: {why}, and no model is used"
 
 
-def named(numbers: Mapping[str, int]) -> str:
+def files_by_language(numbers: Mapping[str, int]) -> str:
     """Numbers of files by language, the most frequent first: ``2 Go files, 1 Rust file``."""
     ranked = sorted(numbers.items(), key=lambda pair: (-pair[1], pair[0]))
     files = [

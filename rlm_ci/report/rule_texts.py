@@ -16,7 +16,7 @@ HEADINGS = ("review/TOOL-RULE", "review/NAME")
 _OF_RUFF = "review/ruff-CODE"
 
 
-def known() -> tuple[str, ...]:
+def rule_names() -> tuple[str, ...]:
     """The rules that have a section of their own, and the kinds of those that have none."""
     return tuple(title for title in _sections() if "/" in title)
 

@@ -275,7 +275,7 @@ class View:
                 }
                 for lines, rows in blocks(text)
             ],
-            "places": [self._place(location) for location in places],
+            "places": [self._location(location) for location in places],
             "places_more": len(document.evidence) - len(places),
         }
 
@@ -292,7 +292,7 @@ class View:
             key = (places[0].path, places[0].side) if places else None
             groups.setdefault(key, []).append(finding)
         views = []
-        subject = wording.whole(self._report)
+        subject = wording.subject(self._report)
         for members in groups.values():
             location = members[0].evidence[0] if members[0].evidence else None
             linked = brief and all(member.evidence[0].line_start for member in members if location)
@@ -348,10 +348,10 @@ class View:
             "suppression": None if suppression is None else self._text(suppression, limits),
             "source": None if finding.source == "check" else self._surface.code(finding.source),
             "lines": wording.spoken_lines(places[0]) if places else "",
-            "url": self._links.place(places[0]) if places else None,
-            "place": self._place(places[0]) if places else None,
+            "url": self._links.address_of(places[0]) if places else None,
+            "place": self._location(places[0]) if places else None,
             "quote": quote,
-            "places": [self._place(location) for location in places[1:]],
+            "places": [self._location(location) for location in places[1:]],
             "places_more": len(finding.evidence) - len(places),
         }
 
@@ -371,15 +371,15 @@ class View:
         """A claim in a line."""
         return {
             "severity": finding.severity.label,
-            "place": self._place(finding.evidence[0]) if finding.evidence else None,
+            "place": self._location(finding.evidence[0]) if finding.evidence else None,
             "message": self._text(finding.message, limits),
             "reason": self._text(reason, limits),
         }
 
-    def _place(self, location: Location) -> dict[str, Any]:
+    def _location(self, location: Location) -> dict[str, Any]:
         lines = wording.lines(location)
         path = f"{location.path}:{lines}" if lines else location.path
-        return {"path": self._surface.code(path), "url": self._links.place(location)}
+        return {"path": self._surface.code(path), "url": self._links.address_of(location)}
 
     def _hints(self, limits: ViewLimits) -> list[dict[str, Any]]:
         """Each hint once, with its rules and the number of its findings."""

@@ -235,7 +235,7 @@ def amount(metrics: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
-def whole(report: Report) -> str:
+def subject(report: Report) -> str:
     """What a finding without a place is about."""
     if is_question(report):
         return "the question"

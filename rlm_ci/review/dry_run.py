@@ -111,7 +111,7 @@ def cost_of(job: ReviewJob, redactor: Redactor) -> ReviewCost:
     def usd(calls: int, prompts: int, completion: int) -> Decimal | None:
         if price is None or not calls:
             return None if price is None else Decimal(0)
-        return price.most(prompts // calls, completion) * calls
+        return price.max_cost(prompts // calls, completion) * calls
 
     limit = limit_of(changed, {CALLS: calls, TOKENS: fewest})
     return ReviewCost(
@@ -124,7 +124,7 @@ def _solve(
     job: ReviewJob, agreed: RepositoryOptions, counter: _Counter, redactor: Redactor
 ) -> None:
     corpus, prompts = job.corpus(agreed), job.prompts(agreed, agreed.options, counter.max_bytes)
-    files = job.near(agreed.scope) if prompts else None
+    files = job.affected_files(agreed.scope) if prompts else None
     parts = [part_of(prompt, files) for prompt in prompts.prompts] if prompts and files else []
     if not corpus.files and not parts:
         return

@@ -17,7 +17,7 @@ from rlm_ci.review.analyzers import from_repository
 from rlm_ci.review.analyzers import run as analyzers
 from rlm_ci.review.analyzers.configured import builtin, configured
 from rlm_ci.review.analyzers.programs import Analyzer
-from rlm_ci.review.analyzers.ruff import named
+from rlm_ci.review.analyzers.ruff import selected_rules
 from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change import base_comparison
 from rlm_ci.review.change.carry_over import CarriedReview
@@ -108,7 +108,7 @@ def options(
         "version": _VERSION,
         "domains": [domain for domain in DOMAINS if domain in domains],
         "analyzers": [row.to_dict() for row in rows],
-        "extend": [] if analyzer is None else list(named(extend, analyzer.rules)),
+        "extend": [] if analyzer is None else list(selected_rules(extend, analyzer.rules)),
         "refute_level": refute_level,
         "repair_level": repair_level,
         "depth": depth,
@@ -291,10 +291,10 @@ class ReviewObjective:
             counts=Evidence(*analysis["counts"]) + looked.counts + checked,
             metrics=metrics,
             data={
-                **self._kept(proved, mended),
+                **self._proof_record(proved, mended),
                 "unchecked": self._unchecked(node, looked.unchecked),
                 # Files that an analyzer reads without knowing them by their names.
-                "scripts": sorted(seen - analyzers.known(self._analyzers, sorted(seen))),
+                "scripts": sorted(seen - analyzers.paths_looked_at(self._analyzers, sorted(seen))),
                 "unknown": unknown,
                 **({} if self._prompts or node.parent else self._described(ask, Counter())),
             },
@@ -304,7 +304,7 @@ class ReviewObjective:
         self, node: Node, task: LeafTask, ask: Ask | None, questions: NodeQuestions
     ) -> FinderResult:
         """What a model finds in a leaf of a repository, or by a prompt of a change."""
-        domains = self._asked(node)
+        domains = self._domains_of(node)
         if ask is None or not domains:
             return FinderResult()
         names = [analyzer.name for analyzer in self._analyzers]
@@ -371,7 +371,7 @@ class ReviewObjective:
         earlier = () if self._onward is None else self._onward.claims
         return self._prover.settle(findings, ask, limit, spent, earlier)
 
-    def _kept(self, proved: ProvedClaims, mended: Sequence[Finding]) -> dict[str, Any]:
+    def _proof_record(self, proved: ProvedClaims, mended: Sequence[Finding]) -> dict[str, Any]:
         """What the proofs hold, and the claims where a later review may need them."""
         data = proved.data()
         if self._too_many:
@@ -390,7 +390,7 @@ class ReviewObjective:
         """At the root, the notes on the repository's own analyzers."""
         return self.options.get("notes", ()) if node.parent is None else ()
 
-    def _asked(self, node: Node) -> list[str]:
+    def _domains_of(self, node: Node) -> list[str]:
         """The domains that a model looks for in a leaf: architecture only in the whole."""
         is_whole = node.parent is None or (node.scope.kind == PROMPT and len(self._prompts) == 1)
         return [option for option in self.options["domains"] if option != ARCHITECTURE or is_whole]
@@ -461,7 +461,7 @@ class ReviewObjective:
             counts=counts,
             metrics=metrics,
             data={
-                **self._kept(proved, mended),
+                **self._proof_record(proved, mended),
                 "unchecked": self._unchecked(
                     node, (path for result in children for path in result.data.get("unchecked", ()))
                 ),

@@ -24,11 +24,11 @@ from rlm_ci.review import objective, prover
 from rlm_ci.review.analyzers.from_repository import AUTO, AnalyzerContext, not_asked
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff_settings import settings_at
-from rlm_ci.review.analyzers.run import known
+from rlm_ci.review.analyzers.run import paths_looked_at
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
 from rlm_ci.review.change import carried_words, carry_over, review_rounds
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
-from rlm_ci.review.change.changed_lines import changed_of, went
+from rlm_ci.review.change.changed_lines import changed_of, is_moved_with_file
 from rlm_ci.review.change.doubts import shown, terms_of
 from rlm_ci.review.change.review_rounds import ReviewRound
 from rlm_ci.review.change_prompts.parts import near_of, part_of
@@ -113,7 +113,7 @@ class ReviewJob(RepositoryJob):
             notes=[why] if why else [],
         )
         if self.is_own() and self.may_write():
-            terms = objective.with_own(terms, self._place(repository, change))
+            terms = objective.with_own(terms, self._analyzer_context(repository, change))
         if has_one:
             accepted = {"entries": settings.suppressions, "day": dates.today(), "settled": []}
             terms = {
@@ -167,7 +167,9 @@ class ReviewJob(RepositoryJob):
             wishes = guidelines.in_files(repository, at, names, side)
             wishes = wishes if commit else guidelines.on_disk(repository, wishes)
         pointed = commit if side else None
-        return guidelines.kept([*guidelines.in_settings(repository, pointed, rows, side), *wishes])
+        return guidelines.stored_guidelines(
+            [*guidelines.in_settings(repository, pointed, rows, side), *wishes]
+        )
 
     def is_own(self) -> bool:
         """Whether the repository's own analyzers are asked for."""
@@ -177,7 +179,9 @@ class ReviewJob(RepositoryJob):
         """Whether files of what is reviewed may be written to the disk."""
         return True
 
-    def _place(self, scope: RepositoryScope, change: ChangeSet | None) -> AnalyzerContext:
+    def _analyzer_context(
+        self, scope: RepositoryScope, change: ChangeSet | None
+    ) -> AnalyzerContext:
         repository = self.repository
         if not repository.git_dir:
             raise ConfigError(
@@ -219,7 +223,7 @@ class ReviewJob(RepositoryJob):
             options = {**options, "settings": settings}
         change = scope.change_of(agreed.scope, self.repository)
         has_prompts = change is not None and agreed.model is not None
-        all_files = self.near(agreed.scope).corpus if has_prompts else corpus
+        all_files = self.affected_files(agreed.scope).corpus if has_prompts else corpus
         sandbox, environ = self.settings.sandbox, self.settings.environ
         stack, is_replay = self._held, bool(self.replay)
         tell = self.progress.step
@@ -232,7 +236,7 @@ class ReviewJob(RepositoryJob):
         prompt_bytes = NodeQuestions(explorer).prompt_bytes(agreed.prompt_bytes)
         prompts = self.prompts(agreed, options, prompt_bytes)
         parts = (
-            [part_of(prompt, self.near(agreed.scope)) for prompt in prompts.prompts]
+            [part_of(prompt, self.affected_files(agreed.scope)) for prompt in prompts.prompts]
             if prompts
             else ()
         )
@@ -255,7 +259,7 @@ class ReviewJob(RepositoryJob):
         room = room_for_change(limit, agreed.repair, wishes, description)
         onward = options.get("onward") or {}
         described = (onward.get("words") or {}).get("files")
-        files, unread = self.near(agreed.scope), onward.get("asked")
+        files, unread = self.affected_files(agreed.scope), onward.get("asked")
         return prompts_of(
             change,
             files,
@@ -266,7 +270,7 @@ class ReviewJob(RepositoryJob):
             minimum=2 * min(LEAST, agreed.repair),
         )
 
-    def near(self, scope: RepositoryScope) -> AffectedFiles:
+    def affected_files(self, scope: RepositoryScope) -> AffectedFiles:
         """All files at the head, as a change affects them."""
         if self._near is None:
             self._near = near_of(scope, self.repository, self.skipped)
@@ -289,7 +293,7 @@ class ReviewJob(RepositoryJob):
             if path in changed and why.partition(":")[0] in _NO_EXCUSE
         ]
         rows = [Analyzer.from_dict(row) for row in done.agreed.options["analyzers"]]
-        hidden = sorted(known(rows, left))
+        hidden = sorted(paths_looked_at(rows, left))
         if not hidden:
             return part
         why = f"{count(len(hidden), 'changed file')} not looked at, such as {hidden[0]}"
@@ -327,7 +331,7 @@ class ReviewJob(RepositoryJob):
         change = scope.change_of(agreed.scope, self.repository)
         if change is None:
             return super().corpus(agreed)
-        return self.near(agreed.scope).corpus.limited(change.names())
+        return self.affected_files(agreed.scope).corpus.limited(change.names())
 
     def within_round(self, part: Part, _done: RecursionResult) -> Part:
         """``part`` without what a later review of the same change finds too late."""
@@ -370,7 +374,7 @@ class ReviewJob(RepositoryJob):
             report,
             title=title,
             sarif=lambda redacted: render.render(redacted, "sarif", options),
-            link=Links(report.subject, options).place,
+            link=Links(report.subject, options).address_of,
             redact=done.run.redactor.report,
             mask=done.run.redactor.text,
         )
@@ -422,7 +426,7 @@ class ChangeReviewJob(ReviewJob):
             return terms
         if said := terms_of(self.change.pull_request, self.settings.review.description):
             terms = {**terms, "description": said}
-        model, files = self.settings.model, self.near(scope)
+        model, files = self.settings.model, self.affected_files(scope)
         begun = self.before.begin(
             self.change, files, source_of(model), objective.asked_for(terms, model)
         )
@@ -444,13 +448,13 @@ class ChangeReviewJob(ReviewJob):
         part = part.replace(
             findings=findings, metrics={**part.metrics, "round": this.number, "late": late}
         )
-        words = review_rounds.told(this, late)
+        words = review_rounds.round_summary(this, late)
         return part.replace(summary=f"{part.summary}{words}") if words else part
 
     def without(self, part: Part, done: RecursionResult) -> Part:
         part = super().without(part, done)
         rows = [Analyzer.from_dict(row) for row in done.agreed.options.get("left_out", ())]
-        if not known(rows, [file.path for file in done.corpus.files]):
+        if not paths_looked_at(rows, [file.path for file in done.corpus.files]):
             return part
         names = ", ".join(analyzer.name for analyzer in rows)
         why = f"not run, because they need files on disk: {names}"
@@ -482,14 +486,17 @@ class ChangeReviewJob(ReviewJob):
             gone = [
                 claim
                 for claim in claims
-                if any(went(location, changed) for location in claim.finding.evidence)
+                if any(is_moved_with_file(location, changed) for location in claim.finding.evidence)
             ]
             again = {
-                at.path for claim in gone for at in claim.finding.evidence if went(at, changed)
+                at.path
+                for claim in gone
+                for at in claim.finding.evidence
+                if is_moved_with_file(at, changed)
             }
             claims = [claim for claim in claims if claim not in gone]
             claims = self._without_late(claims, done)
-            files = self.near(done.agreed.scope)
+            files = self.affected_files(done.agreed.scope)
             marks = [files.mark(path) for path in self.change.names() if path not in again]
             asked_for = objective.asked_for(done.agreed.options, done.agreed.model)
             unchecked = result.data.get("unchecked", ())
@@ -509,7 +516,8 @@ class ChangeReviewJob(ReviewJob):
             "mended": len(mended),
         }
         refuted = [claim.finding for claim in prover.refuted(result)]
-        told = f"{carry_over.told(begun, number, mended, refuted)}{carry_over.left_out(left_out)}"
+        told = carry_over.carried_summary(begun, number, mended, refuted)
+        told += carry_over.left_out(left_out)
         part = part.replace(
             summary=printable(f"{part.summary}{told}"),
             metrics={**part.metrics, **metrics},

@@ -42,18 +42,18 @@ class Control:
 
     def begin(self, *, anew: bool) -> None:
         """Heed what is asked from now on; for a run that begins ``anew`` also what was asked."""
-        self._seen = 0 if anew else asked(self._path)[0]
+        self._seen = 0 if anew else last_action(self._path)[0]
 
     def heed(self) -> None:
         """Raise Paused where a pause is asked for."""
-        seq, action = asked(self._path)
+        seq, action = last_action(self._path)
         if seq > self._seen:
             self._seen = seq
             if action == PAUSE:
                 raise Paused
 
 
-def asked(path: str) -> tuple[int, str]:
+def last_action(path: str) -> tuple[int, str]:
     """Number and name of the last action that is asked of a run; 0 and "" for none."""
     record = read(path)
     return record["control_seq"], record["latest_action"].get("action", "")

@@ -142,7 +142,7 @@ def entries(store: RunStore, task_id: str | None = None) -> list[FoundRun]:
 
     Raises StorageError when the store cannot be listed; one that is not there is empty.
     """
-    runs = [_in_store(store, task, run) for task, run in _ours(store, task_id)]
+    runs = [_in_store(store, task, run) for task, run in _own_runs(store, task_id)]
     return sorted(runs, key=lambda entry: entry.order, reverse=True)
 
 
@@ -151,7 +151,7 @@ def brought(store: RunStore) -> int:
     return sum(store.is_brought(task, run) for task, run in _folders(store, None))
 
 
-def _ours(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
+def _own_runs(store: RunStore, task_id: str | None) -> Iterator[tuple[str, str]]:
     return (folder for folder in _folders(store, task_id) if not store.is_brought(*folder))
 
 
@@ -225,7 +225,7 @@ def locate(store: RunStore, word: str, task_id: str | None = None) -> FoundRun:
     if word == LATEST:
         return _latest(entries(store, task_id))
     # By name, so that of thousands of manifests only one is read.
-    pairs = sorted(_ours(store, task_id), key=lambda pair: pair[1], reverse=True)
+    pairs = sorted(_own_runs(store, task_id), key=lambda pair: pair[1], reverse=True)
     ids = [run for _, run in pairs]
     if not is_task_id(word):
         raise _unknown(f"{printable(word)[:80]!r} is not the id of a run", ids, word)

@@ -126,7 +126,7 @@ class Inbox:
 
         If that is impossible now, it is kept, and enters the events later.
         """
-        with suppress(RlmCiError), self._mutex, self._held():
+        with suppress(RlmCiError), self._mutex, self._locked():
             events = self._events
             events.read(self._intake.seen)
             if events.tail:
@@ -144,7 +144,7 @@ class Inbox:
                 hint=f"find it with `fuser {self.path}`, and end it",
             ) from None
 
-    def _held(self) -> Lock:
+    def _locked(self) -> Lock:
         return Lock.take(os.path.join(self._folder, LOCK), signs=False)
 
     def _add(self, journal: Journal, event: str, payload: Mapping[str, Any], actor: str) -> None:

@@ -232,7 +232,7 @@ class Run(Closing):
             self._still()
             with suppress(StorageError):  # it will be met again
                 self._take_in()
-            return self._finish(status, exit_code, self._said(summary, _SUMMARY), detail)
+            return self._finish(status, exit_code, self._bounded(summary, _SUMMARY), detail)
         finally:
             process.undefer(before)
 
@@ -240,7 +240,7 @@ class Run(Closing):
         self, status: str, exit_code: int, summary: str | None, detail: str | None
     ) -> RlmCiError | None:
         with self._state:
-            texts = {"summary": summary, "status_detail": self._said(detail)}
+            texts = {"summary": summary, "status_detail": self._bounded(detail)}
             ended = self.manifest.moved(status, self.now(), exit_code=exit_code, **texts)
             payload = {"status": status, "exit_code": exit_code, **texts, "rests_on": self.rests_on}
             doubt: RlmCiError | None = None
@@ -350,7 +350,7 @@ class Run(Closing):
         A step of a resumed run replaces the one of the same ``name`` (default: the title). An
         exception makes it fail, a signal leaves it pending.
         """
-        title, command = self._said(title) or "", self._said(command, _SUMMARY) or ""
+        title, command = self._bounded(title) or "", self._bounded(command, _SUMMARY) or ""
         name = name or title or "step"
         entry = self._step_begun(name, title, command, kind)
         slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "step"
@@ -384,7 +384,7 @@ class Run(Closing):
             status=status,
             completed_at=manifests.timestamp(self.now()),
             exit_code=step.exit_code,
-            summary=self._said(step.summary, _SUMMARY),
+            summary=self._bounded(step.summary, _SUMMARY),
             log_path=self.shown(log) if os.path.exists(step.log) else None,
             sub_run_id=step.sub_run_id,
         )
@@ -401,9 +401,9 @@ class Run(Closing):
         with self._state:
             indices = {record.id: record.index for record in self.manifest.commands}
             index = indices.get(name or title, len(indices))
-            texts = self._said(title) or "", self._said(command, _SUMMARY) or ""
+            texts = self._bounded(title) or "", self._bounded(command, _SUMMARY) or ""
             entry = StepRecord(index, name or title, *texts, status="skipped")
-            self._put(entry.replace(summary=self._said(why)))
+            self._put(entry.replace(summary=self._bounded(why)))
 
     def add_child(self, child: Manifest, step: StepRecord | None = None) -> None:
         """Record a run that this one started, or its new status, and the step that it is."""
@@ -436,7 +436,7 @@ class Run(Closing):
         manifests.write(self.path, manifest)
         self.manifest = manifest
 
-    def _said(self, text: str | None, limit: int = 1_000) -> str | None:
+    def _bounded(self, text: str | None, limit: int = 1_000) -> str | None:
         """``text`` without secrets, of bounded length."""
         if text is None:
             return None
@@ -446,7 +446,7 @@ class Run(Closing):
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._said(value, _EVENT_TEXT)
+            return self._bounded(value, _EVENT_TEXT)
         if isinstance(value, dict):
             return {self._clean(name): self._clean(inner) for name, inner in value.items()}
         if isinstance(value, (list, tuple)):

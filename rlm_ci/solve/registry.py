@@ -86,7 +86,7 @@ def actions(
         def carry_out(run: Run, goal: str | None) -> tuple[int, str]:
             settings = stored_runs.settings_of({**request.flags, **flags})
             work = make(name, settings, runs, progress)
-            work.more = budget_increase.told(settings, flags)
+            work.more = budget_increase.budgets_set(settings, flags)
             done.append(work)
             return work(run, goal)
 

@@ -64,14 +64,14 @@ class ReviewGate(Gate):
             return fact(kind, f"{label}/{step}", key, produce)
 
         ask = _GateModel(self._context, self._gateway, label)
-        review = fix_review.review(self._place(view), ask, prefixed)
+        review = fix_review.review(self._proof_place(view), ask, prefixed)
         if review.lacking and not review.objections:
             reason = f"the result was not reviewed: {printable(review.lacking)}"
             return GateResult(self.name, FAILED, reason)
         result = self._known[view.result] = self._result(review)
         return result
 
-    def _place(self, view: GateView) -> ProofPlace:
+    def _proof_place(self, view: GateView) -> ProofPlace:
         commands, options = self._context.commands, self._context.options
         return ProofPlace(
             commands.workspace.trees(),
@@ -84,7 +84,7 @@ class ReviewGate(Gate):
         )
 
     def _result(self, review: FixReview) -> GateResult:
-        describe = partial(_told, self._context.redactor.text)
+        describe = partial(_finding_words, self._context.redactor.text)
         if shown := review.objections:
             reason = f"{count(len(shown), 'objection')} shown by a run: {describe(shown[0])}"
             feedback = "\n\n".join(
@@ -110,14 +110,14 @@ class ReviewGate(Gate):
             raise AssertionError("only what was shown is an objection")
         clean = self._context.redactor.text
         rows = (
-            f"{_told(clean, finding)}: {printable(clean(proof.reason))}",
+            f"{_finding_words(clean, finding)}: {printable(clean(proof.reason))}",
             f"This must pass, and so must all like it:\n{clip(clean(proof.reproduction), _CODE)}",
             f"It ends with:\n{clean(proof.head)[-_OUTPUT:]}",
         )
         return "\n\n".join(rows)
 
 
-def _told(clean: Callable[[str], str], finding: Finding) -> str:
+def _finding_words(clean: Callable[[str], str], finding: Finding) -> str:
     location = finding.evidence[0]
     message = printable(clean(finding.message)).partition("\n")[0][:_SAID]
     return f"{printable(location.path)}:{location.line_start}: {message}"

@@ -224,10 +224,10 @@ def _views(
     unknown = {"report.json"} | ({*_SHOWN} if templates is None else set())
     rendered = output_of(settings).rendered(report.replace(publication=None), templates)
     shown = ((name, b"".join(pieces)) for name, pieces in rendered if name not in unknown)
-    return _held(folder, shown, _NOT_SHOWN)
+    return _compared_files(folder, shown, _NOT_SHOWN)
 
 
-def _held(
+def _compared_files(
     folder: str,
     rebuilt: Iterable[tuple[str, bytes]],
     why: str,
@@ -386,7 +386,7 @@ def _compared(folder: str, scratch: str, report: Report, settings: Settings) -> 
         for name in names
     )
     clean = Redactor(settings.environ).text
-    derived_files = _held(folder, pairs, _NOT_GIVEN, clean)
+    derived_files = _compared_files(folder, pairs, _NOT_GIVEN, clean)
     extra = [name for name in archive.names(folder) if name.startswith(_ARTIFACTS)]
     more = (
         printable(f"{name}: the record of the run does not give it")
@@ -418,7 +418,7 @@ def differing(folder: str, replay: str, clean: Callable[[str], str]) -> tuple[st
         )
         for name in made_again(replay)
     )
-    return _held(folder, pairs, _NOT_GIVEN, clean).problems
+    return _compared_files(folder, pairs, _NOT_GIVEN, clean).problems
 
 
 def _below(folder: str, name: str) -> str:

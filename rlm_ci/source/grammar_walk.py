@@ -258,7 +258,7 @@ class Walk:
         """The outline of what was found."""
         public = {symbol.name for symbol in self.symbols if symbol.is_public} | self.exported
         names = {symbol.name for symbol in self.symbols}
-        doc, doc_start, doc_end = self._whole(root)
+        doc, doc_start, doc_end = self._file_doc(root)
         if self._tests and is_trial(self.path):
             row = (min(self._tests), max(self._tests))
             self.entries.append(EntryPoint.of(("test", clipped(self.path, 300), *row)))
@@ -303,7 +303,7 @@ class Walk:
         """Whether it is about the code around it, and not about what follows."""
         return self.language == "Rust" and self.text(comment).startswith(_INNER)
 
-    def _whole(self, root: Node) -> tuple[str, int, int]:
+    def _file_doc(self, root: Node) -> tuple[str, int, int]:
         """The documentation of the file: the last comment at its top without a definition."""
         groups: list[list[Node]] = []
         follows: Node | None = None

@@ -189,6 +189,6 @@ def field(node: Node, name: str) -> Node:
     return next((child for label, child in parts(node) if label == name), node)
 
 
-def named(node: Node) -> list[Node]:
+def named_children(node: Node) -> list[Node]:
     """The children of a node that are neither signs, keywords nor comments."""
     return [child for _, child in parts(node) if child.is_named and "comment" not in child.type]

@@ -126,20 +126,20 @@ class ImportGraph:
         """The touched files, the nearest first; a path may come more than once."""
         passed_on: list[tuple[str, str]] = []
         for path in paths:
-            for edge in self._near(self.importers(path), path):
+            for edge in self._edges_at(self.importers(path), path):
                 yield edge.target
                 if edge.target.rpartition("/")[2].startswith(("__init__.", "index.", "mod.rs")):
                     passed_on.append((edge.target, path))
         yield from _tests(paths, every)
         for path in paths:
-            for edge in self._near(self.internal.get(path, ()), path):
+            for edge in self._edges_at(self.internal.get(path, ()), path):
                 yield edge.target
         for door, path in passed_on:
-            for edge in self._near(self.importers(door), path):
+            for edge in self._edges_at(self.importers(door), path):
                 yield edge.target
 
     @staticmethod
-    def _near(edges: Iterable[ImportEdge], path: str) -> list[ImportEdge]:
+    def _edges_at(edges: Iterable[ImportEdge], path: str) -> list[ImportEdge]:
         folder = folder_of(path)
         return sorted(edges, key=lambda edge: (folder_of(edge.target) != folder, edge.target))
 

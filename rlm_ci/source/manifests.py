@@ -36,7 +36,7 @@ _SCRIPT_TABLES = {
 }  # fmt: skip
 
 
-class _Found:
+class _Manifest:
     def __init__(self) -> None:
         self.symbols: list[Symbol] = []
         self.entries: list[EntryPoint] = []
@@ -61,7 +61,7 @@ def outline(path: str, language: str, content: bytes) -> Outline | None:
     if read is None or len(content) > _MAX_BYTES or b"\0" in content:
         return None
     lines = content.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")
-    manifest = _Found()
+    manifest = _Manifest()
     read(manifest, lines)
     return Outline(
         path,
@@ -74,11 +74,11 @@ def outline(path: str, language: str, content: bytes) -> Outline | None:
     )
 
 
-def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | None:
+def _reader(path: str, language: str) -> Callable[[_Manifest, list[str]], None] | None:
     folder, _, name = path.rpartition("/")
     if language == "YAML" and f"/{folder}".endswith("/.github/workflows"):
         return _workflow
-    readers: dict[str, Callable[[_Found, list[str]], None]] = {
+    readers: dict[str, Callable[[_Manifest, list[str]], None]] = {
         "action.yml": _action,
         "action.yaml": _action,
         "package.json": _package,
@@ -95,7 +95,7 @@ def _reader(path: str, language: str) -> Callable[[_Found, list[str]], None] | N
     return {"Dockerfile": _docker, "Makefile": _make}.get(language)
 
 
-def _tables(manifest: _Found, lines: list[str]) -> None:
+def _tables(manifest: _Manifest, lines: list[str]) -> None:
     """Read ``[project.scripts]``, ``[[bin]]`` and the key ``name`` beside them."""
     table = ""
     for number, line in enumerate(lines, start=1):
@@ -116,7 +116,7 @@ def _tables(manifest: _Found, lines: list[str]) -> None:
             manifest.call(value, number)
 
 
-def _cargo(manifest: _Found, lines: list[str]) -> None:
+def _cargo(manifest: _Manifest, lines: list[str]) -> None:
     _tables(manifest, lines)
     for name, number, table in crates(lines):
         if table.startswith("workspace"):
@@ -148,7 +148,7 @@ def crates(lines: Sequence[str]) -> Iterator[tuple[str, int, str]]:
             yield name, number, group
 
 
-def _installed(manifest: _Found, lines: list[str]) -> None:
+def _installed(manifest: _Manifest, lines: list[str]) -> None:
     inside = False
     for number, line in enumerate(lines, start=1):
         if re.match(r"\s*(console|gui)_scripts\s*=", line):
@@ -161,7 +161,7 @@ def _installed(manifest: _Found, lines: list[str]) -> None:
             inside = False
 
 
-def _package(manifest: _Found, lines: list[str]) -> None:
+def _package(manifest: _Manifest, lines: list[str]) -> None:
     try:
         record = json.loads("\n".join(lines))
     except (ValueError, RecursionError):
@@ -190,7 +190,7 @@ def _package(manifest: _Found, lines: list[str]) -> None:
             manifest.enter(kind, key, number)
 
 
-def _exports(manifest: _Found, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
+def _exports(manifest: _Manifest, lines: list[str], name: str, record: Mapping[str, Any]) -> None:
     """Add the names by which others import the package: ``exports``, else the main file."""
     inner = record.get("exports")
     number = _line_of(lines, "exports", 0)
@@ -214,7 +214,7 @@ _REMARK = re.compile(rf"{_JSON_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _COMMA = re.compile(rf"{_JSON_TEXT}|,(?=\s*[}}\]])")
 
 
-def _typescript(manifest: _Found, lines: list[str]) -> None:
+def _typescript(manifest: _Manifest, lines: list[str]) -> None:
     """Read the aliases of files in a ``tsconfig.json``, which may have comments."""
     text = _REMARK.sub(lambda match: match[1] or "", "\n".join(lines))
     try:
@@ -231,7 +231,7 @@ def _typescript(manifest: _Found, lines: list[str]) -> None:
         _alias(manifest, lines, "baseUrl", {"*": "*"}, folder)
 
 
-def _alias(manifest: _Found, lines: list[str], key: str, table: object, folder: str) -> None:
+def _alias(manifest: _Manifest, lines: list[str], key: str, table: object, folder: str) -> None:
     """Add the aliases of a ``table``, with the files below ``folder`` that each may mean."""
     if not isinstance(table, dict):
         return
@@ -259,7 +259,7 @@ def _line_of(lines: list[str], key: str, start: int) -> int:
     return start + 1
 
 
-def _go(manifest: _Found, lines: list[str]) -> None:
+def _go(manifest: _Manifest, lines: list[str]) -> None:
     for number, name in islice(_matches(r"module\s+\"?([^\s\"]+)", lines), 1):
         manifest.call(name, number)
     for name, number, _ in go_modules(lines):
@@ -281,14 +281,14 @@ def go_modules(lines: Sequence[str]) -> Iterator[tuple[str, int, bool]]:
             yield required[2], number, "// indirect" in bare
 
 
-def _docker(manifest: _Found, lines: list[str]) -> None:
+def _docker(manifest: _Manifest, lines: list[str]) -> None:
     """The commands that a container starts with: the last of each instruction counts."""
     for word in ("ENTRYPOINT", "CMD"):
         for number, text in [*_matches(rf"(?i)\s*{word}\s+(.+)$", lines)][-1:]:
             manifest.enter("main", f"{word} {text.strip()}", number)
 
 
-def _make(manifest: _Found, lines: list[str]) -> None:
+def _make(manifest: _Manifest, lines: list[str]) -> None:
     """The targets of a makefile for people: no patterns, and no files with a suffix."""
     seen = set()
     for number, line in _logical(lines):
@@ -308,14 +308,14 @@ def _logical(lines: list[str]) -> Iterator[tuple[int, str]]:
         goes_on = line.endswith("\\")
 
 
-def _action(manifest: _Found, lines: list[str]) -> None:
+def _action(manifest: _Manifest, lines: list[str]) -> None:
     """An action of GitHub: what workflows name by ``uses``."""
     if any(_matches(r"(runs):\s*(?:#.*)?$", lines)):
         for name, number in _called(lines):
             manifest.enter("action", name, number)
 
 
-def _workflow(manifest: _Found, lines: list[str]) -> None:
+def _workflow(manifest: _Manifest, lines: list[str]) -> None:
     for name, number in _called(lines):
         manifest.enter("task", f"workflow: {name}", number)
 
@@ -326,7 +326,7 @@ def _called(lines: list[str]) -> Iterator[tuple[str, int]]:
         yield text.partition(" #")[0].strip().strip("\"'"), number
 
 
-def _processes(manifest: _Found, lines: list[str]) -> None:
+def _processes(manifest: _Manifest, lines: list[str]) -> None:
     for number, name in _matches(r"([\w-]+):\s*\S", lines):
         manifest.enter("main", f"process: {name}", number)
 

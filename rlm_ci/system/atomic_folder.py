@@ -33,7 +33,7 @@ def beside(folder: str) -> Iterator[str]:
     try:
         _clear(parent, begin)
         with ExitStack() as stack:
-            temporary = _made(parent, begin, stack)
+            temporary = _new_folder(parent, begin, stack)
             try:
                 yield temporary
                 files.sync_folder(temporary)
@@ -47,13 +47,13 @@ def beside(folder: str) -> Iterator[str]:
         raise files.storage_error(error, folder) from None
 
 
-def _made(parent: str, begin: str, stack: ExitStack) -> str:
+def _new_folder(parent: str, begin: str, stack: ExitStack) -> str:
     """A new folder, locked; ``_clear`` may have removed the first before it was locked."""
     for left in reversed(range(_TRIES)):
         path = os.path.join(parent, f"{begin}{os.urandom(_RANDOM).hex()}{_UNFINISHED}")
         os.mkdir(path, 0o700)
         try:
-            stack.enter_context(_held(path))
+            stack.enter_context(_locked(path))
             os.stat(path)  # the lock of a removed folder protects nothing
             return path
         except OSError as error:
@@ -65,7 +65,7 @@ def _made(parent: str, begin: str, stack: ExitStack) -> str:
 
 
 @contextmanager
-def _held(folder: str) -> Iterator[None]:
+def _locked(folder: str) -> Iterator[None]:
     """Hold the lock of a folder. Raises BlockingIOError when another process has it."""
     import fcntl
 
@@ -83,7 +83,7 @@ def _clear(parent: str, begin: str) -> None:
     for name in os.listdir(parent):
         if left.fullmatch(name):
             path = os.path.join(parent, name)
-            with suppress(OSError), _held(path):
+            with suppress(OSError), _locked(path):
                 _remove(path)
 
 

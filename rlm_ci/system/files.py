@@ -125,7 +125,7 @@ def below(root: str, path: str) -> str | None:
     return "" if relative == "." else relative
 
 
-def near(path: str) -> str:
+def shown_path(path: str) -> str:
     """How a message names ``path``: relative to the current folder, unless it is outside."""
     with suppress(OSError, ValueError):  # the current folder was removed; another drive
         inner = below(os.getcwd(), path)

@@ -150,7 +150,7 @@ class Deadlines:
     def __init__(self, clock: Callable[[], float], extra: str = "models") -> None:
         self._clock = clock
         self._extra = extra
-        self._own = _Own()
+        self._own = _OwnTransport()
         self._turn = threading.Lock()
 
     def opened(self, make: Callable[[], httpx2.Client]) -> httpx2.Client:
@@ -235,7 +235,7 @@ class Deadlines:
         return None if left == float("inf") else max(left, _LEAST)
 
 
-class _Own(threading.local):
+class _OwnTransport(threading.local):
     deadline = float("inf")
     turn = False
 

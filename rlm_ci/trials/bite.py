@@ -130,7 +130,7 @@ class Bite:
         self._count += 1
         return self._runs.run(tests, side, **more)  # type: ignore[arg-type]
 
-    def _whole(self, run: TestRun) -> TestRun:
+    def _noting_cut(self, run: TestRun) -> TestRun:
         """The run; one that was stopped is said to be, as tests may be left."""
         if run.cut and not self._cut:
             self._cut = f"a run was stopped: {run.cut}"
@@ -194,7 +194,7 @@ class Bite:
         if not tests or self._is_over():
             return results
         self._tell("running the touched tests with claims that fail")
-        run = self._whole(self._ran(tests, texts=texts))
+        run = self._noting_cut(self._ran(tests, texts=texts))
         for test in tests:
             if run.states.get(test.key) == PASSED:
                 sign = signs.get(test.key)
@@ -277,7 +277,7 @@ class Bite:
         first = f"{paths[0]}/" if paths[0] else ""
         product = hollow(self._change.python(), tests, self._trees.root, first)
         events: dict[Key, set[str]] = {}
-        run = self._whole(
+        run = self._noting_cut(
             self._ran(
                 tests,
                 texts=product.texts,

@@ -8,7 +8,7 @@ from rlm_ci.canary import readers
 from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.forms import REACHED, UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, rooted, spliced
-from rlm_ci.source.grammars import named
+from rlm_ci.source.grammars import named_children
 from rlm_ci.source.languages import language
 from rlm_ci.values import Value
 
@@ -232,7 +232,7 @@ def _values(nodes: Iterable[Node]) -> dict[str, list[tuple[int, str]]]:
     return values
 
 
-def _meant(text: str, at: int, values: Mapping[str, list[tuple[int, str]]]) -> str:
+def _bound_text(text: str, at: int, values: Mapping[str, list[tuple[int, str]]]) -> str:
     """What a text stands for at a byte: if it is a name, what it was bound to last."""
     for _ in range(_DEEP):
         at, text = max((row for row in values.get(text, ()) if row[0] <= at), default=(at, text))
@@ -252,7 +252,7 @@ def _is_tautology(claim: Node, values: Mapping[str, list[tuple[int, str]]], path
     if (_MADE_IN_GO if path.endswith(".go") else _MADE).match(left):
         return False  # an equality of two objects that are made alike
     at = claim.start_byte
-    return left == right or _meant(left, at, values) == _meant(right, at, values)
+    return left == right or _bound_text(left, at, values) == _bound_text(right, at, values)
 
 
 def _sides(claim: Node) -> list[str]:
@@ -260,7 +260,7 @@ def _sides(claim: Node) -> list[str]:
     for node in _below(claim):
         if node.type in _BINARY:
             operator = next((text_of(child) for child in node.children if not child.is_named), "")
-            return [text_of(child) for child in named(node)] if operator in _EQUALS else []
+            return [text_of(child) for child in named_children(node)] if operator in _EQUALS else []
         if node.type in ("call", "call_expression"):
             function = node.child_by_field_name("function")
             inner = node.child_by_field_name("arguments")
@@ -272,13 +272,17 @@ def _sides(claim: Node) -> list[str]:
                 )
             ):
                 continue
-            arguments = [text_of(argument) for argument in named(inner)]
+            arguments = [text_of(argument) for argument in named_children(inner)]
             subject = next(
                 (each for each in _below(function) if each.type == "call_expression"), None
             )
             if subject is not None and _EXPECT.match(text_of(subject)):
                 got = subject.child_by_field_name("arguments")
-                return [*(text_of(each) for each in named(got))][:1] + arguments[:1] if got else []
+                return (
+                    [*(text_of(each) for each in named_children(got))][:1] + arguments[:1]
+                    if got
+                    else []
+                )
             arguments = arguments[1:] if arguments[:1] == ["t"] else arguments
             return arguments[:2]
         if node.type == "macro_invocation" and text_of(node).startswith(

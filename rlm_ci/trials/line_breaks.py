@@ -12,7 +12,7 @@ from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.rust.source import is_for_tests, is_test
 from rlm_ci.canary.splicing import Edit, rooted, spliced
-from rlm_ci.source.grammars import named
+from rlm_ci.source.grammars import named_children
 from rlm_ci.source.languages import language
 from rlm_ci.source.python.syntax import parsed
 from rlm_ci.values import Value
@@ -136,7 +136,7 @@ def _is_told(node: Node) -> bool:
     """Whether a statement is documentation, or tells people what is going on."""
     if node.type not in ("expression_statement", "macro_invocation"):
         return False
-    inner = named(node)[:1]
+    inner = named_children(node)[:1]
     return (bool(inner) and inner[0].type == "string") or bool(_TELLS.match(text_of(node)))
 
 
@@ -150,16 +150,16 @@ def _edits(node: Node, name: str, *, is_inside: bool) -> Iterator[tuple[str, int
         yield NEGATED, condition.start_byte, condition.end_byte, new
     elif node.type in _STATEMENTS and is_inside:
         yield from _dropped(node, name)
-    elif node.type == "return_statement" and name not in ("Go", "Rust") and named(node):
+    elif node.type == "return_statement" and name not in ("Go", "Rust") and named_children(node):
         nothing = "None" if name == "Python" else "undefined"
-        value = named(node)[0]
+        value = named_children(node)[0]
         if text_of(value) not in (nothing, "null"):
             yield LOST, value.start_byte, value.end_byte, nothing
     elif node.type in _BINARY:
         yield from _operators(node)
     elif node.type in ("argument_list", "arguments"):
         yield from _swapped(node)
-    elif (text := text_of(node)) in _TRUTHS and not named(node):
+    elif (text := text_of(node)) in _TRUTHS and not named_children(node):
         yield LITERAL, *span, _TRUTHS[text]
     elif node.type in _INTEGERS and text.isdecimal():
         yield LITERAL, *span, str(int(text) + 1)
@@ -170,14 +170,14 @@ def _edits(node: Node, name: str, *, is_inside: bool) -> Iterator[tuple[str, int
 def _condition(node: Node) -> Node | None:
     condition = node.child_by_field_name("condition")
     if node.type == "conditional_expression" and condition is None:
-        condition = next(iter(named(node)[1:2]), None)
+        condition = next(iter(named_children(node)[1:2]), None)
     if condition is None or condition.type in ("let_condition", "let_chain"):
         return None
     return condition
 
 
 def _dropped(node: Node, name: str) -> Iterator[tuple[str, int, int, str]]:
-    inner = next(iter(named(node)), None)
+    inner = next(iter(named_children(node)), None)
     if inner is None:
         return
     if inner.type == "assignment":
@@ -199,7 +199,7 @@ def _operators(node: Node) -> Iterator[tuple[str, int, int, str]]:
 
 
 def _swapped(node: Node) -> Iterator[tuple[str, int, int, str]]:
-    values = named(node)
+    values = named_children(node)
     plain = [value for value in values[:2] if not re.search("keyword|splat|spread", value.type)]
     if len(plain) == 2 and text_of(plain[0]) != text_of(plain[1]):
         first, second = plain

@@ -200,7 +200,7 @@ class _Shown:
     def _finding(self, row: Mapping[str, Any]) -> dict[str, Any]:
         by = self._finders.get(_identity(row), [])
         finding: dict[str, Any] = {name: self._lines(text_in(row, name)) for name in _FINDING}
-        places = [self._place(location) for location in mappings_in(row, "evidence")[:_PLACES]]
+        places = [self._location(location) for location in mappings_in(row, "evidence")[:_PLACES]]
         fix = suggestions.pieces(text_in(row, "suggested_fix"))
         if len(fix) == 1:  # what is copied is the code, without its fence
             finding["suggested_fix"] = self._text(fix[0][1])
@@ -217,7 +217,7 @@ class _Shown:
             "argued": _is_argued(row),
         }
 
-    def _place(self, location: Mapping[str, Any]) -> dict[str, Any]:
+    def _location(self, location: Mapping[str, Any]) -> dict[str, Any]:
         start, end = (number_in(location, name) for name in ("line_start", "line_end"))
         key = (text_in(location, "path"), int(start or 0), int(end or 0))
         before, after = self._run.around.get(key, ((), ()))

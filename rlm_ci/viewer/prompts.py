@@ -40,12 +40,12 @@ class Prompts:
             self._last[conversation] = messages
         if same:
             step.tell("prompt", f"{len(messages)} messages, the first {same} as in the last call")
-        prompt = "\n\n".join(map(_told, messages[same:]))
+        prompt = "\n\n".join(map(_message_text, messages[same:]))
         step.texts.insert(0, ViewedText("Prompt", prompt))
         return step
 
 
-def _told(message: Mapping[str, Any]) -> str:
+def _message_text(message: Mapping[str, Any]) -> str:
     """A message as a text: its role, what it says, what it calls."""
     lines = [f"── {message.get('role', '')} ──", str(message.get("content") or "")]
     for call in message.get("tool_calls") or ():

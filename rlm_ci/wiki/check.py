@@ -146,7 +146,7 @@ class WikiCheck(WikiJob):
             Finding(
                 f"wiki/{_OUTDATED}",
                 RULES[_OUTDATED],
-                f"the wiki's page {change.name} is stale: {change.told(printable)}",
+                f"the wiki's page {change.name} is stale: {change.reason(printable)}",
                 hint=f"write the pages again, and commit them: rlm-ci wiki --out {where}",
                 evidence=_about(change, places.get(change.name, ()), before.get(change.name)),
                 domain="docs",
@@ -157,7 +157,7 @@ class WikiCheck(WikiJob):
         summary = f"{len(stale):,} of {count(len(pages.pages), 'page')} stale"
         if not stale:
             summary = f"{count(len(pages.pages), 'page')}, none stale"
-        prose = pages.sentences.told()
+        prose = pages.sentences.summary()
         summary += f" in {where}"
         summary += f"; {prose}" if prose else ""
         metrics = {"pages": len(pages.pages), "stale": len(stale), "prose": prose}

@@ -72,8 +72,8 @@ def last_pages(wiki_target: WikiTarget, repository: Repository) -> dict[str, byt
             return {} if packed is None else _unpacked(packed)
         if target == PR:
             name = OURS if clone.branch(OURS) else clone.head() or ""
-            return _ours(clone.read(name, wiki_target.folder))
-        return _ours(clone.read(target.removeprefix(_BRANCH), ""))
+            return _own_pages(clone.read(name, wiki_target.folder))
+        return _own_pages(clone.read(target.removeprefix(_BRANCH), ""))
 
 
 def push(
@@ -90,9 +90,9 @@ def push(
         if target == _WIKI:
             move = partial(_moved_first_page, clone)
             name = clone.head() or "master"
-            yield clone.deliver(name, flat(pages), _MESSAGE, displace=move).told()
+            yield clone.deliver(name, flat(pages), _MESSAGE, displace=move).summary()
         elif target != PR:
-            yield clone.deliver(target.removeprefix(_BRANCH), pages, _MESSAGE).told()
+            yield clone.deliver(target.removeprefix(_BRANCH), pages, _MESSAGE).summary()
         else:
             base = clone.head()
             if base is None:
@@ -103,7 +103,7 @@ def push(
                 )
             placed = {f"{wiki_target.folder}/{name}": data for name, data in pages.items()}
             delivered = clone.deliver(OURS, placed, _MESSAGE, base=base)
-            yield delivered.told()
+            yield delivered.summary()
             if delivered.differs:
                 last = clone.read(base, wiki_target.folder).get(NAME)
                 body = body_of(wiki_target.folder, _state_of(last), WikiState.read(source), spent)
@@ -194,7 +194,7 @@ def _flat(name: str) -> str:
 def _unpacked(data: bytes) -> dict[str, bytes]:
     try:
         pages = json.loads(data)["pages"]
-        return _ours(
+        return _own_pages(
             {name: text.encode("utf-8", "surrogateescape") for name, text in pages.items()}
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -205,7 +205,7 @@ def _unpacked(data: bytes) -> dict[str, bytes]:
         ) from None
 
 
-def _ours(files: dict[str, bytes]) -> dict[str, bytes]:
+def _own_pages(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: data for name, data in files.items() if name == NAME or is_page(name)}
 
 

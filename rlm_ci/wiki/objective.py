@@ -174,7 +174,7 @@ class WikiObjective:
         """The result of a node; the root's has what a model says."""
         result = ProseResult()
         if ask is not None and node.parent is None and self._sources is not None:
-            result = self._said(ask, self._sources, packed)
+            result = self._sentences(ask, self._sources, packed)
         return NodeResult(
             node.id,
             COMPLETED if is_whole and not result.uncovered else PARTIAL,
@@ -189,7 +189,7 @@ class WikiObjective:
             data={**result.data, "packed": packed},
         )
 
-    def _said(self, ask: Ask, sources: WikiSources, packed: Sequence[str]) -> ProseResult:
+    def _sentences(self, ask: Ask, sources: WikiSources, packed: Sequence[str]) -> ProseResult:
         """What a model says of what is new, of what is doubted, and of the whole."""
         corpus, known, at_once = sources.corpus, self._known, self._concurrency
         overview = sources.survey(packed)

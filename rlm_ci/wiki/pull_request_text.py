@@ -44,7 +44,7 @@ def body_of(folder: str, old: WikiState | None, new: WikiState | None, spent: Re
 def _pages(old: WikiState | None, new: WikiState) -> Iterator[str]:
     changes = page_changes(old, new)
     rows = [
-        f"| {code(change.name, cell=True)} | {change.told(lambda path: code(path, cell=True))} |"
+        f"| {code(change.name, cell=True)} | {change.reason(lambda path: code(path, cell=True))} |"
         for change in changes[:_PAGES]
     ]
     if rows:

@@ -155,7 +155,7 @@ class WikiJob(RepositoryJob):
         gone = pages.sentences.rows()
         for number, row in enumerate(gone):
             if number < _NAMED:
-                self._told(done.run, row)
+                self._show_line(done.run, row)
             else:
                 done.run.event("progress", {"summary": row})
         if len(gone) > _NAMED:
@@ -193,7 +193,7 @@ class WikiJob(RepositoryJob):
         number = sum(len(document.evidence) for document in documents)
         pages = count(len(documents), "page")
         sentences = sum(len(entry.said) for entry in state.prose.values())
-        prose = Sentences(kept=sentences, doubted=doubted_in(state.prose)).told()
+        prose = Sentences(kept=sentences, doubted=doubted_in(state.prose)).summary()
         part = Part(
             NAME,
             f"{pages}, nothing new: no file changed",
@@ -210,13 +210,13 @@ class WikiJob(RepositoryJob):
             with exclusive(settings.out):  # two wikis at once: each writes all of its pages
                 touched = self._made.write(settings.out) if self._made else ()
             outcome = f"{count(len(touched), 'file')} written" if touched else "nothing new"
-            self._leaves(run, f"{printable(files.near(settings.out))}: {outcome}")
+            self._leaves(run, f"{printable(files.shown_path(settings.out))}: {outcome}")
         if settings.site:
             pages = static_site.build(source, settings.site, self.settings.environ)
-            site = printable(files.near(settings.site))
+            site = printable(files.shown_path(settings.site))
             self._leaves(run, f"site: {site}, {count(pages, 'page')}")
         if not (settings.out or settings.site or settings.push):
-            self.places.append(f"pages: {files.near(run.path_of(*_PLACE, 'index.md'))}")
+            self.places.append(f"pages: {files.shown_path(run.path_of(*_PLACE, 'index.md'))}")
         if settings.push:
             for line in push(self._delivery(), self.repository, source, self._cost()):
                 self._leaves(run, line)
@@ -254,7 +254,7 @@ class WikiJob(RepositoryJob):
         self.places.append(line)
         run.event("progress", {"summary": line})
 
-    def _told(self, run: Run, line: str) -> None:
+    def _show_line(self, run: Run, line: str) -> None:
         self.progress.say(line)
         run.event("progress", {"summary": line})
 
@@ -269,7 +269,7 @@ class WikiJob(RepositoryJob):
             state_path = os.path.join(os.path.dirname(self.replay), "rlm", BEFORE, STATE)
 
         def produce() -> Mapping[str, Any]:
-            pages = self._found()
+            pages = self._existing_pages()
             for name, data in pages.items():
                 files.write(run.path_of("rlm", BEFORE, *name.split("/")), data, 0o600)
             return {"pages": len(pages)}
@@ -277,7 +277,7 @@ class WikiJob(RepositoryJob):
         fact = record.fact("before", "start", {}, produce)
         return os.path.dirname(state_path) if fact["pages"] else None
 
-    def _found(self) -> dict[str, bytes]:
+    def _existing_pages(self) -> dict[str, bytes]:
         """The pages that are where this run is to bring its own."""
         settings = self.settings.wiki
         for folder in (settings.out, settings.site):
@@ -358,7 +358,7 @@ class WikiJob(RepositoryJob):
         state = None
         summary = f"{count(len(pages.pages), 'page')}, {count(claims, 'claim')}"
         summary += f", {count(new, 'page')} new or rewritten" if new else ", nothing new"
-        prose = pages.sentences.told()
+        prose = pages.sentences.summary()
         summary += f"; {prose}" if prose else ""
         if result is not None and result.status == FAILED:
             state, summary = NOT_RUN, result.summary

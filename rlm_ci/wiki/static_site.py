@@ -95,7 +95,7 @@ def build(folder: str, out: str, environment: Mapping[str, str]) -> int:
         files.write(config, _config(texts, diagrams=script is not None).encode())
         _run(config, work, environment)
         _search_words(os.path.join(work, "site", _SEARCH))
-        _place(os.path.join(work, "site"), out, state)
+        _install(os.path.join(work, "site"), out, state)
     return len(texts)
 
 
@@ -205,7 +205,7 @@ def _require_ours(out: str) -> None:
         )
 
 
-def _place(built: str, out: str, state: WikiState) -> None:
+def _install(built: str, out: str, state: WikiState) -> None:
     """Put the site in its place, with the state by which the next run knows what was said."""
     try:
         with lock.exclusive(out):

@@ -20,7 +20,7 @@ _ATTRIBUTES = ("filter", "working-tree-encoding", "ident")
 _NOT_SET = ("unspecified", "unset")
 
 
-def told(
+def filter_summary(
     repository: Repository, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]
 ) -> str:
     """Which files that differ are converted, in a few words; "" where none is."""

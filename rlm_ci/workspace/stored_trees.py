@@ -33,7 +33,7 @@ _LIMIT = 64 << 20
 _OWN = ("validator/", "tamper/")
 
 
-def held(
+def locations_held(
     folder: str, report: Report, repository: Repository, environ: Mapping[str, str]
 ) -> frozenset[Location]:
     """The places of a report that hold in the trees of the run with the artifacts in ``folder``.

@@ -413,8 +413,8 @@ def test_lines_are_read_as_the_json_that_they_are(folder: Path, data: st.DataObj
     changed = b"".join(lines)
     try:
         path.write_bytes(changed)
-        head = index_reader._ours(str(folder), index_reader._checked_head)
-        whole = index_reader._ours(str(folder), index_reader._whole)
+        head = index_reader._look_in_own_layout(str(folder), index_reader._checked_head)
+        whole = index_reader._look_in_own_layout(str(folder), index_reader._full_index)
         if changed == kept:
             assert head is not None
             assert whole is not None

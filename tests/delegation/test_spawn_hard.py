@@ -124,7 +124,7 @@ def test_a_run_in_a_run_is_its_child_and_outlives_it(stage: Stage) -> None:
         assert eventually(lambda: len(processes_of(inner)) > 0)
         [known] = json.loads((above.parent / "delegation_tokens.json").read_text())
         assert (known["child_run_id"], known["parent_run_id"]) == (inner, outer)
-        secret = tokens.own(str(stage.folder(inner)))
+        secret = tokens.token_of(str(stage.folder(inner)))
         assert secret
         assert secret not in json.dumps(known)
         assert tokens.is_child(str(above.parent), inner, secret)

@@ -55,7 +55,7 @@ def test_a_first_delivery_a_second_one_and_none(upstream: Upstream) -> None:
     assert upstream.bare.text("show", f"{OURS}:a.py") == "one"
     again = upstream.deliver(PAGES)
     assert (again.commit, again.differs) == (None, True)
-    assert "nothing to push" in again.told()
+    assert "nothing to push" in again.summary()
     assert upstream.bare.sha(OURS) == first.commit
     changed = upstream.deliver({"docs/wiki/index.md": b"# Shop, again\n"})
     assert upstream.bare.text("rev-parse", f"{changed.commit}^") == first.commit
@@ -94,7 +94,7 @@ def test_a_page_that_somebody_edited_is_left_alone(upstream: Upstream) -> None:
     assert done.kept == ("docs/wiki/index.md",)
     assert upstream.bare.text("show", f"{OURS}:docs/wiki/index.md") == "# By hand"
     assert upstream.bare.text("show", f"{OURS}:docs/wiki/modules/a.md") == "# b"
-    assert "1 page that people have edited" in done.told()
+    assert "1 page that people have edited" in done.summary()
 
 
 @pytest.mark.parametrize(

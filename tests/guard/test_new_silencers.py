@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.guard.new_silencers import found
+from rlm_ci.guard.new_silencers import new_silencers
 from rlm_ci.guard.weakening import TextChange
 
 PY, JS, GO, RUST = "a.py", "a.js", "a.go", "a.rs"
@@ -13,7 +13,7 @@ INDENTED = "\t// eslint-disable-next-line no-eval\n"
 
 
 def silenced(*changes: TextChange) -> list[str]:
-    weaker, _ = found(changes)
+    weaker, _ = new_silencers(changes)
     assert {one.rule for one in weaker} <= {"check-silenced"}
     return [one.message for one in weaker]
 
@@ -171,7 +171,7 @@ UNEXPLAINED: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize("case", EXPLAINED)
 def test_one_with_a_reason_is_counted(case: str) -> None:
-    weaker, explained = found([TextChange(*EXPLAINED[case])])
+    weaker, explained = new_silencers([TextChange(*EXPLAINED[case])])
     assert (weaker, len(explained)) == ([], 1)
 
 
@@ -182,7 +182,7 @@ def test_the_reason_may_stand_at_the_line_beside() -> None:
 
 @pytest.mark.parametrize("case", UNEXPLAINED)
 def test_one_with_no_reason_is_told(case: str) -> None:
-    weaker, explained = found([TextChange(*UNEXPLAINED[case])])
+    weaker, explained = new_silencers([TextChange(*UNEXPLAINED[case])])
     assert weaker
     assert explained == []
 
@@ -291,11 +291,11 @@ def test_no_literal_takes_long(path: str) -> None:
         "#",
     )
     for part in parts:
-        found([TextChange(path, "", part * (300_000 // len(part)) + end)])
+        new_silencers([TextChange(path, "", part * (300_000 // len(part)) + end)])
 
 
 @pytest.mark.full
 @pytest.mark.timeout(30)
 def test_no_source_takes_long() -> None:
     text = "# noqa: " + "A1," * 100_000 + "#noqa" * 100_000 + "\n# noqa\n" * 20_000
-    found([TextChange(PY, "x = 1\n", f"{text}{'#ab' * 500_000}\nx = 1  # noqa\n")])
+    new_silencers([TextChange(PY, "x = 1\n", f"{text}{'#ab' * 500_000}\nx = 1  # noqa\n")])

@@ -47,9 +47,9 @@ def test_minutes_that_are_used_already_are_not_given_again() -> None:
 def test_what_another_run_has_used_is_charged_here() -> None:
     ledger = limited(max_calls=5, budget_usd=Decimal(1))
     ledger.charge(BudgetUse(4, 10, 20, Decimal("0.75")))
-    assert ledger.rest() == {"max_calls": 1, "budget_usd": Decimal("0.25")}
+    assert ledger.budgets_left() == {"max_calls": 1, "budget_usd": Decimal("0.25")}
     ledger.charge(BudgetUse(3, 10, 20, Decimal("0.75")))
-    assert ledger.rest() == {"max_calls": 0, "budget_usd": Decimal(0)}
+    assert ledger.budgets_left() == {"max_calls": 0, "budget_usd": Decimal(0)}
     assert refused(ledger).budget == "max_calls"
 
 
@@ -455,4 +455,4 @@ def test_a_reservation_covers_whatever_a_call_within_it_costs(
     assert len(price.rates) > 1
     cost = price.cost(prompt, completion, min(cached, prompt))
     for more in (0, 1, 10**5):
-        assert cost <= price.most(prompt + more, completion + more)
+        assert cost <= price.max_cost(prompt + more, completion + more)

@@ -79,7 +79,7 @@ def test_a_long_prompt_pays_its_own_rate() -> None:
     assert price is not None
     assert price.cost(200_000, 0) == Decimal("0.6")
     assert price.cost(200_001, 0) == Decimal("1.200006")
-    assert price.most(200_001, 0) == Decimal("1.200006")
+    assert price.max_cost(200_001, 0) == Decimal("1.200006")
 
 
 def test_the_provider_behind_the_base_url_counts() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.overview.sides import ChangeSides
-from rlm_ci.overview.workflows import given, migrations, permissions
+from rlm_ci.overview.workflows import levels_by_scope, migrations, permissions
 from testing import change_sets
 from testing.repositories.git_repo import GitRepo, History
 
@@ -42,7 +42,7 @@ def sides(repo: GitRepo, old: str, new: str, path: str = PATH) -> ChangeSides:
     ],
 )  # fmt: skip
 def test_what_a_workflow_names(text: str, expected: dict[tuple[str, str], str]) -> None:
-    assert given(text.encode()) == expected
+    assert levels_by_scope(text.encode()) == expected
 
 
 @pytest.mark.parametrize(

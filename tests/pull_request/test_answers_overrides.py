@@ -302,9 +302,9 @@ def test_no_other_check_is_overridden(stage: Stage) -> None:
     env = {"GITHUB_API_URL": stage.github.url, "GITHUB_TOKEN": TOKEN}
     settings = Settings(PROGRAM, {}, env)
     posting = posting_of(settings)
-    assert answers.held(posting, report, to, GitHubSession(posting.access)) == ()
+    assert answers.overrides_on_head(posting, report, to, GitHubSession(posting.access)) == ()
     _comment(stage, ACTIONS_BOT, _forge(stage))
-    (held,) = answers.held(posting, report, to, GitHubSession(posting.access))
+    (held,) = answers.overrides_on_head(posting, report, to, GitHubSession(posting.access))
     marked = answers.overridden(report, (held,))
     assert [one.suppression for one in marked.findings] == ["forged (override by ada)", None]
 

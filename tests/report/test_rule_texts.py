@@ -12,5 +12,5 @@ def test_a_rule_in_both_forms() -> None:
     assert "**Fix.**" in marked
     assert "**" not in plain
     assert rule_texts.markdown("diff-budget/file") is None
-    assert "diff-budget/files" in rule_texts.known()
-    assert "review/NAME" in rule_texts.known()
+    assert "diff-budget/files" in rule_texts.rule_names()
+    assert "review/NAME" in rule_texts.rule_names()

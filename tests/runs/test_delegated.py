@@ -68,7 +68,7 @@ def test_a_run_pauses_between_two_stages_and_goes_on_there(stage: Stage, pipelin
 )
 def test_a_broken_control_file_asks_for_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "control.json").write_text(content)
-    assert delegated.asked(str(tmp_path)) == (0, "")
+    assert delegated.last_action(str(tmp_path)) == (0, "")
 
 
 @pytest.mark.full

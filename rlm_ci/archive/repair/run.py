@@ -57,7 +57,7 @@ class RepairPlan(Value):
     pushed: str | None = None
 
     @property
-    def found(self) -> dict[str, str]:
+    def archived_ids(self) -> dict[str, str]:
         return {repair.path: repair.oid for repair in self.repairs if repair.oid}
 
     @property
@@ -101,7 +101,7 @@ class RepairPlan(Value):
         if not self.repairs:
             yield f"nothing to repair: {count(self.stubs, 'stub')}, each with its full text"
             return
-        number = count(len(self.found), "full text")
+        number = count(len(self.archived_ids), "full text")
         if dry_run:
             yield f"{number} would be restored on {self.branch}"
         else:
@@ -128,7 +128,7 @@ def repair(repository: Repository, user: RemoteUser, *, dry_run: bool) -> Repair
             clone.borrow(folder)
         repairer = Repairer(repository, clone, branch, target)
         plan = repairer.plan()
-        if dry_run or not plan.found:
+        if dry_run or not plan.archived_ids:
             return plan
         plan = repairer.push(plan)
     with suppress(RlmCiError):  # the doc-archive check names the fetch if that is needed
@@ -157,7 +157,7 @@ class Repairer:
                 sound[path] = data
         problems = self._problems(list(sound))
         texts = FullTexts(self._repository).find({path: sound[path] for path in problems})
-        archived = self._clone.held(self._branch)
+        archived = self._clone.object_ids(self._branch)
         folders = {folder for path in archived for folder in folders_of(path)}
         repairs = []
         for path, problem in problems.items():
@@ -169,7 +169,7 @@ class Repairer:
 
     def push(self, plan: RepairPlan) -> RepairPlan:
         """Put the texts to the branch, and find them there. Raises RemoteError."""
-        oids = plan.found
+        oids = plan.archived_ids
         if not oids:
             return plan
 

@@ -213,9 +213,9 @@ def archive_tasks(repository: Repository, user: RemoteUser, *, dry_run: bool) ->
         plan = plan_tasks(data, tasks, policy, ())
         return TasksOutcome(policy, plan, len(plan.lines))
     with user.clone(repository) as clone:
-        plan = plan_tasks(data, tasks, policy, policy.years(clone.held(policy.branch)))
+        plan = plan_tasks(data, tasks, policy, policy.years(clone.object_ids(policy.branch)))
         pushed = None if dry_run else _push(clone, plan, policy)
-        years = {*policy.years(clone.held(policy.branch)), *plan.additions()}
+        years = {*policy.years(clone.object_ids(policy.branch)), *plan.additions()}
     after = plan.after(policy, years)
     if not dry_run:
         tree = DocumentTree(repository)
@@ -227,7 +227,7 @@ def _push(clone: Clone, plan: TasksPlan, policy: TasksPolicy) -> str | None:
     """Append the snapshots, and find them on the remote. Raises RemoteError."""
 
     def files_of() -> dict[str, bytes | None]:
-        archived = clone.held(policy.branch)
+        archived = clone.object_ids(policy.branch)
         paths = [policy.path(year) for year in plan.additions()]
         _require_free(paths, archived, policy.branch)
         present = [path for path in paths if path in archived]

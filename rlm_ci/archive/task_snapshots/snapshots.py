@@ -56,7 +56,7 @@ class TaskNames:
             for name in names:
                 self._rows.setdefault(name, []).append(task)
 
-    def named(self, key: str) -> list[ArchiveTask]:
+    def tasks_of(self, key: str) -> list[ArchiveTask]:
         """The rows that a snapshot with ``key`` may be about; none without a key."""
         return self._rows.get(key, []) if key else []
 
@@ -77,7 +77,7 @@ class TaskSnapshot(Value):
         updates = [match for line in self.text.split("\n") if (match := _UPDATE.search(line))]
         updates = [update for update in updates if is_day(update[1])]
         last = max(updates, key=lambda match: match[1], default=None)
-        rows = tasks.named(self.key)
+        rows = tasks.tasks_of(self.key)
         if rows:
             active = [row.key for row in rows if not row.is_terminal]
             if active:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from rlm_ci.context.line_numbers import told
+from rlm_ci.context.line_numbers import line_ranges
 from rlm_ci.environments.symbolic.iteration import merged
 from rlm_ci.report.findings import Location
 from rlm_ci.text.printable import count
@@ -112,7 +112,7 @@ class CitedLines:
         for line in lines:
             if flaw := self._refute(line.piece, line.place):
                 return CitationGround(flaw=flaw)
-        text = told(tuple(line.place for line in lines), more=False)
+        text = line_ranges(tuple(line.place for line in lines), more=False)
         return CitationGround(
             text + (" and more" if more else ""), tuple(map(self._location, lines))
         )

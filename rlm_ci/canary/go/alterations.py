@@ -18,7 +18,7 @@ from rlm_ci.canary.claim_edits import (
 )
 from rlm_ci.canary.forms import FAR, PART, token
 from rlm_ci.canary.go.source import ASSERTION, CONDITION, HELPER, below
-from rlm_ci.source.grammars import field, named
+from rlm_ci.source.grammars import field, named_children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def expected(claim: GoClaim) -> list[Node]:
         elif node.type == "unary_expression" and sign == "!":
             call = field(node, "operand")
             if text_of(field(field(call, "function"), "field")) in _EQUAL:
-                literals += _first(named(field(call, "arguments"))[::-1])
+                literals += _first(named_children(field(call, "arguments"))[::-1])
     return literals
 
 
@@ -78,18 +78,20 @@ def _literals_in(node: Node) -> list[Node]:
             literals.append(node)
         elif node.type == "unary_expression":
             waiting += [
-                part for part in named(node) if part.type in (*_NUMBERS, "composite_literal")
+                part
+                for part in named_children(node)
+                if part.type in (*_NUMBERS, "composite_literal")
             ]
         elif node.type in ("parenthesized_expression", "literal_element", "literal_value"):
-            waiting += named(node)
+            waiting += named_children(node)
         elif node.type == "keyed_element":
-            waiting.append(named(node)[-1])  # never a key: two could be the same
+            waiting.append(named_children(node)[-1])  # never a key: two could be the same
         elif node.type == "composite_literal":
             waiting.append(field(node, "body"))
         elif node.type == "type_conversion_expression":
             waiting.append(field(node, "operand"))
         elif node.type == "call_expression" and text_of(field(node, "function")) in _BASIC:
-            waiting += named(field(node, "arguments"))
+            waiting += named_children(field(node, "arguments"))
     return literals
 
 
@@ -127,8 +129,8 @@ class _Questions:
         if any(node.type == "func_literal" for node in below(claim.node)):
             return []
         if claim.kind == HELPER or (claim.kind == ASSERTION and not claim.testify):
-            call = named(claim.site)[0]
-            reporter = next(iter(named(field(call, "arguments"))), call)
+            call = named_children(claim.site)[0]
+            reporter = next(iter(named_children(field(call, "arguments"))), call)
             is_given = text_of(reporter) == claim.reporter
             is_test = not self._test.name.startswith("Fuzz")
             return self._helper(claim, call, reporter) if is_given and is_test else []
@@ -141,7 +143,10 @@ class _Questions:
         values: dict[str, list[Node | None]] = {}
         for node in below(self._test.node):
             if node.type in ("short_var_declaration", "assignment_statement", "range_clause"):
-                left, right = named(field(node, "left")), named(field(node, "right"))
+                left, right = (
+                    named_children(field(node, "left")),
+                    named_children(field(node, "right")),
+                )
                 is_single = node.type == "short_var_declaration" and len(left) == len(right) == 1
                 for target in left:
                     values.setdefault(text_of(target), []).append(right[0] if is_single else None)
@@ -175,7 +180,7 @@ class _Questions:
         owner, method = field(function, "operand"), text_of(field(function, "field"))
         if call.type != "call_expression" or not _COMPARING.fullmatch(method or text_of(function)):
             return []
-        values = named(field(call, "arguments"))
+        values = named_children(field(call, "arguments"))
         is_method = function.type == "selector_expression"
         if is_method and owner.type == "identifier" and text_of(owner) not in self._test.names:
             if text_of(owner) in _STANDARD:
@@ -259,7 +264,7 @@ def _sizes(value: Node, chance: Random) -> Iterator[tuple[Node, str]]:
     for node in below(value):
         kind = field(node, "type").type if node.type == "composite_literal" else ""
         body = field(node, "body")
-        texts = [text_of(element) for element in named(body) if element.type != "comment"]
+        texts = [text_of(element) for element in named_children(body) if element.type != "comment"]
         if kind not in ("slice_type", "map_type") or not texts:
             continue
         more, (key, colon, value_text) = texts[-1], texts[-1].partition(":")

@@ -6,7 +6,7 @@ import re
 
 from rlm_ci.canary import near
 from rlm_ci.canary.claim_edits import text_of
-from rlm_ci.source.grammars import field, named, parts
+from rlm_ci.source.grammars import field, named_children, parts
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ class GoSource:
         kinds = {f"{self.testing}.{name}" for name in ("T", "TB", "B", "F")}
         names = [
             text_of(child)
-            for parameter in named(field(node, "parameters"))
+            for parameter in named_children(field(node, "parameters"))
             if text_of(field(parameter, "type")).lstrip("*") in kinds
             for name, child in parts(parameter)
             if name == "name"
@@ -127,7 +127,7 @@ class GoSource:
         name = text_of(field(node, "name"))
         if field(node, "body") is node:
             return
-        parameters = named(field(node, "parameters"))
+        parameters = named_children(field(node, "parameters"))
         if node.type == "method_declaration":
             if self._suites and _TEST.match(name) and not parameters:
                 self._method(name, node)
@@ -141,7 +141,7 @@ class GoSource:
 
     def _method(self, name: str, node: Node) -> None:
         """Note a test of a suite, by the type of that."""
-        receiver = next(iter(named(field(node, "receiver"))), node)
+        receiver = next(iter(named_children(field(node, "receiver"))), node)
         called = field(receiver, "name")
         if receiver.type == "parameter_declaration" and called is not receiver:
             suite = text_of(field(receiver, "type")).lstrip("*")
@@ -173,7 +173,7 @@ class GoSource:
         constants: set[str] = set()
         for node in below(function.node):
             if node.type in ("short_var_declaration", "range_clause"):
-                variables |= {text_of(target) for target in named(field(node, "left"))}
+                variables |= {text_of(target) for target in named_children(field(node, "left"))}
             elif node.type in ("var_spec", "parameter_declaration", "const_spec"):
                 names = {text_of(child) for name, child in parts(node) if name == "name"}
                 (constants if node.type == "const_spec" else variables).update(names)
@@ -231,11 +231,13 @@ class GoSource:
 
     def _bind(self, node: Node, reporters: set[str], bound: dict[str, tuple[str, bool]]) -> None:
         """Note ``assert := assert.New(t)``."""
-        names, values = named(field(node, "left")), named(field(node, "right"))
+        names, values = named_children(field(node, "left")), named_children(field(node, "right"))
         if len(names) != 1 or len(values) != 1 or values[0].type != "call_expression":
             return
         package, name = self._called(values[0])
-        arguments = [text_of(argument) for argument in named(field(values[0], "arguments"))]
+        arguments = [
+            text_of(argument) for argument in named_children(field(values[0], "arguments"))
+        ]
         if package in self._libraries and name == "New" and {*arguments} & reporters:
             bound[text_of(names[0])] = arguments[0], self._libraries[package]
 
@@ -268,7 +270,7 @@ class GoSource:
                 if ways[0] and ways[1]:
                     return ways[0][0], ways[0][1] and ways[1][1]
             elif statement.type == "expression_statement":
-                call = named(statement)[0]
+                call = named_children(statement)[0]
                 reporter, called = self._called(call)
                 if reporter in reporters and called in _FAILS | _ENDS:
                     return reporter, called in _ENDS
@@ -277,11 +279,11 @@ class GoSource:
     def _call(
         self, node: Node, reporters: set[str], bound: dict[str, tuple[str, bool]]
     ) -> GoClaim | None:
-        call = named(node)[0]
+        call = named_children(node)[0]
         if call.type != "call_expression":
             return None
         owner, name = self._called(call)
-        values = named(field(call, "arguments"))
+        values = named_children(field(call, "arguments"))
         function = field(call, "function")
         argument = next((text for value in values if (text := text_of(value)) in reporters), "")
         if owner in bound:
@@ -303,8 +305,8 @@ class GoSource:
 def _statements(body: Node) -> list[Node]:
     return [
         node
-        for child in named(body)
-        for node in (named(child) if child.type == "statement_list" else [child])
+        for child in named_children(body)
+        for node in (named_children(child) if child.type == "statement_list" else [child])
     ]
 
 

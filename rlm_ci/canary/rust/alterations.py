@@ -16,7 +16,7 @@ from rlm_ci.canary.claim_edits import (
 from rlm_ci.canary.forms import FAR, NEAR, PART, STYLE, token
 from rlm_ci.canary.rust.source import COMPARED, HOLDS, MACRO, RustSpan
 from rlm_ci.canary.splicing import Edit, spliced
-from rlm_ci.source.grammars import field, named
+from rlm_ci.source.grammars import field, named_children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class _Questions:
 
     def _called(self, call: Node) -> list[TypedQuestion]:
         """``a.equals(&b)``: the start tree is asked with b as both."""
-        function, values = field(call, "function"), named(field(call, "arguments"))
+        function, values = field(call, "function"), named_children(field(call, "arguments"))
         method = text_of(field(function, "field"))
         if function.type != "field_expression" or not _COMPARING.fullmatch(method):
             return []
@@ -236,7 +236,7 @@ def below(node: Node) -> Iterator[Node]:
     waiting = [node]
     while waiting:
         yield (inner := waiting.pop())
-        waiting += reversed(named(inner))
+        waiting += reversed(named_children(inner))
 
 
 def _outside_lists(node: Node) -> Iterator[Node]:
@@ -244,15 +244,15 @@ def _outside_lists(node: Node) -> Iterator[Node]:
     waiting = [node]
     while waiting:
         yield (inner := waiting.pop())
-        waiting += [] if _is_list(inner) else reversed(named(inner))
+        waiting += [] if _is_list(inner) else reversed(named_children(inner))
 
 
 def _is_list(node: Node) -> bool:
     """Whether it is ``vec![1, 2]``, with literals alone."""
     if node.type != "macro_invocation" or text_of(field(node, "macro")) != "vec":
         return False
-    tree = named(node)[-1]
-    return ";" not in text_of(tree) and all(part.type in _LITERALS for part in named(tree))
+    tree = named_children(node)[-1]
+    return ";" not in text_of(tree) and all(part.type in _LITERALS for part in named_children(tree))
 
 
 def _is_constructor(call: Node) -> bool:
@@ -276,7 +276,7 @@ def _parts(value: Node) -> Iterator[Node]:
         if is_own and _literals_in(node):
             yield node
         else:
-            waiting += reversed(named(node))
+            waiting += reversed(named_children(node))
 
 
 def _span(text: str) -> str:
@@ -292,7 +292,9 @@ def _span(text: str) -> str:
 def _sizes(value: Node) -> Iterator[tuple[Node, str]]:
     """Vectors with an element more, and without each of them."""
     for node in below(value):
-        if _is_list(node) and (texts := [text_of(part) for part in named(named(node)[-1])]):
+        if _is_list(node) and (
+            texts := [text_of(part) for part in named_children(named_children(node)[-1])]
+        ):
             for elements in near.resized(texts, texts[-1]):
                 if elements:
                     yield node, f"vec![{', '.join(elements)}]"
@@ -325,13 +327,13 @@ def _literals_in(node: Node) -> list[Node]:
         if node.type in _LITERALS and not text_of(node).startswith(("b", "c")):
             literals.append(node)
         elif node.type == "unary_expression" and text_of(node).startswith("-"):
-            waiting += [part for part in named(node) if part.type in _NUMBERS]
+            waiting += [part for part in named_children(node) if part.type in _NUMBERS]
         elif node.type == "array_expression" and field(node, "length") != node:
             continue  # [value; count]
         elif node.type in _HOLDING:
-            waiting += named(node)
+            waiting += named_children(node)
         elif _is_list(node):
-            waiting += named(named(node)[-1])
+            waiting += named_children(named_children(node)[-1])
         elif node.type == "struct_expression":
             waiting.append(field(node, "body"))
         elif node.type == "field_initializer":
@@ -345,5 +347,5 @@ def _literals_in(node: Node) -> list[Node]:
             if is_made_of:
                 waiting.append(field(called, "value"))
             elif name[:1].isupper() or text_of(called) == "String::from":  # a constructor: no code
-                waiting += named(field(node, "arguments"))
+                waiting += named_children(field(node, "arguments"))
     return literals

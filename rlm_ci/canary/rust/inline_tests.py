@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.canary.claim_edits import text_of
 from rlm_ci.canary.rust.source import attribute_name, is_for_tests, is_test
 from rlm_ci.canary.splicing import Edit, encoded, spliced
-from rlm_ci.source.grammars import field, named, parse
+from rlm_ci.source.grammars import field, named_children, parse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class _Item:
 def _items(holder: Node) -> list[_Item]:
     items: list[_Item] = []
     attributes: list[Node] = []
-    for node in named(holder):
+    for node in named_children(holder):
         if node.type == "attribute_item":
             attributes.append(node)
             continue
@@ -48,7 +48,10 @@ def _items(holder: Node) -> list[_Item]:
 
 def _is_whole(holder: Node) -> bool:
     """Whether all of a file or module is for tests: ``#![cfg(test)]``."""
-    return any(node.type == "inner_attribute_item" and is_for_tests(node) for node in named(holder))
+    return any(
+        node.type == "inner_attribute_item" and is_for_tests(node)
+        for node in named_children(holder)
+    )
 
 
 def _has_tests(holder: Node) -> bool:

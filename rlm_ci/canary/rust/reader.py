@@ -24,7 +24,7 @@ from rlm_ci.canary.forms import (
 from rlm_ci.canary.rust.alterations import expected, questions
 from rlm_ci.canary.rust.source import COMPARED, CONDITION, HOLDS, MACRO, RustSource, RustSpan
 from rlm_ci.canary.splicing import rooted
-from rlm_ci.source.grammars import field, named
+from rlm_ci.source.grammars import field, named_children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class _Changes(ClaimEdits):
         compared = [f"*{left} == *{right}", str(holds).lower()]
         if not self._plain:
             self._chance.shuffle(compared)
-        macro = self.source.content[start : named(claim.node)[-1].start_byte].decode()
+        macro = self.source.content[start : named_children(claim.node)[-1].start_byte].decode()
         call = f"{macro}({', '.join(compared)}"
         self._replace(start, span.start, "match (&(")
         self._replace(span.end, other.start, "), &(")
@@ -236,18 +236,18 @@ def _returned(function: Node) -> str | None:
     kind = field(function, "return_type")
     if kind == function or text_of(kind) == "()":
         return ""
-    last = [text_of(node) for node in named(field(function, "body"))[-1:]]
+    last = [text_of(node) for node in named_children(field(function, "body"))[-1:]]
     return " Ok(())" if "Result" in text_of(kind) or last == ["Ok(())"] else None
 
 
 def _end_of(test: RustTest) -> tuple[int, str]:
     """The place for a last statement, before the value of a function, and what goes before it."""
-    inside = [node for node in named(test.body) if node.type != "label"]
+    inside = [node for node in named_children(test.body) if node.type != "label"]
     if not inside:
         return test.body.start_byte + 1, " "
     last = inside[-1]
     is_statement = last.type == "expression_statement"
-    inner = named(last)[0] if is_statement else last
+    inner = named_children(last)[0] if is_statement else last
     is_macro = inner.type == "macro_invocation" and text_of(field(inner, "macro")) not in _ENDS
     if field(test.node, "return_type") == test.node and text_of(last).endswith((";", "}", ")")):
         if is_statement and (is_macro or inner.type in _GOING_ON):
@@ -261,7 +261,7 @@ def _returns(body: Node) -> Iterator[Node]:
     """The early returns of a function."""
     waiting = [body]
     while waiting:
-        for node in named(waiting.pop()):
+        for node in named_children(waiting.pop()):
             if node.type == "return_expression":
                 yield node
             elif node.type not in ("closure_expression", "function_item", "async_block"):

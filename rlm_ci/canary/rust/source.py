@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.canary import near
 from rlm_ci.canary.claim_edits import text_of
-from rlm_ci.source.grammars import field, named, parse, parts
+from rlm_ci.source.grammars import field, named_children, parse, parts
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ class RustTest:
     """A test with its attributes; ``name`` begins with its modules in this file."""
 
     def __init__(self, name: str, node: Node, attributes: list[Node]) -> None:
-        parameters = named(field(node, "parameters"))
+        parameters = named_children(field(node, "parameters"))
         marks = [
             *attributes,
             *(parameter for parameter in parameters if parameter.type == "attribute_item"),
@@ -76,8 +76,8 @@ class RustTest:
 
 def attribute_name(item: Node) -> str:
     """The last name in an attribute: ``test`` of ``#[tokio::test]``."""
-    attribute = next(iter(named(item)), item)
-    path = next(iter(named(attribute)), attribute)
+    attribute = next(iter(named_children(item)), item)
+    path = next(iter(named_children(attribute)), attribute)
     return text_of(path).rpartition("::")[2]
 
 
@@ -85,10 +85,10 @@ def is_for_tests(item: Node) -> bool:
     """Whether an attribute is ``cfg(test)``, or ``cfg(all(test, …))``."""
     if attribute_name(item) != "cfg":
         return False
-    trees = [node for node in named(named(item)[0]) if node.type == "token_tree"]
+    trees = [node for node in named_children(named_children(item)[0]) if node.type == "token_tree"]
     while trees:
         before = ""
-        for node in named(trees.pop()):
+        for node in named_children(trees.pop()):
             if node.type == "identifier":
                 before = text_of(node)
                 if before == "test":
@@ -119,7 +119,7 @@ class RustSource:
         while waiting:
             holder, prefix = waiting.pop()
             attributes: list[Node] = []
-            for node in named(holder):
+            for node in named_children(holder):
                 if node.type == "attribute_item":
                     attributes.append(node)
                     continue
@@ -155,7 +155,7 @@ class RustSource:
 
     def _macro(self, node: Node, *, certain: bool) -> Iterator[RustClaim]:
         name = text_of(field(node, "macro")).rpartition("::")[2].removeprefix("debug_")
-        tree = named(node)[-1]
+        tree = named_children(node)[-1]
         start, end = tree.start_byte + 1, tree.end_byte - 1
         is_known = name.startswith("assert")
         is_statement = node.parent is not None and node.parent.type == "expression_statement"
@@ -181,17 +181,19 @@ class RustSource:
             return []
         node = root
         while node.type != "call_expression":
-            inner = named(node)
+            inner = named_children(node)
             if not inner:
                 return []
             node = inner[-1]
         shift = start - len(_BEFORE)
-        return [RustSpan(argument, shift) for argument in named(field(node, "arguments"))]
+        return [RustSpan(argument, shift) for argument in named_children(field(node, "arguments"))]
 
 
 def _panics(block: Node) -> bool:
-    for statement in named(block):
-        node = named(statement)[0] if statement.type == "expression_statement" else statement
+    for statement in named_children(block):
+        node = (
+            named_children(statement)[0] if statement.type == "expression_statement" else statement
+        )
         if node.type == "macro_invocation" and text_of(field(node, "macro")) == "panic":
             return True
     return False

@@ -68,7 +68,7 @@ def _on_disk(root: str, paths: Iterable[str], missing: list[str]) -> Iterator[tu
         for path in paths:
             data = _small(path, folder) if folder >= 0 else None
             if data is None:
-                yield from _whole(root, path, missing)
+                yield from _other_file(root, path, missing)
             else:
                 yield path, data
     finally:
@@ -98,7 +98,7 @@ def _small(path: str, folder: int) -> bytes | None:
         os.close(descriptor)
 
 
-def _whole(root: str, path: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+def _other_file(root: str, path: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
     """Any file; raises ConfigError for one that may be a stub and cannot be read."""
     full_path = os.path.join(root, path)
     try:

@@ -109,7 +109,7 @@ class LinkSearch:
                 continue
             for match in _ADDRESS.finditer(without_code(shown)):
                 address = _address(match)
-                stub, anchor = self._place(path, address)
+                stub, anchor = self._target(path, address)
                 if (number, address) in seen or not (anchor or self._into_archive.match(address)):
                     continue
                 seen.add((number, address))
@@ -129,7 +129,7 @@ class LinkSearch:
                 return True
         return False
 
-    def _place(self, path: str, address: str) -> tuple[str, str]:
+    def _target(self, path: str, address: str) -> tuple[str, str]:
         """The stub that ``address`` leads to from ``path`` and the anchor; "" for none."""
         name, _, anchor = address.partition("#")
         name = unquote(name.removesuffix("?plain=1"), errors="surrogateescape")

@@ -257,7 +257,11 @@ def parse(data: bytes) -> Stub | StubFlaw | None:
         return _malformed("the marker is there more than once", marked[1])
     if not heading:
         return _malformed("it does not begin with a heading", 0)
-    below = [(number, _said(line)) for number, line in enumerate(lines) if number > at and line]
+    below = [
+        (number, _without_comment(line))
+        for number, line in enumerate(lines)
+        if number > at and line
+    ]
     if len(below) != 3:
         number = below[3][0] if len(below) > 3 else at
         follow = f"{count(len(below), 'line')} {'follows' if len(below) == 1 else 'follow'}"
@@ -290,7 +294,7 @@ def _carriage_returns(data: bytes) -> StubFlaw | None:
     return None
 
 
-def _said(line: str) -> str:
+def _without_comment(line: str) -> str:
     """``line`` without the comment at its end, which may hold a suppression."""
     return (line.partition("<!--")[0] if line.endswith("-->") else line).strip()
 

@@ -34,7 +34,7 @@ class UnchangedFiles(RestOfTree):
         if not searched or commit is None:
             return
         try:
-            paths = self._named(searched, commit)
+            paths = self._files_named(searched, commit)
             specs = [f"{commit}:{path}" for path in paths]
             contents = self._changes.repository.read_small(specs, self._limit) if specs else []
         except RlmCiError:
@@ -68,7 +68,7 @@ class UnchangedFiles(RestOfTree):
             path for path, entry in entries.items() if entry.is_file and path not in kinds
         )
 
-    def _named(self, names: Collection[str], commit: str) -> list[str]:
+    def _files_named(self, names: Collection[str], commit: str) -> list[str]:
         from rlm_ci.guard.weakened_tests.cases import READ_BY_STATEMENTS
         from rlm_ci.validators import test_file_names
 

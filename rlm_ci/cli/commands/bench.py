@@ -61,68 +61,68 @@ EXITS = {
 }
 
 
-def _own(key: str, help_text: str, default: Any = None, kind: str = "text", **more: Any) -> Setting:
+def _row(key: str, help_text: str, default: Any = None, kind: str = "text", **more: Any) -> Setting:
     flag = f"--{key.replace('_', '-')}"
     row = {"flag": flag, "file": False, "own_env": False, **more}
     return Setting(f"bench.{key}", help_text, default, kind, **row)
 
 
-_PACKS = (_own("pack", "a further pack: a file of cases; repeatable", (), "list", metavar="PATH"),)
+_PACKS = (_row("pack", "a further pack: a file of cases; repeatable", (), "list", metavar="PATH"),)
 _RUN = (
-    _own("mode", "how cases are run; direct-llm is one prompt, and also runs beside the others",
+    _row("mode", "how cases are run; direct-llm is one prompt, and also runs beside the others",
          "native", "choice", choices=MODES, metavar="NAME"),
-    _own("repeats", "how often each case is run", 1, "integer", minimum=1, metavar="N"),
-    _own("limit", "only the first cases of the preset", kind="integer", minimum=1, metavar="N"),
-    _own("seed", "another seed for all cases that are generated; makes another suite",
+    _row("repeats", "how often each case is run", 1, "integer", minimum=1, metavar="N"),
+    _row("limit", "only the first cases of the preset", kind="integer", minimum=1, metavar="N"),
+    _row("seed", "another seed for all cases that are generated; makes another suite",
          kind="integer", minimum=0, metavar="N"),
-    _own("tokens", "another length for all contexts that are generated, in tokens; makes another "
+    _row("tokens", "another length for all contexts that are generated, in tokens; makes another "
          "suite", kind="integer", minimum=generators.SHORTEST, metavar="N"),
-    _own("context_tokens", "tokens that the model reads, with its answer, for the direct baseline "
+    _row("context_tokens", "tokens that the model reads, with its answer, for the direct baseline "
          "(default: models.context_tokens, or what its endpoint says)", kind="integer",
          minimum=1024, metavar="N"),
-    _own("environment", "environment for all cases, instead of their own", metavar="NAME"),
-    _own("framework", "adapter of a framework", metavar="NAME"),
-    _own("max_steps", "steps of a case, instead of its own", kind="integer", minimum=1,
+    _row("environment", "environment for all cases, instead of their own", metavar="NAME"),
+    _row("framework", "adapter of a framework", metavar="NAME"),
+    _row("max_steps", "steps of a case, instead of its own", kind="integer", minimum=1,
          metavar="N"),
-    _own("exec_timeout", "seconds of one execution, instead of the case's own", kind="integer",
+    _row("exec_timeout", "seconds of one execution, instead of the case's own", kind="integer",
          minimum=1, metavar="N"),
-    _own("branch_width", "candidates of each step; the best is taken", 1, "integer", minimum=1,
+    _row("branch_width", "candidates of each step; the best is taken", 1, "integer", minimum=1,
          metavar="N"),
-    _own("sub_model", "model for sub-calls", metavar="NAME"),
-    _own("sub_provider", "provider of the model for sub-calls", metavar="NAME"),
-    _own("judge_model", "model that scores by rubrics (default: the same)", metavar="NAME"),
-    _own("include_mcp", "give the harness the tools of MCP servers; see --mcp-config",
+    _row("sub_model", "model for sub-calls", metavar="NAME"),
+    _row("sub_provider", "provider of the model for sub-calls", metavar="NAME"),
+    _row("judge_model", "model that scores by rubrics (default: the same)", metavar="NAME"),
+    _row("include_mcp", "give the harness the tools of MCP servers; see --mcp-config",
          default=False, kind="boolean"),
-    _own("mcp_server", "only this one of them (default: all)", metavar="NAME"),
-    _own("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES,
+    _row("mcp_server", "only this one of them (default: all)", metavar="NAME"),
+    _row("harness_strategy", "how the harness plans", "tool_call", "choice", choices=STRATEGIES,
          metavar="NAME"),
 )  # fmt: skip
 _REVIEW = (
-    _own("seed", "seed of the changes", 1, "integer", minimum=0, metavar="N"),
-    _own("bugs", "number of planted bugs", 40, "integer", minimum=1, metavar="N"),
-    _own("honest", "number of changes without a bug", 10, "integer", minimum=0, metavar="N"),
-    _own("folder", "folder of the changes and of what is done; a second run in it goes on "
+    _row("seed", "seed of the changes", 1, "integer", minimum=0, metavar="N"),
+    _row("bugs", "number of planted bugs", 40, "integer", minimum=1, metavar="N"),
+    _row("honest", "number of changes without a bug", 10, "integer", minimum=0, metavar="N"),
+    _row("folder", "folder of the changes and of what is done; a second run in it goes on "
          "(default: bench-review in the folder of the runs; none for recorded answers)",
          metavar="DIR"),
-    _own("answers", "play the recorded answers in FILE, and ask no model; `shipped` are those of "
+    _row("answers", "play the recorded answers in FILE, and ask no model; `shipped` are those of "
          "rlm-ci, which play if neither a model nor an endpoint is set", metavar="FILE"),
-    _own("record", "write all answers to FILE, to be played by --answers", metavar="FILE"),
-    _own("dry_run", "make the changes, and ask no model", default=False, kind="boolean"),
+    _row("record", "write all answers to FILE, to be played by --answers", metavar="FILE"),
+    _row("dry_run", "make the changes, and ask no model", default=False, kind="boolean"),
 )  # fmt: skip
 #: What decides which changes there are.
 _CHANGES = ("seed", "bugs", "honest")
 _MCP = tuple(row for row in EPISODE if row.key == "episode.mcp_config")
 _COMPARE = (
-    _own("min_score_delta", "least change of the score that passes", 0.0, "number", metavar="X"),
-    _own("min_reward_delta", "least change of the reward that passes", 0.0, "number", metavar="X"),
-    _own("min_completion_delta", "least change of the completion rate that passes", 0.0, "number",
+    _row("min_score_delta", "least change of the score that passes", 0.0, "number", metavar="X"),
+    _row("min_reward_delta", "least change of the reward that passes", 0.0, "number", metavar="X"),
+    _row("min_completion_delta", "least change of the completion rate that passes", 0.0, "number",
          metavar="X"),
-    _own("max_steps_increase", "how many more steps a case may take", 0.0, "number", metavar="X"),
-    _own("max_cost_increase", "share by which the cost of a case may rise, such as 0.2 (default: "
+    _row("max_steps_increase", "how many more steps a case may take", 0.0, "number", metavar="X"),
+    _row("max_cost_increase", "share by which the cost of a case may rise, such as 0.2 (default: "
          "any)", kind="number", minimum=0, metavar="X"),
-    _own("max_latency_increase", "share by which the seconds of a case may rise (default: any)",
+    _row("max_latency_increase", "share by which the seconds of a case may rise (default: any)",
          kind="number", minimum=0, metavar="X"),
-    _own("fail_on_completion_regression", "fail when a case is not completed any more, or one side "
+    _row("fail_on_completion_regression", "fail when a case is not completed any more, or one side "
          "lacks it, or a repeat of it", default=True,
          kind="boolean", off="let single cases regress"),
 )  # fmt: skip

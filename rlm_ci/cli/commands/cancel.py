@@ -27,7 +27,7 @@ def run(arguments: Arguments) -> int:
     settings = Settings(ROWS, arguments.flags)
     output = output_of(settings).require_text_or_json("cancel")
     runs = StoredRuns(settings)
-    entry = runs.own(arguments.words[0])
+    entry = runs.own_run(arguments.words[0])
     outcome = runs.cancel(entry)
     entry = entry.replace(manifest=outcome.manifest)
     if settings.format == "json":

@@ -42,7 +42,7 @@ _SHELLS = ("bash", "zsh", "fish")
 #: Ids of runs are not looked up: in a hostile repository their names are the shell's input.
 _WORDS = {
     "[CHECK...]": checks.names,
-    "RULE": rule_texts.known,
+    "RULE": rule_texts.rule_names,
     "RUN": lambda: (LATEST,),
     "REPORT|RUN": lambda: (LATEST,),
 }

@@ -45,30 +45,30 @@ EXITS = {errors.OK: "done; also if nothing is found", errors.DAMAGED: "the objec
 _COUNTED = 32 << 20
 
 
-def _own(key: str, help_text: str, flag: str, **more: Any) -> Setting:
+def _flag(key: str, help_text: str, flag: str, **more: Any) -> Setting:
     return Setting(key, help_text, flag=flag, file=False, own_env=False, **more)
 
 
 #: The options of each of its actions.
 _ROWS: dict[str, tuple[Setting, ...]] = {
     "build": (
-        _own("out", "folder of the object (default: SOURCE.context in the current folder)", "--out",
+        _flag("out", "folder of the object (default: SOURCE.context in this folder)", "--out",
              metavar="DIR"),
-        _own("link", "use a hard link instead of a copy if possible; a later change to the "
+        _flag("link", "use a hard link instead of a copy if possible; a later change to the "
              "file damages the object", "--link", default=False,
              kind="boolean"),
         *(row for row in SYMBOLIC if row.key == "context.encoding"),
     ),
     "search": (
-        _own("top_k", "maximum hits of a query (default: 20, or RLM_SEARCH_TOP_K)", "--top-k",
+        _flag("top_k", "maximum hits of a query (default: 20, or RLM_SEARCH_TOP_K)", "--top-k",
              metavar="N", kind="integer", minimum=1),
     ),
     "read": (
-        _own("bytes", "maximum bytes to read (default: 8192, or RLM_MAX_BYTES_PER_CHUNK_READ)",
+        _flag("bytes", "maximum bytes to read (default: 8192, or RLM_MAX_BYTES_PER_CHUNK_READ)",
              "--bytes", metavar="N", kind="integer", minimum=1),
     ),
     "info": (
-        _own("verify", "check all hashes", "--verify", default=False, kind="boolean"),
+        _flag("verify", "check all hashes", "--verify", default=False, kind="boolean"),
     ),
 }  # fmt: skip
 _OUT_DIR = tuple(row for row in LOOP if row.key == "out_dir")
@@ -202,14 +202,14 @@ def _whereabouts(context: Context, hit: Hit) -> str:
     if before > _COUNTED:
         return f"  {printable(piece.path)}, byte {before:,}"
     places = context.lines(hit.start_byte, hit.end_byte)
-    return f"  {_place(places[0])}" if places else ""
+    return f"  {_line_range(places[0])}" if places else ""
 
 
 def _line_of(text: str, at: int) -> str:
     return text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0]
 
 
-def _place(file_lines: FileLines) -> str:
+def _line_range(file_lines: FileLines) -> str:
     lines = str(file_lines.line_start)
     if file_lines.line_end != file_lines.line_start:
         lines += f"-{file_lines.line_end}"
@@ -241,7 +241,7 @@ def _read(arguments: Sequence[str], settings: Settings) -> str:
         }
         return neutralise.record(record)
     if not settings.quiet:
-        facts = [f"bytes {excerpt.start}-{excerpt.end}", *map(_place, places[:4])]
+        facts = [f"bytes {excerpt.start}-{excerpt.end}", *map(_line_range, places[:4])]
         if len(places) > 4:
             facts.append(f"and {count(len(places) - 4, 'more file')}")
         say(f"{', '.join(facts)}{'; there is more' if excerpt.truncated else ''}")

@@ -472,11 +472,11 @@ def _text(
         yield f"{title}: {settings.sandbox}" if title == "sandbox" else title
         width = max(12, *(len(fact.name) + 2 for fact in facts))
         for fact in facts:
-            yield f"  {fact.sign} {fact.name:<{width}}{_said(fact.detail)}"
+            yield f"  {fact.sign} {fact.name:<{width}}{_shortened(fact.detail)}"
             for probe in fact.probes:
                 sign = _GOOD if probe.passed else _BAD
                 if not settings.quiet or not probe.passed:
-                    yield f"      {sign} {probe.title:<58}{_said(probe.detail)}"
+                    yield f"      {sign} {probe.title:<58}{_shortened(probe.detail)}"
         yield ""
     if not problems:
         yield f"{_GOOD} everything that is configured can run"
@@ -489,7 +489,7 @@ def _text(
             yield f"    hint: {printable(fact.problem.hint)}"
 
 
-def _said(detail: str) -> str:
+def _shortened(detail: str) -> str:
     return printable(detail)[:_MOST_SAID]
 
 
@@ -507,7 +507,7 @@ def _json(
     states = {_GOOD: "ok", _BAD: "failed", _ABSENT: "absent"}
 
     def shown(fact: DoctorLine) -> dict[str, object]:
-        record: dict[str, object] = {"state": states[fact.sign], "detail": _said(fact.detail)}
+        record: dict[str, object] = {"state": states[fact.sign], "detail": _shortened(fact.detail)}
         if fact.probes:
             record["probes"] = [probe.to_dict() for probe in fact.probes]
         return record

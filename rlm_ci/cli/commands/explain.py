@@ -49,7 +49,7 @@ def run(arguments: Arguments) -> int:
 
 def _hint(rule: str) -> str:
     """The rules that may be meant, by a last part or a similar name; else the page of all."""
-    rules = rule_texts.known()
+    rules = rule_texts.rule_names()
     matches = [name for name in rules if name.partition("/")[2].casefold() == rule]
     if matches:
         return f"did you mean {' or '.join(matches)}?"

@@ -71,7 +71,7 @@ EXITS = {
 }
 
 
-def _own(key: str, help_text: str, **more: Any) -> Setting:
+def _row(key: str, help_text: str, **more: Any) -> Setting:
     return Setting(key, help_text, flag=f"--{key.replace('_', '-')}", file=False, **more)
 
 
@@ -89,19 +89,19 @@ OWN = (
     Setting("init.after_edit", "with --agents: also advise an agent, after an edit, to split its "
             "work once it has used 80 % of the diff budget", flag="--after-edit", file=False,
             own_env=False, **_SWITCH),
-    _own("fork_safe", "write two workflows: one checks without permissions, the other posts, "
+    _row("fork_safe", "write two workflows: one checks without permissions, the other posts, "
          "also for forks", **_SWITCH),
-    _own("slash_commands", "write a workflow for comments such as /rlm-ci check", **_SWITCH),
+    _row("slash_commands", "write a workflow for comments such as /rlm-ci check", **_SWITCH),
     Setting("init.wiki", "write a workflow that refreshes the wiki once a week; it opens a pull "
             "request", flag="--wiki", file=False, own_env=False, **_SWITCH),
     Setting("init.test_bite", "also run the tests of a change on broken code, in the sandbox: "
             "names test-bite among the checks", flag="--test-bite", file=False, own_env=False,
             **_SWITCH),
-    _own("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
-    _own("hooks", "install native Git hooks in this clone, instead of a pre-commit configuration",
+    _row("pin", "commit of rlm-ci for the workflows (default: the installed one)"),
+    _row("hooks", "install native Git hooks in this clone, instead of a pre-commit configuration",
          **_SWITCH),
-    _own("full", "write every setting into rlm-ci.toml, with its default", **_SWITCH),
-    _own("force", "overwrite existing files; keep each one as FILE.orig", **_SWITCH),
+    _row("full", "write every setting into rlm-ci.toml, with its default", **_SWITCH),
+    _row("force", "overwrite existing files; keep each one as FILE.orig", **_SWITCH),
     Setting("init.dry_run", "say what would be written or removed, and leave all as it is",
             flag="--dry-run", file=False, own_env=False, **_SWITCH),
     Setting("init.remove", "remove what init wrote in this clone; files that were changed since "
@@ -434,7 +434,7 @@ def _contents(commit: str, wish: _Wish, settings: Settings) -> dict[str, str]:
     if not settings.hooks:
         hooks = loader.read_template("init/pre-commit-config.yaml")
         contents[".pre-commit-config.yaml"] = hooks.replace("@URL@", URL).replace("@REV@", commit)
-    config = new_config.whole if settings.full else new_config.short
+    config = new_config.full_config if settings.full else new_config.short
     contents[CONFIG_FILES[0]] = config(wish.chosen)
     return contents
 

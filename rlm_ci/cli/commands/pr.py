@@ -107,7 +107,7 @@ def run(arguments: Arguments) -> int:
         if not comment_commands.is_heard(payload):
             return errors.OK
         wishes = posting_of(settings), reviewer_of(settings)
-        command = comment_commands.asked(payload, *wishes, opened)
+        command = comment_commands.command_of(payload, *wishes, opened)
     shown = output_of(settings)
     shown.require_place()
     publishing = posting_of(settings)
@@ -160,11 +160,11 @@ def _report(
     report = report.replace(run_id=run_id, name=to.name if to else report.name)
     in_actions = bool(settings.github.actions)
     paths = {name: os.path.join(folder, name) for name, _ in output.FILES}
-    _rest(run, judgement)
+    _record_inputs(run, judgement)
     # Write what is known before any request to GitHub, which may take long.
     plain = output_of(settings).options().replace(colour=False)
     _write(paths["report.json"], render.render(report, "json", plain), run_id)
-    held_back = answers.held(publishing, report, to, way, command)
+    held_back = answers.overrides_on_head(publishing, report, to, way, command)
     report = answers.overridden(report, held_back)
     for pull in group.pulls if group else (to,):
         report = answers.apply(publishing, report, pull, way)
@@ -176,7 +176,7 @@ def _report(
         if renderer == "markdown":  # from here on a template may fail
             options = options.replace(templates=read_templates(judgement))
             plain = options.replace(colour=False)
-            _rest(run, judgement, options.templates)
+            _record_inputs(run, judgement, options.templates)
         _write(paths[name], render.render(report, renderer, plain), run_id)
     if in_actions and settings.github.step_summary:
         summary = render.render(report, "summary", plain)
@@ -199,7 +199,7 @@ def _report(
             publishing.write_outputs({"comment-url": publication.url})
     _keep(run, paths)
     if not settings.quiet or report.verdict() != CLEAN:
-        say(f"report: {files.near(paths['report.html'])}")
+        say(f"report: {files.shown_path(paths['report.html'])}")
     answers.require_kept(command, publication)
     return report
 
@@ -384,7 +384,9 @@ def _review(
     return work.report, work.kept
 
 
-def _rest(run: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}) -> None:
+def _record_inputs(
+    run: Run | None, judgement: Judgement, templates: Mapping[str, str] = {}
+) -> None:
     """Record what the run's files depend on in its last event."""
     if run:
         facts = rests_on(judgement.settings, judgement.repository.root)

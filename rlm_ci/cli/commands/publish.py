@@ -99,7 +99,7 @@ def _publish(judgement: Judgement) -> bool:
     way = GitHubSession(publishing.access)  # its limits hold for one report
     destination, report, pull = _addressed(settings, judgement.report, way.client())
     report = Redactor(settings.environ).report(report)
-    held_overrides = answers.held(publishing, report, destination, way)
+    held_overrides = answers.overrides_on_head(publishing, report, destination, way)
     report = answers.apply(publishing, answers.overridden(report, held_overrides), destination, way)
     options = output.options(read_templates(judgement))
     publication = publisher.post(

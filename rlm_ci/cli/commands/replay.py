@@ -54,7 +54,7 @@ def run(arguments: Arguments) -> int:
     options = Settings(table, arguments.flags)
     output_of(options).require_place()
     runs = stored_runs.StoredRuns(options)
-    entry = runs.own(arguments.words[0])
+    entry = runs.own_run(arguments.words[0])
     _require_record(entry)
     require_plain_run(entry.path)
     request = RunRequest.read(entry.path, entry.run.pipeline_id)

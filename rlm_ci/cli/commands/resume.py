@@ -70,9 +70,9 @@ def run(arguments: Arguments) -> int:
     settings = Settings((*CORE, *PIPELINES, *ROWS), arguments.flags)
     output = output_of(settings).require_text_or_json("resume")
     output.require_place()
-    more = budget_increase.told(settings, arguments.flags)
+    more = budget_increase.budgets_set(settings, arguments.flags)
     runs = StoredRuns(settings)
-    entry = runs.own(arguments.words[0])
+    entry = runs.own_run(arguments.words[0])
     done: list[PipelineJob] = []
     with runs.open(entry.path) as resumed:
         entry = entry.replace(manifest=resumed.manifest)

@@ -60,28 +60,28 @@ _SHOWN = 100
 _LISTED = 5
 
 
-class _Named(Value):
+class _NamedFinding(Value):
     """A finding of a stored report, with its fingerprint."""
 
     mark: str
     finding: Finding
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         for location in self.finding.evidence[:1]:
             line = f":{location.line_start}" if location.line_start else ""
             return f"{printable(encodable(location.path))}{line}"
         return "the whole change"
 
-    def told(self) -> str:
+    def summary(self) -> str:
         message = neutralise.one_line(encodable(self.finding.message))
-        return f"{self.place}: {neutralise.clip(message, _SHOWN)}"
+        return f"{self.position}: {neutralise.clip(message, _SHOWN)}"
 
 
 def run(arguments: Arguments) -> int:
     settings = Settings((*CORE, *stored_runs.OUT_DIR, *ROWS), arguments.flags)
     output = output_of(settings).require_text_or_json("suppress")
-    entry = _wanted(settings)
+    entry = _entry_options(settings)
     runs = StoredRuns(settings)
     target = _only(arguments.words[0], runs)
     claim = claim_mark.of(target.finding)
@@ -95,21 +95,21 @@ def run(arguments: Arguments) -> int:
     existing = existing if isinstance(existing, list) else []
     is_new = not any(isinstance(row, dict) and _is_same(row, entry) for row in existing)
     if is_new:
-        remark = target.told()
+        remark = target.summary()
         content = extended(data, (*keys, "suppressions"), entry, remark=remark, source=name)
         files.write(path, content, _mode(path))
     if settings.format == "json":
         output.emit(neutralise.record({"config": name, "written": is_new, "entry": entry}))
     else:
         done = "accepts" if is_new else "accepts already"
-        lines = [f"{printable(name)} {done} {entry['rule']} at {target.told()}"]
+        lines = [f"{printable(name)} {done} {entry['rule']} at {target.summary()}"]
         if is_new:
             lines.append("A pull request is judged by its base branch: merge the file there first.")
         output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
     return errors.OK
 
 
-def _wanted(settings: Settings) -> dict[str, str]:
+def _entry_options(settings: Settings) -> dict[str, str]:
     """What the options say of the entry. Raises UsageError."""
     reason, until = settings.reason, settings.until
     reason = printable(encodable((reason or "").strip()))
@@ -141,12 +141,12 @@ def _is_same(existing: dict[str, Any], entry: dict[str, str]) -> bool:
 # ── which finding ──
 
 
-def _only(word: str, runs: StoredRuns) -> _Named:
+def _only(word: str, runs: StoredRuns) -> _NamedFinding:
     """The one finding that ``word`` names. Raises UsageError."""
-    hits: list[_Named] = []
+    hits: list[_NamedFinding] = []
     where = "the stored runs"
     for name, report in _reports(runs):
-        candidates = map(_Named, fingerprints(report.findings), report.findings)
+        candidates = map(_NamedFinding, fingerprints(report.findings), report.findings)
         hits = [hit for hit in candidates if _is_meant(word, hit)]
         hits = [hit for hit in hits if hit.finding.suppression is None] or hits
         if hits:
@@ -155,7 +155,9 @@ def _only(word: str, runs: StoredRuns) -> _Named:
     if len(hits) == 1:
         return hits[0]
     if hits:
-        listed = [f"{hit.mark[: _FEWEST + 2]} {hit.finding.rule} at {hit.told()}" for hit in hits]
+        listed = [
+            f"{hit.mark[: _FEWEST + 2]} {hit.finding.rule} at {hit.summary()}" for hit in hits
+        ]
         raise UsageError(
             f"{count(len(hits), 'finding')} of {where} match {printable(word)[:80]!r}",
             where="FINDING",
@@ -188,7 +190,7 @@ def _reports(runs: StoredRuns) -> Iterator[tuple[str, Report]]:
         yield entry.run_id, report
 
 
-def _is_meant(word: str, candidate: _Named) -> bool:
+def _is_meant(word: str, candidate: _NamedFinding) -> bool:
     digits = word.casefold()
     is_mark = _FEWEST <= len(digits) <= DIGITS and set(digits) <= set("0123456789abcdef")
     if is_mark and candidate.mark.startswith(digits):

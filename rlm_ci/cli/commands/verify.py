@@ -118,7 +118,7 @@ def run(arguments: Arguments) -> int:
         lines += _lines(report, checked)
         lines += _question_lines(report, use) if report and question else []
         lines += [stored.summary] if stored else []
-        lines += [proofs.told] if proofs else []
+        lines += [proofs.summary] if proofs else []
         output.emit("".join(f"{neutralise.log(line)}\n" for line in lines))
     if problems:
         return errors.FINDINGS
@@ -144,7 +144,9 @@ def _places_in_trees(
     """The places of a report that hold in the trees of a fix."""
     from rlm_ci.workspace import stored_trees
 
-    return stored_trees.held(os.path.join(folder, "rlm"), report, repository, settings.environ)
+    return stored_trees.locations_held(
+        os.path.join(folder, "rlm"), report, repository, settings.environ
+    )
 
 
 def _proofs(

@@ -65,7 +65,7 @@ class RunQuestion(Value):
     answer: str | None = None
     closed_at: str | None = None
 
-    def asked(self) -> dict[str, Any]:
+    def question_record(self) -> dict[str, Any]:
         """What it is made of when it is asked."""
         record = self.to_dict()
         return {name: record[name] for name in record if name in self._required}
@@ -184,7 +184,7 @@ class QuestionQueue:
                 auto_pause,
                 fallback,
             )
-            post(_ADDED, question.asked(), ACTOR)
+            post(_ADDED, question.question_record(), ACTOR)
             return self._questions[question_id]
 
     def paused(self, question_id: str) -> RunQuestion:

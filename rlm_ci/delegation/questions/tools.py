@@ -122,7 +122,7 @@ def _family(server: ServerContext, arguments: dict[str, Any]) -> tuple[FoundRun,
         parent = server.find(word)
     else:
         _require_same(server, arguments, "parent_manifest_path", parent)
-    token = tokens.own(child.path)
+    token = tokens.token_of(child.path)
     if token is None or not tokens.is_child(parent.path, child.run_id, token):
         raise ToolError(
             "question_forbidden",

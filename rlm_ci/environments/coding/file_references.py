@@ -64,20 +64,20 @@ class FileReference(Value):
                 path, first, last = match[1], match[2], match[3] or match[2]
             value = {"path": path, "start_line": int(first), "end_line": last and int(last)}
         if not isinstance(value, dict) or not isinstance(value.get("path"), str):
-            raise Refused(f"{_told(value)} is no reference: give 'path' or 'path:10-20'")
+            raise Refused(f"{_as_text(value)} is no reference: give 'path' or 'path:10-20'")
         if unknown := [key for key in value if key not in _KEYS]:
-            raise Refused(f"{_told(value)}: a reference has no {_told(unknown[0])}")
+            raise Refused(f"{_as_text(value)}: a reference has no {_as_text(unknown[0])}")
         start, end = value.get("start_line"), value.get("end_line")
         start = 1 if start is None else start
         for line in (start, *([] if end is None else [end])):
             if isinstance(line, bool) or not isinstance(line, int) or line < 1:
-                raise Refused(f"{_told(value)}: lines are numbers from 1")
+                raise Refused(f"{_as_text(value)}: lines are numbers from 1")
         if end is not None and end < start:
-            raise Refused(f"{_told(value)}: line {end} is before line {start}")
+            raise Refused(f"{_as_text(value)}: line {end} is before line {start}")
         return cls(checked(value["path"]), start, end, str(value.get("reason") or "")[:_REASON])
 
 
-def _told(value: object) -> str:
+def _as_text(value: object) -> str:
     return printable(clip(str(value), 200))
 
 

@@ -86,9 +86,9 @@ class Channel:
         if not chunk:
             raise EOFError
         self._taken += chunk
-        yield from self._whole()
+        yield from self._frames()
 
-    def _whole(self) -> Iterator[Frame]:
+    def _frames(self) -> Iterator[Frame]:
         while len(self._taken) >= _SIZES:
             length = int.from_bytes(self._taken[:4], "big")
             size = int.from_bytes(self._taken[4:_SIZES], "big")

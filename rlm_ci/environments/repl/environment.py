@@ -194,7 +194,7 @@ class ReplEnvironment(Closing):
         if failure is not None and not isinstance(failure, LimitError):
             raise failure
         return {
-            **self._kept(ended, folder),
+            **self._block_record(ended, folder),
             "asked": models.asked,
             "failed": models.failed,
             "cut": models.cut,
@@ -205,7 +205,7 @@ class ReplEnvironment(Closing):
             "files": dict(sorted(models.files.written.items())),
         }
 
-    def _kept(self, ended: BlockResult, folder: str) -> dict[str, Any]:
+    def _block_record(self, ended: BlockResult, folder: str) -> dict[str, Any]:
         state = None
         if ended.state:
             state = sha256(ended.state).hexdigest()

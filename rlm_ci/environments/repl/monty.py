@@ -73,7 +73,7 @@ _MOST_SHOWN = 200
 _REPLACED = "The block put its own functions in the place of the session's"
 
 
-class _Told:
+class _BlockState:
     """What is known of a block so far."""
 
     error = lost = state_error = ""
@@ -158,13 +158,13 @@ class MontySession(LockedSession):
         begun = monotonic()
         half = self._limits.output // 2
         clip = Clip(half, self._limits.output - half)
-        result = _Told()
+        result = _BlockState()
         try:
             with self._clocked(seconds):
                 running = self._started()
                 result.error = self._block(running, code, clip)
             with self._clocked(self._limits.saving):
-                result.answer, result.variables, problem = self._told(running)
+                result.answer, result.variables, problem = self._read_state(running)
                 result.error = result.error or self._bounded(problem)
                 self._shown = result.variables
                 result.state, result.state_error = self._saved(running)
@@ -209,7 +209,7 @@ class MontySession(LockedSession):
 
     def _block(self, running: MontyInterpreter, code: str, clip: Clip) -> str:
         """Run it; the traceback of what it raised."""
-        self._own(running, _BEFORE, self._values)
+        self._run_own_code(running, _BEFORE, self._values)
         try:
             # The value of an expression at its end would become one of ours, of any size.
             running.run(
@@ -221,7 +221,7 @@ class MontySession(LockedSession):
             return self._bounded(str(raised))
         return ""
 
-    def _own(
+    def _run_own_code(
         self, running: MontyInterpreter, code: str, values: Mapping[str, str] | None = None
     ) -> str:
         """Run a piece of ours; what it prints. Raises LostInterpreterError."""
@@ -238,11 +238,11 @@ class MontySession(LockedSession):
         limit = self._limits.error
         return text if len(text) <= limit else f"[...]\n{text[-limit:]}"
 
-    def _told(
+    def _read_state(
         self, running: MontyInterpreter
     ) -> tuple[str | None, tuple[tuple[str, str, int], ...], str]:
         """Its answer, if it has one, its variables, and what is wrong with the answer."""
-        record = self._own(running, _AFTER.format(self._limits.answer))
+        record = self._run_own_code(running, _AFTER.format(self._limits.answer))
         try:
             answer, size, rows, problem = json.loads(record)
             shown = [(name, kind, count) for name, kind, count in rows if name not in self._hidden]
@@ -261,7 +261,9 @@ class MontySession(LockedSession):
 
     def _saved(self, running: MontyInterpreter) -> tuple[bytes, str]:
         """What a session goes on from, all but the context; and why it cannot."""
-        self._own(running, "\n".join([*(f"{name} = None" for name in self._values), "None"]), {})
+        self._run_own_code(
+            running, "\n".join([*(f"{name} = None" for name in self._values), "None"]), {}
+        )
         dump = running.dump()
         if dump == self._dump:
             return b"", ""

@@ -84,9 +84,9 @@ def gather(subcall: Subcall, limit: int, window: VisibleContext) -> SubcallInput
     if total > MOST_PIECES:
         clamped.append({"what": "pieces", "asked": total, "given": MOST_PIECES})
     left = limit
-    for what, pointer, offset, length in islice(_asked(subcall, window), MOST_PIECES):
+    for what, pointer, offset, length in islice(_requested_texts(subcall, window), MOST_PIECES):
         if subcall.is_part:
-            excerpt, is_cut = _whole(window, pointer, length, left)
+            excerpt, is_cut = _full_excerpt(window, pointer, length, left)
         else:
             excerpt, is_cut = _fitting(window, pointer, offset, length, left)
         shown = excerpt.end - excerpt.start
@@ -102,7 +102,9 @@ def gather(subcall: Subcall, limit: int, window: VisibleContext) -> SubcallInput
     return SubcallInput(tuple(pieces), tuple(clamped))
 
 
-def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str, int, int]]:
+def _requested_texts(
+    subcall: Subcall, window: VisibleContext
+) -> Iterator[tuple[str, str, int, int]]:
     """The named texts: what, pointer, offset and number of bytes."""
     for index, pointer in enumerate(subcall.pointers):
         start, end = window.span(pointer)
@@ -113,7 +115,7 @@ def _asked(subcall: Subcall, window: VisibleContext) -> Iterator[tuple[str, str,
         yield f"snippets[{index}]", snippet.pointer, offset, min(snippet.size, end - start - offset)
 
 
-def _whole(
+def _full_excerpt(
     window: VisibleContext, pointer: str, length_limit: int, left: int
 ) -> tuple[Excerpt, bool]:
     """As ``_fitting``, of all that ``pointer`` names: bytes that are no UTF-8 need more room."""

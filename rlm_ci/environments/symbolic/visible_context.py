@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.context.context import Excerpt, PointerError
 from rlm_ci.context.excerpts import cut_character
-from rlm_ci.context.line_numbers import told as named
+from rlm_ci.context.line_numbers import line_ranges as named
 from rlm_ci.environments.symbolic.iteration import SUBCALL
 from rlm_ci.environments.symbolic.secret_masking import FAR, MARGIN, masked, open_key
 from rlm_ci.text.printable import printable

@@ -60,12 +60,12 @@ class ChecklistGate(Gate):
         boxes = [(self._redact(text), ticked) for text, ticked in items(data)]
         problems = []
         if gone := list((Counter(names) - Counter(text for text, _ in boxes)).elements()):
-            problems.append(f"{count(len(gone), 'item')} removed or reworded: {_named(gone)}")
+            problems.append(f"{count(len(gone), 'item')} removed or reworded: {_quoted(gone)}")
         if left := [text for text, ticked in boxes if not ticked]:
-            problems.append(f"{count(len(left), 'open item')}: {_named(left)}")
+            problems.append(f"{count(len(left), 'open item')}: {_quoted(left)}")
         return ", ".join(problems)
 
 
-def _named(texts: Sequence[str]) -> str:
+def _quoted(texts: Sequence[str]) -> str:
     more = [f"and {len(texts) - _NAMED:,} more"] if len(texts) > _NAMED else []
     return "; ".join([*(printable(text)[:_ITEM] for text in texts[:_NAMED]), *more])

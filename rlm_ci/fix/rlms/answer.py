@@ -92,14 +92,14 @@ class _Citations:
     def finding(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """A finding with the citations that hold; None if it needs one, and has none."""
         title = printable(row["title"][:_TITLE])
-        places = [cited for cited in map(self._place, row["citations"]) if cited is not None]
+        places = [cited for cited in map(self._location, row["citations"]) if cited is not None]
         if self._must_cite and not places:
             return None
         citations = [{**cited, "signal": title} for cited in places]
         detail = encodable(row.get("detail", "")[:_DETAIL])
         return {"title": title, "detail": detail, "citations": citations}
 
-    def _place(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _location(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         self.offered += 1
         if self.offered > _CITATIONS:
             self._reject(row, _TOO_MANY)

@@ -102,14 +102,14 @@ class Analyses:
         whose = RoleContext(self._run.id, role, brief.iteration)
         tree = self._all.workspace.tree()
         paths = self._paths(tree, brief)
-        requested = self._requests.made(text)
+        requested = self._requests.is_requested(text)
         decision = self._decide(whose, tree, paths, requested=requested)
         if not decision.run or not decision.figures.files:
             reason = decision.reason if not decision.run else _EMPTY
             self._files.skip(whose, decision, reason)
             return None
         folder = f"{FOLDER}/{whose.name}"
-        task = AnalysisTask(folder, self._asked(role, brief), tree, tuple(paths))
+        task = AnalysisTask(folder, self._analysis_goal(role, brief), tree, tuple(paths))
         title = f"analysis for the {spoken(whose.role)}"
         words = f"iteration {whose.iteration}: {title}"
         with spans.span("analysis", title, words=words) as step:
@@ -167,7 +167,7 @@ class Analyses:
 
     # ── the analysis ──
 
-    def _asked(self, role: str, brief: RoleBrief) -> str:
+    def _analysis_goal(self, role: str, brief: RoleBrief) -> str:
         text = question(role, self._switches[role], brief, self._all.options)
         return text.replace(f" {self._mark}", "").replace(self._mark, "")  # it is in a fence here
 
@@ -189,7 +189,7 @@ class Analyses:
                 sandbox=self._all.sandbox,
             )  # fmt: skip
             self._tell_end(whose, result)
-            return {"result": result, "files": self._kept(task.folder)}
+            return {"result": result, "files": self._file_digests(task.folder)}
 
         fact = self._all.record.fact(ANALYSIS, task.folder, key, produce)
         result: Mapping[str, Any] = fact["result"]
@@ -244,7 +244,7 @@ class Analyses:
     def _write(self, name: str, data: bytes) -> None:
         files.write(self._run.path_of(*name.split("/")), data, 0o600)
 
-    def _kept(self, folder: str) -> dict[str, str]:
+    def _file_digests(self, folder: str) -> dict[str, str]:
         """The files that an analysis leaves, with their digests; its variables are removed."""
         run = RunFiles(self._run.path)
         digests = {}

@@ -45,7 +45,7 @@ def decisions(job: PipelineJob, goal: str, labels: Collection[str]) -> list[Deci
     cannot work, or a work tree that cannot be read.
     """
     options = RlmsOptions.of(job.settings.values, job.settings.sources)
-    requested = Requests.of(options.request_keyword, job.repository, labels).made("")
+    requested = Requests.of(options.request_keyword, job.repository, labels).is_requested("")
     figures = _measured(job, goal)
 
     def decided(options: RlmsOptions, setting: str = "") -> Decisions:
@@ -112,12 +112,12 @@ def as_text(decisions: Sequence[Decisions]) -> str:
     """A line for the context and for each role, then one for each other setting."""
     base, *others = decisions
     rows = [f"Context: {_size(base.figures)}"]
-    rows += [f"{role}: {_told(decision)}" for role, decision in base.roles.items()]
+    rows += [f"{role}: {_as_words(decision)}" for role, decision in base.roles.items()]
     for other in others:
         changed: dict[str, list[str]] = {}
         for role, decision in other.roles.items():
             if decision.run != base.roles[role].run:
-                changed.setdefault(_told(decision), []).append(role)
+                changed.setdefault(_as_words(decision), []).append(role)
         clauses = [f"{', '.join(roles)}: {how}" for how, roles in changed.items()]
         clauses = clauses or ["the same roles"]
         if other.figures != base.figures:
@@ -126,7 +126,7 @@ def as_text(decisions: Sequence[Decisions]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _told(decision: Decision) -> str:
+def _as_words(decision: Decision) -> str:
     return f"{'run' if decision.run else 'skip'} ({decision.reason})"
 
 

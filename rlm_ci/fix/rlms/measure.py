@@ -37,7 +37,7 @@ def context_files(
     if context == ALL:
         return paths
     feedback = brief.feedback if context == RELEVANT else ""
-    some = {*changed, *named(f"{brief.goal}\n{feedback}", paths)}
+    some = {*changed, *paths_named(f"{brief.goal}\n{feedback}", paths)}
     matches = [path for path in paths if path in some]
     if matches or context != RELEVANT:
         return matches
@@ -45,7 +45,7 @@ def context_files(
     return [path for path in sources if is_code(path)] or sources
 
 
-def named(text: str, paths: Collection[str]) -> set[str]:
+def paths_named(text: str, paths: Collection[str]) -> set[str]:
     """The paths that a text names: in full, or by a name with a dot that only one file has."""
     words, tails = set(), set()
     for word in text.split():

@@ -28,7 +28,7 @@ class Requests(Value):
         """Those of the run that begins now."""
         return cls(keyword, LABEL in labels or _in_trailer(keyword, repository))
 
-    def made(self, text: str) -> bool:
+    def is_requested(self, text: str) -> bool:
         """Whether there is a request for the role that ``text`` this last.
 
         Its keyword counts at the beginning of a line, alone or before a colon: an agent's output

@@ -127,7 +127,7 @@ def as_markdown(row: Mapping[str, Any]) -> str:
         return "\n".join([*lines, f"It failed: {row['error']} ({row['error_code']})", ""])
     lines += [row["final"].strip(), ""]
     for finding in row["findings"]:
-        places = ", ".join(map(_place, finding["citations"])) or "no place"
+        places = ", ".join(map(_location, finding["citations"])) or "no place"
         detail = f" {' '.join(finding['detail'].split())}" if finding["detail"].strip() else ""
         lines.append(f"- {finding['title']} ({places}).{detail}")
     evidence = row["evidence"]
@@ -137,7 +137,7 @@ def as_markdown(row: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _place(row: Mapping[str, Any]) -> str:
+def _location(row: Mapping[str, Any]) -> str:
     start, end = row["start_line"], row["end_line"]
     last = f"-{end}" if end != start else ""
     return printable(f"{row['path']}:{start}{last}")

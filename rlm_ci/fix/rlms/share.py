@@ -73,7 +73,7 @@ class AnalysisShare:
 
         def produce() -> Mapping[str, Any]:
             halves = {name: str(amount / 2) if name == "budget_usd" else int(amount) // 2
-                    for name, amount in gateway.ledger.rest().items()}  # fmt: skip
+                    for name, amount in gateway.ledger.budgets_left().items()}  # fmt: skip
             used = self._record.spent.to_dict()
             return {"rest": {**dict.fromkeys(_BUDGETS), **halves}, "used": used}
 

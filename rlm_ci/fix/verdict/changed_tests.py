@@ -68,7 +68,7 @@ class ChangedTestRuns:
             for path, entry in entries.items()
             if entry.is_file and self._may_hold(path, verdict.outcomes.held)
         )
-        answer = _told(verdict)
+        answer = _answer(verdict)
         if not (first.outcomes.tests or answer.outcomes.tests or answer.judged):
             return (), f"{NOT_PROBED}, the validator reports no test", {}
         if not any(map(readers.is_known, paths)):
@@ -125,7 +125,7 @@ class ChangedTestRuns:
         ran = self._runs.in_fresh(step, self._argv, tree, seconds=self.left, keep=_KEEP)
         self.left -= ran.ended.seconds
         self._slowest = max(self._slowest, ran.ended.seconds)
-        return _told(ran)
+        return _answer(ran)
 
     def _slowness(self) -> str:
         """How slow the tests became, if there was time enough for them as they were; else ""."""
@@ -162,7 +162,7 @@ def _hidden(first: TestOutcomes, ran: ValidatorRun | None) -> tuple[Finding, ...
     )
 
 
-def _told(ran: ValidatorRun) -> ValidatorAnswer:
+def _answer(ran: ValidatorRun) -> ValidatorAnswer:
     ended, output = ran.ended, ran.ended.output.text()
     counted = test_counts.parse(output)
     return ValidatorAnswer(

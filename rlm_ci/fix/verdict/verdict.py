@@ -355,7 +355,7 @@ class ResultJudge:
         lines = transcribe(self._ran.ended.output, self._context.redactor.text).lines
         return validation.last_lines(lines)
 
-    def place(self, name: str) -> str:
+    def next_step(self, name: str) -> str:
         """Where in the run the agent asks for something: its own for each time."""
         self._asked[name] += 1
         return f"iteration-{self.iteration}/{name}-{self._asked[name]}"
@@ -370,7 +370,7 @@ class ResultJudge:
             argv = narrowed_in(validator.command, names, self._context.commands.root)
         if argv is None:
             return test_report.UNKNOWN_RUNNER
-        ran = self._runs.in_copy("tests", self.place("tests"), argv, self._space.tree())
+        ran = self._runs.in_copy("tests", self.next_step("tests"), argv, self._space.tree())
         return test_report.judged(validator, ran.ended, is_selection=bool(names)).text
 
     def _validate(self, label: str, step: str = "", *, fresh: str = "") -> Verdict:

@@ -98,14 +98,14 @@ def find(
     client: GitHubClient, to: Destination, *, run: str | None = None, author: str | None = None
 ) -> dict[str, Any] | None:
     """Our latest check run of the head: that of the run ``run``, or one that ``author`` made."""
-    for check_run in _made(client, to):
+    for check_run in _earlier_check_runs(client, to):
         app = text(record(check_run.get("app")).get("slug"))
         if run in (None, check_run.get("external_id")) and author in (None, f"{app}[bot]"):
             return check_run
     return None
 
 
-def _made(client: GitHubClient, to: Destination) -> Iterator[dict[str, Any]]:
+def _earlier_check_runs(client: GitHubClient, to: Destination) -> Iterator[dict[str, Any]]:
     """The check runs of this name on the head, the newest first."""
     path = f"/repos/{to.repository}/commits/{to.head}/check-runs"
     for page in client.pages(path, "check_runs", check_name=name_of(to.name), filter="all"):
@@ -126,7 +126,7 @@ def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
         same = record(pull.get("head")).get("sha") == to.head
         if is_open and same and type(number) is int and number != to.number:
             others[number] = ""
-    for check_run in _made(client, to) if others else ():
+    for check_run in _earlier_check_runs(client, to) if others else ():
         last = summary_comment.checkpoint_of(text(record(check_run.get("output")).get("summary")))
         if last and last.head == to.head and others.get(last.number) == "":
             others[last.number] = last.verdict

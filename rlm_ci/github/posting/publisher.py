@@ -35,7 +35,7 @@ from rlm_ci.github.posting.review_comments import (
     SUMMARY,
     CommentTexts,
     ReviewComments,
-    place,
+    place_findings,
 )
 from rlm_ci.github.posting.review_threads import CommentOrigin
 from rlm_ci.github.posting.summary_comment import Checkpoint, SummaryComments
@@ -181,7 +181,7 @@ class Publisher:
         findings = self._report.findings
         marks = fingerprints(findings)
         diff = self._diff()
-        placed = place(findings, diff, severity=self._wishes.least, caps=self._wishes.caps)
+        placed = place_findings(findings, diff, severity=self._wishes.least, caps=self._wishes.caps)
         review = ReviewComments(
             self._client, self._to.path, self._to.head,
             CommentTexts(

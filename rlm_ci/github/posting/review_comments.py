@@ -123,7 +123,7 @@ class PlacedFinding(Value):
     is_run: bool = False
 
 
-def place(
+def place_findings(
     findings: Sequence[Finding],
     diff: PatchDiff,
     *,
@@ -136,11 +136,11 @@ def place(
     The worst findings count first for ``caps``.
     """
     severity = max(severity, Severity.LOW)
-    placed = [_place(finding, diff, severity=severity) for finding in findings]
+    placed = [_place_finding(finding, diff, severity=severity) for finding in findings]
     return _capped(placed, caps or CommentLimits())
 
 
-def _place(finding: Finding, diff: PatchDiff, *, severity: Severity) -> PlacedFinding:
+def _place_finding(finding: Finding, diff: PatchDiff, *, severity: Severity) -> PlacedFinding:
     def summary(reason: str) -> PlacedFinding:
         return PlacedFinding(finding, SUMMARY, reason)
 
@@ -533,9 +533,9 @@ class CommentTexts:
             "proof": proof,
             "reason": self._text(placed.reason, length),
             "lines": wording.spoken_lines(spot) if spot else "",
-            "url": self._links.place(spot) if spot else None,
+            "url": self._links.address_of(spot) if spot else None,
             "removed": bool(spot and spot.side == "old"),
-            "places": [self._place(location) for location in more],
+            "places": [self._location(location) for location in more],
             "places_more": max(0, len(finding.evidence) - 1 - len(more)),
         }
 
@@ -545,7 +545,7 @@ class CommentTexts:
     def _text(self, text: str, length: int) -> str:
         return self._surface.text(neutralise.clip(text, length))
 
-    def _place(self, location: Location) -> dict[str, Any]:
+    def _location(self, location: Location) -> dict[str, Any]:
         lines = wording.lines(location)
         path = f"{location.path}:{lines}" if lines else location.path
-        return {"path": self._surface.code(path), "url": self._links.place(location)}
+        return {"path": self._surface.code(path), "url": self._links.address_of(location)}

@@ -136,12 +136,14 @@ def read(client: GitHubClient, repository: str, number: int) -> PullRequestThrea
         repository, number, "reviewThreads", fields=_FIELDS, what="review threads"
     )
     nodes = [record(node) for node in pull_request_list.rows]
-    pairs = [(thread, node) for node in nodes if (thread := _ours(node, pull_request_list.login))]
+    pairs = [
+        (thread, node) for node in nodes if (thread := _own_thread(node, pull_request_list.login))
+    ]
     threads, records = zip(*pairs, strict=True) if pairs else ((), ())
     return PullRequestThreads(pull_request_list.login, pull_request_list.head, threads, records)
 
 
-def _ours(node: dict[str, Any], login: str) -> ReviewThread | None:
+def _own_thread(node: dict[str, Any], login: str) -> ReviewThread | None:
     """Raises UnreachableError for an invalid thread."""
     comments = record(node.get("comments"))
     nodes = [record(row) for row in rows(comments.get("nodes")) if row is not None]

@@ -150,7 +150,7 @@ def _is_gate_as_wide(gate: Skip, before: Sequence[Skip], after: Sequence[Skip]) 
         return bool(tags) and set(_tags(gate.text)) <= tags
     texts = {skip.text for skip in after}
     return "cfg(" in gate.text and any(
-        all(map(set.issubset, _asked(gate.text), _asked(skip.text)))
+        all(map(set.issubset, _cfg_features(gate.text), _cfg_features(skip.text)))
         for skip in before
         if not skip.owner and "cfg(" in skip.text and skip.text not in texts
     )
@@ -162,7 +162,7 @@ def _tags(gate: str) -> list[str]:
     return [tag for tag in tags if not re.fullmatch(UNSET_TAG, tag)]
 
 
-def _asked(gate: str) -> tuple[set[str], set[str]]:
+def _cfg_features(gate: str) -> tuple[set[str], set[str]]:
     """What a ``cfg`` of Rust asks for, but for alternatives; and what it rules out."""
     demands, depth = (set[str](), set[str]()), list[str]()
     for part in re.findall(r"\w+\(|\)|[\w=\"-]+", gate):

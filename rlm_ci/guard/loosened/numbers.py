@@ -93,23 +93,23 @@ def loosened(
         yield from _looser(kind, before, after, is_required=kind.what in required)
 
 
-class _Found(Value):
+class _NumberAt(Value):
     path: str
     line: int
     side: str
     number: float
 
 
-def _numbers(kind: _Kind, change: TextChange, text: str | None, side: str) -> Iterator[_Found]:
+def _numbers(kind: _Kind, change: TextChange, text: str | None, side: str) -> Iterator[_NumberAt]:
     if text is None or (kind.only and not kind.only.search(text)):
         return
     for match in kind.pattern.finditer(text):
         line = text.count("\n", 0, match.start(1)) + 1
-        yield _Found(change.path, line, side, float(match[1]))
+        yield _NumberAt(change.path, line, side, float(match[1]))
 
 
 def _looser(
-    kind: _Kind, before: list[_Found], after: list[_Found], *, is_required: bool
+    kind: _Kind, before: list[_NumberAt], after: list[_NumberAt], *, is_required: bool
 ) -> Iterator[Weakening]:
     lost, gained = _surplus(before, after), _surplus(after, before)
     lost.sort(key=lambda figure: figure.number, reverse=True)
@@ -131,7 +131,7 @@ def _looser(
             yield Weakening(kind.rule, message, figure.path, figure.line, figure.side)
 
 
-def _surplus(entries: Iterable[_Found], other: Iterable[_Found]) -> list[_Found]:
+def _surplus(entries: Iterable[_NumberAt], other: Iterable[_NumberAt]) -> list[_NumberAt]:
     counts = Counter(figure.number for figure in other)
     left = []
     for figure in entries:

@@ -102,7 +102,7 @@ def switched_off(
     picked = {
         _last(what)
         for text_change in changes
-        for what in _asked(text_change.path, text_change.before or "")
+        for what in _selected_rules(text_change.path, text_change.before or "")
     }
     all_but = _all_but(changes)
     plugins = _new_plugins([*changes, *runs])
@@ -189,7 +189,7 @@ def _is_of_ruff(path: str, what: str) -> bool:
     return _tool(what) == "ruff" or path.endswith("ruff.toml")
 
 
-def _asked(path: str, text: str) -> list[str]:
+def _selected_rules(path: str, text: str) -> list[str]:
     """The rules that a file has ruff look for; none if it only adds to others."""
     chosen = [what for what in _heeded(path, text) if _is_of_ruff(path, what)]
     chosen = [what for what in chosen if _PLACE.sub("", what).startswith("select ")]

@@ -201,7 +201,7 @@ def kind_of(path: str, homes: Container[str] = ("",)) -> str:
         return STARTUP
     if DEPENDENCY in kinds or (folders[-1:] == ["vendor"] and name in _VENDORING):
         return DEPENDENCY
-    match = _named().match(name.lower())
+    match = _name_pattern().match(name.lower())
     if not match:
         return ""
     kind, where, _ = _PATTERNS[int((match.lastgroup or "")[1:])]
@@ -228,7 +228,7 @@ def _run_by_name() -> re.Pattern[str]:
 
 
 @cache
-def _named() -> re.Pattern[str]:
+def _name_pattern() -> re.Pattern[str]:
     """One expression for all names; the first kind that matches counts."""
     kinds = ("|".join(map(translate, patterns)) for *_, patterns in _PATTERNS)
     return re.compile("|".join(f"(?P<k{at}>{kind})" for at, kind in enumerate(kinds)))

@@ -63,21 +63,23 @@ _CONFIG = re.compile(
 _SETTINGS = (".toml", ".ini", ".cfg", ".json", ".yml", ".yaml", ".conf")
 
 
-def named(
+def files_of_command(
     command: str, files: Collection[str], text: Callable[[str], str] = lambda _path: ""
 ) -> frozenset[str]:
     """The ``files`` that a command runs or obeys, itself or by the scripts that it starts.
 
     ``text`` gives the text of a file, or "".
     """
-    paths = dict.fromkeys(_named(command[:_LONGEST], files, text))
+    paths = dict.fromkeys(_files_of_command(command[:_LONGEST], files, text))
     for path in tuple(paths):
         inner = "\n".join(_started(path, text(path)))
-        paths |= dict.fromkeys(_named(inner[:_LONGEST], files, text))
+        paths |= dict.fromkeys(_files_of_command(inner[:_LONGEST], files, text))
     return frozenset(paths)
 
 
-def _named(command: str, files: Collection[str], text: Callable[[str], str]) -> Iterator[str]:
+def _files_of_command(
+    command: str, files: Collection[str], text: Callable[[str], str]
+) -> Iterator[str]:
     packages = tuple(dirname(path) for path in files if basename(path) == "package.json")
     for script_command in islice(script_commands.commands(command, text, packages), _MOST):
         if script_command.reader and script_command.reader not in _ONWARD:
@@ -92,7 +94,7 @@ def _named(command: str, files: Collection[str], text: Callable[[str], str]) -> 
         for tool, settings in _SETTINGS_OF.items():
             if tool in script_command.words and settings in files:
                 inner = "\n".join(_started(settings, text(settings)))
-                yield from _named(inner[:_LONGEST], files, lambda _path: "")
+                yield from _files_of_command(inner[:_LONGEST], files, lambda _path: "")
 
 
 def _started(path: str, text: str) -> Iterator[str]:

@@ -78,7 +78,7 @@ def changed(path: str, old: bytes, new: bytes) -> list[str]:
     ]
 
 
-def told(section: str) -> str:
+def section_words(section: str) -> str:
     """A section in words."""
     if section == UNKNOWN:
         return "what could not be read before, so it cannot be compared: fix it by hand first"

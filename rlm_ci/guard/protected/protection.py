@@ -114,7 +114,7 @@ class Protection(Value):
             return next(iter(texts([path])), "")
 
         entry_points = _entry_points(files, text)
-        scripts = command_files.named(command, files, text) - entry_points
+        scripts = command_files.files_of_command(command, files, text) - entry_points
         names = {path for word in _WORD.findall(command) for path in _LISTS.get(word, ())}
         lists = [path for path in files if path.rpartition("/")[2] in names] if names else []
         lists = sorted(lists, key=lambda path: (path.count("/"), path))[:_MOST_LISTS]

@@ -127,7 +127,7 @@ def _distinct(table: ast.expr) -> int:
     return len(set(map(text_of, table.elts)))
 
 
-def given(function: Function) -> Iterator[ast.expr]:
+def decorator_tables(function: Function) -> Iterator[ast.expr]:
     """The tables that the decorators of a test name."""
     for decorator in function.decorator_list:
         if callee(decorator) == "parametrize" and isinstance(decorator, ast.Call):

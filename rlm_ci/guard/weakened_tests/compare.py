@@ -25,8 +25,8 @@ from rlm_ci.guard.weakened_tests.cases import (
 from rlm_ci.guard.weakened_tests.strength import (
     EXACT,
     PRESENCE,
-    asked,
     asked_now,
+    demands,
     is_about,
     is_check,
     is_same,
@@ -379,7 +379,7 @@ class _Comparing:
                 message = f"{name} replaces what it tests: {what[:_SHOWN]}"
                 self.found.append(Weakening(WEAKENED, message, path, line))
         self._cases(position, old, path, new)
-        cases = self._named(new)
+        cases = self._helpers_named(new)
         elsewhere = {claim for case in cases for _, claim in case.facts.claims}
         lost = [
             loss
@@ -464,7 +464,7 @@ class _Comparing:
         more = Counter(new.words) - Counter(old.words)
         changed = self.code.changed
         real = sorted(asked_now(gained, lost, code_changed=changed), reverse=True)
-        parts = [(claim, strength(part)) for _, claim in lost for part in asked(claim, real)]
+        parts = [(claim, strength(part)) for _, claim in lost for part in demands(claim, real)]
         if real and real[0] >= EXACT:  # that a helper, which the test has no more, is there
             parts = [
                 part for part in parts if part[1] > PRESENCE or is_about(part[0], new)
@@ -473,7 +473,9 @@ class _Comparing:
         parts.sort(key=lambda part: (-part[1], -likeness[part[0]]))
         text = min(parts, key=lambda part: (likeness[part[0]], -part[1]))[0][:_SHOWN]
         helped = any(is_check(word, path, new.text) for word in more)
-        helped = helped or any(case.facts.claims for case in self._named(new) if case.name in more)
+        helped = helped or any(
+            case.facts.claims for case in self._helpers_named(new) if case.name in more
+        )
         helped = helped or (new.facts.cases or 0) > (old.facts.cases or 0)
         if not helped:
             if len(real) < len(parts):
@@ -601,7 +603,7 @@ class _Comparing:
     def _old_helpers(self) -> Mapping[str, Sequence[Case]]:
         return _by_name(self.old.values())
 
-    def _named(self, test: Case) -> list[Case]:
+    def _helpers_named(self, test: Case) -> list[Case]:
         """The functions beside the tests that this one names."""
         names = self._helpers.keys() & test.words.keys()
         return [helper for name in sorted(names) for helper in self._helpers[name]]

@@ -117,7 +117,7 @@ def _classes(body: Iterable[ast.stmt], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _facts(function: Function, tables: CaseTables) -> Facts:
-    listed, looped = list(case_tables.given(function)), list(case_tables.loops(function))
+    listed, looped = list(case_tables.decorator_tables(function)), list(case_tables.loops(function))
     return Facts(
         tuple(claims(function)), tuple(escapes(function)), tables.listed(listed),
         tuple(map(tables.rows, looped)), tuple(tables.filters([*listed, *looped])),

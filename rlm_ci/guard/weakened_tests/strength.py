@@ -157,7 +157,7 @@ def asked_now(
                 yield EXACT if is_special or shape(claim) in shapes else now
 
 
-def asked(claim: str, gained: Sequence[int]) -> list[str]:
+def demands(claim: str, gained: Sequence[int]) -> list[str]:
     """What a claim asks for; all in one, if something gained asks for more than each."""
     parts = conditions(claim)
     return [claim] if gained and gained[0] > max(map(strength, parts)) else parts

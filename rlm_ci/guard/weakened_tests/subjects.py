@@ -133,7 +133,8 @@ class Subjects:
             for side in self._files
         )  # fmt: skip
         return all(
-            sum(map(weight, after)) >= sum(map(weight, before)) for weight in (_cases, _asked)
+            sum(map(weight, after)) >= sum(map(weight, before))
+            for weight in (_cases, _total_strength)
         )
 
     def _is_overhauled(self, path: str) -> bool:
@@ -180,7 +181,7 @@ def _cases(test: Case) -> int:
     return max(1, test.facts.cases or 0)
 
 
-def _asked(test: Case) -> int:
+def _total_strength(test: Case) -> int:
     """How much the claims of a test ask for, in all."""
     return sum(strength(claim) for _, claim in test.facts.claims)
 

@@ -60,12 +60,12 @@ class CaseEpisodes:
             name: run_id for name, run_id in self._last.items() if self._is_of_use(run_id)
         }
 
-    def rest(self, attempt: str) -> dict[str, int | Decimal]:
+    def budgets_left(self, attempt: str) -> dict[str, int | Decimal]:
         """The budgets of the episode of an attempt: the rest, and what it used before."""
         used = self._used.get(self._last.get(attempt, ""), BudgetUse())
         before = (used.calls, used.tokens, used.usd)
         spent: dict[str, Any] = dict(zip(SHARED, before, strict=True))
-        return {name: left + spent[name] for name, left in self._ledger.rest().items()}
+        return {name: left + spent[name] for name, left in self._ledger.budgets_left().items()}
 
     def conduct(
         self, attempt: str, run_request: RunRequest, make: Callable[[], EpisodeJob], task: str

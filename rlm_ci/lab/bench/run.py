@@ -397,7 +397,7 @@ class BenchJob(PipelineJob):
             "episode.mcp_config": self._servers,
             "episode.mcp_server": options.mcp_server,
             "context.source": prepared.context,
-            **self._episodes.rest(self._attempt),
+            **self._episodes.budgets_left(self._attempt),
         }
         if prepared.workdir is not None:
             values["repo"] = prepared.workdir

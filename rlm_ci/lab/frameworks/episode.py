@@ -115,7 +115,7 @@ class FrameworkEpisode:
         self._tell_answered()
         if (end := self._loop.exhausted()) is not None:
             self._leave(end)
-        memory = _Told([self._with_extras(_encodable(message)) for message in messages])
+        memory = _RequestMessages([self._with_extras(_encodable(message)) for message in messages])
         try:
             self._answered = self._loop.ask(memory, self._place, tools)
         except BaseException as error:  # noqa: BLE001 - it is raised behind the framework
@@ -195,7 +195,7 @@ class FrameworkEpisode:
             self._answered = None
 
 
-class _Told(Memory):
+class _RequestMessages(Memory):
     """The messages that a framework has made for one request."""
 
     def __init__(self, messages: Sequence[dict[str, Any]]) -> None:

@@ -121,7 +121,7 @@ class AcceptedRequests:
         tokens, refused = self._reads.get(request.model, (0, None))
         if refused is not None and context_length.is_beyond(size, tokens):
             return refused
-        before, refused = self._refused.get(_said(request), (0, None))
+        before, refused = self._refused.get(_request_key(request), (0, None))
         return refused if size >= before else None
 
     def body(self, request: ModelRequest, limit: int | None = None) -> dict[str, Any]:
@@ -244,7 +244,7 @@ class AcceptedRequests:
             self._unwanted |= unwanted
             return True, largest
         if refused.is_too_long:
-            self._refused[_said(request)] = request.prompt_bytes(), refused
+            self._refused[_request_key(request)] = request.prompt_bytes(), refused
             if (tokens := context_length.tokens_in(text)[0]) is not None:
                 self._reads[model] = tokens, refused
         return False, largest
@@ -261,7 +261,7 @@ def _is_part(message: Message) -> bool:
     return message["role"] == "assistant" and not _calls(message)
 
 
-def _said(request: ModelRequest) -> str:
+def _request_key(request: ModelRequest) -> str:
     return sha256(repr((request.model, request.messages)).encode("utf-8", "replace")).hexdigest()
 
 

@@ -169,7 +169,7 @@ class OpenAIModel(Closing):
         attempt, max_tokens = 1, None
         self._heed(request, deadline)
         if (error := self._accepted.too_long(request)) is not None:
-            raise self._told(error, request, attempt, deadline)
+            raise self._refusal_error(error, request, attempt, deadline)
         while True:
             body = self._accepted.body(request, max_tokens)
             try:
@@ -183,7 +183,7 @@ class OpenAIModel(Closing):
                 if refused.limit is not None:
                     self._limits.note(request.model, refused.limit)
                 if wait is None:
-                    raise self._told(refused, request, attempt, deadline) from None
+                    raise self._refusal_error(refused, request, attempt, deadline) from None
                 self._say_wait(refused, wait)
             self._sleep(wait)
             attempt += 1
@@ -216,7 +216,7 @@ class OpenAIModel(Closing):
                 limit.words, status=HTTPStatus.TOO_MANY_REQUESTS, retry_after=limit.wait,
                 limit=limit,
             )  # fmt: skip
-            raise self._told(refused, request, 1, deadline)
+            raise self._refusal_error(refused, request, 1, deadline)
         self._sleep(min(limit.wait, max(0.0, deadline - self._clock())))
 
     def _say_wait(self, refused: EndpointRefusedError, wait: float) -> None:
@@ -235,7 +235,7 @@ class OpenAIModel(Closing):
                 value = self._parsed(got, stream, times)
             if not stream.tokens and (refused := errors.of_event(value)):
                 raise refused
-            completion = responses.whole(value, request.model)
+            completion = responses.completion_of(value, request.model)
             part = without_echo(body["messages"], completion.text)
             completion = completion if part is None else completion.replace(text=part)
             if stream.tokens and completion.usage is None:
@@ -447,7 +447,7 @@ class OpenAIModel(Closing):
             wait = max(wait, refused.retry_after)
         return wait if self._clock() + wait < deadline else None
 
-    def _told(
+    def _refusal_error(
         self, refused: EndpointRefusedError, request: ModelRequest, attempts: int, deadline: float
     ) -> RemoteError:
         """The error of a refusal."""

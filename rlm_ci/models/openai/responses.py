@@ -106,7 +106,7 @@ def resumable(part: str) -> str:
     return "" if thoughts.split(part)[0] else part.rstrip()
 
 
-def whole(value: dict[str, Any], model: str) -> Completion:
+def completion_of(value: dict[str, Any], model: str) -> Completion:
     """The completion in an answer. Raises SpentError."""
     _no_error(value)
     usage = usage_of(value.get("usage"))

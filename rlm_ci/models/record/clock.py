@@ -43,11 +43,11 @@ class RunClock:
         ``turn`` is the number of an iteration, or its place, as turns may be side by side.
         """
         turn_place = turn if isinstance(turn, str) else f"iteration-{turn}"
-        reading = self._fact("clock", turn_place, {}, self._told)
+        reading = self._fact("clock", turn_place, {}, self._recorded)
         self._used, self._since = max(self._used, float(reading["seconds"])), self._clock()
         return float(reading["seconds"]), str(reading["at"])
 
-    def _told(self) -> Mapping[str, Any]:
+    def _recorded(self) -> Mapping[str, Any]:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now()))
         return {"seconds": round(self.seconds(), 3), "at": at}
 

@@ -170,7 +170,7 @@ class Record(Closing):
             begin()
             return produce()
 
-        return _Told.of(self._fact(kind, (step, _digest(kind, key)), begun), self._facts, step)
+        return _FactRow.of(self._fact(kind, (step, _digest(kind, key)), begun), self._facts, step)
 
     def find(self, kind: str, step: str, key: Mapping[str, Any]) -> dict[str, Any] | None:
         """A fact of this run, if there is one."""
@@ -298,13 +298,13 @@ class Record(Closing):
                     break
             busy.wait()
         try:
-            value = self._found(kind, identity)
+            value = self._known_fact(kind, identity)
             return self._produced(kind, identity, produce) if value is None else value
         finally:
             with self._lock:
                 self._busy.pop(identity).set()
 
-    def _found(self, kind: str, identity: Identity) -> dict[str, Any] | None:
+    def _known_fact(self, kind: str, identity: Identity) -> dict[str, Any] | None:
         """The fact from this run's journal, or from another's, which is then copied."""
         with self._lock:
             value = self._facts.find(identity)
@@ -359,7 +359,7 @@ class Record(Closing):
                 self._left_out.update(filter(None, [value.get("left_out")]))
                 self._broke_off += bool(value.get("lost_tokens"))
                 self._lost_tokens += value.get("lost_tokens", 0)
-        fact: dict[str, Any] = _told(dict(value), self._redact)
+        fact: dict[str, Any] = _redacted_json(dict(value), self._redact)
         self._keep(kind, identity, fact, times)
         return fact
 
@@ -440,7 +440,7 @@ class AbsentModel:
         )
 
 
-class _Told(dict[str, object]):
+class _FactRow(dict[str, object]):
     """A fact, or an object in one; a missing name raises DamagedError."""
 
     def __init__(self, value: Mapping[str, Any], facts: FactIndex, step: str) -> None:
@@ -449,7 +449,7 @@ class _Told(dict[str, object]):
         self._place = step
 
     @classmethod
-    def of(cls, value: Mapping[str, Any], facts: FactIndex, step: str) -> _Told:
+    def of(cls, value: Mapping[str, Any], facts: FactIndex, step: str) -> _FactRow:
         below = {
             key: cls.of(item, facts, step) for key, item in value.items() if type(item) is dict
         }
@@ -567,12 +567,15 @@ def _digest(kind: str, key: Mapping[str, Any]) -> str:
     return sha256(f"{kind}\0{text}".encode("ascii")).hexdigest()
 
 
-def _told(value: Any, redact: Callable[[str], str]) -> Any:
+def _redacted_json(value: Any, redact: Callable[[str], str]) -> Any:
     """``value`` as JSON has it, without secrets."""
     if isinstance(value, str):
         return redact(encodable(value))
     if isinstance(value, dict):
-        return {_told(name, redact): _told(inner, redact) for name, inner in value.items()}
+        return {
+            _redacted_json(name, redact): _redacted_json(inner, redact)
+            for name, inner in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_told(inner, redact) for inner in value]
+        return [_redacted_json(inner, redact) for inner in value]
     return value

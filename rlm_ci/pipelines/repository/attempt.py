@@ -111,7 +111,7 @@ class RepositoryAttempt(RunAttempt):
             with spans.span("phase", "writing the results", words="writing the results"):
                 report = work.conclude(done)
                 if store is not None and result is not None:
-                    store.made(result.node_id, [path for _, path in outputs])
+                    store.add_artifacts(result.node_id, [path for _, path in outputs])
                 run_json.index(folder, outputs)
         return report
 

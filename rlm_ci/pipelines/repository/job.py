@@ -53,7 +53,7 @@ class RepositoryJob(RepositoryVerb):
         run.event("progress", {"summary": "all is in the folder of the run"})
         page = ("rlm", "artifacts", self.name, "report.md")
         if os.path.isfile(run.path_of(*page)):
-            self.places.append(f"report: {files.near(run.path_of(*page))}")
+            self.places.append(f"report: {files.shown_path(run.path_of(*page))}")
 
 
 def _prepare(settings: Settings, repository: Repository) -> None:

@@ -136,7 +136,7 @@ def at_commit(
     corpus_files = selection.without(
         corpus_files, {file.path: why.ZERO for file in corpus_files if file.oid in binary}
     )
-    corpus_files = selection.own(corpus_files, dense)
+    corpus_files = selection.own_files(corpus_files, dense)
 
     def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents: dict[str, bytes] = {}
@@ -238,7 +238,7 @@ class _Selection:
         marks = why.marked(self.repository, self.attributes, names, include_generated=is_all)
         return self.without(files, marks)
 
-    def own(self, files: list[CorpusFile], dense: Collection[str]) -> list[CorpusFile]:
+    def own_files(self, files: list[CorpusFile], dense: Collection[str]) -> list[CorpusFile]:
         """Without generated and vendored files, by names and lines; ``dense`` contents have the
         lines of a bundle.
         """
@@ -348,7 +348,7 @@ def _on_disk(selection: _Selection, files: Iterable[CorpusFile]) -> Corpus:
             corpus_files.append(CorpusFile.of((path, repository.blob_id(content), len(content))))
             if why.is_dense(content):
                 dense.add(corpus_files[-1].oid)
-    corpus_files = selection.own(corpus_files, dense)
+    corpus_files = selection.own_files(corpus_files, dense)
 
     def read(files: Sequence[CorpusFile]) -> list[bytes]:
         contents = []

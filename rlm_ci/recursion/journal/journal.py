@@ -112,7 +112,7 @@ class Journals(Closing):
 
     # ── earlier sessions ──
 
-    def kept(self, identifier: str) -> NodeResult | None:
+    def finished_result(self, identifier: str) -> NodeResult | None:
         """The result of a leaf, if it need not be made again. Raises DamagedError, StorageError."""
         earlier = self._earlier
         position = earlier.places.get(identifier)
@@ -243,7 +243,7 @@ class Journals(Closing):
         starts = self._journals[RESULTS].starts or ()
         self._earlier.places[record["node_id"]] = len(starts) - 1
 
-    def made(self, identifier: str, artifacts: Sequence[str]) -> None:
+    def add_artifacts(self, identifier: str, artifacts: Sequence[str]) -> None:
         """Add to the last result of a node the files that were made of it."""
         record = self._stored(self._earlier.places[identifier])
         if record.get("artifacts") != [*artifacts]:

@@ -149,11 +149,13 @@ def result(node_result: NodeResult, children: Sequence[NodeResult] = ()) -> dict
             for traced in child.findings:
                 numbers[id(traced)] = len(numbers)
     gathered: list[str] = []
-    uncovered = _own(
+    uncovered = _own_values(
         "uncovered", node_result.uncovered, [child.uncovered for child in below], gathered
     )
     data = {
-        key: _own(f"data.{key}", value, [child.data.get(key, ()) for child in below], gathered)
+        key: _own_values(
+            f"data.{key}", value, [child.data.get(key, ()) for child in below], gathered
+        )
         if below and isinstance(value, list | tuple)
         else value
         for key, value in node_result.data.items()
@@ -200,7 +202,7 @@ def is_plain(node_result: NodeResult) -> bool:
 _NONE: Final[tuple[object, ...]] = ((), (), (), ())
 
 
-def _own(
+def _own_values(
     name: str, values: Sequence[Any], below: Sequence[Any], gathered: list[str]
 ) -> Sequence[Any]:
     """``values`` without those ``below``, if they begin with them: then it is ``gathered``."""

@@ -101,7 +101,7 @@ class SplitTree:
         self._lines = LineStarts(corpus)
         self._prompts = {prompt.label: prompt for prompt in prompts}
 
-    def whole(self) -> Part:
+    def root_part(self) -> Part:
         return REPO, "", 0, len(self._files), 0, 0, self._before[-1]
 
     def size(self, first: int, last: int) -> int:

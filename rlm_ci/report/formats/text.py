@@ -124,7 +124,7 @@ class _TextWriter:
 
     def _finding(self, finding: Finding, following: Finding | None) -> Iterator[str]:
         location = finding.evidence[0] if finding.evidence else None
-        where = wording.position(location) if location else wording.whole(self._report)
+        where = wording.position(location) if location else wording.subject(self._report)
         label, colour = finding.severity.label, _SEVERITIES.get(finding.severity, _DIM)
         if finding.suppression is not None:
             label, colour = f"{label}, suppressed", _DIM

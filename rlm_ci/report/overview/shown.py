@@ -53,10 +53,11 @@ class OverviewView:
     def build(self, room: int) -> dict[str, Any]:
         """The variables of a template, with at most ``room`` items of a list."""
         overview, lead = self._overview, self._lead()
+        words = overview.said
         return {
             # A review alone has only what a model says.
             "headline": self._surface.text(self._headline()) if overview.areas else "",
-            "said": self._said(overview.said, LEAD - len(lead), room) if overview.said else None,
+            "said": self._model_words(words, LEAD - len(lead), room) if words else None,
             "lead": [
                 {"breaking": breaking, "text": self._surface.text(line)}
                 for breaking, line in lead
@@ -88,7 +89,7 @@ class OverviewView:
             ],
         }  # fmt: skip
 
-    def _said(self, words: ModelWords, room: int, limit: int) -> dict[str, Any]:
+    def _model_words(self, words: ModelWords, room: int, limit: int) -> dict[str, Any]:
         """What a model says; ``room`` is the number of lines before the fold."""
         remarks = neutralise.clip(_remarks(words), _NOTE)
         if not limit:
@@ -118,7 +119,7 @@ class OverviewView:
         location = Location(lines.path, lines.line_start, lines.line_end, lines.side)
         return {
             "place": self._surface.code(f"{_last(lines.path)}:{lines.line_start}{end}"),
-            "url": self._links.place(location),
+            "url": self._links.address_of(location),
             "old": lines.side == "old",
         }
 
@@ -171,14 +172,14 @@ class OverviewView:
             "kind": self._surface.cell(neutralise.clip(change.kind, 40)),
             "breaking": change.breaking,
             "exported": change.exported,
-            "text": self._surface.cell(_said(change).removeprefix("is ")),
+            "text": self._surface.cell(_change_words(change).removeprefix("is ")),
             "place": self._surface.code(f"{change.path}:{change.line}"),
-            "url": self._links.place(location),
+            "url": self._links.address_of(location),
             "callers": self._surface.cell(callers_told(change)),
             "caller_places": [
                 {
                     "place": self._surface.code(f"{caller.path}:{caller.line}"),
-                    "url": self._links.place(
+                    "url": self._links.address_of(
                         Location(caller.path, caller.line, caller.line, "old")
                     ),
                     "within": self._surface.code(_short(caller.within)) if caller.within else None,
@@ -248,7 +249,9 @@ def sentence(change: NameChange) -> str:
     """A change of a name, and who is left with it, on one line; names are in backticks."""
     callers = callers_told(change)
     where = f" (`{_short(change.path)}`)" if change.kind != "module" else ""
-    return f"`{_short(change.name)}`{where} {_said(change)}" + (f"; {callers}" if callers else "")
+    return f"`{_short(change.name)}`{where} {_change_words(change)}" + (
+        f"; {callers}" if callers else ""
+    )
 
 
 def callers_told(change: NameChange) -> str:
@@ -307,7 +310,7 @@ def diagram(dependents: Sequence[Dependent]) -> str:
     return flowchart(boxes, [(dependent.source, dependent.target) for dependent in dependents])
 
 
-def _said(change: NameChange) -> str:
+def _change_words(change: NameChange) -> str:
     if change.change == REMOVED:
         return "is no longer exported" if change.kind == "import" else "is removed"
     if change.change == ADDED:

@@ -17,7 +17,7 @@ from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, AnalyzerResult, 
 from rlm_ci.review.analyzers import ruff, sandboxed
 from rlm_ci.review.analyzers.programs import locate
 from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
-from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, mark, named
+from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, mark, scratch_path
 from rlm_ci.sandbox import Mount
 from rlm_ci.system import files
 from rlm_ci.workspace.trees.shown_tree import ShownTree
@@ -131,7 +131,7 @@ def _ruff(
 
 
 def _piped(scratch_input: ScratchInput) -> str:
-    return f"--stdin-filename={named(scratch_input.path, scratch_input.text, real=True)}"
+    return f"--stdin-filename={scratch_path(scratch_input.path, scratch_input.text, real=True)}"
 
 
 def _only(scratch_input: ScratchInput) -> Callable[[str], int]:

@@ -96,7 +96,7 @@ def rows(context: AnalyzerContext) -> tuple[list[Analyzer], list[str]]:
         if program is None:
             return None, [f"{tool.name} is set up here and not installed"]
         if tool.is_whole:
-            return _whole(tool, program, context)
+            return _whole_project(tool, program, context)
         return _single(tool, program, context), []
 
     with ThreadPoolExecutor(cores()) as pool:
@@ -156,7 +156,7 @@ def _single(tool: KnownTool, program: str, context: AnalyzerContext) -> Analyzer
 # ── tools that look at a tree as a whole ──
 
 
-def _whole(
+def _whole_project(
     tool: KnownTool, program: str, context: AnalyzerContext
 ) -> tuple[Analyzer | None, list[str]]:
     head = _look(tool, program, context, context.head)

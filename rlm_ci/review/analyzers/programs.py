@@ -79,7 +79,7 @@ def _installed(program: str, extend: tuple[str, ...]) -> Analyzer | None:
     rules = tuple(rule for rule in ruff.rules() if rule in codes)
     if not rules:
         return None
-    rules = tuple(sorted({*rules, *ruff.named(extend, codes)}))
+    rules = tuple(sorted({*rules, *ruff.selected_rules(extend, codes)}))
     return Analyzer(
         ruff.NAME, (), ruff.FILES, "quality", "critical", printable(version[0][:40]), rules
     )

@@ -170,7 +170,7 @@ def rules() -> tuple[str, ...]:
     return tuple(sorted(WEIGHTS))
 
 
-def named(selectors: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
+def selected_rules(selectors: Iterable[str], names: Collection[str]) -> tuple[str, ...]:
     """Those of the rules ``names`` that ``selectors`` name: ``D103``, ``D1``, ``D`` or ``PL``.
 
     Raises ValueError with a selector that names none.

@@ -15,7 +15,7 @@ from rlm_ci.config.settings import parse_config
 from rlm_ci.errors import ConfigError
 from rlm_ci.review.analyzers import ruff, sandboxed
 from rlm_ci.review.analyzers.programs import locate
-from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, named
+from rlm_ci.review.analyzers.scratch_folder import ScratchFolder, ScratchInput, scratch_path
 from rlm_ci.text.printable import printable
 from rlm_ci.workspace.trees import tree
 
@@ -75,7 +75,7 @@ def settings_at(
             if isinstance(record, str):
                 texts[path] = f"{_UNUSABLE}{path}: {record}"
             elif isinstance(target := record.get("extend"), str):
-                targets[path] = _place(path, target)
+                targets[path] = _extended_path(path, target)
         candidates = sorted(set(targets.values()) - texts.keys() - {""})
     entries = repository.tree(commit) if commit and targets else {}
     links = {path for path, entry in entries.items() if entry.mode == tree.LINK}
@@ -89,7 +89,7 @@ def settings_at(
     return [[path, texts[path]] for path in sorted(texts)]
 
 
-def _place(path: str, target: str) -> str:
+def _extended_path(path: str, target: str) -> str:
     """The file that settings at ``path`` extend; "" for one that is surely not the repository's."""
     resolved = normpath(join(dirname(path), target))
     is_inside = _EXPANDED.isdisjoint(target) and not resolved.startswith(("/", "../"))
@@ -162,7 +162,7 @@ def within(
         for finding in findings
         if finding.evidence[0].path not in paths
         or not _is_bound(finding, extended)
-        or _said(finding) in selected
+        or _fact_of(finding) in selected
     ], [
         f"the repository's own ruff settings cannot be used: {printable(why)[:_REASON]}"
         for why in unusable
@@ -191,7 +191,7 @@ def _rule(finding: Finding) -> str:
     return rule if rule == ruff.SYNTAX else rule.upper()
 
 
-def _said(finding: Finding) -> Said:
+def _fact_of(finding: Finding) -> Said:
     location = finding.evidence[0]
     return _rule(finding), location.path, location.line_start or 1
 
@@ -219,12 +219,12 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
             if ended.returncode:
                 last = ended.said.decode("utf-8", "replace").strip().rpartition("\n")[2]
                 raise ValueError(last or f"ruff ended with {ended.returncode}")
-            return _told(ended.data)
+            return _parsed_output(ended.data)
 
         if by_pipe:
             for scratch_input in inputs:
                 name = os.path.join(
-                    scratch.root, named(scratch_input.path, scratch_input.text, real=True)
+                    scratch.root, scratch_path(scratch_input.path, scratch_input.text, real=True)
                 )
                 answer = said(f"--stdin-filename={name}", "-", stdin=scratch_input.content)
                 selected |= {(rule, scratch_input.path, row) for rule, _, row in answer}
@@ -239,7 +239,7 @@ def _selected(texts: Sequence[LeafText], files: Files, sandbox: str, *, by_pipe:
     return selected
 
 
-def _told(printed: bytes) -> list[Said]:
+def _parsed_output(printed: bytes) -> list[Said]:
     """Rule, name of the file and line of all that ruff has printed."""
     try:
         return [

@@ -60,11 +60,13 @@ def analyse(
     texts = [text.replace(content=text.complete) for text in task.texts if text.line_start == 1]
     findings: list[Finding] = []
     failed: list[tuple[str, str, str]] = []
-    seen = set(known(analyzers, [text.path for text in task.texts if text.line_start > 1]))
+    seen = set(
+        paths_looked_at(analyzers, [text.path for text in task.texts if text.line_start > 1])
+    )
     notes: list[str] = []
     verified = rejected = 0
     for analyzer in analyzers:
-        inputs, unread, withheld = _given(analyzer, texts)
+        inputs, unread, withheld = _inputs(analyzer, texts)
         failed += [(analyzer.name, path, why) for path, why in unread]
         notes += [f"{analyzer.name} was not shown {path}: it could command it" for path in withheld]
         if not inputs:
@@ -108,7 +110,7 @@ def analyse(
     )
 
 
-def _given(
+def _inputs(
     analyzer: Analyzer, texts: Sequence[LeafText]
 ) -> tuple[list[ScratchInput], list[tuple[str, str]], list[str]]:
     """What an analyzer is shown; what it cannot read, and why; what would configure it."""
@@ -166,7 +168,7 @@ def _first_errors(findings: Sequence[Finding]) -> Iterator[Finding]:
         yield finding
 
 
-def known(analyzers: Sequence[Analyzer], paths: Sequence[str]) -> frozenset[str]:
+def paths_looked_at(analyzers: Sequence[Analyzer], paths: Sequence[str]) -> frozenset[str]:
     """Those of ``paths`` that at least one analyzer looks at, by their names alone."""
     seen: set[str] = set()
     for analyzer in analyzers:
@@ -189,7 +191,9 @@ def _finding(
     domains: Sequence[str],
 ) -> Finding | str | None:
     """One result as a finding: REJECTED where no place holds, None if it is of no interest."""
-    placed = [(spot.text, location) for spot in result.spots if (location := _place(spot, texts))]
+    placed = [
+        (spot.text, location) for spot in result.spots if (location := _location(spot, texts))
+    ]
     if not placed:
         return REJECTED
     if analyzer.rules:
@@ -205,7 +209,9 @@ def _finding(
         )
         hint = ruff.hint(result.rule, result.name)
     else:
-        weight = ruff.RuleWeight(_domain(analyzer, result), _most(analyzer, result), _CONFIDENCE)
+        weight = ruff.RuleWeight(
+            _domain(analyzer, result), _max_severity(analyzer, result), _CONFIDENCE
+        )
         hint = result.rule
     if weight is None or weight.domain not in domains:
         return None
@@ -222,7 +228,7 @@ def _finding(
     )
 
 
-def _place(spot: ResultPlace, texts: Sequence[LeafText]) -> Location | None:
+def _location(spot: ResultPlace, texts: Sequence[LeafText]) -> Location | None:
     text = texts[spot.text]
     shift = text.line_start - 1
     start, end = spot.line_start, spot.line_end
@@ -240,14 +246,14 @@ def _domain(analyzer: Analyzer, result: AnalyzerResult) -> str:
     return "security" if result.is_security else analyzer.domain
 
 
-def _most(analyzer: Analyzer, result: AnalyzerResult) -> Severity:
+def _max_severity(analyzer: Analyzer, result: AnalyzerResult) -> Severity:
     return min(Severity.from_label(analyzer.max_severity), _severity(result))
 
 
 def _grave(analyzer: Analyzer, placeless: Sequence[AnalyzerResult]) -> str:
     """Why a review is incomplete: a result without a place would fail it; "" if none would."""
     for result in placeless:
-        if result.suppression is None and _most(analyzer, result) >= Severity.HIGH:
+        if result.suppression is None and _max_severity(analyzer, result) >= Severity.HIGH:
             return f"a result of it has no place in the files: {result.message[:_SHOWN]}"
     return ""
 

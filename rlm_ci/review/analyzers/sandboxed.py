@@ -65,7 +65,7 @@ def run(
     are. Below ``root`` it sees the ``tree`` alone.
     """
     box = _sandbox(name)
-    variables = _known(argv[0])
+    variables = _recorded_program(argv[0])
     printed = os.path.join(out, "printed")
     job = sandbox.SandboxJob(
         redirected(argv, printed),
@@ -166,7 +166,7 @@ def _chosen(name: str, _path: str) -> Sandbox:
     return sandbox.choose(name, environment())
 
 
-def _known(program: str) -> dict[str, str]:
+def _recorded_program(program: str) -> dict[str, str]:
     path = os.pathsep.join([search_path(), os.path.dirname(program)])
     return {**environment(), "PATH": path}
 

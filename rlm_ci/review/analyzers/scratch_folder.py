@@ -109,7 +109,7 @@ class ScratchFolder:
     def _write(self) -> list[ScratchFile]:
         scratch_files = []
         for name, text in self._settings:
-            path = named(name, 0, real=self._real_names)
+            path = scratch_path(name, 0, real=self._real_names)
             write_new(os.path.join(self.root, *path.split("/")), text.encode())
         for number, name, content in self._given:
             for path in self._places(number, name):
@@ -121,7 +121,7 @@ class ScratchFolder:
 
     def _places(self, number: int, name: str) -> Iterator[str]:
         """Where a file may lie: at its path, else by an odd name as near to it as can be."""
-        *folders, last = named(name, number, real=self._real_names).split("/")
+        *folders, last = scratch_path(name, number, real=self._real_names).split("/")
         yield os.path.join(self.root, *folders, last)
         # No file of a change can take a name that nobody knows.
         other = f"{os.path.basename(os.path.dirname(self.root))}-{_odd(number, name)}"
@@ -134,7 +134,7 @@ def mark(path: str, content: bytes) -> str:
     return f"{path}\0{sha256(content).hexdigest()[:32]}"
 
 
-def named(path: str, number: int, *, real: bool) -> str:
+def scratch_path(path: str, number: int, *, real: bool) -> str:
     """The path in the folder of the file ``number``: odd parts of ``path`` are replaced.
 
     With ``real``, only those that no file can have.

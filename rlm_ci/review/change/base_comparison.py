@@ -40,7 +40,7 @@ def _look(
     """For each readable path: its findings with their marks, and who failed on it."""
     # A script without an ending is known by its first line only.
     scripts = {path for path in oids if "." not in path.rpartition("/")[2]}
-    candidates = sorted(run.known(analyzers, sorted(oids)) | scripts)
+    candidates = sorted(run.paths_looked_at(analyzers, sorted(oids)) | scripts)
     for at in range(0, len(candidates), _BATCH):
         paths = candidates[at : at + _BATCH]
         contents = change.repository.read_small([oids[path] for path in paths], limit)

@@ -387,7 +387,7 @@ def opened_at(location: Location, content: bytes, digest: str) -> Location | Non
 # ── for people ──
 
 
-def told(
+def carried_summary(
     begun: CarriedReview, files: int, mended: Sequence[str] = (), refuted: Sequence[Finding] = ()
 ) -> str:
     """What a summary says of it; ``files`` is the number of files that the model reads now.

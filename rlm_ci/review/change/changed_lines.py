@@ -96,10 +96,14 @@ def _overlaps(location: Location, changed: Ranges) -> bool:
     lines = changed.get(location.path)
     if lines is None:
         return False
-    return went(location, changed) if location.side == "old" else overlaps(location, lines)
+    return (
+        is_moved_with_file(location, changed)
+        if location.side == "old"
+        else overlaps(location, lines)
+    )
 
 
-def went(location: Location, changed: Ranges) -> bool:
+def is_moved_with_file(location: Location, changed: Ranges) -> bool:
     """Whether ``location`` went with its file; other places of the old side are guidelines."""
     lines = changed.get(location.path, ())
     return location.side == "old" and any(list(line) == GONE for line in lines)

@@ -112,7 +112,7 @@ def _opened(
             offered += 1
             continue
         words = _looked_up(claim["said"], description)
-        places = [opener.place(quote) for quote in claim["quotes"]]
+        places = [opener.quoted_lines(quote) for quote in claim["quotes"]]
         offered += 1 + len(places)
         verified += bool(words) + sum(lines is not None for lines in places)
         if not words or None in places or repeats(claim["text"], _EXAMPLES):

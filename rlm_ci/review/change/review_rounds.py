@@ -118,7 +118,7 @@ def parted(
     return tuple(results), number
 
 
-def told(this: ReviewRound, late: int) -> str:
+def round_summary(this: ReviewRound, late: int) -> str:
     """What the summary of a review says of its round; "" for the first."""
     if this.number < 2:
         return ""

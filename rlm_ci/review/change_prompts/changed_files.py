@@ -83,7 +83,7 @@ def readable(
         elif is_of_endings(some) and row.status[:1] == "M":
             silent.append(f"=== {name(row.path)} === {heading}: only the ends of lines")
         else:
-            readable_file = _made(row, heading, content or b"", texts.old(row), some)
+            readable_file = _readable_file(row, heading, content or b"", texts.old(row), some)
             if readable_file.edits or readable_file.gone:
                 files.append(readable_file)
             else:
@@ -116,7 +116,7 @@ class _Texts:
         return self._most + 1 if content is None else len(content)
 
 
-def _made(
+def _readable_file(
     change: FileChange, text: str, content: bytes, old: bytes, hunks: Sequence[Hunk]
 ) -> ReadableFile:
     lines = content.decode("utf-8", "surrogateescape").split("\n")

@@ -9,7 +9,14 @@ from rlm_ci.review.change_prompts.pieces import defined, used_name
 from rlm_ci.review.change_prompts.surroundings import head
 from rlm_ci.source import Symbol
 from rlm_ci.source.test_files import is_trial
-from rlm_ci.source.uses.references import CALL, IMPORT, Definition, meant, receivers_of, uses
+from rlm_ci.source.uses.references import (
+    CALL,
+    IMPORT,
+    Definition,
+    called_definitions,
+    receivers_of,
+    uses,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +121,9 @@ class Neighbours:
                     calls.setdefault((definition, used), {}).update(dict.fromkeys(called_on))
             for (definition, used), receivers in calls.items():
                 some = [Definition(*row) for row in self._defined.get(used, ())]
-                for path, symbol in meant(definition, used, receivers, some[: _SAME_NAME + 1]):
+                for path, symbol in called_definitions(
+                    definition, used, receivers, some[: _SAME_NAME + 1]
+                ):
                     if len(some) <= _SAME_NAME:
                         yield path, head(self.lines(path), symbol)
 

@@ -217,7 +217,7 @@ def on_disk(repository: Repository, guidelines: Iterable[Guideline]) -> list[Gui
     return current
 
 
-def kept(guidelines: Iterable[Guideline]) -> list[dict[str, Any]]:
+def stored_guidelines(guidelines: Iterable[Guideline]) -> list[dict[str, Any]]:
     """As many of ``guidelines`` as a run keeps, the most special first, each text once, as JSON."""
     rows: list[dict[str, Any]] = []
     texts: set[tuple[str, GuidelineScope]] = set()
@@ -279,7 +279,7 @@ class Guidelines:
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         self._all = [(guideline, _test(guideline)) for guideline in map(Guideline.from_dict, rows)]
 
-    def most(self, max_bytes: int) -> int:
+    def max_block_bytes(self, max_bytes: int) -> int:
         """The most bytes of a block for a prompt of ``max_bytes``."""
         return min(ROOM, max_bytes // _SHARE) + _BLOCK if self._all else 0
 

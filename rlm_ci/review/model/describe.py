@@ -143,14 +143,14 @@ class QuoteOpener:
         """A sentence, if each of its quotes stands."""
         if loader.misfit(claim, _SENTENCE) or repeats(claim["text"], _EXAMPLES):
             return None
-        places = [self.place(quote) for quote in claim["quotes"]]
+        places = [self.quoted_lines(quote) for quote in claim["quotes"]]
         lines = tuple(dict.fromkeys(spot for spot in places if spot is not None))
         if len([spot for spot in places if spot is not None]) < len(places):
             return None
         text = encodable(said_of(self._shown, " ".join(claim["text"].split())))
         return SaidSentence(clip(text, _TEXT), lines)
 
-    def place(self, claim: Mapping[str, Any]) -> SaidLines | None:
+    def quoted_lines(self, claim: Mapping[str, Any]) -> SaidLines | None:
         """The lines of a quote: at the head, or, where they were removed, at the base."""
         quote = claim["quote"]
         if sum(map(str.isalnum, quote)) < _TELLING or quote.count("\n") >= _LINES:

@@ -105,7 +105,7 @@ class Finder:
         What an endpoint refuses for its length is asked about in smaller windows.
         """
         wishes = self._wishes([leaf_text.path for leaf_text in texts])
-        data = self._told(wishes)
+        data = self._answer_record(wishes)
         render = loader.load_template(_TEMPLATE)
         words = len(render(data).encode())
         room = self._room(words)
@@ -125,7 +125,7 @@ class Finder:
                     continue
                 why, is_over = opener.unread(error), True
             cutter.take(window)
-            lost = (window, *cutter.rest(LEAST)) if is_over else (window,) if why else ()
+            lost = (window, *cutter.windows_left(LEAST)) if is_over else (window,) if why else ()
             uncovered += [(texts[lines.text].path, why) for some in lost for lines in some.shown]
             number, room = number + 1, max(LEAST, self._room(words))
         return opener.result([*cutter.missing, *uncovered])
@@ -149,7 +149,7 @@ class Finder:
         while left and not is_over:
             change_prompt = left.pop(0)
             opener.guidelines = self._wishes(change_prompt.paths)
-            fields = {**self._told(opener.guidelines), "part": change_prompt.part}
+            fields = {**self._answer_record(opener.guidelines), "part": change_prompt.part}
             data = {"fence": self._fence(change_prompt.text), "listing": change_prompt.text}
             data |= {"description": self._description}
             data |= {"accepted": accepted, "accepted_fence": fence(accepted)}
@@ -216,7 +216,7 @@ class Finder:
         guidelines = self._guidelines
         return guidelines.for_paths(paths, self._ask.max_bytes) if guidelines else None
 
-    def _told(self, wishes: ShownGuidelines | None) -> dict[str, Any]:
+    def _answer_record(self, wishes: ShownGuidelines | None) -> dict[str, Any]:
         return {
             "domains": ", ".join(self._domains),
             "example": self._domains[0],
@@ -239,7 +239,7 @@ def room_for_change(
     data |= {"accepted": "x" * accepted_bytes(repair), "accepted_fence": fence("")}
     data |= {"description": description}
     empty = loader.load_template(CHANGE_TEMPLATE)({**data, "fence": fence(""), "listing": ""})
-    return max_bytes - len(empty.encode()) - guidelines.most(max_bytes) - repair
+    return max_bytes - len(empty.encode()) - guidelines.max_block_bytes(max_bytes) - repair
 
 
 def dropped(metrics: Mapping[str, float]) -> list[str]:
@@ -314,7 +314,7 @@ class _Opener:
             if number >= _CLAIMS or loader.misfit(claim, _SCHEMA):
                 self._odd += 1
                 self._outcomes[REJECTED] += 1
-                self._unchecked.append(self._named(claim))
+                self._unchecked.append(self._file_named(claim))
                 continue
             if _repeats(claim, "rule", "message", "path", "quote"):
                 self._examples += 1
@@ -332,10 +332,10 @@ class _Opener:
                 others.append(rests_on)
             if location is None:
                 self._dropped += 1
-                self._unchecked.append(self._named(claim))
+                self._unchecked.append(self._file_named(claim))
             elif not is_founded:
                 self._unfounded += 1
-                self._unchecked.append(self._named(claim))
+                self._unchecked.append(self._file_named(claim))
             elif claim["domain"] not in self._domains:
                 self._unasked += 1
             else:
@@ -363,7 +363,7 @@ class _Opener:
         unchecked = tuple(self._unchecked)
         return FinderResult(tuple(self.findings), counts, lacking, dict(dropped), unchecked)
 
-    def _named(self, claim: Mapping[str, Any]) -> str:
+    def _file_named(self, claim: Mapping[str, Any]) -> str:
         """The file that a claim names, or one of those that were shown; it may have no form."""
         path = claim.get("path") if isinstance(claim, dict) else None
         texts = self._texts.get(str(path)) or self._shown

@@ -28,7 +28,7 @@ class ProofsAgain(Value):
     problems: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In a line, for people."""
         if not self.ran:
             return "no proof was run again" if self.problems else "the run has no proofs"
@@ -92,7 +92,7 @@ def _chosen(stored: list[tuple[str, StoredProof]], only: str) -> list[tuple[str,
 def _unlike(proof: StoredProof, runner: ProofRunner) -> list[str]:
     """What is not as it was. The level may be lower than the runs say, and so does not count."""
     differences = []
-    before, now = _told(proof.outcome), _told(runner.check(proof.reproduction))
+    before, now = _outcome_words(proof.outcome), _outcome_words(runner.check(proof.reproduction))
     if now != before:
         differences.append(f"now {now}; it was {before}")
     if proof.repair and not (tried := runner.try_repair(proof.repair, proof.reproduction)).ok:
@@ -100,6 +100,6 @@ def _unlike(proof: StoredProof, runner: ProofRunner) -> list[str]:
     return differences
 
 
-def _told(outcome: ProofOutcome) -> str:
+def _outcome_words(outcome: ProofOutcome) -> str:
     base = "not run" if outcome.base is None else printable(outcome.base.status)
     return f"{printable(outcome.head.status)} at head, {base} at the base"

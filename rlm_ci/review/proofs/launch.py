@@ -323,7 +323,7 @@ def _of_report(report: Mapping[str, Any], expected: Mapping[str, str], root: str
     if any(failure.errno in _NO_SPACE for failure in failures):
         return {"status": ends.TOO_MUCH_OUTPUT, "reason": "it writes more than it may"}
     if failures:
-        reason = failures[0].told
+        reason = failures[0].summary
         return {"status": ends.FAILED, "reason": reason, "failures": records, "uses": uses}
     if not passed:
         reason = "its tests are skipped" if skipped else "it has no test"

@@ -55,7 +55,7 @@ class ClaimFailure(Value):
     errno: int = 0
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In a line, for people."""
         first = self.message.strip().partition("\n")[0]
         return printable(f"{(*self.kinds, 'an exception')[0]}: {first}"[:_SHOWN]).rstrip(": ")

@@ -43,7 +43,7 @@ class ForeignTest(Value):
     validator: Command | None
     root: str
 
-    def named(self) -> tuple[str, ...]:
+    def test_names(self) -> tuple[str, ...]:
         """The tests in it. Raises UnparsableError."""
         reproduction = self.one
         names = tuple(
@@ -58,7 +58,7 @@ class ForeignTest(Value):
         """The command for these tests alone; None where it cannot be told."""
         if self.validator is None:
             return None
-        names = tuple(f"{self.one.path}::{name}" for name in self.named())
+        names = tuple(f"{self.one.path}::{name}" for name in self.test_names())
 
         def exists(path: str) -> bool:
             return path == self.one.path or os.path.lexists(os.path.join(folder, path))
@@ -74,7 +74,7 @@ class ForeignTest(Value):
     def inverted(self) -> tuple[str, tuple[str, ...]]:
         """The text with the claims reversed, and the tests that must fail now."""
         reproduction = self.one
-        inversions = dict.fromkeys(self.named(), forms.INVERTED)
+        inversions = dict.fromkeys(self.test_names(), forms.INVERTED)
         inverted = readers.of(reproduction.path).change(
             reproduction.path, reproduction.content, inversions, SystemRandom(), plain=True
         )
@@ -85,7 +85,7 @@ class ForeignTest(Value):
         output = ended.output.text()[-_MESSAGE:]
         return tuple(
             ClaimFailure((), f"{outcome.name}: {outcome.message}\n{output}", self._lines_in(output))
-            for outcome in self._told(ended)
+            for outcome in self._outcomes(ended)
             if outcome.state == outcomes.FAILED
         )
 
@@ -99,7 +99,9 @@ class ForeignTest(Value):
     def missing(self, ended: StreamResult) -> str:
         """What its file lacks, so that no test of it could run; "" for nothing."""
         path = self.one.path
-        failed = [outcome.name for outcome in self._told(ended) if outcome.state == outcomes.FAILED]
+        failed = [
+            outcome.name for outcome in self._outcomes(ended) if outcome.state == outcomes.FAILED
+        ]
         if any(name and not name.endswith(path) for name in failed) or self.passed(ended):
             return ""
         lines = map(str.strip, ended.output.text().splitlines())
@@ -107,10 +109,10 @@ class ForeignTest(Value):
 
     def passed(self, ended: StreamResult) -> bool:
         """Whether all of them passed, and the command says so, too."""
-        states = [outcome.state for outcome in self._told(ended)]
+        states = [outcome.state for outcome in self._outcomes(ended)]
         return bool(states) and set(states) == {outcomes.PASSED} and not ended.returncode
 
-    def _told(self, ended: StreamResult) -> Sequence[outcomes.TestOutcome]:
+    def _outcomes(self, ended: StreamResult) -> Sequence[outcomes.TestOutcome]:
         lines = transcribe(ended.output, str).lines
         return parsers.outcomes(lines, self.root).tests
 

@@ -126,7 +126,7 @@ class ProofRunner(Closing):
         if head.outcome.status != ends.FAILED:
             return outcome(f"at head {head.outcome.reason}", head.outcome)
         if head.fails_as(reproduction.expects) is None:
-            messages = "; ".join(failure.told for failure in head.failures[:2])
+            messages = "; ".join(failure.summary for failure in head.failures[:2])
             return outcome(
                 f"at head it fails by {messages}, which is not what is claimed", head.outcome
             )
@@ -189,11 +189,13 @@ class ProofRunner(Closing):
             is_alike = is_alike and head.failures[0].says_missing
         is_left = unmended and is_alike
         if not is_left and (is_alike or not first.says_missing):
-            reason = ends.FAILS_ALIKE if is_alike else f"it fails at the base, too, by {first.told}"
+            reason = (
+                ends.FAILS_ALIKE if is_alike else f"it fails at the base, too, by {first.summary}"
+            )
             return self._argued(reproduction, reason, head.outcome, base.outcome)
         why = "at the base for the same reason"
         if not is_left:
-            why = f"the base has nothing to compare with: {first.told}"
+            why = f"the base has nothing to compare with: {first.summary}"
             gone = base.outcome.replace(status=ends.NOT_APPLICABLE, reason=why)
             base = base.replace(outcome=gone)
         if is_python:

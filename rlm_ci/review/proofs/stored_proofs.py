@@ -63,8 +63,8 @@ class StoredProof(Value):
         code = f"reproduction{dot}{ending}" if ending.isalnum() and dot else "reproduction"
         texts = {
             code: self.reproduction.content,
-            "head.txt": _told(outcome.head),
-            "base.txt": _told(outcome.base) if outcome.base else "",
+            "head.txt": _run_summary(outcome.head),
+            "base.txt": _run_summary(outcome.base) if outcome.base else "",
             "repair.patch": self.repair,
             RECORD: json.dumps(self.to_dict(), indent=1) + "\n",
         }
@@ -73,7 +73,7 @@ class StoredProof(Value):
                 write(f"{FOLDER}/{finding}/{name}", text)
 
 
-def _told(run: RunOutcome) -> str:
+def _run_summary(run: RunOutcome) -> str:
     """How a run ended, on a line, and what it printed."""
     reason = f": {run.reason}" if run.reason else ""
     return f"{run.status}{reason}\n{run.output}"

@@ -73,7 +73,7 @@ def merge(findings: Iterable[TracedFinding]) -> tuple[TracedFinding, ...]:
         by_path.setdefault(path, []).append(finding)
     traced_findings: list[TracedFinding] = []
     for some in by_path.values():
-        united = _Kept()
+        united = _FileFindings()
         for finding in some:
             united.add(finding)
         traced_findings += united.all
@@ -106,7 +106,7 @@ def are_near(left: Finding, other: Finding) -> bool:
     return first == second and start <= stop and begin <= end
 
 
-class _Kept:
+class _FileFindings:
     """The findings of one file, each once, indexed by their lines."""
 
     def __init__(self) -> None:
@@ -260,7 +260,7 @@ def _united(first: TracedFinding, second: TracedFinding) -> TracedFinding:
             severity=Severity(raised),
             confidence=_surer(finding, other),
             evidence=tuple(locations[:_PLACES]),
-            hint=_told(finding, other),
+            hint=_difference(finding, other),
             suggested_fix=next(filter(None, fixes), None),
             suppression=accepted,
             proof=next(shown, finding.proof),
@@ -279,7 +279,7 @@ def _surer(finding: Finding, other: Finding) -> float | None:
     return min(_SUREST, round(1 - (1 - confidence) * (1 - other_confidence), 3))
 
 
-def _told(finding: Finding, other: Finding) -> str | None:
+def _difference(finding: Finding, other: Finding) -> str | None:
     if finding.source == other.source or other.message == finding.message:
         return finding.hint or other.hint
     remark = f"`{other.source}` says too: {other.message[:_SAID]}"

@@ -119,7 +119,7 @@ def unseen(
     if model is not None:
         unread = frozenset(result.data.get("unread", ()) if result else ())
         return tuple((path, UNREAD) for path in paths if path in unread)
-    seen = run.known([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
+    seen = run.paths_looked_at([Analyzer.from_dict(row) for row in options["analyzers"]], paths)
     seen |= frozenset(result.data.get("scripts", ()) if result else ())
     return tuple((path, NOBODY) for path in paths if path not in seen)
 
@@ -277,14 +277,14 @@ def _listed(
         "argued_more": [
             {
                 "severity": finding.severity.label,
-                "place": _place(finding.evidence[0], link),
+                "place": _location_link(finding.evidence[0], link),
                 "message": prose(_sentence(finding.message)),
             }
             for finding in argued[wording.ARGUED_SHOWN : _NOT_SEEN]
         ],
         "refuted": [
             {
-                "place": _place(claim.finding.evidence[0], link),
+                "place": _location_link(claim.finding.evidence[0], link),
                 "message": prose(_sentence(claim.finding.message)),
                 "reason": prose(_sentence(claim.reason)),
             }
@@ -300,8 +300,8 @@ def _entry(finding: Finding, link: Link, report: Report) -> dict[str, Any]:
     return {
         "severity": finding.severity.label,
         "message": prose(_sentence(finding.message)),
-        "place": _place(finding.evidence[0], link),
-        "more": [_place(location, link) for location in finding.evidence[1:]],
+        "place": _location_link(finding.evidence[0], link),
+        "more": [_location_link(location, link) for location in finding.evidence[1:]],
         "about": ", ".join(
             text
             for text in (
@@ -360,7 +360,9 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
         by_path: dict[str, list[str]] = {}
         for finding in sorted(some, key=order):
             path = finding.evidence[0].path
-            places = ", ".join(_place(location, link, path) for location in finding.evidence)
+            places = ", ".join(
+                _location_link(location, link, path) for location in finding.evidence
+            )
             text = "" if len(messages) == 1 else f": {prose(_sentence(finding.message))}"
             by_path.setdefault(path, []).append(f"{places}{text}")
         left = sum(_left(finding) for finding in some)
@@ -370,7 +372,7 @@ def _minor(findings: Sequence[Finding], link: Link) -> list[dict[str, Any]]:
             "about": f"{severity.label}, {some[0].domain or 'no domain'}, {code(some[0].source)}",
             "hint": _hint(some[0]),
             "files": [
-                f"{code(_named(path))}: {(', ' if len(messages) == 1 else ' ').join(texts)}"
+                f"{code(_link_text(path))}: {(', ' if len(messages) == 1 else ' ').join(texts)}"
                 for path, texts in by_path.items()
             ],
             "left": left,
@@ -385,17 +387,17 @@ def _left(finding: Finding) -> int:
     return max(0, int(number) + 1 - len(finding.evidence)) if number else 0
 
 
-def _named(path: str) -> str:
+def _link_text(path: str) -> str:
     return path if len(path) <= 300 else f"…{path[-299:]}"
 
 
-def _place(location: Location, link: Link, beside: str | None = None) -> str:
+def _location_link(location: Location, link: Link, beside: str | None = None) -> str:
     """A link to a place; only its lines where its path, ``beside``, is already written."""
     lines = wording.lines(location)
     if location.path == beside:
         shown = lines or "whole file"
     else:
-        shown = code(f"{_named(location.path)}{lines and f':{lines}'}")
+        shown = code(f"{_link_text(location.path)}{lines and f':{lines}'}")
     address = link(location)
     return f"[{shown}](<{address}>)" if address else shown
 

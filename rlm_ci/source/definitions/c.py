@@ -42,7 +42,7 @@ def _include(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComm
 
 
 def _template(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
-    for child in grammars.named(node):
+    for child in grammars.named_children(node):
         if child.type in _DECLARATIONS:
             _declared(walk, scope, child, note, node)
 
@@ -145,7 +145,7 @@ def _function(
     for field, child in grammars.parts(node):
         if field != "declarator" and child.type != "operator_cast":
             continue
-        name, is_function = _named(walk, child)
+        name, is_function = _declared_name(walk, child)
         if not name or (text.startswith("extern") and not header and not is_function):
             continue
         if is_function and node.type == "declaration" and not (header or scope.kind):
@@ -171,7 +171,7 @@ def _function(
             walk.enter("main", walk.path, node)
 
 
-def _named(walk: Walk, node: Node) -> tuple[str, bool]:
+def _declared_name(walk: Walk, node: Node) -> tuple[str, bool]:
     """The name that a declarator declares, and whether it is a function's."""
     is_function = False
     for _ in range(_NESTED):
@@ -208,7 +208,7 @@ def _typedef(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingCommen
         head = walk.head(node, walk.fields(inner)["body"])
     for field, child in grammars.parts(node):
         if field == "declarator":
-            name, _ = _named(walk, child)
+            name, _ = _declared_name(walk, child)
             if name:
                 shown = _is_shown(walk, name)
                 text = f"{head} {name}" if kind != "type" else head

@@ -55,7 +55,7 @@ def give(  # noqa: PLR0917 - as ``javascript._define``, and the function that de
         match = _NAMED.fullmatch(name)
         member = None if match else _MEMBER.fullmatch(name)
         if match:
-            _named(walk, shown, node, note, (match[1] or match[3], value), define)
+            _export_by_name(walk, shown, node, note, (match[1] or match[3], value), define)
         elif member and value.type in _CALLED:
             walk.members.append((member[1], member[2], node, value, note))
     if not is_whole(names):
@@ -68,7 +68,7 @@ def give(  # noqa: PLR0917 - as ``javascript._define``, and the function that de
         define(walk, shown, value, note, node.start_byte, "")
 
 
-def _named(  # noqa: PLR0917 - as ``give``
+def _export_by_name(  # noqa: PLR0917 - as ``give``
     walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment,
     pair: tuple[str, Node], define: Define,
 ) -> None:  # fmt: skip
@@ -101,7 +101,9 @@ def _object(walk: Walk, scope: DefinitionScope, value: Node, define: Define) -> 
         elif node.type == "pair" and {"key", "value"} <= fields.keys():
             name = walk.text(fields["key"]).strip("\"'")
             if re.fullmatch(r"[\w$-]+", name):
-                _named(walk, scope, node, LeadingComment(), (name, fields["value"]), define)
+                _export_by_name(
+                    walk, scope, node, LeadingComment(), (name, fields["value"]), define
+                )
 
 
 def finish(walk: Walk) -> None:

@@ -21,7 +21,7 @@ _SPECS = ("const_declaration", "var_declaration", "type_declaration", "import_de
 
 
 def _specs(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
-    inner = grammars.named(node)
+    inner = grammars.named_children(node)
     lists = [child for child in inner if child.type.endswith("_list")]
     if lists or any(child.type == "(" for _, child in grammars.parts(node)):
         walk.body(lists[0] if lists else node, scope)

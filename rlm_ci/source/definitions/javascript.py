@@ -49,7 +49,7 @@ _TRIALS = ("describe(", "it(", "test(", "suite(")
 
 
 def _ambient(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
-    for child in grammars.named(node):
+    for child in grammars.named_children(node):
         walk.visit(scope.replace(state="export"), child, note)
 
 
@@ -222,7 +222,7 @@ def _names(walk: Walk, node: Node) -> tuple[str, ...]:
             names.append("default")
         elif child.type == "namespace_import":
             names.append("*")
-        for inner in grammars.named(child) if child.type == "named_imports" else ():
+        for inner in grammars.named_children(child) if child.type == "named_imports" else ():
             name = walk.fields(inner).get("name")
             if name is not None:
                 names.append(walk.text(name))

@@ -42,7 +42,9 @@ def _constant(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComme
 
 def _alias(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) -> None:
     if scope.prefix:
-        _named(walk, scope, node, note, [walk.text(child) for _, child in grammars.parts(node)][1:])
+        _generated_method(
+            walk, scope, node, note, [walk.text(child) for _, child in grammars.parts(node)][1:]
+        )
 
 
 def _word(walk: Walk, _scope: DefinitionScope, node: Node, _note: LeadingComment) -> None:
@@ -112,7 +114,7 @@ def _method(
         walk.test(node)
 
 
-def _named(
+def _generated_method(
     walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment, names: Sequence[str]
 ) -> None:
     """A method that is made by its name alone; the first of ``names``."""
@@ -136,7 +138,7 @@ def _call(walk: Walk, scope: DefinitionScope, node: Node, note: LeadingComment) 
             hidden = walk.access in ("private", "protected")
             walk.define("variable", name, node, scope, note, is_public=not hidden)
     elif scope.prefix and (match := _MADE.match(text)):
-        _named(walk, scope, node, note, [match[1]])
+        _generated_method(walk, scope, node, note, [match[1]])
     elif scope.prefix and text.startswith(_MARKED):
         arguments = walk.fields(node).get("arguments")
         for _, child in grammars.parts(arguments) if arguments is not None else ():

@@ -96,7 +96,7 @@ class JavaResolver:
                 if file:
                     return ResolvedImport((file,))
         if "*" in imported.names and imported.module in self._packages:
-            return ResolvedImport(self._whole(imported.module))
+            return ResolvedImport(self._package_files(imported.module))
         if names[0] in ("java", "javax", "jdk", "sun"):
             return ResolvedImport(package=".".join(names[:2]), is_standard=True)
         if any(".".join(names[:end]) in self._packages for end in range(2, len(names) + 1)):
@@ -107,10 +107,12 @@ class JavaResolver:
     def _class(self, parts: Sequence[str], path: str) -> str | None:
         file = f"{parts[-1]}.java"
         declared = self._files.get(".".join(parts[:-1]), frozenset())
-        closest = nearest([match for match in self._places.named(file) if match in declared], path)
+        closest = nearest(
+            [match for match in self._places.paths_named(file) if match in declared], path
+        )
         return closest or self._places.ending("/".join((*parts[:-1], file)), path)
 
-    def _whole(self, package: str) -> tuple[str, ...]:
+    def _package_files(self, package: str) -> tuple[str, ...]:
         """All files of a package; of a large one, a file that represents it."""
         files = sorted(self._packages[package])
         if len(files) <= _WHOLE_PACKAGE:

@@ -47,7 +47,7 @@ class FileLookup:
         tail = f"/{suffix}"
         return nearest([path for path in candidates if path.endswith(tail)], origin)
 
-    def named(self, name: str) -> Sequence[str]:
+    def paths_named(self, name: str) -> Sequence[str]:
         """The files of one name; none if they are too many to compare."""
         paths = self._by_name.get(name, [])
         return paths if len(paths) <= _COMPARED else ()

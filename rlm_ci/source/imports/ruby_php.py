@@ -53,7 +53,7 @@ def php(places: FileLookup, path: str, imported: Import) -> ResolvedImport:
         file = places.ending(f"{'/'.join(names[first:])}.php", path)
         if file:
             return ResolvedImport((file,))
-    alone = places.named(f"{names[-1]}.php")
+    alone = places.paths_named(f"{names[-1]}.php")
     if len(names) == 2 and len(alone) == 1:  # one folder has the whole namespace
         return ResolvedImport((alone[0],))
     return ResolvedImport(package="\\".join(names[:2]))

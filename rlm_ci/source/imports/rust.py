@@ -127,7 +127,7 @@ class RustResolver:
     def _passed_on(self, path: str, name: str) -> tuple[str, ...]:
         """The files from which a file exports ``name`` again: ``pub use self::raw::Raw``."""
         if path not in self._given:
-            self._given[path] = _given(self._outlines.get(path))
+            self._given[path] = _reexports(self._outlines.get(path))
         imported = self._given[path].get(name)
         if imported is None or (path, name) in self._asked or len(self._asked) == _DEEPEST:
             return ()
@@ -154,7 +154,7 @@ def _bases(path: str) -> Iterator[str]:
         yield folder
 
 
-def _given(outline: Outline | None) -> dict[str, Import]:
+def _reexports(outline: Outline | None) -> dict[str, Import]:
     """The imports of a file, by the names that other files may take from it."""
     by_name: dict[str, Import] = {}
     for imported in () if outline is None else outline.imports:

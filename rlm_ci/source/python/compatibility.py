@@ -60,7 +60,7 @@ def is_retyped(old: PythonName, new: PythonName) -> bool:
 
 
 def _of_parameters(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> Iterator[Difference]:
-    before, after = _named(old), _named(new)
+    before, after = _parameters_by_name(old), _parameters_by_name(new)
     kinds = {parameter.kind for parameter in new}
     renamed = dict(_renamed(old, new))
     for name, parameter in before.items():
@@ -100,7 +100,7 @@ def _renamed(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> Iterator
             yield parameter.name, other.name
 
 
-def _named(parameters: tuple[Parameter, ...]) -> Mapping[str, Parameter]:
+def _parameters_by_name(parameters: tuple[Parameter, ...]) -> Mapping[str, Parameter]:
     """By name; ``*args`` and ``**kwargs`` by their stars, whatever they are called."""
     stars = {ARGS: "*", KWARGS: "**"}
     return {stars.get(parameter.kind, parameter.name): parameter for parameter in parameters}

@@ -70,15 +70,15 @@ def _decorated(node: ast.FunctionDef | ast.AsyncFunctionDef, mark: ast.expr) -> 
     if bound and word in _ROUTES and text.startswith("/"):
         kind, name = "route", f"{_methods(word, call)} {text}"
     elif word in _COMMANDS and bound:
-        kind, name = "command", text or _named(call) or node.name.replace("_", "-")
+        kind, name = "command", text or _call_name(call) or node.name.replace("_", "-")
     elif word in _TASKS:
-        kind, name = "task", text or _named(call) or node.name
+        kind, name = "task", text or _call_name(call) or node.name
     else:
         return None
     return EntryPoint(kind, clipped(name, 300), mark.lineno, node.end_lineno or node.lineno)
 
 
-def _named(call: ast.Call | None) -> str:
+def _call_name(call: ast.Call | None) -> str:
     values = [keyword.value for keyword in call.keywords if keyword.arg == "name"] if call else []
     return text_of(values[0]) if values else ""
 

@@ -113,7 +113,7 @@ def _read(
             if isinstance(node, ast.ClassDef) and prefix.count(".") < _DEEPEST:
                 _read(names_by_path, node.body, f"{full}.", None, is_public=shown)
             elif prefix:
-                _given(names_by_path, node, prefix, is_public=is_public)  # type: ignore[arg-type]  # no class
+                _instance_attributes(names_by_path, node, prefix, is_public=is_public)  # type: ignore[arg-type]  # no class
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             for name in _targets(node):
                 full = f"{prefix}{name}"
@@ -157,7 +157,9 @@ def _parameter(node: ast.arg, kind: int, default: ast.expr | None = None) -> Par
     return Parameter(clipped(node.arg, _LONGEST), kind, _text(default), _text(node.annotation))
 
 
-def _given(names: dict[str, PythonName], method: Function, prefix: str, *, is_public: bool) -> None:
+def _instance_attributes(
+    names: dict[str, PythonName], method: Function, prefix: str, *, is_public: bool
+) -> None:
     """The attributes that a method gives to its first parameter."""
     arguments = [*method.args.posonlyargs, *method.args.args]
     if not arguments:

@@ -161,18 +161,20 @@ def _in_tree(root: Node) -> Iterator[Branch]:
             kind = ALT if len(arms) > 1 else OPT
             subject = _subject(node)
             for arm in arms:
-                label = _told(arm, _first_line(arm))
+                label = _condition(arm, _first_line(arm))
                 text = f"{subject} is {label}" if subject and label else label or "else"
                 yield from _body(kind, _line(node), arm, _inside(arm), text)
         elif node.type in _LOOPS:
             body = _child(node, "body")
             if body is not None:
-                text = _told(node, _until(node, body), is_loop=True)
-                yield from _body(LOOP, _line(node), node, grammars.named(body), text)
+                text = _condition(node, _until(node, body), is_loop=True)
+                yield from _body(LOOP, _line(node), node, grammars.named_children(body), text)
         elif node.type in _HANDLERS:
             body = _child(node, "body")
             if body is not None:
-                yield from _body(OPT, _line(node), node, grammars.named(body), "on an error")
+                yield from _body(
+                    OPT, _line(node), node, grammars.named_children(body), "on an error"
+                )
 
 
 def _of_if(node: Node) -> Iterator[Branch]:
@@ -182,9 +184,11 @@ def _of_if(node: Node) -> Iterator[Branch]:
     while at is not None:
         body = _child(at, "consequence") or _child(at, "body")
         if body is not None:
-            arms.append((_told(at, _until(at, body)), at, body))
+            arms.append((_condition(at, _until(at, body)), at, body))
         other = _child(at, "alternative")
-        inner = grammars.named(other) if other is not None and other.type not in _IFS else []
+        inner = (
+            grammars.named_children(other) if other is not None and other.type not in _IFS else []
+        )
         if other is not None and other.type in _IFS:
             at = other
         elif (
@@ -200,7 +204,7 @@ def _of_if(node: Node) -> Iterator[Branch]:
             at = None
     kind = ALT if len(arms) > 1 else OPT
     for text, head, body in arms:
-        yield from _body(kind, _line(node), head, grammars.named(body), text)
+        yield from _body(kind, _line(node), head, grammars.named_children(body), text)
 
 
 def _body(kind: str, group: int, head: Node, inner: Sequence[Node], text: str) -> Iterator[Branch]:
@@ -216,24 +220,24 @@ def _inside(arm: Node) -> list[Node]:
     """The statements of an arm: what stands behind its pattern or value."""
     value = _child(arm, "value") if arm.type == "match_arm" else _child(arm, "body")
     if value is not None:
-        return grammars.named(value) if "block" in value.type else [value]
-    inner = grammars.named(arm)
+        return grammars.named_children(value) if "block" in value.type else [value]
+    inner = grammars.named_children(arm)
     return inner[1:] if len(inner) > 1 and arm.type.startswith(_VALUED) else inner
 
 
 def _descendants(node: Node) -> Iterator[Node]:
     """The arms of a switch, which may stand in its body."""
-    for child in grammars.named(node):
+    for child in grammars.named_children(node):
         if child.type in _ARMS or child.type == "else":
             yield child
         elif child.type.endswith(("body", "block", "match_block")):
-            yield from (arm for arm in grammars.named(child) if arm.type in _ARMS)
+            yield from (arm for arm in grammars.named_children(child) if arm.type in _ARMS)
 
 
 def _subject(node: Node) -> str:
     """What a switch looks at; "" of one whose arms are conditions."""
     body = _child(node, "body") or next(iter(_descendants(node)), None)
-    return _told(node, re.split(r"\{|\n", _until(node, body))[0]) if body is not None else ""
+    return _condition(node, re.split(r"\{|\n", _until(node, body))[0]) if body is not None else ""
 
 
 def _child(node: Node, name: str) -> Node | None:
@@ -254,7 +258,7 @@ def _first_line(arm: Node) -> str:
     return re.split(r"=>|->|(?<!:):(?![:=])|\n", text, maxsplit=1)[0]
 
 
-def _told(node: Node, text: str, *, is_loop: bool = False) -> str:
+def _condition(node: Node, text: str, *, is_loop: bool = False) -> str:
     """The condition without the words around it."""
     bare = _ENDS.sub("", " ".join(text.split()))
     if is_loop:

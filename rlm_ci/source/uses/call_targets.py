@@ -61,7 +61,7 @@ class CallTargets(Value):
 NONE = CallTargets()
 
 
-class _Held(Value):
+class _Value(Value):
     """What an expression is: an instance of a class or the class, or a module of some files.
 
     ``is_wrapped``: only once it is unwrapped.
@@ -112,7 +112,7 @@ class CallResolver(SourceFiles):
             ]
         return self._called(definitions, site)
 
-    def named(self, path: str, name: str) -> Definition | None:
+    def definition_named(self, path: str, name: str) -> Definition | None:
         """The function or class ``name`` (``Class.method``, too) that a file gives."""
         outer, _, last = name.rpartition(".")
         top = Definition.of((path, _nobody()))
@@ -120,7 +120,7 @@ class CallResolver(SourceFiles):
         definitions = definitions if outer else self._bare(path, last)
         callables = [
             definition
-            for definition in map(self._made, definitions)
+            for definition in map(self._constructor, definitions)
             if definition.symbol.kind in CALLABLE
         ]
         return callables[0] if callables else None
@@ -129,7 +129,7 @@ class CallResolver(SourceFiles):
         """The targets among what a name means: a form of a function, or what implements it."""
         targets = [
             definition
-            for definition in map(self._made, definitions)
+            for definition in map(self._constructor, definitions)
             if definition.symbol.kind in CALLABLE
         ]
         if not targets:
@@ -147,7 +147,7 @@ class CallResolver(SourceFiles):
             return NONE if is_unsure else CallTargets(tuple(targets))
         return self._implemented(targets[0])
 
-    def _made(self, definition: Definition) -> Definition:
+    def _constructor(self, definition: Definition) -> Definition:
         """The constructor of a class; any other definition itself."""
         if definition.symbol.kind not in CLASSES:
             return definition
@@ -174,7 +174,7 @@ class CallResolver(SourceFiles):
         if language == "Rust":
             return self._at(*self.rust.lookup(path, [name]))
         if language == "Go":
-            return self._in(self.near(path), name)
+            return self._in(self.siblings(path), name)
         if name in self.symbols(path):
             return self._in([path], name)
         taken = self.taken(path).get(name)
@@ -189,10 +189,10 @@ class CallResolver(SourceFiles):
                 names = [(path, self.taken(path).get("default")) for path in files]
                 later = (self._bare(path, name.name) for path, name in names if name is not None)
                 return given or next(later, [])
-            return self._in(files, taken.name) or self._given(files, taken.name, _FAR, set())
-        definitions = self._given([path], name, _FAR, set()) if language not in TAKES else []
+            return self._in(files, taken.name) or self._reexported(files, taken.name, _FAR, set())
+        definitions = self._reexported([path], name, _FAR, set()) if language not in TAKES else []
         if not definitions and language in BY_FOLDER:
-            definitions = self._in(self.near(path), name)
+            definitions = self._in(self.siblings(path), name)
         return definitions
 
     def _every(self, files: Iterable[str]) -> Iterator[Definition]:
@@ -210,7 +210,7 @@ class CallResolver(SourceFiles):
             owner = owner.rpartition(".")[0]
         return []
 
-    def _given(
+    def _reexported(
         self, paths: Iterable[str], name: str, further: int, seen: set[tuple[str, str]]
     ) -> list[Definition]:
         """What files import under ``name``, also through files that pass it on; each once."""
@@ -233,7 +233,7 @@ class CallResolver(SourceFiles):
                 definitions = self._in(targets, original)
                 if not definitions and not line.names:  # a class within a class
                     definitions = self._in(targets, ".".join(_PARTS.split(line.module)[-2:]))
-                definitions = definitions or self._given(targets, original, further - 1, seen)
+                definitions = definitions or self._reexported(targets, original, further - 1, seen)
                 if definitions:
                     return definitions
         return []
@@ -258,13 +258,13 @@ class CallResolver(SourceFiles):
 
     # ── what an expression is ──
 
-    def _value(self, caller: Definition, chain: Sequence[str]) -> _Held | None:
+    def _value(self, caller: Definition, chain: Sequence[str]) -> _Value | None:
         value = self._first(caller, chain[0])
         for element in chain[1:]:
             value = self._next(value, element) if value is not None else None
         return value
 
-    def _first(self, caller: Definition, element: str) -> _Held | None:
+    def _first(self, caller: Definition, element: str) -> _Value | None:
         path = caller.path
         name = element.removesuffix("?").removesuffix("()")
         if element.startswith(":"):
@@ -273,9 +273,9 @@ class CallResolver(SourceFiles):
             owner = caller.symbol.name.rpartition(".")[0]
             if name in ("super", "parent"):
                 above = next(iter(self._above(path, owner)), None)
-                value = _Held(above.path, above.symbol.name) if above is not None else None
+                value = _Value(above.path, above.symbol.name) if above is not None else None
             else:
-                value = _Held(path, owner) if owner else None
+                value = _Value(path, owner) if owner else None
         elif self.language(path) == "Rust":
             names = ["crate" if part == "$crate" else part for part in name.split("::")]
             if names[0] == "Self":
@@ -284,7 +284,7 @@ class CallResolver(SourceFiles):
             else:
                 where, inner = self.rust.lookup(path, names)
                 if where and not inner:
-                    return _Held(files=(where,))
+                    return _Value(files=(where,))
                 definitions = self._at(where, inner)
             value = self._result(definitions, is_called="()" in element)
         else:
@@ -298,7 +298,7 @@ class CallResolver(SourceFiles):
                     value = self._result(self._beside(caller, name), is_called=True)
         return _open(value, element)
 
-    def _next(self, value: _Held, element: str) -> _Held | None:
+    def _next(self, value: _Value, element: str) -> _Value | None:
         name = element.removesuffix("?").removesuffix("()")
         if "()" in element and value.name:
             if value.is_wrapped and name in _UNWRAPS:
@@ -316,7 +316,7 @@ class CallResolver(SourceFiles):
             after = None
         return _open(after, element)
 
-    def _of(self, value: _Held | None, name: str) -> list[Definition]:
+    def _of(self, value: _Value | None, name: str) -> list[Definition]:
         """What ``name`` means of a value."""
         if value is None or value.is_wrapped:
             return []
@@ -325,11 +325,11 @@ class CallResolver(SourceFiles):
         language = self.language(value.files[0])
         if language == "Rust":
             return self._at(*self.rust.lookup(value.files[0], ["self", name]))
-        return self._in(value.files, name) or self._given(value.files, name, _FAR, set())
+        return self._in(value.files, name) or self._reexported(value.files, name, _FAR, set())
 
     def _result(
-        self, definitions: Sequence[Definition], *, is_called: bool, within: _Held | None = None
-    ) -> _Held | None:
+        self, definitions: Sequence[Definition], *, is_called: bool, within: _Value | None = None
+    ) -> _Value | None:
         """What a definition, or a call of it, is."""
         if len(definitions) != 1:
             texts = (
@@ -339,7 +339,7 @@ class CallResolver(SourceFiles):
                 return None
         definition = definitions[0]
         if definition.symbol.kind in CLASSES:
-            return _Held(definition.path, definition.symbol.name)
+            return _Value(definition.path, definition.symbol.name)
         if not is_called:
             return None
         text, owner = self._returned(definition), definition.symbol.name.rpartition(".")[0]
@@ -352,7 +352,7 @@ class CallResolver(SourceFiles):
         name = definition.symbol.name.rpartition(".")[2]
         return returned(definition.symbol.signature, name, self.language(definition.path))
 
-    def _typed(self, path: str, text: str, around: Definition) -> _Held | None:
+    def _typed(self, path: str, text: str, around: Definition) -> _Value | None:
         """The class of the repository that a type in a file is."""
         written = read_type(text, self.language(path))
         if not written.name:
@@ -383,10 +383,10 @@ class CallResolver(SourceFiles):
         ]
         if len(classes) == 1:
             definition = classes[0]
-            value = _Held(definition.path, definition.symbol.name, is_wrapped=written.is_wrapped)
+            value = _Value(definition.path, definition.symbol.name, is_wrapped=written.is_wrapped)
         return value
 
-    def _own_field(self, caller: Definition, name: str) -> _Held | None:
+    def _own_field(self, caller: Definition, name: str) -> _Value | None:
         owner = caller.symbol.name.rpartition(".")[0]
         while owner and self.language(caller.path) in _IMPLICIT:
             value = self._field(caller.path, owner, name, _FAR)
@@ -395,7 +395,7 @@ class CallResolver(SourceFiles):
             owner = owner.rpartition(".")[0]
         return None
 
-    def _field(self, path: str, owner: str, name: str, further: int) -> _Held | None:
+    def _field(self, path: str, owner: str, name: str, further: int) -> _Value | None:
         """What a field of a class, or of one that it is made from, is written to be."""
         if not further:
             return None
@@ -415,13 +415,13 @@ class CallResolver(SourceFiles):
                  for definition in self._above(path, owner))  # fmt: skip
         return next((value for value in above if value is not None), None)
 
-    def _module(self, path: str, name: str) -> _Held | None:
+    def _module(self, path: str, name: str) -> _Value | None:
         """The files of a module that a file imports under a name."""
         language = self.language(path)
         taken = self.taken(path).get(name)
         if taken is not None:
             files = self.files_of(path, taken.module) if not taken.name else []
-            return _Held(files=tuple(self.package(files))) if files else None
+            return _Value(files=tuple(self.package(files))) if files else None
         for line in self.imports(path) if language not in TAKES or language == "Go" else ():
             bound = _binds(line, name, language)
             if not bound:
@@ -429,21 +429,21 @@ class CallResolver(SourceFiles):
             targets = self.targets_of(path, line)
             inside = [target for target in targets if stem(target) == bound.rpartition(".")[2]]
             inside = inside or (targets if language == "Go" else [])
-            return _Held(files=tuple(self.package(inside))) if inside else None
+            return _Value(files=tuple(self.package(inside))) if inside else None
         return None
 
-    def _inner_module(self, value: _Held, name: str) -> _Held | None:
+    def _inner_module(self, value: _Value, name: str) -> _Value | None:
         """A module within a package of Python that its files import, or of Rust."""
         path = value.files[0]
         if self.language(path) == "Rust":
             where, inner = self.rust.lookup(path, ["self", name])
-            return _Held(files=(where,)) if where and not inner else None
+            return _Value(files=(where,)) if where and not inner else None
         if self.language(path) == "Python" and is_door(path):
             beside = f"{folder_of(path)}/{name}"
             files = [
                 file for file in (f"{beside}.py", f"{beside}/__init__.py") if file in self.outlines
             ]
-            return _Held(files=tuple(files)) if files else self._module(path, name)
+            return _Value(files=tuple(files)) if files else self._module(path, name)
         return None
 
     # ── classes ──
@@ -454,7 +454,7 @@ class CallResolver(SourceFiles):
             return []
         where = [path]
         if self.language(path) == "Go":
-            where = self.near(path)
+            where = self.siblings(path)
         elif self.language(path) == "Rust":
             where = self.crate_files(path, owner)
         definitions = self._in(where, f"{owner}.{name}")
@@ -511,7 +511,7 @@ class CallResolver(SourceFiles):
 
     def _in_class(self, definition: Definition, name: str) -> list[Definition]:
         files = (
-            self.near(definition.path)
+            self.siblings(definition.path)
             if self.language(definition.path) == "Go"
             else [definition.path]
         )
@@ -590,7 +590,7 @@ class CallResolver(SourceFiles):
         return by_base
 
 
-def _open(value: _Held | None, element: str) -> _Held | None:
+def _open(value: _Value | None, element: str) -> _Value | None:
     """A value once it is unwrapped; what is not wrapped has no ``?``, but may be awaited."""
     if value is not None and element.endswith("?"):
         return value.replace(is_wrapped=False)

@@ -125,7 +125,7 @@ def _bound(
         elif name := _stored(node, is_function=is_function):
             stores.append(name)
         else:
-            pairs += _given(node, names)
+            pairs += _bound_names(node, names)
     for name, chain in pairs:
         agreed(bound, name, chain)
     for name in {*stores} - imported:
@@ -155,23 +155,23 @@ def _stored(node: ast.AST, *, is_function: bool) -> str:
     return node.name if is_function and isinstance(node, _DEFINITIONS) else ""
 
 
-def _given(node: ast.AST, names: Names) -> Iterator[tuple[str, Chain]]:
+def _bound_names(node: ast.AST, names: Names) -> Iterator[tuple[str, Chain]]:
     """The names that a statement binds to what is called, or annotated, beside them."""
     target: ast.expr | None = None
     chain: Chain = None
     if isinstance(node, ast.AnnAssign):
         target, chain = node.target, _typed(node.annotation)
     elif isinstance(node, ast.Assign) and len(node.targets) == 1:
-        target, chain = node.targets[0], _made(node.value, names)
+        target, chain = node.targets[0], _bound_chain(node.value, names)
     elif isinstance(node, ast.withitem):
-        target, chain = node.optional_vars, _made(node.context_expr, names)
+        target, chain = node.optional_vars, _bound_chain(node.context_expr, names)
         # What another function gives may enter as anything.
         chain = chain if chain and is_class(chain[-1]) else None
     if isinstance(target, ast.Name):
         yield target.id, chain
 
 
-def _made(node: ast.expr, names: Names) -> Chain:
+def _bound_chain(node: ast.expr, names: Names) -> Chain:
     """What a variable is bound to by ``node``: that of a name alone may be anything."""
     node = node.value if isinstance(node, ast.Await) else node
     if isinstance(node, ast.Name):
@@ -188,7 +188,7 @@ def _assigned(nodes: Iterable[ast.AST], names: Names, owner: str, fields: dict[s
         elif isinstance(node, ast.Assign):
             if isinstance(node.value, ast.Constant) and node.value.value is None:
                 continue
-            targets, chain = node.targets, _made(node.value, names)
+            targets, chain = node.targets, _bound_chain(node.value, names)
         else:
             continue
         for target in targets:

@@ -155,7 +155,7 @@ class ReferenceIndex:
         definitions = [
             callee
             for name, called_on in receivers.items()
-            for callee in meant(definition, name, called_on, self.definitions(name))
+            for callee in called_definitions(definition, name, called_on, self.definitions(name))
         ]
         return [callee for callee in dict.fromkeys(definitions) if callee != definition]
 
@@ -243,7 +243,7 @@ def receivers_of(name: str, line: str) -> Iterator[str | None]:
         yield (before[1][::-1] or None) if before else ""
 
 
-def meant(
+def called_definitions(
     caller: Definition, name: str, receivers: Iterable[str | None], some: Sequence[Definition]
 ) -> Iterator[Definition]:
     """Those of ``some`` that ``caller`` calls by ``name`` on ``receivers``."""

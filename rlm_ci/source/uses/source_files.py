@@ -83,7 +83,9 @@ class SourceFiles:
         """Files with those of their package, where that is a folder."""
         if self.language(files[0]) not in BY_FOLDER:
             return list(files)
-        return list(dict.fromkeys((*files, *(path for file in files for path in self.near(file)))))
+        return list(
+            dict.fromkeys((*files, *(path for file in files for path in self.siblings(file))))
+        )
 
     def crate_files(self, path: str, owner: str) -> list[str]:
         """The file of a type of Rust, and its crate if it has no other type of that name."""
@@ -113,7 +115,7 @@ class SourceFiles:
                     of[name] = symbol.signature
         return methods
 
-    def near(self, path: str) -> list[str]:
+    def siblings(self, path: str) -> list[str]:
         """The files of one family of languages in the folder of a file."""
         return self.folders.get((folder_of(path), self.family(path)), [])
 

@@ -203,14 +203,18 @@ class _Reader:
         if deep > _DEEPEST or kind in _SELVES:
             return (kind,) if kind in _SELVES else None
         if kind in _SAME:
-            inner = [child for child in grammars.named(node) if child.type != "mutable_specifier"]
+            inner = [
+                child
+                for child in grammars.named_children(node)
+                if child.type != "mutable_specifier"
+            ]
             chain = self._chain(inner[0], deep + 1) if inner else None
             is_unwrapped = kind == "try_expression" or (kind == _AWAIT and self._is_script)
             return _unwrapped(chain) if is_unwrapped else chain
         if kind in _OF_TYPE and _OF_TYPE[kind] in fields:
             return _typed(fields[_OF_TYPE[kind]])
         if kind == "as_expression":
-            return _typed(grammars.named(node)[-1])
+            return _typed(grammars.named_children(node)[-1])
         if kind in _MEMBERS:
             outer, last = (fields.get(name) for name in _MEMBERS[kind])
             if outer is None or last is None or last.child_count:
@@ -221,7 +225,7 @@ class _Reader:
             return ("".join(text.split()),)
         if kind in _CALLS:
             return self._call_of(fields, deep)
-        return self._named(node)
+        return self._chain_of(node)
 
     def _call_of(self, fields: dict[str, Node], deep: int) -> Chain:
         """What the result of a call leads through."""
@@ -232,7 +236,7 @@ class _Reader:
             return called(grown(self._chain(fields["object"], deep + 1), name))
         return called(self._chain(fields["function"], deep + 1)) if "function" in fields else None
 
-    def _named(self, node: Node) -> Chain:
+    def _chain_of(self, node: Node) -> Chain:
         text = _text(node)
         first, _, tail = text.partition(".")
         if not _CHAIN.fullmatch(text) or node.type in _LITERALS:
@@ -279,10 +283,12 @@ class _Reader:
         elif kind in _OF_PARTS:
             value = None
         if not _BINDS[kind]:
-            patterns = [pattern for pattern in grammars.named(node) if pattern.type not in _BINDS]
+            patterns = [
+                pattern for pattern in grammars.named_children(node) if pattern.type not in _BINDS
+            ]
             typed = value = None
         if kind == "short_var_declaration" and patterns and value is not None:
-            self._pairs(grammars.named(patterns[0]), grammars.named(value))
+            self._pairs(grammars.named_children(patterns[0]), grammars.named_children(value))
             return
         chain = _typed(typed) if typed is not None and _raw(typed) != "var" else None
         if chain is None and value is not None:
@@ -311,7 +317,7 @@ class _Reader:
         if pattern.type in ("identifier", "variable_name"):
             agreed(self._scopes[-1][1], _text(pattern).lstrip("$"), chain)
         elif pattern.type == "mut_pattern":
-            self._name(grammars.named(pattern)[-1], chain)
+            self._name(grammars.named_children(pattern)[-1], chain)
         else:
             self._hide(pattern)
 
@@ -406,13 +412,13 @@ class _Reader:
             elif last.type == "identifier" and path[-2][0].type == "import_clause":
                 self.taken[_raw(last)] = TakenName(module, "default")
             elif last.type == "namespace_import":
-                self.taken[_raw(grammars.named(last)[-1])] = TakenName(module, "")
+                self.taken[_raw(grammars.named_children(last)[-1])] = TakenName(module, "")
 
     def _require(self, pattern: Node, module: str) -> None:
         if pattern.type == "identifier":
             self.taken[_raw(pattern)] = TakenName(module, "")
             return
-        for node in grammars.named(pattern):
+        for node in grammars.named_children(pattern):
             inner = _fields(node)
             key, value = inner.get("key", node), inner.get("value", node)
             self.taken[_raw(value)] = TakenName(module, _raw(key))
@@ -437,7 +443,7 @@ def _arguments(fields: dict[str, Node]) -> int:
     node = fields.get("arguments")
     if node is None:
         return -1
-    every = grammars.named(node)
+    every = grammars.named_children(node)
     return (
         -1 if any("spread" in node.type or "splat" in node.type for node in every) else len(every)
     )

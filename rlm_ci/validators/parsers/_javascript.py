@@ -62,7 +62,7 @@ class JavaScriptRunner(Value):
                 self.TOOL,
                 failure.rule,
                 f"{failure.title}: {failure.said}",
-                location or printout.place(failure.place),
+                location or printout.location_of(failure.place),
                 subject=failure.subject or failure.title,
             )
 

@@ -81,7 +81,7 @@ class LinePatterns(Value):
     ) -> Finding:
         text, code = groups.get("said", ""), groups.get("code")
         path = form.path or groups.get("path")
-        location = printout.place(path, groups.get("line")) if path else None
+        location = printout.location_of(path, groups.get("line")) if path else None
         return finding(
             other or self.TOOL,
             other or self.rule,

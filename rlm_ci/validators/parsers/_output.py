@@ -85,7 +85,7 @@ class Printout:
         self._exists = exists
         self._known: dict[str, bool] = {}
 
-    def place(self, path: str, line: str | None = None) -> Location | None:
+    def location_of(self, path: str, line: str | None = None) -> Location | None:
         """The place that an output names; None if it is not a file of the repository."""
         if path.startswith("file://"):
             from urllib.parse import unquote
@@ -109,7 +109,7 @@ class Printout:
     def spot(self, text: str) -> Location | None:
         """The place of ``path:line`` or ``path:line:column``; None if it is none of ours."""
         parts = cut(text)
-        return self.place(*parts) if parts else None
+        return self.location_of(*parts) if parts else None
 
     def broken(self, lines: Iterable[str]) -> Location | None:
         """The first place of ours in the frames of a JavaScript stack."""

@@ -111,7 +111,7 @@ def _failed(printout: Printout, test: str, lines: list[str]) -> Finding:
         elif line.strip() and len(reasons) < 3 and not line.startswith(_NOISE):
             reasons.append(line.strip())
     if doc := _DOC.match(test):  # it panics in a file that only its line number tells apart
-        location = printout.place(doc[1], doc[2])
+        location = printout.location_of(doc[1], doc[2])
     return finding(
         "cargo", "cargo-test-failure", f"{test}: {'; '.join(reasons)}", location, subject=test
     )

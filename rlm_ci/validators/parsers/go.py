@@ -90,16 +90,18 @@ def parse(printout: Printout) -> Iterator[Finding]:
         elif line.startswith(("panic: ", "fatal error: ")):
             tests.panic = tests.panic or line.removesuffix(" [recovered]")
         elif tests.panic and tests.place is None and (frame := _FRAME.match(line)):
-            tests.place = printout.place(frame[1], frame[2])
+            tests.place = printout.location_of(frame[1], frame[2])
         elif build := _BUILD.match(line):
-            yield finding(TOOL, "go-build-error", build[3], printout.place(build[1], build[2]))
+            yield finding(
+                TOOL, "go-build-error", build[3], printout.location_of(build[1], build[2])
+            )
     yield from tests.findings(printout, "")
 
 
 def _in_package(printout: Printout, package: str, file: str, line: str) -> Location | None:
     """The place of a file of ``package``, whose first parts are the module's name."""
     parts = [*package.split("/")[-20:], file] if package else [file]
-    places = (printout.place("/".join(parts[skip:]), line) for skip in range(len(parts)))
+    places = (printout.location_of("/".join(parts[skip:]), line) for skip in range(len(parts)))
     return next((location for location in places if location), None)
 
 

@@ -102,7 +102,7 @@ class _Session:
             elif block is not None:
                 _take(printout, block, line)
             elif section == "FAILURES" and (match := _FRAME.match(line)):
-                self.loose.append((printout.place(match[1], match[2]), match[3] or ""))
+                self.loose.append((printout.location_of(match[1], match[2]), match[3] or ""))
 
     def spots(self) -> dict[str, tuple[Location | None, str]]:
         """The places without a traceback, by test: the summary has the same order."""
@@ -168,11 +168,13 @@ def parse(printout: Printout) -> Iterator[Finding]:
     for condition, node, text, trace in session.joined():
         path = node.partition("::")[0]
         if trace:
-            yield _finding(condition, node, trace.error or text, *trace.ends, printout.place(path))
+            yield _finding(
+                condition, node, trace.error or text, *trace.ends, printout.location_of(path)
+            )
         elif node in spots:
             yield _finding(condition, node, spots[node][1], spots[node][0])
         else:
-            yield _finding(condition, node, text, printout.place(path))
+            yield _finding(condition, node, text, printout.location_of(path))
     for block in session.blocks:
         if not block.used and (block.error or block.places):
             condition = "pytest-error" if block.is_error else "pytest-failure"
@@ -215,14 +217,14 @@ def _take(printout: Printout, block: _Block, line: str) -> None:
         if len(block.said) < _SAID:
             block.said.append(text)
         syntax = _SYNTAX.match(line)
-        location = printout.place(syntax[1], syntax[2]) if syntax else None
+        location = printout.location_of(syntax[1], syntax[2]) if syntax else None
         if location is not None:
             block.places.append(location)
         elif "Error: " in text and block.error.startswith("File "):
             block.error = text
         block.error = block.error or text
     elif match := _FRAME.match(line):
-        location = printout.place(match[1], match[2])
+        location = printout.location_of(match[1], match[2])
         if location is not None:
             block.places.append(location)
 

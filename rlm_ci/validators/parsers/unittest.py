@@ -80,7 +80,9 @@ def _outcome(test: str, class_path: str, state: str, text: str = "") -> TestOutc
 def parse(printout: Printout) -> Iterator[Finding]:
     """One finding a failed test."""
     for title, frames, error in _failures(printout):
-        places = [location for frame in frames if (location := printout.place(frame[1], frame[2]))]
+        places = [
+            location for frame in frames if (location := printout.location_of(frame[1], frame[2]))
+        ]
         rule = "unittest-failure" if title[1] == "FAIL" else "unittest-error"
         text = ": ".join((title[2], *error[:1]))
         yield finding(TOOL, rule, text, *places[-1:], *places[:1], subject=title[2])

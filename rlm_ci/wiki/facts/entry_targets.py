@@ -153,7 +153,7 @@ def _scripted(  # noqa: PLR0917 - all that says where a script leads
         folder = folder_of(path)
         fitting.sort(key=lambda file: (not file.startswith(folder), file.count("/"), file))
         for file in fitting:
-            if match[3] and (definition := resolver.named(file, match[3])) is not None:
+            if match[3] and (definition := resolver.definition_named(file, match[3])) is not None:
                 return definition
     return None
 

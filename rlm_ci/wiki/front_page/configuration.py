@@ -89,13 +89,13 @@ def _files(world: PageSources) -> list[str]:
 
 def _keys(facts: FileFacts, note: CodeNote, world: PageSources) -> str:
     names = [code(key) for key in note.detail.split(", ")]
-    link = world.place(facts, note)["link"]
+    link = world.position(facts, note)["link"]
     return f"keys of {code(note.text)}: {listed(names, _TOGETHER)} {link}"
 
 
 def _brief(name: str, readings: list[PlacedNote], world: PageSources) -> str:
     facts, note = readings[0]
-    within, link = world.place(facts, note).values()
+    within, link = world.position(facts, note).values()
     return f"{code(name)}{within and f' in {within}'} {link}"
 
 
@@ -144,25 +144,25 @@ def settings(world: PageSources) -> dict[str, Any]:
     }
 
 
-def _place(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
+def _source_link(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
     return {
         "name": code(note.text, cell=True),
-        **world.place(facts, note, cell=True),
+        **world.position(facts, note, cell=True),
         "more": 0,
     }
 
 
 def _setting(facts: FileFacts, note: CodeNote, world: PageSources, what: str) -> dict[str, Any]:
     keys = ", ".join(code(key, cell=True) for key in note.detail.split(", "))
-    return {**_place(facts, note, world), "what": f"{what} {keys}"}
+    return {**_source_link(facts, note, world), "what": f"{what} {keys}"}
 
 
 def _config_file(readings: list[PlacedNote], world: PageSources) -> dict[str, Any]:
-    return {**_place(*readings[0], world), "what": "a file", "more": len(readings) - 1}
+    return {**_source_link(*readings[0], world), "what": "a file", "more": len(readings) - 1}
 
 
 def _option(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, Any]:
-    return {**_place(facts, note, world), "what": prose(note.detail, cell=True)}
+    return {**_source_link(facts, note, world), "what": prose(note.detail, cell=True)}
 
 
 def _row(name: str, readings: list[PlacedNote], world: PageSources) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _row(name: str, readings: list[PlacedNote], world: PageSources) -> dict[str,
     return {
         "name": code(name, cell=True),
         "read": code(clip(note.text, _LONGEST), cell=True),
-        **world.place(facts, note, cell=True),
+        **world.position(facts, note, cell=True),
         "more": len(readings) - 1,
     }
 
@@ -179,5 +179,5 @@ def _link(reading: PlacedNote, world: PageSources) -> dict[str, str]:
     facts, note = reading
     return {
         "text": code(clip(note.text, _LONGEST)),
-        "link": world.place(facts, note)["link"],
+        "link": world.position(facts, note)["link"],
     }

@@ -7,7 +7,7 @@ import re
 from rlm_ci.text.neutralise import code
 from rlm_ci.wiki.facts.note import MESSAGE, THROWS
 from rlm_ci.wiki.front_page.exit_codes import ErrorCodes
-from rlm_ci.wiki.pages.layout import CONTAINERS, told
+from rlm_ci.wiki.pages.layout import CONTAINERS, shown_name
 from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ def _row(
 ) -> dict[str, str]:
     symbol = facts.outline.symbols[number]
     return {
-        "name": code(told(facts, symbol.name), cell=True),
+        "name": code(shown_name(facts, symbol.name), cell=True),
         "doc": sentence(symbol.doc, cell=True) if symbol.doc else "",
         "link": world.register.link(facts.path, *facts.heads[number], cell=True),
         "raised": _places(places, world),
@@ -128,7 +128,7 @@ def _places(places: Sequence[PlacedNote], world: PageSources) -> str:
     for facts, note in places:
         key = facts.path, note.within
         if len(first) < _PLACES and key not in first:
-            first[key] = " ".join(filter(None, world.place(facts, note, cell=True).values()))
+            first[key] = " ".join(filter(None, world.position(facts, note, cell=True).values()))
     return listed([*first.values()], len(first), len(places)) if first else ""
 
 

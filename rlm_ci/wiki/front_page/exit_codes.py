@@ -35,7 +35,7 @@ def _row(places: Sequence[PlacedNote], world: PageSources) -> dict[str, Any]:
     return {
         "code": f"code {note.detail}",
         "when": f"{shown} is caught" if note.kind == CAUGHT else shown,
-        **world.place(facts, note, cell=True),
+        **world.position(facts, note, cell=True),
         "more": len(places) - 1,
     }
 
@@ -62,7 +62,7 @@ class ErrorCodes:
                     continue
                 facts, note = places[error]
                 who = f"{note.within}.{note.text}" if how == "has" else note.within
-                link = self._world.place(facts, note, cell=True)["link"]
+                link = self._world.position(facts, note, cell=True)["link"]
                 by = f", by {code(who, cell=True)}" if who else ""
                 return f"code {note.detail}{by} {link}"
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlm_ci.text.neutralise import code
 from rlm_ci.wiki.facts.entry_targets import FUNCTION, TOP
 from rlm_ci.wiki.pages.flow_page import when
-from rlm_ci.wiki.pages.layout import told
+from rlm_ci.wiki.pages.layout import shown_name
 from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def _commands(flow: CallFlow, world: PageSources) -> list[CallFlow]:
 def _command(flow: CallFlow, world: PageSources) -> str:
     start = flow.starts[0]
     name = code(start.name.rpartition(" ")[2])
-    return world.register.named(name, start.path, start.line_start, start.line_end)
+    return world.register.linked_name(name, start.path, start.line_start, start.line_end)
 
 
 def _lines(flow: CallFlow, limit: int, world: PageSources) -> list[str]:
@@ -104,7 +104,7 @@ def _main(world: PageSources) -> CallFlow | None:
 def _name(at: Definition, world: PageSources) -> str:
     if at.symbol.kind == TOP:
         return f"the code of {code(at.path)}"
-    return code(told(world.files[at.path], at.symbol.name))
+    return code(shown_name(world.files[at.path], at.symbol.name))
 
 
 def _link(at: Definition, world: PageSources) -> str:

@@ -14,7 +14,7 @@ from rlm_ci.wiki.front_page.registries import registries
 from rlm_ci.wiki.front_page.routes import example_tests, routes
 from rlm_ci.wiki.pages.facts_page import unparsed
 from rlm_ci.wiki.pages.flow_page import flow_names
-from rlm_ci.wiki.pages.module_page import said
+from rlm_ci.wiki.pages.module_page import sentence_groups
 from rlm_ci.wiki.update.state import WHOLE
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def overview(world: PageSources) -> dict[str, Any]:
     parts, others = part_rows(world)
     return {
         "about": _about(world.files, world),
-        "said": said(world.prose.get(WHOLE, ()), world, _HELD),
+        "said": sentence_groups(world.prose.get(WHOLE, ()), world, _HELD),
         "commands": agreed_commands(world, example_tests(world)),
         **main_flow(world),
         "flows": flow_names(world.flows),

@@ -48,7 +48,7 @@ def _linked(path: str, world: PageSources) -> str:
     chapters = [chapter for chapter in world.files[path].chapters if _TEACHES.search(chapter.text)]
     chapters.sort(key=lambda statement: not _ADDS.search(statement.text))
     shown = [
-        world.register.named(prose(chapter.text), path, chapter.line_start, chapter.line_end)
+        world.register.linked_name(prose(chapter.text), path, chapter.line_start, chapter.line_end)
         for chapter in chapters[:_CHAPTERS]
     ]
     return f"{link}: {', '.join(shown)}" if shown else link

@@ -163,7 +163,7 @@ def _pattern(files: Sequence[FileFacts], world: PageSources) -> str:
 def _defined(facts: FileFacts, name: str, world: PageSources) -> str:
     number = next(at for at, symbol in enumerate(facts.outline.symbols) if symbol.name == name)
     text = code(name, cell=True)
-    return world.register.named(text, facts.path, *facts.heads[number])
+    return world.register.linked_name(text, facts.path, *facts.heads[number])
 
 
 def _is_rule(facts: FileFacts) -> bool:

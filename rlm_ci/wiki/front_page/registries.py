@@ -127,7 +127,7 @@ def _members(
     is_package = facts.outline.language in BY_FOLDER
     members = []
     for parts in names:
-        same = _made(parts[-1], facts, world, definitions) or definitions.get(parts[-1], [])
+        same = _made_type(parts[-1], facts, world, definitions) or definitions.get(parts[-1], [])
         stem = parts[-2] if len(parts) > 1 else ""
         same = [member for member in same if _stem(member.one.path) == stem] or same
         if not stem:
@@ -157,7 +157,7 @@ def _members(
     return [_Member(inner[0]) for inner in modules]
 
 
-def _made(
+def _made_type(
     name: str, facts: FileFacts, world: PageSources, classes: Mapping[str, list[_Member]]
 ) -> list[_Member]:
     """The type that a function of the same package of Go returns, or the function itself."""
@@ -269,5 +269,5 @@ def _guides(note: CodeNote, world: PageSources) -> Iterator[str]:
             text = chapter.text.lower()
             if _ADDS.search(text) and any(word in text for word in words - {"register"}):
                 shown = prose(chapter.text, cell=True)
-                link = world.register.named(shown, path, chapter.line_start, chapter.line_end)
+                link = world.register.linked_name(shown, path, chapter.line_start, chapter.line_end)
                 yield f"{link}; "

@@ -11,7 +11,7 @@ from rlm_ci.text.neutralise import code, prose
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.entry_targets import definition_around
 from rlm_ci.wiki.facts.note import EXIT, OPTION
-from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
+from rlm_ci.wiki.pages.layout import CONTAINERS, api, shown_name
 from rlm_ci.wiki.pages.module_page import is_door
 from rlm_ci.wiki.pages.paths import folder_of, is_test
 from rlm_ci.wiki.pages.wording import listed, sentence
@@ -93,7 +93,7 @@ def _guided(world: PageSources) -> Iterator[dict[str, str]]:
             if not others:
                 continue
             words = prose(chapter.text, cell=True)
-            link = world.register.named(words, path, chapter.line_start, chapter.line_end)
+            link = world.register.linked_name(words, path, chapter.line_start, chapter.line_end)
             yield {
                 "task": f"{link}, as the guide says",
                 "file": ", ".join(world.register.file(name, cell=True) for name in others[:_NAMED]),
@@ -141,16 +141,16 @@ def _of_notes(world: PageSources, kind: str, words: str) -> Iterator[_Task]:
     for facts in world.program:
         if facts.outline.language == "Shell" and kind == EXIT:
             continue  # it helps to build or install, as a rule
-        names = {_named(note) for note in facts.notes if note.kind == kind} - {""}
+        names = {_note_name(note) for note in facts.notes if note.kind == kind} - {""}
         if len(names) >= _SEVERAL and (best is None or len(names) > best[0]):
             best = len(names), facts
     if best is not None:
         number, facts = best
-        note = next(note for note in facts.notes if note.kind == kind and _named(note))
+        note = next(note for note in facts.notes if note.kind == kind and _note_name(note))
         yield _Task(words.format(number), facts, note.line_start, note.line_end)
 
 
-def _named(note: CodeNote) -> str:
+def _note_name(note: CodeNote) -> str:
     """What a note names; "" where its text leaves that open."""
     return note.text if note.kind == OPTION else note.detail
 
@@ -167,7 +167,7 @@ def _of_file(facts: FileFacts, world: PageSources) -> _Task | None:
     if not tops:
         return None
     number, symbol = min(tops, key=_rank)
-    name = code(told(facts, symbol.name), cell=True)
+    name = code(shown_name(facts, symbol.name), cell=True)
     doc = sentence(symbol.doc, cell=True) if symbol.doc else ""
     words = f"{name}: {doc}" if doc else f"what {name} does"
     return _Task(words, facts, *facts.heads[number], is_told=bool(doc))

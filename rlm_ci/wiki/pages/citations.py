@@ -120,7 +120,7 @@ class CitationRegister:
         text, url = self._cite(path, line_start, line_end, cell=cell)
         return f"[{text}]({url})" if url else text
 
-    def named(self, name: str, path: str, line_start: int, line_end: int) -> str:
+    def linked_name(self, name: str, path: str, line_start: int, line_end: int) -> str:
         """``name``, which is neutral already, as a link to these lines; beside them without one."""
         text, url = self._cite(path, line_start, line_end)
         return f"[{name}]({url})" if url else f"{name} {text}"

@@ -15,8 +15,8 @@ from rlm_ci.wiki.facts.entry_targets import (
     used_starts,
 )
 from rlm_ci.wiki.pages.citations import QUOTED, contents
-from rlm_ci.wiki.pages.layout import api, told
-from rlm_ci.wiki.pages.module_page import said
+from rlm_ci.wiki.pages.layout import api, shown_name
+from rlm_ci.wiki.pages.module_page import sentence_groups
 from rlm_ci.wiki.pages.wording import listed, sentence
 from rlm_ci.wiki.prose.flow_prose import flow_key
 
@@ -67,11 +67,11 @@ def call_flows(
     )
     paths = _users(layout, corpus)
     starts = used_starts(public, paths, read(paths), files)[: 4 * _FUNCTIONS]
-    shown = {_place(step.at) for flow in flows for step in flow.steps}
+    shown = {_flow_key(step.at) for flow in flows for step in flow.steps}
     used: list[CallFlow] = []
     for flow in walks.of(starts):
-        if _place(flow.steps[0].at) not in shown and len(used) < _FUNCTIONS:
-            shown |= {_place(step.at) for step in flow.steps}
+        if _flow_key(flow.steps[0].at) not in shown and len(used) < _FUNCTIONS:
+            shown |= {_flow_key(step.at) for step in flow.steps}
             used.append(flow)
     return (*flows, *used)
 
@@ -95,7 +95,7 @@ def _is_crate(path: str) -> bool:
     return path.rpartition("/")[2] == "Cargo.toml"
 
 
-def _place(at: Definition) -> tuple[str, str]:
+def _flow_key(at: Definition) -> tuple[str, str]:
     return at.path, at.symbol.name
 
 
@@ -131,7 +131,7 @@ def _flow(flow: CallFlow, world: PageSources) -> dict[str, Any]:
     return {
         "title": f"{_WORDS[first.kind]} {code(name)}",
         "starts": [_start(start, world) for start in flow.starts],
-        "said": said(world.prose.get(flow_key(flow), ()), world),
+        "said": sentence_groups(world.prose.get(flow_key(flow), ()), world),
         "diagram": diagram,
         "undrawn": count(undrawn, "step") if undrawn else "",
         "steps": [_step(step, world) for step in flow.steps],
@@ -196,7 +196,7 @@ def when(branches: Sequence[Branch], path: str, world: PageSources) -> str:
     shown = []
     for branch in branches[-_AROUND:]:
         is_word = branch.kind == LOOP or branch.text.startswith(("else", "on "))
-        text = world.register.named(code(branch.text), path, branch.line, branch.line)
+        text = world.register.linked_name(code(branch.text), path, branch.line, branch.line)
         shown.append(text if is_word else f"if {text}")
     return f"{', '.join(shown)}: " if shown else ""
 
@@ -213,7 +213,7 @@ def _link(at: Definition, world: PageSources) -> str:
 def _shown(at: Definition, world: PageSources) -> str:
     if at.symbol.kind == TOP:
         return at.path
-    return told(world.files[at.path], at.symbol.name)
+    return shown_name(world.files[at.path], at.symbol.name)
 
 
 def _diagram(flow: CallFlow, world: PageSources) -> tuple[str, int]:

@@ -128,7 +128,7 @@ def _spaces(facts: FileFacts) -> set[str]:
     return (spaces & holding) - full
 
 
-def told(facts: FileFacts, name: str) -> str:
+def shown_name(facts: FileFacts, name: str) -> str:
     return name.replace(".", "::") if facts.outline.language in _COLONS else name
 
 

@@ -13,7 +13,7 @@ from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.facts.readme import plain
 from rlm_ci.wiki.pages.dependencies_map import neighbourhood
-from rlm_ci.wiki.pages.layout import CONTAINERS, api, base_of, given_names, public, told
+from rlm_ci.wiki.pages.layout import CONTAINERS, api, base_of, given_names, public, shown_name
 from rlm_ci.wiki.pages.message_list import messages
 from rlm_ci.wiki.pages.name_list import linked, listing
 from rlm_ci.wiki.pages.paths import folder_of, is_test, title_of
@@ -92,7 +92,7 @@ class PageSources(Value):
             if note.kind in kinds
         ]  # fmt: skip
 
-    def place(self, facts: FileFacts, note: CodeNote, *, cell: bool = False) -> dict[str, str]:
+    def position(self, facts: FileFacts, note: CodeNote, *, cell: bool = False) -> dict[str, str]:
         """The definition around a note, "" for none, and a link to its lines."""
         lines = note.line_start, note.line_end
         return {
@@ -109,7 +109,7 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "title": prose(title_of(module.key)),
         "head": f"{count(len(files), 'file')}, {count(lines, 'line')} of {_languages(files)}",
         "doc": _documentation(module, world),
-        "said": said(world.prose.get(module.key, ()), world),
+        "said": sentence_groups(world.prose.get(module.key, ()), world),
         "files": [] if module.is_file else [_file(file, module, world) for file in files],
         "diagram": neighbourhood(module, world.around),
         "uses": _others(world.around.out.get(key, {}), lambda other: weights[key, other], world),
@@ -119,7 +119,7 @@ def chapter(module: Module, world: PageSources) -> dict[str, Any]:
         "is_part": world.outside is not None,
         "elsewhere": _elsewhere(module, world),
         "packages": ", ".join(
-            world.register.named(code(package.package), *package.place)
+            world.register.linked_name(code(package.package), *package.place)
             for package in world.around.packages.get(module.key, ())
             if not package.is_standard
         ),
@@ -144,7 +144,7 @@ def _languages(files: Sequence[FileFacts]) -> str:
     return prose(listed(sorted(counts, key=lambda name: (-counts[name], name)), 3))
 
 
-def said(
+def sentence_groups(
     claims: Sequence[ProseSentence], world: PageSources, held: str = "the linked lines support them"
 ) -> list[dict[str, Any]]:
     """The sentences of a model by who said them, each with its lines.
@@ -219,7 +219,7 @@ def _file(facts: FileFacts, module: Module, world: PageSources) -> dict[str, str
     name, outline = code(shown, cell=True), facts.outline
     described = sentence(outline.doc, cell=True) if outline.doc else main_definition([facts], world)
     if outline.doc:
-        name = world.register.named(name, facts.path, outline.doc_start, outline.doc_end)
+        name = world.register.linked_name(name, facts.path, outline.doc_start, outline.doc_end)
     return {
         "name": name,
         "lines": f"{facts.outline.lines:,}",
@@ -248,8 +248,8 @@ def main_definition(files: Sequence[FileFacts], world: PageSources) -> str:
         return -_extended(symbol, derived), -_size(symbol, below)
 
     facts, number, symbol = min(tops, key=rank)
-    name = code(told(facts, symbol.name), cell=True)
-    link = world.register.named(name, facts.path, *facts.heads[number])
+    name = code(shown_name(facts, symbol.name), cell=True)
+    link = world.register.linked_name(name, facts.path, *facts.heads[number])
     doc = sentence(_MARKED.sub("", symbol.doc or ""), cell=True)
     if doc:
         return f"{link}: {doc}"
@@ -302,7 +302,7 @@ def _others(
     keys = sorted(found, key=lambda key: (-weight(key), key))
     shown = [
         f"[{prose(title_of(key))}]({world.names[key]}.md) "
-        f"({world.register.named('import', *found[key])})"
+        f"({world.register.linked_name('import', *found[key])})"
         for key in keys[:_NEIGHBOURS]
     ]
     return listed(shown, _NEIGHBOURS, len(keys))
@@ -358,10 +358,10 @@ def exports(module: Module, world: PageSources) -> Names:
     first = f"{module.key}/" if module.key else ""
     doors = {f"{first}{name}" for name in _DOORS}
     facts = next((file for file in module.files if file.path in doors), None)
-    return {} if facts is None else _given(facts, world, _PASSED_ON)
+    return {} if facts is None else _door_names(facts, world, _PASSED_ON)
 
 
-def _given(door: FileFacts, world: PageSources, further: int) -> Names:
+def _door_names(door: FileFacts, world: PageSources, further: int) -> Names:
     """What a door gives of other files, and of what other doors give, by name."""
     targets: dict[int, list[str]] = {}
     for edge in world.graph.internal.get(door.path, ()):
@@ -379,10 +379,10 @@ def _given(door: FileFacts, world: PageSources, further: int) -> Names:
             other = world.files.get(path)
             if other is None or path == door.path or is_test(path):
                 continue
-            _take(exported, names, _own(other, is_all="*" in names), door)
+            _take(exported, names, _own_names(other, is_all="*" in names), door)
             is_door = path.rpartition("/")[2] in _DOORS
             if further and is_door and names.keys() - exported.keys():
-                _take(exported, names, _given(other, world, further - 1), door)
+                _take(exported, names, _door_names(other, world, further - 1), door)
     return exported
 
 
@@ -397,7 +397,7 @@ def _called_so(module: str, door: FileFacts, world: PageSources) -> list[str]:
     return paths
 
 
-def _own(facts: FileFacts, *, is_all: bool) -> Names:
+def _own_names(facts: FileFacts, *, is_all: bool) -> Names:
     """What a file defines, by name; what ``import *`` takes of it where that takes all."""
     defined: dict[str, tuple[FileFacts, int]] = {}
     for number, symbol in enumerate(facts.outline.symbols):
@@ -445,7 +445,7 @@ def _refused(files: Sequence[FileFacts]) -> set[tuple[str, int]]:
 
 
 def _note(facts: FileFacts, note: CodeNote, world: PageSources) -> dict[str, str]:
-    within, link = world.place(facts, note).values()
+    within, link = world.position(facts, note).values()
     if note.kind == "raises":
         name, _, condition = note.text.partition(": ")
         text = f"{within} raises {code(name)} if {code(condition)}"

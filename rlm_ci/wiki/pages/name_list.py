@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.text.neutralise import code
 from rlm_ci.values import Row
-from rlm_ci.wiki.pages.layout import CONTAINERS, api, told
+from rlm_ci.wiki.pages.layout import CONTAINERS, api, shown_name
 from rlm_ci.wiki.pages.wording import listed, sentence, signature
 
 TYPE_CHECKING = False
@@ -43,13 +43,13 @@ def linked(
 ) -> str:
     """Names that lead to their places; only what is shown is a claim."""
     shown = [
-        register.named(code(name), facts.path, *facts.heads[number])
+        register.linked_name(code(name), facts.path, *facts.heads[number])
         for name, facts, number in names[:limit]
     ]
     return listed(shown, limit, len(names))
 
 
-def _named(names: Sequence[tuple[str, FileFacts, int]]) -> str:
+def _name_words(names: Sequence[tuple[str, FileFacts, int]]) -> str:
     return listed([code(name) for name, _, _ in names], _OTHERS)
 
 
@@ -78,7 +78,7 @@ def listing(
             if outer in holders:
                 holders[outer]["values"].append((symbol.name.rpartition(".")[2], facts, number))
             else:
-                names.append((told(facts, symbol.name), facts, number))
+                names.append((shown_name(facts, symbol.name), facts, number))
                 words.add(f"{symbol.kind}s")
             continue
         if outer in holders and symbol.name not in inhabited:
@@ -89,22 +89,22 @@ def listing(
                 holder["others"].append((symbol.name.rpartition(".")[2], facts, number))
             continue
         if len(rows) == room:
-            others.append((told(facts, symbol.name), facts, number))
+            others.append((shown_name(facts, symbol.name), facts, number))
             continue
         row = _row(facts, number, symbol, register)
-        row["within"] = code(told(facts, outer)) if outer else ""
+        row["within"] = code(shown_name(facts, outer)) if outer else ""
         if symbol.kind in CONTAINERS:
             holders[symbol.name] = row
         rows.append(row)
     for row in rows:
-        row["rest"] = _named(row["others"])
+        row["rest"] = _name_words(row["others"])
         # What has methods is not known by its fields.
         fields = () if row["members"] else row["values"]
         row["holds"] = linked(fields, _VALUES.at(row["lines"]), register)
     return {
         "file": code(shown),
         **_folded(rows, len(others)),
-        "rest": _named(others),
+        "rest": _name_words(others),
         "constants": linked(names, values, register),
         "constants_are": " and ".join(sorted(words)).capitalize(),
         "path": code(facts.path),
@@ -135,10 +135,10 @@ def _row(
 ) -> dict[str, Any]:
     text = signature(symbol.signature or f"{symbol.kind} {symbol.name}")
     return {
-        "signature": register.named(text, facts.path, *facts.heads[number]),
+        "signature": register.linked_name(text, facts.path, *facts.heads[number]),
         "doc": sentence(symbol.doc) if symbol.doc else "",
         "within": "",
-        "name": code(told(facts, symbol.name)),
+        "name": code(shown_name(facts, symbol.name)),
         "lines": symbol.line_end - symbol.line_start + 1,
         "members": [],
         "others": [],

@@ -65,7 +65,7 @@ def tell(
     every = {text.path: text for flow in flows for text in flow.sources.values()}
     every |= {text.path: text for text in sources}
     teller = _Teller(ask, list(every.values()), known or {}, background)
-    return teller.told(sources, flows, sentences, concurrency)
+    return teller.ask_and_collect(sources, flows, sentences, concurrency)
 
 
 class _Teller:
@@ -143,7 +143,7 @@ class _Teller:
             again = [piece for new in _by_text(changed) for piece in shown(new, in_full=False)]
         return list(_windows((*again, *first), self.room))
 
-    def told(
+    def ask_and_collect(
         self,
         texts: Sequence[LeafText],
         flows: Sequence[FlowText],
@@ -263,7 +263,9 @@ class _Teller:
         known: Mapping[SourcePiece, Sequence[ProseSentence]],
     ) -> None:
         before = {sentence.key for sentence in chain.from_iterable(known.values())}
-        new = [sentence for sentence in self._opener.kept(sentences) if sentence.key not in before]
+        new = [
+            sentence for sentence in self._opener.accepted(sentences) if sentence.key not in before
+        ]
         for sentence in new:
             self._said.setdefault(sentence.path, []).append(sentence)
         for piece, said_of_it in known.items():
@@ -276,7 +278,7 @@ class _Teller:
         for number, flow in enumerate(share.flows, 1):
             every = [sentence for sentence in sentences if _flow_of(sentence) == number]
             about = every[: flow_prose.SENTENCES]
-            prose_sentences = self._opener.kept(about, flow.holds)
+            prose_sentences = self._opener.accepted(about, flow.holds)
             self._opener.reject_all(every[flow_prose.SENTENCES :], TOO_MANY)
             self._flows[flow.key] = [
                 flow.digest,

@@ -92,7 +92,7 @@ class QuotedClaims:
     def counts(self) -> Evidence:
         return Evidence(sum(self._outcomes.values()), *self._outcomes.values())
 
-    def kept(
+    def accepted(
         self,
         sentences: Sequence[Mapping[str, Any]],
         holds: Callable[[ProseSentence], bool] | None = None,
@@ -144,7 +144,7 @@ class QuotedClaims:
         self.quoted |= texts
         words = encodable(said_of(self._shown, " ".join(claim["text"].split())))
         lines = tuple(dict.fromkeys(quotes))
-        sentence = ProseSentence(words, lines, tuple(self._named(words, lines))[:NAMED])
+        sentence = ProseSentence(words, lines, tuple(self._functions_named(words, lines))[:NAMED])
         return sentence, VERIFIED if outcomes == {VERIFIED} else REANCHORED
 
     def _locate(self, claim: Mapping[str, Any]) -> tuple[LeafText, int, int, str]:
@@ -182,13 +182,15 @@ class QuotedClaims:
             self._lines[source] = QuotedFile(source.path, source.content)
         return self._lines[source]
 
-    def _named(self, words: str, quotes: Iterable[QuotedLines]) -> Iterator[NamedDefinition]:
+    def _functions_named(
+        self, words: str, quotes: Iterable[QuotedLines]
+    ) -> Iterator[NamedDefinition]:
         """The functions that the sentence names, as far as it is clear which ones are meant."""
         paths = {quote.path for quote in quotes}
         seen = set()
         for match in _NAMES.finditer(words):
             full_name = next(filter(None, match.groups())).replace("::", ".").strip(".")
-            rows = self._known().get(full_name.rpartition(".")[2], ())
+            rows = self._definitions_by_name().get(full_name.rpartition(".")[2], ())
             fitting = [row for row in rows if f".{row[0]}".endswith(f".{full_name}")] or rows
             nearest = [row for row in fitting if row[1].path in paths] or fitting
             for _, definition in nearest if len(nearest) <= _SAME else ():
@@ -196,7 +198,7 @@ class QuotedClaims:
                     seen.add(definition)
                     yield definition
 
-    def _known(self) -> Mapping[str, Sequence[tuple[str, NamedDefinition]]]:
+    def _definitions_by_name(self) -> Mapping[str, Sequence[tuple[str, NamedDefinition]]]:
         if self._functions is None:
             self._functions = {}
             for text in self._shown:

@@ -131,7 +131,7 @@ class Sentences(Value):
         moved, new = min(before.moved, common), len(now - old)
         return cls(common, moved, new, replaced, dropped, doubted_in(prose))
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """In words; "" where there never was a sentence."""
         moved = f" ({self.moved} at other lines)" if self.moved else ""
         words = [f"{count(self.kept, 'sentence')} kept{moved}"]
@@ -274,7 +274,7 @@ class QuotedFile:
         return self._outlined
 
 
-def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
+def standing_prose(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     """The sentences of ``state`` whose quotes are in ``corpus``, the files below ``under``."""
     if state is None or not state.prose:
         return KeptProse()
@@ -288,7 +288,7 @@ def held(state: WikiState | None, corpus: Corpus, under: str = "") -> KeptProse:
     standing: dict[_Ground, _Ground] = {}
     for file, content in contents(corpus, (files[path] for path in by_path if path in files)):
         standing |= _standing(QuotedFile(file.path, content), by_path[file.path])
-    prose = _asked(state, files)
+    prose = _asked_prose(state, files)
     if gone:
         new = _NewSources(state, corpus, (prose_sentence for _, prose_sentence, _ in rows))
         prose |= new.renamed(gone)
@@ -379,7 +379,7 @@ def _marked(
     return sentence.replace(text=said_of(texts, sentence.text))
 
 
-def _asked(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose]:
+def _asked_prose(state: WikiState, files: Mapping[str, CorpusFile]) -> dict[str, Prose]:
     by_key = {}
     for key, prose in state.prose.items():
         file = files.get(key)

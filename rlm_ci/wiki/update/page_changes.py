@@ -29,7 +29,7 @@ class PageChange(Value):
     why: str
     paths: tuple[str, ...] = ()
 
-    def told(self, shown: Callable[[str], str]) -> str:
+    def reason(self, shown: Callable[[str], str]) -> str:
         """The reason, and the first files in the form that ``shown`` gives a path."""
         if not self.paths:
             return self.why

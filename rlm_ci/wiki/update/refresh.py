@@ -28,7 +28,7 @@ from rlm_ci.wiki.update.kept_prose import (
     KeptProse,
     QuotedFile,
     Sentences,
-    held,
+    standing_prose,
 )
 from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import (
@@ -104,8 +104,8 @@ def plan(
     unknown = {file.path for file in corpus.files if file.path not in packed}
     if settle is not None:
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
-        packed = _known(corpus, packed, unknown)
-    before = held(state, corpus, under)
+        packed = _known_rows(corpus, packed, unknown)
+    before = standing_prose(state, corpus, under)
     work = Refresh(corpus, corpus.limited(unknown), objective.options(), packed, before, outside)
     return work if model is None else _with_model(work, unknown)
 
@@ -184,7 +184,7 @@ def _runs(corpus: Corpus, paths: Collection[str]) -> list[list[int]]:
     return runs
 
 
-def _known(corpus: Corpus, rows: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
+def _known_rows(corpus: Corpus, rows: Mapping[str, str], unknown: set[str]) -> dict[str, str]:
     """What is known of all but the ``unknown`` files; what was forgotten of one is read again."""
     packed = {path: row for path, row in rows.items() if path not in unknown}
     lost = [file for file in corpus.files if file.path not in unknown | packed.keys()]

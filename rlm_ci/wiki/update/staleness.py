@@ -112,10 +112,10 @@ def _has_more(change: ChangeSet, path: str) -> bool:
     old, new = change.read(path, _LIMIT, old=True), change.read(path, _LIMIT)
     if old is None or new is None:
         return True
-    return bool(_named(facts_of(path, new)) - _named(facts_of(path, old)))
+    return bool(_names_cited(facts_of(path, new)) - _names_cited(facts_of(path, old)))
 
 
-def _named(facts: FileFacts) -> Counter[tuple[str, ...]]:
+def _names_cited(facts: FileFacts) -> Counter[tuple[str, ...]]:
     """What a page may cite of a file, by name: what is said of it has its lines."""
     outline = facts.outline
     return Counter(

@@ -20,7 +20,7 @@ from rlm_ci.workspace.apply.staging import (
     StagedResult,
     blamed,
     blaming,
-    held,
+    locked_tree,
     make_folders,
     prune,
 )
@@ -63,7 +63,7 @@ def land(
     """
     undone: Sequence[str] = ()
     try:
-        with held(root) as undone:
+        with locked_tree(root) as undone:
             with blaming(root):
                 applied = _Apply(root, changes)
             try:
@@ -144,7 +144,7 @@ class _Apply:
                 self._write(change, content)
 
     def _write(self, change: PathChange, content: bytes) -> None:
-        path = self.staged.place("new", change.number)
+        path = self.staged.path_of("new", change.number)
         mode = change.new.mode if change.new else ""
         if mode == LINK:
             os.symlink(content, os.fsencode(path))
@@ -183,7 +183,7 @@ class _Apply:
         try:
             with files.folder_of(self._root, change.path) as (folder, name):
                 if not file_moves.holds(name, change.new, folder):
-                    os.rename(name, self.staged.place("old", change.number), src_dir_fd=folder)
+                    os.rename(name, self.staged.path_of("old", change.number), src_dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             if change.new is not None:
                 raise ApplyRefusedError(_changed(change.path)) from None
@@ -191,7 +191,7 @@ class _Apply:
     def _put(self, change: PathChange) -> None:
         """Put a file in its place, where only empty folders or this very file may be."""
         make_folders(self._root, change.path)
-        source = self.staged.place("new", change.number)
+        source = self.staged.path_of("new", change.number)
         with files.folder_of(self._root, change.path) as (folder, name):
             file_moves.remove_empty(name, folder)
             if not (
@@ -202,7 +202,7 @@ class _Apply:
 
     def _require_originals(self) -> None:
         for change in self._wanted:
-            original = self.staged.place("old", change.number)
+            original = self.staged.path_of("old", change.number)
             if self.staged.taken(change) and not file_moves.holds(original, change.old):
                 raise ApplyRefusedError(_changed(change.path))
 

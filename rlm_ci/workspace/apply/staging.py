@@ -65,7 +65,7 @@ def changes(before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry]) -> 
 
 
 @contextmanager
-def held(root: str) -> Iterator[Sequence[str]]:
+def locked_tree(root: str) -> Iterator[Sequence[str]]:
     """Lock the tree at ``root``; the paths at which the work of a killed process was undone.
 
     Raises LockedError while another process holds it, ApplyRefusedError where that cannot be
@@ -88,7 +88,7 @@ def recover(root: str) -> Sequence[str]:
     """Undo what a killed process has left in the tree; its paths. Raises as ``held``."""
     if not os.path.lexists(os.path.join(root, STAGING)):
         return ()
-    with held(root) as undone:
+    with locked_tree(root) as undone:
         return undone
 
 
@@ -158,9 +158,9 @@ class StagedResult:
         os.mkdir(staged._folder, 0o700)
         try:
             plan = [[change.path, change.old, change.new] for change in path_changes]
-            files.write(staged.place(_PLAN), json.dumps(plan).encode(), 0o600)
+            files.write(staged.path_of(_PLAN), json.dumps(plan).encode(), 0o600)
             for kind in ("new", "back", "old"):
-                os.mkdir(staged.place(kind), 0o700)
+                os.mkdir(staged.path_of(kind), 0o700)
         except BaseException:
             staged.clear()
             raise
@@ -173,7 +173,7 @@ class StagedResult:
         A repository may bring a folder like it. Raises ApplyRefusedError for a link in it.
         """
         left = cls(root, name, ())
-        for path in map(left.place, ("", "new", "back", "old")):
+        for path in map(left.path_of, ("", "new", "back", "old")):
             if os.path.islink(path.rstrip("/")):
                 raise ApplyRefusedError(f"something is in the way: {printable(path)}")
         try:
@@ -185,23 +185,23 @@ class StagedResult:
             rows = []
         return cls(root, name, [PathChange(n, *row) for n, row in enumerate(rows)])
 
-    def place(self, kind: str, *number: int) -> str:
+    def path_of(self, kind: str, *number: int) -> str:
         return os.path.join(self._folder, kind, *map(str, number))
 
     def taken(self, change: PathChange) -> bool:
         """Whether the original of ``change`` is here, and not in the tree."""
-        return os.path.lexists(self.place("old", change.number))
+        return os.path.lexists(self.path_of("old", change.number))
 
     def touched(self) -> list[str]:
         """The paths at which the tree is not what it was, as long as it is not all done."""
-        if not os.path.isdir(self.place("old")):
+        if not os.path.isdir(self.path_of("old")):
             return []
         return [change.path for change in self.wanted if self.taken(change) or self._is_put(change)]
 
     def finish(self) -> None:
         """All is done: the originals stop being ones, in one step, and everything is removed."""
         with suppress(OSError):
-            os.rename(self.place("old"), self.place("spent"))
+            os.rename(self.path_of("old"), self.path_of("spent"))
         self.clear()
 
     def clear(self) -> None:
@@ -213,7 +213,7 @@ class StagedResult:
 
     def undo(self) -> list[str]:
         """Move everything back, keep what was saved meanwhile; the paths where that fails."""
-        if not os.path.isdir(self.place("old")):  # not begun, or all done
+        if not os.path.isdir(self.path_of("old")):  # not begun, or all done
             self.clear()
             return []
         stuck = [
@@ -229,7 +229,7 @@ class StagedResult:
             for path_change in self.wanted
             if not _try(self._bring_back, path_change)
         ]
-        stuck = stuck or os.listdir(self.place("old"))  # of a plan that is gone
+        stuck = stuck or os.listdir(self.path_of("old"))  # of a plan that is gone
         if not stuck:
             self.clear()
         return stuck
@@ -237,7 +237,7 @@ class StagedResult:
     def _is_put(self, change: PathChange) -> bool:
         try:
             with files.folder_of(self.root, change.path) as (folder, name):
-                return file_moves.is_one(self.place("new", change.number), name, folder)
+                return file_moves.is_one(self.path_of("new", change.number), name, folder)
         except OSError:
             return False
 
@@ -245,7 +245,7 @@ class StagedResult:
         """Take a file of ours away again, if it is still what we have put there."""
         if not self._is_put(change):
             return True
-        back = self.place("back", change.number)
+        back = self.path_of("back", change.number)
         with files.folder_of(self.root, change.path) as (folder, name):
             if not file_moves.holds(name, change.new, folder):
                 return True
@@ -259,7 +259,7 @@ class StagedResult:
 
     def _bring_back(self, change: PathChange) -> bool:
         """Put an original back, unless somebody has saved something else there."""
-        backup = self.place("old", change.number)
+        backup = self.path_of("old", change.number)
         if not os.path.lexists(backup):
             return True
         make_folders(self.root, change.path)

@@ -69,7 +69,7 @@ def test_the_last_full_text_is_restored_and_a_good_one_stays(tmp_path: Path, cli
     assert _text(shop.repo, made, LOST) == document("Last").strip()
     assert _text(shop.repo, made, MOVED) == document("Moved").strip()
     after = shop.archived()
-    assert after == before | made.found
+    assert after == before | made.archived_ids
     # Again: only what cannot be repaired is left, and the branch stays.
     again = _repair(shop.repo)
     assert (again.pushed, [one.path for one in again.repairs]) == (None, [NEVER])

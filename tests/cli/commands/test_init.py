@@ -107,7 +107,7 @@ def test_every_line_of_the_settings_holds_without_its_hash(cli: Cli, repo: GitRe
     """Defaults are valid, and so are the examples of what has none."""
     from rlm_ci.config.options import PROGRAM
 
-    text = new_config.whole()
+    text = new_config.full_config()
     wanted = {row.key for row in PROGRAM if row.file and not row.secret}
     section, seen, plain = "", set(), []
     for line in text.splitlines():
@@ -557,7 +557,7 @@ def test_the_configuration_is_short_and_whole_on_demand(cli: Cli, repo: GitRepo)
         "diff_budget": {"max_files": 25, "max_lines": 1200, "ignore": []},
         "test_guard": {"fail": False},
     }  # fmt: skip
-    whole = new_config.whole({"model": "groq:llama", "review.enabled": "off"})
+    whole = new_config.full_config({"model": "groq:llama", "review.enabled": "off"})
     assert parse_config(whole.encode(), "f", None)["model"] == "groq:llama"
     assert "\n# timeout = 600" in whole
     assert cli("init", "--full", "--force", cwd=repo).code == 0

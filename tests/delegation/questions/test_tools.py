@@ -68,7 +68,7 @@ class Family:
 
     def asked_of(self, run: Run) -> tuple[str, dict[str, Any]]:
         """What the run was asked to do."""
-        return delegated.asked(run.path)[1], delegated.read(run.path)["latest_action"]
+        return delegated.last_action(run.path)[1], delegated.read(run.path)["latest_action"]
 
 
 def place_of(run: Run) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.fix.rlms.measure import context_files, measure, named
+from rlm_ci.fix.rlms.measure import context_files, measure, paths_named
 from rlm_ci.fix.rlms.options import RlmsOptions
 from rlm_ci.fix.rlms.requests import Requests
 from rlm_ci.fix.rlms.trigger import SWITCHES, ContextFigures, decide
@@ -105,8 +105,8 @@ def test_each_role_of_a_mode_has_a_switch() -> None:
     ],
 )
 def test_a_role_asks_by_the_keyword_that_begins_a_line(said: str, *, is_request: bool) -> None:
-    assert Requests("RLMS_REQUEST", standing=False).made(said) is is_request
-    assert Requests("RLMS_REQUEST", standing=True).made(said)
+    assert Requests("RLMS_REQUEST", standing=False).is_requested(said) is is_request
+    assert Requests("RLMS_REQUEST", standing=True).is_requested(said)
 
 
 def test_our_own_documents_and_prompts_ask_for_nothing() -> None:
@@ -119,13 +119,15 @@ def test_our_own_documents_and_prompts_ask_for_nothing() -> None:
     ]
     assert len(texts) > 50
     for path in texts:
-        assert not Requests("RLMS_REQUEST", standing=False).made(path.read_text("utf-8")), path
+        assert not Requests("RLMS_REQUEST", standing=False).is_requested(path.read_text("utf-8")), (
+            path
+        )
 
 
 def test_a_goal_names_files_by_path_or_by_a_name_that_only_one_has() -> None:
     paths = ["a.py", "src/b.py", "src/c/x.py", "d/x.py", "Makefile", "src/test"]
     goal = "Mend `./a.py`, (b.py:12:3). Not x.py, nor test; but d/x.py: see Makefile."
-    assert named(goal, paths) == {"a.py", "src/b.py", "d/x.py", "Makefile"}
+    assert paths_named(goal, paths) == {"a.py", "src/b.py", "d/x.py", "Makefile"}
 
 
 def test_while_nothing_is_named_a_role_is_about_to_read_the_own_sources() -> None:

@@ -21,7 +21,7 @@ from rlm_ci.github.posting.review_comments import (
     VALID,
     PlacedFinding,
     classify,
-    place,
+    place_findings,
     without_invalid,
 )
 from rlm_ci.report.findings import Finding, Location, Severity
@@ -49,7 +49,7 @@ def finding(
 
 
 def one(found: Finding, diff: PatchDiff | None = None, **options: Any) -> PlacedFinding:
-    (placed,) = place([found], diff or from_records([record(PATCH)]), **options)
+    (placed,) = place_findings([found], diff or from_records([record(PATCH)]), **options)
     return placed
 
 
@@ -121,7 +121,7 @@ def test_inline_is_what_a_slow_reader_finds_in_one_hunk(
     diff = from_records([record(patch)])
     hunks = reference_patches.walk(patch) if patch else []
     found = [finding("a.py", *span, side) for span, side in asked]
-    placed = place(found, diff, caps=ENDLESS)
+    placed = place_findings(found, diff, caps=ENDLESS)
     assert [given_back.finding for given_back in placed] == found
     for given_back, ((start, end), side) in zip(placed, asked, strict=True):
         lines = range(start, end + 1)
@@ -328,11 +328,11 @@ def test_a_suggestion_never_mends_line_endings_by_the_way(patch: str, offered: b
 def test_the_worst_take_the_room_and_the_rest_is_said() -> None:
     lines = [("medium", 42), ("low", 3), ("critical", 7), ("high", 6), ("high", 5), ("low", 41)]
     found = [finding("a.py", line, severity=Severity.from_label(label)) for label, line in lines]
-    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(comments=4))
+    placed = place_findings(found, from_records([record(PATCH)]), caps=CommentLimits(comments=4))
     assert [one.finding for one in placed] == found
     assert [one.line for one in placed] == [42, None, 7, 6, 5, None]
     assert {one.reason for one in placed} == {"", "more than 4 review comments"}
-    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(per_file=1))
+    placed = place_findings(found, from_records([record(PATCH)]), caps=CommentLimits(per_file=1))
     assert [one.where for one in placed].count(INLINE) == 1
     assert placed[2].line == 7
     assert placed[0].reason == "more than 1 comment on this file"
@@ -341,7 +341,7 @@ def test_the_worst_take_the_room_and_the_rest_is_said() -> None:
 
 def test_comments_on_whole_files_have_a_cap_of_their_own() -> None:
     found = [finding("a.py", 99), finding("a.py"), finding("a.py", 4)]
-    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(whole_files=0))
+    placed = place_findings(found, from_records([record(PATCH)]), caps=CommentLimits(whole_files=0))
     assert [one.where for one in placed] == [SUMMARY, SUMMARY, INLINE]
     assert placed[0].reason == (
         "line 99 is outside of the diff; more than 0 comments on whole files"
@@ -350,7 +350,7 @@ def test_comments_on_whole_files_have_a_cap_of_their_own() -> None:
 
 def test_comments_beside_lines_take_no_room_of_those_on_files() -> None:
     found = [finding("a.py", 4), finding("a.py", 5), finding("a.py", 99)]
-    placed = place(found, from_records([record(PATCH)]), caps=CommentLimits(whole_files=1))
+    placed = place_findings(found, from_records([record(PATCH)]), caps=CommentLimits(whole_files=1))
     assert [one.where for one in placed] == [INLINE, INLINE, FILE]
 
 
@@ -366,8 +366,8 @@ def test_comments_beside_lines_take_no_room_of_those_on_files() -> None:
 )  # fmt: skip
 def test_caps_hold_and_nothing_is_lost(found: list[Finding], caps: CommentLimits) -> None:
     diff = from_records([record(PATCH), record(PATCH, filename="b.py")])
-    free = place(found, diff, caps=ENDLESS)
-    placed = place(found, diff, caps=caps)
+    free = place_findings(found, diff, caps=ENDLESS)
+    placed = place_findings(found, diff, caps=caps)
     assert [one.finding for one in placed] == found
     sent = [one for one in placed if one.where != SUMMARY]
     assert len(sent) <= caps.comments
@@ -462,7 +462,7 @@ def test_every_line_of_a_real_diff_has_its_place_at_github(repo: GitRepo) -> Non
         for side, path in (("old", file.old_path), ("new", file.path))
         for one in every_line(file.hunks or (), path, side)
     ]
-    placed = place(found, diff, caps=ENDLESS)
+    placed = place_findings(found, diff, caps=ENDLESS)
     sides = [one.side for one in placed if one.where == INLINE]
     assert min(sides.count("LEFT"), sides.count("RIGHT")) > 90
     assert len(sides) == len(found)
@@ -470,7 +470,7 @@ def test_every_line_of_a_real_diff_has_its_place_at_github(repo: GitRepo) -> Non
     odd = {one.path for one, verdict in zip(placed, verdicts, strict=True) if verdict != VALID}
     assert odd <= {file.path for file in diff.files if file.status == "T"}
     # The other way round: the same findings placed by GitHub's list alone.
-    again = place(found, theirs, caps=ENDLESS)
+    again = place_findings(found, theirs, caps=ENDLESS)
     for ours, other, verdict in zip(placed, again, verdicts, strict=True):
         assert verdict != VALID or anchor(ours) == anchor(other)
 
@@ -495,7 +495,7 @@ def test_a_deleted_and_a_renamed_file_of_a_real_repository(repo: GitRepo) -> Non
 def test_hostile_names_are_data(repo: GitRepo) -> None:
     diff = from_git(hostile_names(repo))
     found = [finding(file.path, 1, 1) for file in diff.files]
-    placed = place(found, diff, caps=ENDLESS)
+    placed = place_findings(found, diff, caps=ENDLESS)
     assert len(placed) > 20
     for one_of, file in zip(placed, diff.files, strict=True):
         bytes_in_it = any(0xDC80 <= ord(char) <= 0xDCFF for char in file.path)
@@ -515,7 +515,7 @@ def test_three_thousand_files_take_no_time(repo: GitRepo) -> None:
     found = [finding(file.path, 1, 2) for file in diff.files]
     began = time.process_time()
     theirs = from_records(records, 3000)
-    placed = place(found, diff, caps=ENDLESS) + place(found, theirs)
+    placed = place_findings(found, diff, caps=ENDLESS) + place_findings(found, theirs)
     verdicts = [classify(one, theirs) for one in placed]
     assert time.process_time() - began < 10
     assert len(verdicts) == 6000
@@ -528,6 +528,6 @@ def test_many_hunks_and_many_findings_do_not_multiply() -> None:
     diff = PatchDiff((FileDiff("a.py", "a.py", "M", hunks),))
     found = [finding("a.py", 9 * n, 9 * n) for n in range(1, 2001)]
     began = time.process_time()
-    placed = place(found, diff, caps=ENDLESS)
+    placed = place_findings(found, diff, caps=ENDLESS)
     assert time.process_time() - began < 10
     assert {one.where for one in placed} == {INLINE}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm_ci.git.patches import PatchDiff, from_records, hunks_by_path
-from rlm_ci.github.posting.review_comments import INLINE, SUMMARY, place, replaced
+from rlm_ci.github.posting.review_comments import INLINE, SUMMARY, place_findings, replaced
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED, PROVEN, Proof
 from testing.patches import record
@@ -56,7 +56,7 @@ def test_the_lines_and_the_text_make_the_mended_file(
 
 def test_a_repair_is_offered_on_the_lines_that_it_edits() -> None:
     mended = [*HEAD[:2], "    b = a", "    return b", ""]
-    (one,) = place(
+    (one,) = place_findings(
         [found(patch(HEAD, mended), suggested_fix="```suggestion\nworse\n```")], added(HEAD)
     )
     assert (one.where, one.start_line, one.line, one.is_run) == (INLINE, 2, 4, True)
@@ -82,7 +82,7 @@ GOOD = patch(HEAD, MENDED)
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_no_suggestion(repair: str) -> None:
-    (one,) = place([found(repair, suggested_fix="no code")], added(HEAD))
+    (one,) = place_findings([found(repair, suggested_fix="no code")], added(HEAD))
     assert (one.where, one.line, one.suggestion, one.is_run) == (INLINE, 2, None, False)
 
 
@@ -97,7 +97,7 @@ def test_no_text_is_too_odd(text: str) -> None:
 
 
 def test_what_is_only_argued_stands_beside_no_line() -> None:
-    (one,) = place([found("", ARGUED)], added(HEAD))
+    (one,) = place_findings([found("", ARGUED)], added(HEAD))
     assert (one.where, one.reason) == (SUMMARY, "nothing that ran shows it")
 
 

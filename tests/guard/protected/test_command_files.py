@@ -45,12 +45,12 @@ READ = (
 
 @pytest.mark.parametrize("command", NAMED)
 def test_what_a_command_runs_or_obeys_is_found(command: str) -> None:
-    assert command_files.named(command, FILES) == NAMED[command]
+    assert command_files.files_of_command(command, FILES) == NAMED[command]
 
 
 @pytest.mark.parametrize("command", READ)
 def test_what_a_command_only_reads_is_free(command: str) -> None:
-    assert command_files.named(command, FILES) == frozenset()
+    assert command_files.files_of_command(command, FILES) == frozenset()
 
 
 MAKE = """
@@ -113,14 +113,14 @@ IN_TURN = {
 
 @pytest.mark.parametrize("command", IN_TURN)
 def test_what_a_script_or_recipe_starts_in_turn_is_found(command: str) -> None:
-    found = command_files.named(command, TREE, lambda path: TREE.get(path, ""))
+    found = command_files.files_of_command(command, TREE, lambda path: TREE.get(path, ""))
     assert found == frozenset(IN_TURN[command].split())
 
 
 def test_recipes_that_ask_for_each_other_end() -> None:
     recipes = "".join(f"t{n}: {' '.join(f't{m}' for m in range(99))}\n" for n in range(99))
     files = {"Makefile": recipes, "a.sh": "sh a.sh; make t1"}
-    found = command_files.named("sh a.sh", files, lambda path: files.get(path, ""))
+    found = command_files.files_of_command("sh a.sh", files, lambda path: files.get(path, ""))
     assert found == {"a.sh"}
 
 
@@ -128,4 +128,4 @@ def test_recipes_that_ask_for_each_other_end() -> None:
     "text", ["'" * 9000, "sh -c " * 3000, "$(" * 5000, "a\\\n" * 5000, "sh x;" * 5000, "\0"]
 )
 def test_a_command_meant_to_hurt_is_survived(text: str) -> None:
-    assert command_files.named(text, FILES) == frozenset()
+    assert command_files.files_of_command(text, FILES) == frozenset()

@@ -143,9 +143,9 @@ def test_text_and_parts_of_content_may_follow_each_other() -> None:
     thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
     message = assembled({"content": ""}, {"content": [thought]}, {"content": "he"},
                         {"content": "llo"})  # fmt: skip
-    assert responses.whole({"choices": [{"message": message}]}, "m").text == "hello"
+    assert responses.completion_of({"choices": [{"message": message}]}, "m").text == "hello"
     message = assembled({"content": "he"}, {"content": [{"type": "text", "text": "llo"}]})
-    assert responses.whole({"choices": [{"message": message}]}, "m").text == "hello"
+    assert responses.completion_of({"choices": [{"message": message}]}, "m").text == "hello"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
@@ -169,7 +169,7 @@ def test_a_stream_that_says_that_it_is_done_needs_no_reason() -> None:
     stream.feed(events({"content": "hi"}, reason=None))
     answer = stream.end()
     assert answer is not None
-    assert responses.whole(answer, "m").text == "hi"
+    assert responses.completion_of(answer, "m").text == "hi"
 
 
 def test_the_parts_of_a_count_are_joined_and_none_is_lost() -> None:

@@ -165,7 +165,7 @@ BODY = st.fixed_dictionaries(
 @given(BODY)
 def test_whatever_an_answer_holds_it_is_an_answer_or_named(body: Any) -> None:
     with suppress(RemoteError):
-        completion = responses.whole(body, "m")
+        completion = responses.completion_of(body, "m")
         assert completion.text or completion.tool_calls
         json.dumps(completion.to_dict())
 
@@ -179,5 +179,5 @@ def test_whatever_the_events_of_a_stream_hold_they_are_an_answer_or_named(
     with suppress(RemoteError):
         added = stream.feed(text.encode())
         assert stream.size <= len(added.encode("utf-8", "surrogatepass")) + len(text)
-        completion = responses.whole(responses.streamed(stream), "m")
+        completion = responses.completion_of(responses.streamed(stream), "m")
         json.dumps(completion.to_dict())

@@ -87,7 +87,7 @@ def test_null_says_that_there_is_none() -> None:
 
 
 def whole(message: dict[str, Any]) -> Completion:
-    return responses.whole({"choices": [{"message": message}]}, "m-1")
+    return responses.completion_of({"choices": [{"message": message}]}, "m-1")
 
 
 PARTS: dict[str, list[Any]] = {

@@ -107,8 +107,8 @@ def test_a_secret_is_hidden_once_and_for_all(tmp_path: Path) -> None:
         given = store.result(above, (child,))
     assert records(tmp_path, "results")[1]["findings"] == [1, 0]
     with Journals.open(str(tmp_path)) as store:
-        assert store.kept(child.node_id) == child
-        assert store.kept(given.node_id) is None, "it is made again of its parts"
+        assert store.finished_result(child.node_id) == child
+        assert store.finished_result(given.node_id) is None, "it is made again of its parts"
     assert [one.finding.message for one in given.findings] == ["fine", "[redacted]"]
     assert given.summary == "[redacted]"
 

@@ -70,7 +70,7 @@ def walk(
 
 def leaves(files: Mapping[str, bytes], shape: TreeShape) -> list[tuple[str, Part]]:
     one = SplitTree(corpus(files), shape)
-    return [(found, part) for found, part, is_leaf in walk(one, one.whole(), "") if is_leaf]
+    return [(found, part) for found, part, is_leaf in walk(one, one.root_part(), "") if is_leaf]
 
 
 @given(trees(), SHAPES)
@@ -95,8 +95,8 @@ def test_ids_are_the_same_every_time_and_no_two_are_equal(
         SplitTree(corpus(files), shape),
         SplitTree(corpus(dict(reversed(files.items()))), shape),
     )
-    found = [identifier for identifier, _, _ in walk(one, one.whole(), "")]
-    assert found == [identifier for identifier, _, _ in walk(other, other.whole(), "")]
+    found = [identifier for identifier, _, _ in walk(one, one.root_part(), "")]
+    assert found == [identifier for identifier, _, _ in walk(other, other.root_part(), "")]
     assert len(set(found)) == len(found)
 
 
@@ -116,7 +116,7 @@ def shown(part: Part) -> str:
 
 def shapes(files: Mapping[str, bytes], shape: TreeShape) -> list[tuple[str, str]]:
     one = SplitTree(corpus(files), shape)
-    return [(part[0], shown(part)) for part in one.parts(one.whole())]
+    return [(part[0], shown(part)) for part in one.parts(one.root_part())]
 
 
 def test_folders_are_kept_whole_and_chains_of_folders_are_one() -> None:
@@ -153,7 +153,7 @@ def test_a_file_elsewhere_changes_no_id() -> None:
 def test_a_wide_folder_has_groups_of_groups(count: int) -> None:
     files = {f"wide/f{number:05}": b"x" for number in range(count)}
     one = SplitTree(corpus(files), TreeShape(1000, 4, 8))
-    found = list(walk(one, one.whole(), ""))
+    found = list(walk(one, one.root_part(), ""))
     assert sum(is_leaf for _, _, is_leaf in found) == -(-count // 4)
     assert {part[0] for _, part, _ in found} == {REPO, FILE_GROUP}
 
@@ -164,7 +164,7 @@ def test_a_large_file_is_cut_at_its_definitions() -> None:
         lines += [f"def f{number}():", *("    pass" for _ in range(number % 5)), ""]
     content = "\n".join(lines).encode()
     one = SplitTree(corpus({"large.py": content, "b.py": b""}), TreeShape(200, 4, 64))
-    large = one.parts(one.whole())[1]
+    large = one.parts(one.root_part())[1]
     assert large[:2] == (FILE_GROUP, "large.py")
     assert one.confidence(large) == BY_SYNTAX
     slices = one.parts(large)
@@ -177,15 +177,15 @@ def test_a_large_file_is_cut_at_its_definitions() -> None:
 def test_a_large_text_is_cut_between_its_lines() -> None:
     content = b"".join(b"line %d\n" % number for number in range(100))
     one = SplitTree(corpus({"large.txt": content}), TreeShape(200, 4, 64))
-    assert one.confidence(one.whole()) == BY_LINES
-    assert b"".join(cut(content, p[4], p[5]) for p in one.parts(one.whole())) == content
-    assert all(part[6] <= 200 for part in one.parts(one.whole()))
+    assert one.confidence(one.root_part()) == BY_LINES
+    assert b"".join(cut(content, p[4], p[5]) for p in one.parts(one.root_part())) == content
+    assert all(part[6] <= 200 for part in one.parts(one.root_part()))
 
 
 def test_one_long_line_cannot_be_parted() -> None:
     one = SplitTree(corpus({"min.js": b"x" * 5000}), TreeShape(200, 4, 64))
-    assert one.confidence(one.whole()) == 0.0
-    assert one.parts(one.whole()) == [one.whole()]
+    assert one.confidence(one.root_part()) == 0.0
+    assert one.parts(one.root_part()) == [one.root_part()]
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\n", b"a\r\nb\r"])
@@ -200,5 +200,5 @@ def test_lines_are_counted_as_git_does(content: bytes) -> None:
 def test_a_folder_of_twenty_thousand_files() -> None:
     files = {f"wide/f{number}": b"x" for number in range(20_000)}
     one = SplitTree(corpus(files), TreeShape())
-    found = list(walk(one, one.whole(), ""))
+    found = list(walk(one, one.root_part(), ""))
     assert sum(is_leaf for _, _, is_leaf in found) == 1250

@@ -330,7 +330,7 @@ def test_a_name_that_is_not_there_fails_a_test_too_but_not_what_tests_read() -> 
 )  # fmt: skip
 def test_a_selector_names_the_rules_that_ruff_would_take(selector: str, rules: list[str]) -> None:
     known = {"D100", "D103", "DTZ003", "DJ001", "PLC0414", "PLE2502"}
-    assert list(ruff.named([selector], known)) == rules
+    assert list(ruff.selected_rules([selector], known)) == rules
 
 
 @pytest.mark.parametrize("selector", ["", "d", "D9", "XYZ"])

@@ -16,8 +16,8 @@ from rlm_ci.review.guidelines.guidelines import (
     Guidelines,
     in_files,
     in_settings,
-    kept,
     on_disk,
+    stored_guidelines,
 )
 from testing.repositories.git_repo import GitRepo
 from testing.review_leaves import TEXTS, TOTAL, Asking, answering, by_model, closing, reviewed
@@ -69,7 +69,7 @@ def _repository(git: GitRepo) -> Repository:
 
 def _listed(git: GitRepo, *paths: str) -> str:
     found = in_files(_repository(git), "main", paths, "old")
-    return Guidelines(kept(found)).for_paths(paths).text
+    return Guidelines(stored_guidelines(found)).for_paths(paths).text
 
 
 def test_the_nearest_come_first_and_only_those_of_the_files(git: GitRepo) -> None:
@@ -94,7 +94,7 @@ def test_the_settings_point_into_the_config_file(git: GitRepo) -> None:
     assert [(one.path, one.line) for one in found] == [
         ("rlm-ci.toml", 4), ("rlm-ci.toml", 9), ("review.guidelines", 1),
     ]  # fmt: skip
-    shown = Guidelines(kept(found)).for_paths(["src/a.py"])
+    shown = Guidelines(stored_guidelines(found)).for_paths(["src/a.py"])
     assert '    4 | text = "Name each unit."' in shown.text
     opened = shown.open(_at("rlm-ci.toml", 4, "Name each unit."))
     assert opened is not None
@@ -102,7 +102,7 @@ def test_the_settings_point_into_the_config_file(git: GitRepo) -> None:
     assert (opened[0].quote, opened[0].side) == ('text = "Name each unit."', "old")
     without = shown.open(_at("review.guidelines", 2, "Two"))
     assert without == (None, "The maintainers ask for it, review.guidelines: Two")
-    assert "docstrings" not in Guidelines(kept(found)).for_paths(["a.py"]).text
+    assert "docstrings" not in Guidelines(stored_guidelines(found)).for_paths(["a.py"]).text
     with pytest.raises(ConfigError, match=r"pattern .*\[\[review.guidelines\]\] number 1"):
         in_settings(here, "main", [{"paths": ("[z-a]",), "text": "x", "level": "low"}], "old")
 
@@ -113,7 +113,7 @@ def test_a_prompt_shows_no_more_than_it_has_room_for(git: GitRepo) -> None:
     git.commit("Long")
     for max_bytes, most in ((120_000, ROOM), (16_000, 2_000)):
         found = in_files(_repository(git), "main", None, "old")
-        shown = Guidelines(kept(found)).for_paths(["shop.py"], max_bytes)
+        shown = Guidelines(stored_guidelines(found)).for_paths(["shop.py"], max_bytes)
         assert len(shown.text) < most + 1_200
         assert "more lines left out)" in shown.text
         assert "Rule 0." in shown.text
@@ -128,7 +128,7 @@ def test_the_work_tree_has_its_own(git: GitRepo) -> None:
     git.write("AGENTS.md", "Edited.\n")
     here = _repository(git)
     found = on_disk(here, in_files(here, "main", None, "new"))
-    assert "Edited." in Guidelines(kept(found)).for_paths(["shop.py"]).text
+    assert "Edited." in Guidelines(stored_guidelines(found)).for_paths(["shop.py"]).text
 
 
 def _at(path: str, line: int, quote: str) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def test_a_finding_points_to_the_guideline_that_it_rests_on(llm: ModelServer, gi
         return answering(resting, *invented)
 
     llm.script(answer)
-    rows = kept(in_files(_repository(git), "main", ["shop.py"], "old"))
+    rows = stored_guidelines(in_files(_repository(git), "main", ["shop.py"], "old"))
     result = reviewed(TEXTS, Asking(llm), ruff="off", guidelines=rows)
     (found,) = by_model(result)
     place = found.evidence[-1]
@@ -168,7 +168,7 @@ def test_a_finding_points_to_the_guideline_that_it_rests_on(llm: ModelServer, gi
 def test_only_a_sentence_of_the_base_is_behind_a_finding(git: GitRepo) -> None:
     """A finding of an earlier review brings its hint along, and no more."""
     files = in_files(_repository(git), "main", None, "old")
-    rows = kept([*in_settings(_repository(git), "main", ROWS, "old"), *files])
+    rows = stored_guidelines([*in_settings(_repository(git), "main", ROWS, "old"), *files])
     given = Guidelines(rows)
 
     def level(hint: str | None, path: str = "src/a.py", side: str = "new") -> str | None:
@@ -214,6 +214,6 @@ def test_how_to_contribute_has_less_room_than_rules_for_code(git: GitRepo) -> No
     git.write("CONTRIBUTING.md", "".join(f"Step {number}.\n" for number in range(1_000)))
     git.commit("Long")
     found = in_files(_repository(git), "main", None, "old")
-    shown = Guidelines(kept(found)).for_paths(["shop.py"])
+    shown = Guidelines(stored_guidelines(found)).for_paths(["shop.py"])
     assert 2_500 < sum(len(line) for line in shown.text.split("\n") if "Step" in line) < 3_000
     assert "more lines left out)" in shown.text

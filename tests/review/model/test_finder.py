@@ -283,7 +283,7 @@ def test_windows_part_the_texts_without_a_gap() -> None:
     texts = [text(f"{number}.txt", "a\nbb\n\nccc\n" * number) for number in range(20)]
     for room in (60, 100, 333, 5000):
         cutter = WindowCutter(texts)
-        cut = [*cutter.rest(room)]
+        cut = [*cutter.windows_left(room)]
         lines = [
             (shown.text, line)
             for window in cut

@@ -54,8 +54,8 @@ def test_what_cannot_be_run_is_a_problem(shop: ProofPlace, tmp_path: Path) -> No
     stored(tmp_path, "aa", TRUE)
     (problem,) = again.run(str(tmp_path), shop.replace(sandbox=Unsandboxed), print).problems
     assert problem.startswith("proofs: none can be run here: there is no sandbox")
-    assert again.ProofsAgain(0, (problem,)).told == "no proof was run again"
-    assert again.ProofsAgain().told == "the run has no proofs"
+    assert again.ProofsAgain(0, (problem,)).summary == "no proof was run again"
+    assert again.ProofsAgain().summary == "the run has no proofs"
     with pytest.raises(UsageError, match="the run has no proof bb") as error:
         again.run(str(tmp_path), shop, print, "bb")
     assert error.value.hint == "its proofs: aa"

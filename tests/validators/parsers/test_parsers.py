@@ -152,14 +152,14 @@ def test_every_rule_is_explained() -> None:
 )
 def test_a_place_is_a_file_of_the_repository(said: str, path: str | None) -> None:
     everything = {"src/a.py", "with space.py", "node_modules/x/a.py", ".venv/lib/a.py", "a.py"}
-    place = Printout((), ROOT, everything.__contains__).place(said, "3")
+    place = Printout((), ROOT, everything.__contains__).location_of(said, "3")
     assert (place.path if place else None) == path
     assert place is None or (place.line_start, place.line_end) == (3, 3)
 
 
 @pytest.mark.parametrize("line", ["0", "-1", "9" * 400, "٣", "", "x"])
 def test_a_line_that_is_none_leaves_the_file(line: str) -> None:
-    place = Printout((), ROOT, lambda _: True).place("a.py", line)
+    place = Printout((), ROOT, lambda _: True).location_of("a.py", line)
     assert place is not None
     assert place.line_start is None
 

@@ -31,7 +31,7 @@ def test_a_link_leads_to_the_lines(
     register = CitationRegister(target, deep=True)
     text = f"`{path}#L{lines[0]}{f'-L{lines[1]}' * (lines[1] > lines[0])}`"
     assert register.link(path, *lines) == (f"[{text}]({url})" if url else text)
-    assert register.named("`B`", path, *lines) == (f"[`B`]({url})" if url else f"`B` {text}")
+    assert register.linked_name("`B`", path, *lines) == (f"[`B`]({url})" if url else f"`B` {text}")
     assert [tuple(place) for place in register.cited()] == [(path, *lines)]
 
 

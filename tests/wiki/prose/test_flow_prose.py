@@ -264,7 +264,7 @@ def test_new_words_replace_the_old_ones_of_the_flow(repo: GitRepo, tmp_path: Pat
     pages, page = made(repo, tmp_path, Scripted(other), changed)
     assert GRID not in page
     assert "At the end `wide` runs." in page
-    assert "1 new, 1 replaced by newer ones" in pages.sentences.told()
+    assert "1 new, 1 replaced by newer ones" in pages.sentences.summary()
 
     # Nobody judges what is new: what was judged stays beside it.
     def unjudged(place: str, prompt: str) -> object:
@@ -367,7 +367,7 @@ def test_what_was_not_judged_is_marked_and_judged_later(repo: GitRepo, tmp_path:
     pages, page = made(repo, tmp_path, Scripted(spent_later), FILES)
     assert "nobody has asked whether they support them:" in page
     assert LIE in page
-    assert "4 not judged yet" in pages.sentences.told()
+    assert "4 not judged yet" in pages.sentences.summary()
     ask = Listening()
     pages, page = made(repo, tmp_path, ask)
     assert ask.places == ["support-1", "tell-whole", "support-whole-1"]

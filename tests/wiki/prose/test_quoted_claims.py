@@ -48,7 +48,7 @@ def test_a_sentence_stands_by_all_of_its_quotes(
     quotes: list[dict[str, Any]], places: list[tuple[str, int, int]] | None
 ) -> None:
     claims = QuotedClaims([OVEN, CHECK])
-    found = claims.kept([{"text": "Too much heat is refused.", "quotes": quotes}])
+    found = claims.accepted([{"text": "Too much heat is refused.", "quotes": quotes}])
     told = [[tuple(one)[:3] for one in said.quotes] for said in found]
     assert told == ([] if places is None else [places])
     assert claims.counts().rejected == (places is None)
@@ -74,13 +74,13 @@ EXAMPLE = "One sentence in plain English: names of code in backticks."
 )  # fmt: skip
 def test_what_does_not_stand_goes_with_its_own_reason(claim: Any, why: tuple[str, str]) -> None:
     claims = QuotedClaims([OVEN, CHECK])
-    assert claims.kept([claim]) == []
+    assert claims.accepted([claim]) == []
     assert [row[1] for row in claims.rejected] == [list(why)]
 
 
 def test_a_sentence_that_its_flow_does_not_hold_goes_for_that() -> None:
     claims = QuotedClaims([OVEN, CHECK])
-    assert claims.kept([{"text": "It calls.", "quotes": [CALL]}], lambda _said: False) == []
+    assert claims.accepted([{"text": "It calls.", "quotes": [CALL]}], lambda _said: False) == []
     assert [row[1] for row in claims.rejected] == [list(kept_prose.STEPS_GONE)]
 
 
@@ -103,7 +103,7 @@ GAPS = LeafText(
 )
 def test_blank_lines_of_a_quote_do_not_matter(text: str, lines: tuple[int, int] | None) -> None:
     claims = QuotedClaims([GAPS])
-    found = claims.kept([{"text": "It doubles.", "quotes": [quote("gaps.py", 2, text)]}])
+    found = claims.accepted([{"text": "It doubles.", "quotes": [quote("gaps.py", 2, text)]}])
     told = [(said.line_start, said.line_end) for said in found]
     assert told == ([] if lines is None else [lines])
 
@@ -122,5 +122,5 @@ def test_blank_lines_of_a_quote_do_not_matter(text: str, lines: tuple[int, int] 
 def test_the_functions_that_a_sentence_names_are_known(
     words: str, named: list[tuple[str, str]]
 ) -> None:
-    [said] = QuotedClaims([OVEN, CHECK, TWO]).kept([{"text": words, "quotes": [CALL]}])
+    [said] = QuotedClaims([OVEN, CHECK, TWO]).accepted([{"text": words, "quotes": [CALL]}])
     assert [(one.path, one.name) for one in said.named] == named

@@ -131,7 +131,7 @@ def test_a_sentence_stays_while_its_quote_stands(
     out, ask = tmp_path / "wiki", Scripted(says)
     corpus = stage.corpus_of(repo, stage.commit_all(repo, FILES))
     pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(ask))
-    assert pages.sentences.told() == "7 new sentences"
+    assert pages.sentences.summary() == "7 new sentences"
     apply, lost = EDITS[edit]
     apply(repo)
     corpus = stage.corpus_of(repo, repo.commit(edit))
@@ -161,7 +161,7 @@ def test_a_sentence_stays_while_its_quote_stands(
         doubt = (
             ", 1 not judged yet" if (edit, model) == ("a function is removed", "no model") else ""
         )
-        assert again.sentences.told() == f"{len(said)} sentences kept{doubt}"
+        assert again.sentences.summary() == f"{len(said)} sentences kept{doubt}"
 
 
 def of(out: Path) -> list[ProseSentence]:
@@ -276,7 +276,7 @@ def test_new_sentences_about_the_same_lines_are_bounded(repo: GitRepo, tmp_path:
         corpus = stage.corpus_of(repo, repo.commit(str(turn)))
         pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(more)))
         assert len([one for one in of(out) if "on top" in one.text]) == min(16, 8 + 8 * turn)
-        told = pages.sentences.told()
+        told = pages.sentences.summary()
     assert "8 replaced by newer ones" in told
 
 
@@ -291,7 +291,7 @@ def test_what_an_earlier_version_kept_by_folder_is_kept(repo: GitRepo, tmp_path:
         "digest": "", "model": "m", "said": rows[:1]}}  # fmt: skip
     (out / "wiki.json").write_text(json.dumps(record))
     pages, _, _ = stage.wiki(corpus, out, tmp_path)
-    assert pages.sentences.told() == "8 sentences kept, 8 not judged yet"
+    assert pages.sentences.summary() == "8 sentences kept, 8 not judged yet"
     assert {one.text for one in of(out)} == {*SAID, "It is a shop."}
 
 
@@ -319,7 +319,7 @@ def test_what_is_outside_of_the_scope_goes_by_that_name(repo: GitRepo, tmp_path:
     rules = EligibilityRules(exclude=("shelf.py",))
     corpus = corpora.at_commit(stage.opened(repo), commit, rules, "store")
     pages, _, _ = stage.wiki(corpus, out, tmp_path, under="store")
-    told = pages.sentences.told()
+    told = pages.sentences.summary()
     assert "2 dropped: their files are left out" in told
     assert "4 dropped: their files are outside of the folder looked at" in told
     assert (

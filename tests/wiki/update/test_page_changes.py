@@ -69,8 +69,8 @@ def test_other_reasons() -> None:
 
 def test_a_reason_names_three_files() -> None:
     change = PageChange("index.md", CITED, ("a", "b", "c", "d", "e"))
-    assert change.told(str.upper) == f"{CITED}: A, B, C and 2 other files"
-    assert PageChange("index.md", NEW).told(str) == NEW
+    assert change.reason(str.upper) == f"{CITED}: A, B, C and 2 other files"
+    assert PageChange("index.md", NEW).reason(str) == NEW
 
 
 def test_what_is_lost_is_what_nobody_says_any_more() -> None:

@@ -86,12 +86,12 @@ def test_all_grounds_are_shown_and_a_lie_is_dropped(repo: GitRepo, tmp_path: Pat
     assert f"{by} the linked lines support them:" in page
     assert f"{by} they follow from its sentences about the linked lines:" in made["index.md"]
     assert LIE not in "".join(made.values())
-    assert pages.sentences.told() == "2 new sentences, 1 dropped: its lines do not support it"
+    assert pages.sentences.summary() == "2 new sentences, 1 dropped: its lines do not support it"
     assert pages.sentences.rows() == [
         f"dropped: oven/check.py#L2-L2, its lines do not support it: {LIE}"
     ]
     again, touched, read = stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(says)))
-    assert (touched, read, again.sentences.told()) == ((), 0, "2 sentences kept")
+    assert (touched, read, again.sentences.summary()) == ((), 0, "2 sentences kept")
 
 
 def edited(path: str, old: str, new: str) -> Callable[[GitRepo], object]:
@@ -147,7 +147,7 @@ def test_what_nobody_asked_about_is_kept_marked_and_asked_later(
     corpus = stage.corpus_of(repo, stage.commit_all(repo, FILES))
     pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(Scripted(spent_later)))
     stage.judge(pages, corpus, out, stage.opened(repo))
-    assert pages.sentences.told() == "2 new sentences, 2 not judged yet"
+    assert pages.sentences.summary() == "2 new sentences, 2 not judged yet"
     page = stage.texts(out)["modules/oven.md"]
     open_words = "were found; nobody has asked whether they support them:"
     assert open_words in page
@@ -163,7 +163,7 @@ def test_what_nobody_asked_about_is_kept_marked_and_asked_later(
         ask = Scripted(says)
         pages, _, _ = stage.wiki(corpus, out, tmp_path, ask=all_by(ask))
         assert ask.places == ["support-1", "tell-whole", "support-whole-1"]
-        assert "1 dropped: its lines do not support it" in pages.sentences.told()
+        assert "1 dropped: its lines do not support it" in pages.sentences.summary()
         assert {said.text for said in said_in(out)} == {TEXT, "It is a kitchen."}
         assert all(said.is_supported for said in said_in(out))
         assert open_words not in stage.texts(out)["modules/oven.md"]

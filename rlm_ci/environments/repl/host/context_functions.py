@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlm_ci.context.context import PointerError
-from rlm_ci.context.line_numbers import told as places_told
+from rlm_ci.context.line_numbers import line_ranges as places_told
 from rlm_ci.text.printable import encodable
 
 TYPE_CHECKING = False
@@ -38,14 +38,14 @@ class ContextFunctions:
             )
         except PointerError as error:
             raise ValueError(str(error)) from None
-        return {"text": excerpt.text, **self._place(excerpt.start, excerpt.end)}
+        return {"text": excerpt.text, **self._pointer(excerpt.start, excerpt.end)}
 
     def peek(self, start: int = 0, size: int = 2000) -> dict[str, Any]:
         """``size`` bytes from byte ``start`` on."""
         first = min(_number(start, "start"), self._context.byte_length)
         last = min(first + _number(size, "size", _BYTES), self._context.byte_length)
         if first == last:
-            return {"text": "", **self._place(first, last)}
+            return {"text": "", **self._pointer(first, last)}
         return self.read(f"bytes:{first}-{last}", last - first)
 
     def search(self, query: str, top_k: int = 20) -> dict[str, Any]:
@@ -57,13 +57,13 @@ class ContextFunctions:
             {
                 "text": self._window.shown(hit.preview_start, hit.preview_end, hit.preview),
                 "count": hit.score,
-                **self._place(hit.start_byte, hit.end_byte),
+                **self._pointer(hit.start_byte, hit.end_byte),
             }
             for hit in result.hits[:limit]
         ]
         return {"total": result.total_hits, "chunks": result.chunks_matched, "hits": hits}
 
-    def _place(self, start: int, end: int) -> dict[str, Any]:
+    def _pointer(self, start: int, end: int) -> dict[str, Any]:
         places, more = self._context.first_places(start, max(end, start + 1), _FILES)
         where = self._window.redact(encodable(places_told(places, more))) if places else ""
         pointer = f"ctx:{self._context.object_id}#bytes:{start}-{end}"

@@ -150,7 +150,7 @@ class ModelFunctions:
             self.not_allowed += 1
             allowed = ", ".join(self._options.allowed)
             raise ValueError(f"{NOT_ALLOWED}: {printable(str(name))[:_NAME]}; allowed: {allowed}")
-        return _Question(text, name, self._place("llm", name, text))
+        return _Question(text, name, self._question_folder("llm", name, text))
 
     def _ask_models(self, questions: Sequence[_Question]) -> list[QueryReply]:
         """The replies, in order. Raises what ends the episode, once all calls under way have."""
@@ -199,14 +199,16 @@ class ModelFunctions:
         except BaseException as error:
             self._end(error)
             raise
-        return [self._told(task, result) for task, result in zip(tasks, results, strict=True)]
+        return [self._reply(task, result) for task, result in zip(tasks, results, strict=True)]
 
     def _task(self, prompt: object, context: object) -> ReplTask:
         text = self._clean(prompt, "a question")
         content = text if context is None else self._services.redact(encodable(_as_text(context)))
-        return ReplTask(text, content, folder=self._place("rlm", text, content), files=self.files)
+        return ReplTask(
+            text, content, folder=self._question_folder("rlm", text, content), files=self.files
+        )
 
-    def _told(self, task: ReplTask, result: ChildResult) -> QueryReply:
+    def _reply(self, task: ReplTask, result: ChildResult) -> QueryReply:
         limit = getattr(result, "limit", None)
         if limit is not None:
             self._end(limit)
@@ -224,7 +226,7 @@ class ModelFunctions:
             raise ValueError(f"{what} must be a text, not {text!r:.60}")
         return self._services.redact(encodable(text))
 
-    def _place(self, *words: str) -> str:
+    def _question_folder(self, *words: str) -> str:
         """The folder of a question, and its place in the record."""
         name = f"{words[0]}-{sha256(json.dumps(words).encode()).hexdigest()[:12]}"
         with self._lock:

@@ -38,7 +38,7 @@ class RunFiles:
 
     def open(self, path: str) -> int:
         """The descriptor of a new file; ``note`` it when it is written. Raises StorageError."""
-        target = self._made(path)
+        target = self._new_file(path)
         try:
             return os.open(target, _WRITE, 0o600)
         except OSError as error:
@@ -54,7 +54,7 @@ class RunFiles:
 
     def save(self, path: str, data: bytes) -> None:
         """Write a file that only a resumed run needs. Raises StorageError."""
-        files.write(self._made(path), data, 0o600)
+        files.write(self._new_file(path), data, 0o600)
 
     def saved(self, path: str, digest: str) -> bytes:
         """The content of such a file. Raises DamagedError."""
@@ -62,7 +62,7 @@ class RunFiles:
 
     def remove(self, path: str) -> None:
         """Remove a file. Raises StorageError for one behind a link that leads out."""
-        target = self._place(path)
+        target = self._path_of(path)
         files.require_inside(self._folder, os.path.dirname(target))
         with suppress(FileNotFoundError):
             os.unlink(target)
@@ -71,9 +71,9 @@ class RunFiles:
         """The same files; it keeps which are written."""
         return TrackedFiles(self)
 
-    def _made(self, path: str) -> str:
+    def _new_file(self, path: str) -> str:
         """The place of a file, whose folder is made; a run may come with links that lead out."""
-        target = self._place(path)
+        target = self._path_of(path)
         folder = os.path.dirname(target)
         if folder not in self._folders:
             files.require_inside(self._folder, folder)
@@ -81,7 +81,7 @@ class RunFiles:
             self._folders.add(folder)
         return target
 
-    def _place(self, path: str) -> str:
+    def _path_of(self, path: str) -> str:
         return os.path.join(self._folder, *path.split("/"))
 
 

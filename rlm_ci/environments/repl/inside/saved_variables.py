@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         namespace: dict[str, Any]
         limits: dict[str, int]
 
-        def own(self) -> Iterator[tuple[str, Any]]: ...
+        def own_variables(self) -> Iterator[tuple[str, Any]]: ...
 
 
 #: In a part: the state of ``random``.
@@ -227,7 +227,7 @@ class Saved:
         return ((tuple(group.values), group) for group in joined.values())
 
     def _values(self) -> dict[str, Any]:
-        found = {**dict(self._session.own()), "answer": self._session.answer}
+        found = {**dict(self._session.own_variables()), "answer": self._session.answer}
         if "random" in sys.modules:
             found[_RANDOM] = sys.modules["random"].getstate()
         if (text := HELD["context"]) is not None:

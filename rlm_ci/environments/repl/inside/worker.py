@@ -185,7 +185,7 @@ class Session:
             )
         return text
 
-    def own(self) -> Iterator[tuple[str, Any]]:
+    def own_variables(self) -> Iterator[tuple[str, Any]]:
         """The variables that the code has made."""
         for name, value in list(self.namespace.items()):
             is_private = name[:2] == "__" and name[-2:] == "__"
@@ -194,7 +194,7 @@ class Session:
 
     def variables(self) -> list[tuple[str, str, int]]:
         shown = []
-        for name, value in self.own():
+        for name, value in self.own_variables():
             if name.startswith("_") or type(value) is ModuleType:
                 continue
             sized = isinstance(value, (str, bytes, bytearray, list, tuple, dict, set, frozenset))

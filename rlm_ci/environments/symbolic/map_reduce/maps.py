@@ -89,7 +89,7 @@ class MapRun:
         result = MapResult(ident, subcall_pointer(iteration, ident), request, forecast)
         if forecast["error"] is not None:
             return result.replace(error=forecast["error"])
-        self._access.tell(f"iteration {iteration}: {told(request, forecast)}")
+        self._access.tell(f"iteration {iteration}: {map_summary(request, forecast)}")
         map_parts = self._parts()
         answers = self._mapped(iteration, ident, map_parts)
         good = [answer for answer in answers if answer.status == SUCCEEDED]
@@ -284,7 +284,7 @@ def outcome(
         return "", str(flaw)
 
 
-def told(plan: Map, forecast: Mapping[str, Any]) -> str:
+def map_summary(plan: Map, forecast: Mapping[str, Any]) -> str:
     """What a map is going to do, in words for the user."""
 
     def use(kind: str) -> str:

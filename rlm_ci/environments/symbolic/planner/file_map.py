@@ -6,7 +6,7 @@ from functools import lru_cache
 from heapq import nsmallest
 from itertools import islice, takewhile
 
-from rlm_ci.context.line_numbers import told as places_told
+from rlm_ci.context.line_numbers import line_ranges as places_told
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value
 
@@ -52,7 +52,7 @@ class FileMap:
         self.folders = folders(files)
         self.largest = largest(files)
         self.where = lru_cache(_KEPT)(where)
-        self.named = lru_cache(_KEPT)(lambda query: named(files, query, _NAMED))
+        self.named = lru_cache(_KEPT)(lambda query: files_matching(files, query, _NAMED))
 
     @classmethod
     def of(cls, context: Context) -> FileMap:
@@ -85,7 +85,7 @@ def largest(files: Sequence[SourceFile]) -> tuple[FileMapRow, ...]:
     return tuple(FileMapRow(file.path, file.start, file.end) for file in first)
 
 
-def named(files: Sequence[SourceFile], query: str, limit: int) -> tuple[FileMapRow, ...]:
+def files_matching(files: Sequence[SourceFile], query: str, limit: int) -> tuple[FileMapRow, ...]:
     """The first files, at most ``limit``, with ``query`` in their paths; ASCII in either case."""
     phrase = _lower(query.strip())
     source_files = (file for file in files if phrase and phrase in _lower(file.path))

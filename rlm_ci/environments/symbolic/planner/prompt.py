@@ -229,7 +229,7 @@ def _bounded(wrong: str) -> str:
 
 def _surely_dropped(done: Sequence[Action], order: Sequence[Item], limit: int) -> int:
     """The number of items for which even their bare texts leave no room."""
-    sizes = [_least(done[at], number) for at, number in order]
+    sizes = [_minimum_size(done[at], number) for at, number in order]
     excess, number = sum(sizes) - limit, 0
     while excess > 0:
         excess -= sizes[number]
@@ -237,7 +237,7 @@ def _surely_dropped(done: Sequence[Action], order: Sequence[Item], limit: int) -
     return number
 
 
-def _least(action: Action, number: int) -> int:
+def _minimum_size(action: Action, number: int) -> int:
     """The minimum size of an item in bytes."""
     if number == PLACES:  # they replace larger items
         return 0

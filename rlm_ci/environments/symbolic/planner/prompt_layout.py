@@ -128,7 +128,7 @@ class PromptLayout:
             steps[-1]["actions"].append({"line": line, "excerpts": excerpts})
         return steps
 
-    def _whole(self) -> frozenset[tuple[int, int]]:
+    def _full_ranges(self) -> frozenset[tuple[int, int]]:
         seen: Counter[int] = Counter()
         complete = set[tuple[int, int]]()
         touched = {at for at, _number in self._dropped}
@@ -159,7 +159,7 @@ class PromptLayout:
                     add(part.encode(), {"kind": "frame"})
             messages.append({"role": role, "content": data[start:].decode()})
         parts = (tuple(messages), bytes(data), tuple(sections), self._truncation)
-        return Prompt(*parts, self._whole())
+        return Prompt(*parts, self._full_ranges())
 
     def _mark(self, text: str, section: Mapping[str, Any]) -> str:
         self._texts.append((text.encode(), section))

@@ -8,7 +8,7 @@ import os
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.lab.bench.generators.programs import PROGRAMS
-from rlm_ci.lab.bench.generators.seeded import FILES, Chance, KnownCall, Made
+from rlm_ci.lab.bench.generators.seeded import FILES, Chance, GeneratedCase, KnownCall
 from rlm_ci.system import files
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ _README = """\
 """
 
 
-def make(folder: str, seed: int, tokens: int, *, hidden: int) -> Made:  # noqa: ARG001 - see OPTIONS
+def make(folder: str, seed: int, tokens: int, *, hidden: int) -> GeneratedCase:  # noqa: ARG001 - see OPTIONS
     if not 1 <= hidden <= _MOST_HIDDEN:
         raise ConfigError(
             f"hidden must be from 1 to {_MOST_HIDDEN}", where="context", hint="fix that value"
@@ -73,7 +73,7 @@ def make(folder: str, seed: int, tokens: int, *, hidden: int) -> Made:  # noqa: 
         f"{module}.py, so that the function does what its docstring says, for every input. Do not "
         "change the test. Other tests, which you cannot see, judge the result."
     )
-    return Made(task, scorer="tests", context=False, module=module, calls=tuple(calls))
+    return GeneratedCase(task, scorer="tests", context=False, module=module, calls=tuple(calls))
 
 
 def _call(function: Any, arguments: list[Any]) -> KnownCall:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib.util import find_spec
 
 from rlm_ci.errors import ConfigError
-from rlm_ci.lab.bench.generators.seeded import Chance, ContextFile, Made
+from rlm_ci.lab.bench.generators.seeded import Chance, ContextFile, GeneratedCase
 from rlm_ci.system import files
 
 TYPE_CHECKING = False
@@ -41,7 +41,7 @@ def depends_on(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"sources": digest.hexdigest()}
 
 
-def make(folder: str, seed: int, tokens: int, *, kind: str, package: str) -> Made:
+def make(folder: str, seed: int, tokens: int, *, kind: str, package: str) -> GeneratedCase:
     if kind not in KINDS:
         raise ConfigError(
             f"kind must be one of {', '.join(KINDS)}", where="context", hint="fix that value"
@@ -66,7 +66,7 @@ def make(folder: str, seed: int, tokens: int, *, kind: str, package: str) -> Mad
         )
     question, right = Chance("code-questions", seed).pick(candidates)
     scorer = {list: "f1", int: "numeric", str: "exact"}[type(right)]
-    return Made(question, right, scorer)
+    return GeneratedCase(question, right, scorer)
 
 
 def _sources(package: str) -> Iterator[tuple[str, bytes]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.lab.bench.generators import sentences
-from rlm_ci.lab.bench.generators.seeded import Chance, ContextFile, Made
+from rlm_ci.lab.bench.generators.seeded import Chance, ContextFile, GeneratedCase
 
 VERSION = 1
 #: ``depth``: where the fact stands, from 0 to 1 (by the seed where it is -1.0).
@@ -13,7 +13,7 @@ _MOST = 100
 _FACT = "The special magic number of the {name} is {number}.\n"
 
 
-def make(folder: str, seed: int, tokens: int, *, depth: float, distractors: int) -> Made:
+def make(folder: str, seed: int, tokens: int, *, depth: float, distractors: int) -> GeneratedCase:
     if not (depth == -1.0 or 0 <= depth <= 1) or not 0 <= distractors <= _MOST:
         raise ConfigError(
             f"depth must be from 0 to 1, and distractors from 0 to {_MOST}",
@@ -46,7 +46,7 @@ def make(folder: str, seed: int, tokens: int, *, depth: float, distractors: int)
                 break
         for _, line in reversed(lines):
             file.add(line)
-    return Made(
+    return GeneratedCase(
         f"What is the special magic number of the {sentences.name(needle)} in the context? "
         "Answer with the number alone.",
         numbers[0],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from rlm_ci.lab.bench.generators.seeded import Chance, ContextFile, Made
+from rlm_ci.lab.bench.generators.seeded import Chance, ContextFile, GeneratedCase
 from rlm_ci.lab.bench.generators.sentences import LABELS, TYPES, record, users_of_records
 
 VERSION = 1
@@ -15,7 +15,7 @@ _MOST_USERS = 60
 _FORM = "List each pair once, one a line, as (user, user). Write none if there is no pair."
 
 
-def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
+def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> GeneratedCase:
     chance = Chance("pairs", seed)
     names = users_of_records(chance, users, kind, kinds=KINDS, minimum=2, maximum=_MOST_USERS)
     # Each asks some types only, so that what is asked for is rare at any length.
@@ -47,6 +47,6 @@ def make(folder: str, seed: int, tokens: int, *, kind: str, users: int) -> Made:
         for left, right in combinations(sorted(names), 2)
         if (left in firsts and right in seconds) or (right in firsts and left in seconds)
     ]
-    return Made(
+    return GeneratedCase(
         f"{TYPES} List all pairs of different users where {condition}. {_FORM}", right, "f1"
     )

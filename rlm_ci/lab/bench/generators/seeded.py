@@ -28,7 +28,7 @@ class KnownCall(Value):
     expected: Any
 
 
-class Made(Value):
+class GeneratedCase(Value):
     """What a generator has made: the question, its answer, and which of the two folders it wrote.
 
     ``calls`` are hidden tests of the module ``module`` in the files.

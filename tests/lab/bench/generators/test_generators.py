@@ -24,7 +24,7 @@ from rlm_ci.system import files
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlm_ci.lab.bench.generators.seeded import Made
+    from rlm_ci.lab.bench.generators.seeded import GeneratedCase
 
 #: Of seed 5 at 2,048 tokens; another text needs another VERSION.
 DIGESTS = {
@@ -42,12 +42,12 @@ TYPES = {
 }
 
 
-def make(folder: Path, generator: str, **spec: Any) -> tuple[Made, str]:
+def make(folder: Path, generator: str, **spec: Any) -> tuple[GeneratedCase, str]:
     """What a generator makes, and the text of its context, or of its files."""
     options = generators.arguments({"generator": generator, **spec})
     options.pop("generator")
     folder.mkdir(exist_ok=True)
-    made: Made = generators.load(generator).make(str(folder), **options)
+    made: GeneratedCase = generators.load(generator).make(str(folder), **options)
     written = sorted(path for path in folder.rglob("*") if path.is_file())
     return made, "".join(path.read_text("utf-8") for path in written)
 
