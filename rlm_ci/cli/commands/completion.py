@@ -44,7 +44,7 @@ _WORDS = {
     "[CHECK...]": checks.names,
     "RULE": rule_texts.rule_names,
     "RUN": lambda: (LATEST,),
-    "REPORT|RUN": lambda: (LATEST,),
+    "REPORT|RUN|RECEIPT": lambda: (LATEST,),
 }
 #: Options whose values have names that we know, beside others.
 _VALUES = {
