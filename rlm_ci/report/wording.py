@@ -16,7 +16,7 @@ from rlm_ci.text.error_text import explain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from typing import Any
 
     from rlm_ci.report.findings import Finding, Location, Part, RefutedClaim, Report, Usage
@@ -47,6 +47,8 @@ BENCH = "bench"
 _ARCHIVE = "doc-archive"
 #: The check of tests, which fails for some authors alone.
 _GUARD = "test-guard"
+#: The checks whose findings get no tick, though they fail for some authors alone.
+_REPORTING = (_GUARD, "test-bite", "together")
 _WIKI = "wiki"
 #: The version of these words, which a run records: of one with others, ``verify`` expects no file
 #: that shows a report to be the same. Raise it with each change of what a stored report shows.
@@ -117,15 +119,16 @@ def state(part: Part, fail_level: Severity) -> str:
 def _only_reports(part: Part) -> bool:
     """Whether something is there to read, and fails nothing here.
 
-    That is a weakened test, a stale page of a wiki, or a claim of a model.
+    That is a weakened or a hollow test, pull requests that break together, a stale page of a wiki,
+    or a claim of a model.
     """
     is_stale = part.id == _WIKI and amount(part.metrics, "stale") > 0
-    return is_stale or weakenings([part]) > 0 or bool(_claims_left([part]))
+    return is_stale or reported([part]) > 0 or bool(_claims_left([part]))
 
 
-def weakenings(parts: Iterable[Part]) -> int:
-    """The weakened tests that nobody accepts."""
-    findings = [finding for part in parts if part.id == _GUARD for finding in part.findings]
+def reported(parts: Iterable[Part], ids: Collection[str] = _REPORTING) -> int:
+    """The findings of the checks ``ids`` that nobody accepts, and that are no mere information."""
+    findings = [finding for part in parts if part.id in ids for finding in part.findings]
     return sum(
         finding.suppression is None and finding.severity > Severity.INFO for finding in findings
     )
@@ -293,9 +296,10 @@ def _clean(report: Report, checks: int) -> str:
     is_left = any(finding.suppression is None for finding in report.findings)
     left = "no finding fails" if is_left else "nothing to fix"
     begins = "Checks clean, code not reviewed" if is_unread(report) else "Clean"
-    if weakened := weakenings(report.parts):
+    if number := reported(report.parts):
         unread = ", code not reviewed" if is_unread(report) else ""
-        begins = f"{count(weakened, 'weakening')} reported only{unread}"
+        what = "weakening" if reported(report.parts, (_GUARD,)) == number else "finding"
+        begins = f"{count(number, what)} reported only{unread}"
     return f"{begins}: {count(checks, 'check')}, {left}"
 
 
@@ -417,7 +421,8 @@ def tone(report: Report) -> str:
     is_open = is_open or (is_question(report) and _answered(report) != "Answered")
     if is_open or _idle(report) or is_unread(report):
         return INCOMPLETE
-    return REPORTED if _claims_left(report.parts) or weakenings(report.parts) else CLEAN
+    is_reported = _claims_left(report.parts) or reported(report.parts)
+    return REPORTED if is_reported else CLEAN
 
 
 def _idle(report: Report) -> bool:
@@ -439,7 +444,7 @@ def remarks(report: Report, *, beside_line: bool = False) -> str:
     below = len(report.findings) - len(report.failing()) - suppressed - old - only_argued
     notes = []
     if below:
-        notes.append(f"{below:,} less severe than {report.fail_level.label}")
+        notes.append(f"{count(below, 'finding')} less severe than {report.fail_level.label}")
     if suppressed:
         notes.append(f"{suppressed:,} suppressed")
     if old:

@@ -61,7 +61,7 @@ def post(
         title = f"#{to.number}: {title}; {told_of(others)}"
     output = {"title": title[:255], "summary": summary}
     result = conclusion([report.verdict(), *others.values()], unfinished)
-    if result == "success" and (wording.is_unread(report) or wording.weakenings(report.parts)):
+    if result == "success" and (wording.is_unread(report) or wording.reported(report.parts)):
         result = "neutral"  # no green tick, and no merge is stopped
     body = {
         "name": name_of(to.name),

@@ -117,6 +117,20 @@ def test_weakened_tests_that_fail_nothing_are_reported_only_without_a_tick() -> 
         assert row in render(report.replace(parts=(part,)), "text")
 
 
+@pytest.mark.parametrize("check", ["test-bite", "together"])
+def test_findings_that_fail_nothing_here_have_no_tick(check: str) -> None:
+    def text(severity: Severity) -> str:
+        finding = Finding(f"{check}/rule", severity, "something to read")
+        part = Part(check, "1 of 3", findings=(finding,))
+        return render(Report(Subject(), Severity.HIGH, (part,)), "text")
+
+    assert f"! {check}  reported only: 1 of 3" in text(Severity.MEDIUM)
+    assert text(Severity.MEDIUM).endswith(
+        "\n! 1 finding reported only: 1 check, no finding fails\n"
+    )
+    assert f"✓ {check}  1 of 3" in text(Severity.INFO)
+
+
 def test_where_a_model_took_part_nothing_is_said() -> None:
     report = reviewed({"Go": 2})
     part = report.parts[1]
@@ -168,7 +182,7 @@ def test_what_the_change_does_not_bring_is_one_number() -> None:
     report = reviewed({}, findings=(FOUND, *old, waved))
     text = render(report, "text")
     assert text.count("No eval") == 1
-    assert "1 less severe than high, 1 suppressed, 2 not of this change" in text
+    assert "1 finding less severe than high, 1 suppressed, 2 not of this change" in text
     assert render(report, "text", verbose=True).count("No eval") == 4
     assert render(report, "github").count("No eval") == 1
     assert render(report, "sarif").count('"No eval"') == 1

@@ -92,7 +92,7 @@ def test_a_second_parser_agrees(report: Report) -> None:
 def test_verdict_first_then_the_table() -> None:
     lines = render(reports.typical(), "markdown").split("\n")
     assert lines[:2] == [neutralise.MARKER, "## ❌ 3 findings fail this change"]
-    assert lines[3] == "2 less severe than high, 1 suppressed, receipts did not run"
+    assert lines[3] == "2 findings less severe than high, 1 suppressed, receipts did not run"
     assert lines[5] == "| | Check | Result |"
 
 
