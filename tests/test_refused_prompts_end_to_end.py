@@ -248,7 +248,7 @@ def test_a_wiki_tells_of_all_in_smaller_prompts(stage: Stage, dialect: str, dens
 LISTED = {"data": [{"id": "small", "context_length": TOKENS}]}
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.parametrize("density", [1.2, 1.3])
 @pytest.mark.parametrize("of_change", [True, False], ids=["change", "repository"])
 def test_one_part_asks_for_all_and_a_later_run_knows(

@@ -121,6 +121,7 @@ def test_the_plugin_of_claude_code_counts(repo: GitRepo, tmp_path: Path) -> None
     assert hooks["start"].works
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("script", ["exit 1", "cat", 'echo \'{"id":2,"error":1}\'; cat', "echo ["])
 def test_a_codex_that_does_not_say_is_not_taken_for_one_that_trusts(
     repo: GitRepo, tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch

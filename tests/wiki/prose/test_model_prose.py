@@ -326,6 +326,7 @@ def test_questions_are_asked_side_by_side_behind_the_first() -> None:
     assert len(ask.places) == 4
 
 
+@pytest.mark.full
 def test_who_refuses_is_not_asked_in_another_round() -> None:
     texts = [LeafText(f"part{n}/one.py", f"{n:x}" * 40, module(f"do{n}", 80_000).encode())
              for n in range(16)]  # fmt: skip
