@@ -119,7 +119,9 @@ def _unreached(test: _Function, chance: random.Random) -> _Function:
     head = chance.choice(heads)
     block = ast.parse(f"test_cases = [1]\n{head}\n    pass").body
     claims = [node for node in test.body if _sides(node)]
-    block[1].body = claims  # type: ignore[attr-defined]
+    holder = block[1]
+    assert isinstance(holder, ast.For | ast.If | ast.FunctionDef | ast.While)
+    holder.body = claims
     test.body = [*(node for node in test.body if node not in claims), *block]
     return test
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         """Analyses before turns."""
 
         def before_turn(self, role: str, brief: RoleBrief, text: str) -> AnalysisNote | None:
-            """The analysis for a role that ``text`` this last ("" at first)."""
+            """The analysis for a role, which said ``text`` last ("" at first)."""
 
         def keyword(self, role: str) -> str:
             """The word by which a role asks for one before its next turn; "" if it cannot."""

@@ -353,7 +353,7 @@ def ask_together(
 
 
 def _times(left: Decimal, usual: Decimal, room: Decimal | int) -> int:
-    """How often ``left`` allows for ``usual`` while there is room for ``room``."""
+    """How often ``left`` allows for ``usual`` while ``room`` is left."""
     if left < room:
         return 0
     return 1 + min(int((left - room) / usual), _MANY) if usual else _MANY

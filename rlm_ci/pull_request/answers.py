@@ -91,7 +91,7 @@ def read(
 ) -> tuple[list[Settlement], str]:
     """Why findings are settled, and why not all of it is known.
 
-    Only of what is about ``findings`` findings by their fingerprints, if these are given.
+    Only of what is about ``findings``, by their fingerprints, if these are given.
     """
     if to is None or to.is_group or posting.comment != COMMENTS:
         return [], ""

@@ -45,7 +45,7 @@ class Redactor:
     """Takes secrets out of texts and reports."""
 
     def __init__(self, environ: Mapping[str, str], variables: Iterable[str] = ()) -> None:
-        """``variables`` are variables that may hold a secret, whatever their names are."""
+        """``variables`` may hold a secret, whatever their names are."""
         others = {
             name
             for name in variables

@@ -46,7 +46,7 @@ _MOST_JSON = 1 << 16
 
 
 def secrets_in(name: str, value: str, *, is_known_secret: bool = False) -> set[str]:
-    """What of ``value`` is a secret; all of it if it is ``is_known_secret`` to be one."""
+    """What of ``value`` is a secret: all of it if ``is_known_secret``."""
     is_secret = is_known_secret or _is_secret(name, value)
     secrets = {value} if is_secret else set()
     if "://" in value and "@" in value:

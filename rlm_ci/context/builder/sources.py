@@ -101,7 +101,7 @@ def list_folder(
     without: Sequence[str],
     is_wanted: Callable[[str], bool] = bool,
 ) -> SourceListing:
-    """The ``is_wanted`` files below a folder, but not those in the folders ``without``.
+    """The files below a folder that ``is_wanted`` takes, but not those in the folders ``without``.
 
     Raises ConfigError, and what git raises.
     """

@@ -32,7 +32,7 @@ def pause(server: ServerContext, child: FoundRun, question: RunQuestion) -> None
 def settle(
     server: ServerContext, questions: Mapping[str, RunQuestion], closed: Sequence[RunQuestion]
 ) -> None:
-    """Let a child go on, or cancel it, if it pauses for a question that it has ``questions``.
+    """Let a child go on, or cancel it, if it pauses for one of its ``questions``.
 
     It goes on once all are closed. What it was last asked to do tells whether something is left,
     also after a kill. Raises RlmCiError where it cannot go on.

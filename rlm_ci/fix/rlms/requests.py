@@ -29,7 +29,7 @@ class Requests(Value):
         return cls(keyword, LABEL in labels or _in_trailer(keyword, repository))
 
     def is_requested(self, text: str) -> bool:
-        """Whether there is a request for the role that ``text`` this last.
+        """Whether ``text``, which the role said last, has a request.
 
         Its keyword counts at the beginning of a line, alone or before a colon: an agent's output
         may hold whatever the agent has read, such as a page that explains the keyword.

@@ -237,7 +237,7 @@ def _name_pattern() -> re.Pattern[str]:
 def shadowed(path: str, names: Collection[str] = ()) -> str:
     """The module that a new file would be imported instead of, or "".
 
-    None if a ``names`` path is that module already, nor for a file in a folder.
+    There is none if a path of ``names`` is that module already, and none for a file in a folder.
     """
     if not path.endswith((".py", ".so", ".pyi")):
         return ""

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def near_of(
-    here: RepositoryScope, repository: Repository, own_folders: Sequence[str]
+    within: RepositoryScope, repository: Repository, own_folders: Sequence[str]
 ) -> AffectedFiles:
-    """All files at the head of ``here``; ``own_folders`` are folders in which rlm-ci writes."""
-    change = scope.change_of(here, repository)
+    """All files at the head; ``own_folders`` are folders in which rlm-ci writes."""
+    change = scope.change_of(within, repository)
     kinds = {} if change is None else change.kinds
     gone = [path for path, kind in kinds.items() if kind == "D"]
-    return AffectedFiles(scope.corpus(here, repository, own_folders), gone)
+    return AffectedFiles(scope.corpus(within, repository, own_folders), gone)
 
 
 def part_of(prompt: ChangePrompt, files: AffectedFiles) -> PromptPart:
