@@ -40,7 +40,7 @@ def hollow() -> Callable[[str, dict[str, Any]], Any] | None:
     _tell(test, CALLED)
 
     def returned(name: str, values: dict[str, Any]) -> Any:
-        return Value(test, (name, *_keys(values)))
+        return HollowValue(test, (name, *_keys(values)))
 
     return returned
 
@@ -99,7 +99,7 @@ def _keys(values: dict[str, Any]) -> list[Any]:
 
 def _key(value: Any, depth: int = 0) -> Any:
     """What two arguments have in common that are the same."""
-    if isinstance(value, Value):
+    if isinstance(value, HollowValue):
         return value.rlm_key
     if "_rlm_key" in type(value).__dict__:
         return type(value).__dict__["_rlm_key"]
@@ -111,20 +111,20 @@ def _key(value: Any, depth: int = 0) -> Any:
     return id(value)
 
 
-def _attribute(test: int, key: Any, name: str) -> Value:
+def _attribute(test: int, key: Any, name: str) -> HollowValue:
     if name.startswith(("__", "_pytest")):
         raise AttributeError(name)
-    return Value(test, (key, name))
+    return HollowValue(test, (key, name))
 
 
-class Value:
+class HollowValue:
     """What a call of the project gives."""
 
     def __init__(self, test: int, key: Any) -> None:
         self.rlm_test, self.rlm_key = test, key
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Value):
+        if not isinstance(other, HollowValue):
             raise HollowError("it is compared with something else")
         is_same = bool(self.rlm_key == other.rlm_key)
         if is_same:
@@ -140,29 +140,29 @@ class Value:
     def __repr__(self) -> str:
         return "<a value of the project>"
 
-    def __getattr__(self, name: str) -> Value:
+    def __getattr__(self, name: str) -> HollowValue:
         return _attribute(self.rlm_test, self.rlm_key, name)
 
-    def __call__(self, *args: Any, **named: Any) -> Value:
-        return Value(self.rlm_test, (self.rlm_key, "()", _key(args), _key(named)))
+    def __call__(self, *args: Any, **named: Any) -> HollowValue:
+        return HollowValue(self.rlm_test, (self.rlm_key, "()", _key(args), _key(named)))
 
-    def __getitem__(self, at: Any) -> Value:
-        return Value(self.rlm_test, (self.rlm_key, "[]", _key(at)))
+    def __getitem__(self, at: Any) -> HollowValue:
+        return HollowValue(self.rlm_test, (self.rlm_key, "[]", _key(at)))
 
-    def __iter__(self) -> Iterator[Value]:
-        return iter([Value(self.rlm_test, (self.rlm_key, "each"))])
+    def __iter__(self) -> Iterator[HollowValue]:
+        return iter([HollowValue(self.rlm_test, (self.rlm_key, "each"))])
 
     def __await__(self) -> Any:
         yield from ()
         return self
 
-    def __enter__(self) -> Value:  # noqa: PYI034 - it is another one
-        return Value(self.rlm_test, (self.rlm_key, "with"))
+    def __enter__(self) -> HollowValue:  # noqa: PYI034 - it is another one
+        return HollowValue(self.rlm_test, (self.rlm_key, "with"))
 
     def __exit__(self, *_error: object) -> None:
         pass
 
-    async def __aenter__(self) -> Value:  # noqa: PYI034 - see above
+    async def __aenter__(self) -> HollowValue:  # noqa: PYI034 - see above
         return self.__enter__()
 
     async def __aexit__(self, *_error: object) -> None:
@@ -173,9 +173,9 @@ def _used(*_args: object, **_named: object) -> Any:
     raise HollowError("a value of the project decides")
 
 
-def _combined(name: str) -> Callable[..., Value]:
-    def combine(self: Value, *others: Any) -> Value:
-        return Value(self.rlm_test, (self.rlm_key, name, _key(others)))
+def _combined(name: str) -> Callable[..., HollowValue]:
+    def combine(self: HollowValue, *others: Any) -> HollowValue:
+        return HollowValue(self.rlm_test, (self.rlm_key, name, _key(others)))
 
     return combine
 
@@ -183,6 +183,6 @@ def _combined(name: str) -> Callable[..., Value]:
 _USED = "bool len next contains str format int float index lt le gt ge reversed"
 _COMBINED = "add radd sub rsub mul rmul truediv floordiv mod neg or and xor abs round"
 for _name in _USED.split():
-    setattr(Value, f"__{_name}__", _used)
+    setattr(HollowValue, f"__{_name}__", _used)
 for _name in _COMBINED.split():
-    setattr(Value, f"__{_name}__", _combined(_name))
+    setattr(HollowValue, f"__{_name}__", _combined(_name))
