@@ -92,8 +92,7 @@ def ours(url: str, turns: int) -> int:
     from rlm_ci.context.builder.build import build
     from rlm_ci.environments.delegation import ChildSlots, Delegation
     from rlm_ci.environments.repl.episode import ReplEpisodes
-    from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
-    from rlm_ci.environments.repl.host.run_files import RunFiles
+    from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices, RunFiles
     from rlm_ci.environments.repl.pool import SessionPool
     from rlm_ci.models.budget import Ledger
     from rlm_ci.models.openai.client import OpenAIModel

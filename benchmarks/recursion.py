@@ -85,7 +85,7 @@ def corpus(leaves: int) -> Any:
 def solve(folder: str, leaves: int, ask: Any = None) -> tuple[float, float, int]:
     """Seconds that a run took, those of them on a processor, and its nodes."""
     from rlm_ci.recursion.journal.journal import Journals
-    from rlm_ci.recursion.limits import Budget, Constraints
+    from rlm_ci.recursion.scheduler import Budget, Constraints
     from rlm_ci.recursion.solver import RLM
     from rlm_ci.recursion.split.tree import TreeShape
 

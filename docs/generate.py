@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci import checks, cli, errors
 from rlm_ci.agent_hooks import hook_files
-from rlm_ci.ask import report as question
+from rlm_ci.ask import run as question
 from rlm_ci.config.core_options import COMMON
 from rlm_ci.config.option_help import describe
 from rlm_ci.config.options import DELEGATE_MODES, PROGRAM
@@ -22,7 +22,7 @@ from rlm_ci.delegation.catalogue import TOOLS
 from rlm_ci.fix import report as fix
 from rlm_ci.guard import rules as guard_rules
 from rlm_ci.judge.config_file import BUDGET, POLICY, TOGETHER, WIKI
-from rlm_ci.lab.bench.comparison_report import RULES as BENCH
+from rlm_ci.lab.bench.compare import RULES as BENCH
 from rlm_ci.lab.episodes import report as episode
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import anchor

@@ -103,7 +103,7 @@ class WorkSite(Value):
         self, session: AgentSession, change: ChangeSet, checks: Sequence[str] = ()
     ) -> Report:
         """What the checks say of ``change``, as strictly as of an agent. Raises RlmCiError."""
-        from rlm_ci.agent_hooks import tasks  # most stops change nothing
+        from rlm_ci.agent_hooks import subagents  # most stops change nothing
         from rlm_ci.change.agent_authors import as_agent
         from rlm_ci.judge.judge import judge
 
@@ -112,7 +112,9 @@ class WorkSite(Value):
         }  # fmt: skip
         environ = as_agent(sessions.environment(session, self.environ))
         if not any(environ.get(name) for name in _TASK.variables):
-            flags.setdefault("task", tasks.of_session(self.event, self.repository, None) or None)
+            flags.setdefault(
+                "task", subagents.of_session(self.event, self.repository, None) or None
+            )
         judgement = judge(flags, checks, lambda _: change, changes=(change,), environ=environ)
         return judgement.report
 

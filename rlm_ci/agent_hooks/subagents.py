@@ -1,4 +1,4 @@
-"""Subagents that the program of an agent starts, as runs below ``.runs``.
+"""Subagents that an agent starts, as runs below ``.runs``, and the task of its session.
 
 A hook records what its program says: that a subagent started, how it stopped, and the SHA-256 of
 its transcript. rlm-ci ran nothing, so the manifest names who recorded it.
@@ -10,10 +10,18 @@ import os
 import time
 from hashlib import sha256
 
-from rlm_ci.agent_hooks import tasks
+from rlm_ci.agent_hooks import session as sessions
 from rlm_ci.checks.delegation_guard import INDEX, owner_of, read_index
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.runs import CANCELLED, FAILED, IN_PROGRESS, SUCCEEDED, id_part, is_task_id
+from rlm_ci.runs import (
+    CANCELLED,
+    FAILED,
+    IN_PROGRESS,
+    SUCCEEDED,
+    id_part,
+    is_task_id,
+    require_task_id,
+)
 from rlm_ci.runs import manifest as manifests
 from rlm_ci.runs.manifest import Manifest, Recorder
 from rlm_ci.runs.store import RunStore
@@ -27,6 +35,34 @@ if TYPE_CHECKING:
 
     from rlm_ci.agent_hooks.dialects import Event
     from rlm_ci.git.repository import Repository
+
+
+_LINE = "Task:"
+
+
+def of_session(event: Event, repository: Repository, task: str | None) -> str:
+    """The task of the settings, else that of a line in a prompt, else the branch's; "" for none.
+
+    A line and a branch count only where they name a registered task. Raises RlmCiError.
+    """
+    if task:
+        return require_task_id(task, "the task of the session")
+    keys = frozenset(read_index(repository)[0])
+    if not keys:
+        return ""
+    session = sessions.load(sessions.folder_of(repository, event))
+    branch = (repository.head_ref() or "").removeprefix("refs/heads/")
+    names = [session.task if session else "", *reversed(branch.split("/"))]
+    return next((owner for name in names if (owner := owner_of(name, keys))), "")
+
+
+def of_prompt(prompt: str, repository: Repository) -> str:
+    """The registered task that the last line ``Task: ID`` of a prompt names; "" for none."""
+    lines = [line.strip() for line in prompt.splitlines()]
+    names = [line.removeprefix(_LINE).strip() for line in lines if line.startswith(_LINE)]
+    keys = frozenset(read_index(repository)[0]) if names else frozenset()
+    return next((owner for name in reversed(names) if (owner := owner_of(name, keys))), "")
+
 
 #: The pipeline of such a run.
 SUBAGENT = "subagent"
@@ -74,7 +110,7 @@ def record(event: Event, repository: Repository, options: RecordOptions) -> str:
     if event.agent not in _PROGRAMS or not (event.subagent_id or event.subagent_type):
         return ""
     try:
-        task = tasks.of_session(event, repository, options.task)
+        task = of_session(event, repository, options.task)
         if not task:
             return ""
         store = RunStore.at(repository.root, options.runs_dir, options.environ)

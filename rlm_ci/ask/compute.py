@@ -9,8 +9,7 @@ from rlm_ci.ask.citations.shown_text import ShownText
 from rlm_ci.environments.delegation import ChildSlots, Delegation
 from rlm_ci.environments.repl.episode import ReplEpisodes
 from rlm_ci.environments.repl.host.model_functions import fingerprint
-from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
-from rlm_ci.environments.repl.host.run_files import RunFiles
+from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices, RunFiles
 from rlm_ci.environments.repl.session import SessionLimits
 from rlm_ci.environments.symbolic.loop import AskEnd
 from rlm_ci.environments.turn_loop import LoopWatcher

@@ -11,7 +11,7 @@ import os
 
 from rlm_ci.environments.symbolic import counts
 from rlm_ci.environments.symbolic.iteration import REFUSED, merged
-from rlm_ci.environments.symbolic.planner.prompt_layout import spans_of
+from rlm_ci.environments.symbolic.planner.prompt import spans_of
 from rlm_ci.system import files
 from rlm_ci.text.printable import printable
 from rlm_ci.values import Value

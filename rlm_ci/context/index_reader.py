@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from rlm_ci.context import chunk_table
+from rlm_ci.context import index
 from rlm_ci.context.builder.file_table import Pieces
 from rlm_ci.context.index import (
     FILES_BEGIN,
@@ -96,7 +96,7 @@ def _checked_head(stream: BufferedReader, reader: _Reader) -> IndexHeader | None
     def part(offset: int, size: int) -> bytes:
         return os.pread(stream.fileno(), size, offset)
 
-    return head if chunk_table.looks_written(part, at, end, head.layout) else None
+    return head if index.looks_written(part, at, end, head.layout) else None
 
 
 def _record(data: bytes, where: str) -> Any:
@@ -140,7 +140,7 @@ def _head(stream: BufferedReader, reader: _Reader) -> IndexHeader:
     """
     header, pieces = b"", Pieces()
     mark = os.urandom(16).hex()  # in place of the files
-    while (line := _line(stream)) != chunk_table.BEGIN[1:].encode():
+    while (line := _line(stream)) != index.BEGIN[1:].encode():
         if line == FILES_BEGIN.encode() and not pieces:
             line = b'    "files": "%b"%b' % (mark.encode(), _files(stream, reader, pieces))
         header += line

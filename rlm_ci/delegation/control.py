@@ -8,7 +8,7 @@ import shlex
 import time
 
 from rlm_ci.delegation.child_environment import inherited
-from rlm_ci.delegation.resuming import carry_on
+from rlm_ci.delegation.spawn import carry_on
 from rlm_ci.delegation.status import run_ids
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.pipelines.stored_runs import status_in_words

@@ -9,7 +9,7 @@ from rlm_ci import checks
 from rlm_ci.change import change_set
 from rlm_ci.change.agent_authors import as_agent
 from rlm_ci.config.settings import environment
-from rlm_ci.delegation.resuming import carry_on, reap
+from rlm_ci.delegation.spawn import carry_on, reap
 from rlm_ci.delegation.status import record, run_ids, run_of
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.judge.judge import judge

@@ -1,4 +1,4 @@
-"""``delegate.spawn``: start a pipeline as a run of its own, and say where to look.
+"""``delegate.spawn``: start or continue a pipeline as a run of its own.
 
 The run gets its id from here, so that it is known for certain, whatever else starts meanwhile.
 ``rlm-ci start`` makes it, and a process that carries it out by itself; its output comes here.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 
 from rlm_ci.delegation import tokens
@@ -15,20 +16,24 @@ from rlm_ci.delegation.child_environment import child_environment
 from rlm_ci.delegation.status import latest_step, run_ids
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.errors import OK, TERMINATED, DamagedError, RlmCiError, StorageError
+from rlm_ci.pipelines import background
 from rlm_ci.pipelines.definition import EPISODE, WITH_GOAL
 from rlm_ci.pipelines.stored_runs import status_in_words
-from rlm_ci.runs import FAILED, cancel, find, inbox, is_task_id, manifest, new_run_id
+from rlm_ci.runs import FAILED, IN_PROGRESS, cancel, find, inbox, is_task_id, manifest, new_run_id
+from rlm_ci.runs.run import is_free
 from rlm_ci.system.process_stream import stream
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from rlm_ci.delegation.tool import Call
     from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.runs.find import FoundRun
+
 
 SPAWN_FAILED = "spawn_failed"
 _MOST_MS = 30_000
@@ -264,3 +269,50 @@ def _state(entry: FoundRun) -> dict[str, Any]:
         "summary": run.summary,
         "gone": entry.is_gone(time.time()),
     }
+
+
+#: Seconds in which a resumed run has to begin, or to be refused.
+_PATIENCE = 10.0
+_RESUMING_LOOK = 0.05
+
+
+def carry_on(
+    call: Call,
+    runs: StoredRuns,
+    entry: FoundRun,
+    words: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+) -> FoundRun:
+    """Continue a run of ``runs`` with the options ``words``. Raises ToolError if it is refused."""
+    until = time.monotonic() + _PATIENCE
+    while not is_free(entry.path) and time.monotonic() < until:  # its last process is ending
+        time.sleep(_RESUMING_LOOK)
+    ended = reap(background.carry_out(runs, entry.path, words, environ))
+    before = entry.read().run.updated_at
+    while not ended.is_set() and time.monotonic() < until and not call.cancelled.is_set():
+        entry = entry.read()
+        if entry.run.status == IN_PROGRESS and entry.run.updated_at != before:
+            break
+        time.sleep(_RESUMING_LOOK)
+    entry = entry.read()
+    if ended.is_set() and entry.run.updated_at == before:
+        raise ToolError(
+            "resume_refused",
+            "the run was not continued",
+            where=entry.run_id,
+            hint="its log has the reason",
+            log_path=run_ids(entry)["log_path"],
+        )
+    return entry
+
+
+def reap(pid: int) -> threading.Event:
+    """Take the end of a process of ours when it comes, since this server may live on for long."""
+    ended = threading.Event()
+
+    def wait() -> None:
+        os.waitpid(pid, 0)
+        ended.set()
+
+    threading.Thread(target=wait, name=f"run {pid}", daemon=True).start()
+    return ended

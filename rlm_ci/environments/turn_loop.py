@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 
-from rlm_ci.environments import tool_calls, written_calls
+from rlm_ci.environments import tool_calls
 from rlm_ci.environments.conversation import shortened, size_of
 from rlm_ci.environments.rewards import MISSING_ARGUMENT, UNSUPPORTED_ACTION
 from rlm_ci.environments.tool_support import takes_tools
@@ -414,7 +414,7 @@ class TurnLoop:
 
     @staticmethod
     def _is_plain(completion: Completion) -> bool:
-        return completion.finish_reason != "length" and written_calls.is_plain(completion.text)
+        return completion.finish_reason != "length" and tool_calls.is_plain(completion.text)
 
     def _act_on(
         self, memory: Memory, completion: Completion, calls: list[ToolCall]

@@ -1,4 +1,4 @@
-"""The roles of an iteration: one agent for everything, or several in turn.
+"""The roles of an iteration, one agent or several in turn, and the files that they hand over.
 
 ``triad``: the planner writes a plan, the reviser edits, the critic looks at the difference and
 accepts it or sends the reviser back, once. ``superloop``: the planner plans, the implementer edits,
@@ -11,19 +11,15 @@ own and gets the notes of the others; else they share one, which goes on over th
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 
 from rlm_ci.agents.agent import Assignment
 from rlm_ci.errors import ConfigError, RlmCiError
-from rlm_ci.fix.role_prompts import (
-    CHANGE_LIMIT,
-    DIFF_LIMIT,
-    RoleNote,
-    RoleTurn,
-    quoted,
-    taken_back,
-)
+from rlm_ci.fix.role_prompts import CHANGE_LIMIT, DIFF_LIMIT, RoleNote, RoleTurn, quoted, taken_back
 from rlm_ci.resources import loader
 from rlm_ci.runs.journal import spans
+from rlm_ci.system import files
 from rlm_ci.text.printable import clip, printable
 from rlm_ci.values import Value
 
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from rlm_ci.agents.agent import Agent, AgentOutcome, AgentWorkspace
-    from rlm_ci.fix.handover import Handover
     from rlm_ci.fix.role_prompts import AnalysisNote, RoleBrief
 
     class RoleAnalyses(Protocol):
@@ -276,3 +271,55 @@ def verdict_of(outcome: AgentOutcome) -> str:
     texts = () if outcome.exit_code else (outcome.summary, outcome.output)
     verdicts = [last for text in texts for last in _VERDICT.findall(text)[-1:]]
     return str(verdicts[0]).lower() if verdicts else ""
+
+
+#: Files that are written at the same time.
+_WRITERS = 4
+
+
+def answer_of(number: int, turn: RoleTurn) -> str:
+    """The name of the file with what was said in the turn of this number."""
+    return f"{number}-{turn.role}-answer.md"
+
+
+class Handover:
+    """Files of a run, by their names in its folder: ``rlm/iteration-1/1-planner-answer.md``."""
+
+    def __init__(self, path_of: Callable[..., str]) -> None:
+        """``path_of`` places a file in the run's folder."""
+        self._path_of = path_of
+
+    def path_of(self, name: str) -> str:
+        """The path of the file ``name``."""
+        return self._path_of(*name.split("/"))
+
+    def keep(self, iteration: int, number: int, turn: RoleTurn) -> str:
+        """Write what was asked and said in a turn, as its end; returns the name of the answer."""
+        outcome = turn.outcome
+        reason = f"\n\nended early: {outcome.reason}" if outcome.reason else ""
+        undone = f"\n\nIts changes were taken back:\n{turn.undone}" if turn.undone else ""
+        answer = answer_of(number, turn)
+        self.write(
+            iteration,
+            {
+                f"{number}-{turn.role}-prompt.md": turn.prompt,
+                answer: f"{outcome.output or outcome.summary}{reason}{undone.rstrip()}\n",
+            },
+        )
+        return f"rlm/iteration-{iteration}/{answer}"
+
+    def files_of(self, iteration: int, number: int, turn: RoleTurn) -> dict[str, str]:
+        """What ``keep`` has written, by what it is."""
+        folder = f"rlm/iteration-{iteration}"
+        prompt = f"{folder}/{number}-{turn.role}-prompt.md"
+        return {"Prompt": prompt, "Answer": f"{folder}/{answer_of(number, turn)}"}
+
+    def write(self, iteration: int, contents: Mapping[str, str | bytes]) -> None:
+        """Write files of an iteration, side by side: the disk takes the time."""
+        paths = [self._path_of("rlm", f"iteration-{iteration}", name) for name in contents]
+        texts = [
+            content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+            for content in contents.values()
+        ]
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            list(pool.map(files.write, paths, texts, repeat(0o600)))

@@ -17,13 +17,11 @@ from rlm_ci.fix.agent_services import services_of
 from rlm_ci.fix.gates import stuck
 from rlm_ci.fix.gates.gates import gates_of
 from rlm_ci.fix.gates.options import agreed_gates
-from rlm_ci.fix.handover import Handover
 from rlm_ci.fix.loop import FixEnd, ValidationResult
 from rlm_ci.fix.options import FixContext, FixOptions
 from rlm_ci.fix.participants import AgentOptions, RecordedAgent, agent_of, validator_of
-from rlm_ci.fix.rlms.before_turn import AnalysisFailedError
-from rlm_ci.fix.rlms.of_run import agreed, analyses_of
-from rlm_ci.fix.roles import Roles
+from rlm_ci.fix.rlms.before_turn import AnalysisFailedError, agreed, analyses_of
+from rlm_ci.fix.roles import Handover, Roles
 from rlm_ci.fix.steps import NOTHING_SAID, FixSteps
 from rlm_ci.fix.verdict.verdict import ResultJudge
 from rlm_ci.guard import rules, secret_in_diff

@@ -10,8 +10,7 @@ from functools import partial
 from rlm_ci.environments.delegation import ChildSlots, ChildTask, Delegation
 from rlm_ci.environments.names import CODING, REPL, environment_of
 from rlm_ci.environments.repl.host.model_functions import fingerprint
-from rlm_ci.environments.repl.host.options import ReplServices
-from rlm_ci.environments.repl.host.run_files import RunFiles
+from rlm_ci.environments.repl.host.options import ReplServices, RunFiles
 from rlm_ci.environments.turn_loop import ask_shortened
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.lab.chat import CompactionRules
@@ -44,8 +43,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.context import Context
     from rlm_ci.lab.episodes.code_runs import Interpreter
+    from rlm_ci.lab.episodes.episode import EpisodeOptions
     from rlm_ci.lab.episodes.node import EpisodeEnd
-    from rlm_ci.lab.episodes.options import EpisodeOptions
     from rlm_ci.lab.terms import EpisodeCaller
     from rlm_ci.models.gateway import Gateway
     from rlm_ci.models.record.record import Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlm_ci.errors import UsageError
 from rlm_ci.lab.attempt import EpisodeAttempt
-from rlm_ci.lab.mcp import configuration
+from rlm_ci.lab.mcp import connection
 from rlm_ci.lab.mcp.tools import McpServers
 from rlm_ci.lab.terms import EpisodeCaller
 from rlm_ci.pipelines import load
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlm_ci.console.progress import Progress
     from rlm_ci.git.repository import Repository
     from rlm_ci.lab.episodes.node import EpisodeEnd
-    from rlm_ci.lab.mcp.configuration import McpProgram
+    from rlm_ci.lab.mcp.connection import McpProgram
     from rlm_ci.models.record.record import Record
     from rlm_ci.pipelines.attempt import RunAttempt
     from rlm_ci.pipelines.stored_runs import StoredRuns
@@ -46,7 +46,7 @@ class EpisodeJob(VerbJob):
         options = self.settings.episode
         if options.mcp_config and not self.replay:
             environ = {**self.settings.environ, MARK: run.id}
-            self._programs = configuration.load(
+            self._programs = connection.load(
                 options.mcp_config, environ, root=self.repository.root, server=options.mcp_server
             )
 

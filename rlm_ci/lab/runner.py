@@ -20,7 +20,7 @@ from rlm_ci.environments.rewards import RLMRewardProfile
 from rlm_ci.errors import ConfigError, RlmCiError, UsageError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import endpoint_of
-from rlm_ci.lab import chat, readiness, reference_log, trajectories
+from rlm_ci.lab import chat, readiness, trajectories
 from rlm_ci.lab import run as episodes
 from rlm_ci.lab.bench import compare, summary
 from rlm_ci.lab.bench import run as benchmarks
@@ -311,7 +311,7 @@ class RLMRunner:
 
     def export_log(self, run_id: str, path: str | Path) -> int:
         """Write an episode as a log that the visualizer of rlm opens; the number of its steps."""
-        return reference_log.write(self._trajectories().require(run_id), str(path))
+        return trajectories.write(self._trajectories().require(run_id), str(path))
 
     def _trajectories(self) -> Trajectories:
         folders = [os.path.join(self.workdir, trajectories.RLM_CODE)]

@@ -12,7 +12,7 @@ from rlm_ci.errors import ConfigError
 from rlm_ci.judge.options import models_of
 from rlm_ci.lab import frameworks
 from rlm_ci.lab.chat import ChatSession
-from rlm_ci.lab.episodes.options import EpisodeOptions
+from rlm_ci.lab.episodes.episode import EpisodeOptions
 from rlm_ci.models.gateway import provider_of, require_endpoint
 from rlm_ci.pipelines.agreed_context import agreed_context
 from rlm_ci.sandbox import choose

@@ -10,7 +10,7 @@ from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console.progress import Progress
 from rlm_ci.context.builder.build import build
-from rlm_ci.context.builder.commit_files import CommitFiles
+from rlm_ci.context.builder.sources import CommitFiles
 from rlm_ci.environments.symbolic.planner.planner import BadPlanError
 from rlm_ci.errors import ConfigError
 from rlm_ci.judge import config_file

@@ -17,10 +17,12 @@ from rlm_ci.receipts.receipt import (
     InvalidReceiptError,
     Receipt,
     UnverifiedError,
+    bare_trees,
+    object_id,
+    own_commits,
     parse,
     path_of,
 )
-from rlm_ci.receipts.trees import bare_trees, object_id, own_commits
 from rlm_ci.runs import SUCCEEDED
 from rlm_ci.runs.manifest import moment
 from rlm_ci.text.printable import count, first_of, printable

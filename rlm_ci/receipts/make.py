@@ -7,8 +7,7 @@ import os
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.receipts import statement
-from rlm_ci.receipts.receipt import LIMIT, Receipt, ReceiptRun, path_of
-from rlm_ci.receipts.trees import bare_trees
+from rlm_ci.receipts.receipt import LIMIT, Receipt, ReceiptRun, bare_trees, path_of
 from rlm_ci.runs import is_task_id
 from rlm_ci.runs.manifest import ENDED, NAME, is_time
 from rlm_ci.runs.store import parse, recorder_of

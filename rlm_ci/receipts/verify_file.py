@@ -9,8 +9,14 @@ import os
 
 from rlm_ci.errors import ConfigError
 from rlm_ci.receipts import statement
-from rlm_ci.receipts.receipt import FOLDER, InvalidReceiptError, Receipt, UnverifiedError, parse
-from rlm_ci.receipts.trees import bare_trees
+from rlm_ci.receipts.receipt import (
+    FOLDER,
+    InvalidReceiptError,
+    Receipt,
+    UnverifiedError,
+    bare_trees,
+    parse,
+)
 from rlm_ci.runs import SUCCEEDED
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable

@@ -1,4 +1,4 @@
-"""The order of nodes, and the slots in which work runs; nothing here depends on what a node is.
+"""The order of nodes, their limits, and the slots in which work runs, whatever a node is.
 
 A node that waits for others holds no slot; work that has no slot stays in the frontier.
 """
@@ -13,6 +13,8 @@ from contextvars import copy_context
 from itertools import count
 
 from rlm_ci.errors import UnavailableError
+from rlm_ci.recursion.split import tree
+from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     Done = Callable[[Any, BaseException | None], None]
     Work = tuple[Done, Callable[[], Any]]
+
 
 BFS = "bfs"
 DFS = "dfs"
@@ -155,3 +158,25 @@ class Slots:
                 self._inbox.put((done, None, error))
             else:
                 self._inbox.put((done, value, None))
+
+
+class Budget(Value):
+    """The limits of a run besides its ledger's; None is no limit.
+
+    ``calls_left`` gives the calls that the ledger has left; below ``reserve`` no node is split.
+    """
+
+    max_depth: int = 12
+    minutes: float | None = None
+    reserve: int = 0
+    calls_left: Callable[[], int | None] | None = None
+
+
+class Constraints(Value):
+    """How a run proceeds. The results depend on ``shape`` and ``min_confidence`` alone."""
+
+    order: str = BFS
+    concurrency: int = 8
+    attempts: int = 2
+    min_confidence: float = 0.25
+    shape: tree.TreeShape = tree.TreeShape()

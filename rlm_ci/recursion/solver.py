@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
     from rlm_ci.recursion.journal.journal import Journals
     from rlm_ci.recursion.journal.run_json import RunOverview
-    from rlm_ci.recursion.limits import Budget, Constraints
     from rlm_ci.recursion.nodes import Node, NodeResult
     from rlm_ci.recursion.objective import Objective
+    from rlm_ci.recursion.scheduler import Budget, Constraints
     from rlm_ci.recursion.split.tree import Part, PromptPart
 
     Call = Callable[[Ask | None], NodeResult]

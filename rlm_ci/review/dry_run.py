@@ -14,7 +14,7 @@ from rlm_ci.models import Completion, ModelRequest
 from rlm_ci.models.gateway import price_of
 from rlm_ci.pipelines.repository.attempt import fitted, options_of
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.review.change_prompts.parts import part_of

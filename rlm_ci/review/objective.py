@@ -20,10 +20,10 @@ from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff import selected_rules
 from rlm_ci.review.analyzers.ruff_settings import within
 from rlm_ci.review.change import base_comparison
+from rlm_ci.review.change.base_comparison import with_definition
 from rlm_ci.review.change.carry_over import CarriedReview
 from rlm_ci.review.change.changed_lines import marked
 from rlm_ci.review.change.doubts import AUTO, Doubts, doubts, shown
-from rlm_ci.review.change.finding_identity import with_definition
 from rlm_ci.review.exploration.explorer import QUICK, NodeQuestions
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model import metered

@@ -12,9 +12,9 @@ from rlm_ci.report.findings import Part, RefutedClaim, Severity, fingerprints
 from rlm_ci.review.guidelines.guidelines import Guidelines
 from rlm_ci.review.model.claim_context import Sources
 from rlm_ci.review.model.prove import Prover
-from rlm_ci.review.proofs import stored_proofs
+from rlm_ci.review.proofs import reproduction
+from rlm_ci.review.proofs.reproduction import StoredProof
 from rlm_ci.review.proofs.runner import ProofRunner
-from rlm_ci.review.proofs.stored_proofs import StoredProof
 from rlm_ci.system.command_line import Command
 from rlm_ci.trials.trees import ProofPlace, validators_of
 from rlm_ci.values import Value
@@ -152,7 +152,7 @@ def refuted(result: NodeResult) -> tuple[RefutedClaim, ...]:
 
 def write(result: NodeResult, done: RecursionResult) -> None:
     """Write what was run for the findings; an earlier attempt may have left other files."""
-    folder = done.run.path_of("rlm", "artifacts", "review", stored_proofs.FOLDER)
+    folder = done.run.path_of("rlm", "artifacts", "review", reproduction.FOLDER)
     shutil.rmtree(folder, ignore_errors=True)
     for mark, record in result.data.get("proofs", {}).items():
         StoredProof.from_dict(record).write(mark, done.write)

@@ -26,7 +26,7 @@ from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.analyzers.ruff_settings import settings_at
 from rlm_ci.review.analyzers.run import paths_looked_at
 from rlm_ci.review.analyzers.sandboxed import AnalyzerUnavailableError, available
-from rlm_ci.review.change import carried_words, carry_over, review_rounds
+from rlm_ci.review.change import carry_over, previous_review, review_rounds
 from rlm_ci.review.change.carry_over import TOO_MUCH, CarriedReview, pack
 from rlm_ci.review.change.changed_lines import changed_of, is_moved_with_file
 from rlm_ci.review.change.doubts import shown, terms_of
@@ -503,7 +503,7 @@ class ChangeReviewJob(ReviewJob):
             mask = done.run.redactor.text
             words = ModelWords.from_dict(result.data[WORDS]) if WORDS in result.data else None
             head = self.change.head
-            sentences = carried_words.rows(words, head, mask) if words and head else ()
+            sentences = previous_review.rows(words, head, mask) if words and head else ()
             packed = pack(claims, marks, asked_for, mask, unchecked, sentences=sentences)
             self.kept, left_out = packed.text or TOO_MUCH, packed.left_out
         mended = result.data["mended"]

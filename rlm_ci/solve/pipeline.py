@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlm_ci.ask.report import REPL
-from rlm_ci.ask.run import AskRun
+from rlm_ci.ask.run import REPL, AskRun
 from rlm_ci.config.options import PROGRAM
 from rlm_ci.console.progress import asker
 from rlm_ci.errors import UsageError

@@ -19,7 +19,7 @@ from rlm_ci.config.options import PROGRAM
 from rlm_ci.config.settings import Settings
 from rlm_ci.console import output
 from rlm_ci.console.progress import Progress
-from rlm_ci.environments.symbolic.secret_masking import is_masked
+from rlm_ci.environments.symbolic.visible_context import is_masked
 from rlm_ci.errors import ConfigError, DamagedError, RlmCiError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines.definition import EPISODE, EPISODE_RESULT

@@ -13,7 +13,7 @@ from rlm_ci.canary import readers
 from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.python.source import PythonSource
 from rlm_ci.canary.splicing import Edit
-from rlm_ci.source.python.calls import Function
+from rlm_ci.source.python.names import Function
 from rlm_ci.system import files
 from rlm_ci.values import Value
 

@@ -20,9 +20,8 @@ from rlm_ci.viewer.folder import (
     number_in,
     text_in,
 )
-from rlm_ci.viewer.prompts import Prompts
 from rlm_ci.viewer.recursion_steps import ViewedRecursion
-from rlm_ci.viewer.span_steps import ViewedSpans, when
+from rlm_ci.viewer.span_steps import Prompts, ViewedSpans, when
 from rlm_ci.viewer.steps import DONE, FAILED, PARTIAL, RUNNING, ViewedRun, ViewedStep
 from rlm_ci.workspace.stored_trees import PATCH
 

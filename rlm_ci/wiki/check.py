@@ -14,8 +14,8 @@ from rlm_ci.git.history import GitHistory
 from rlm_ci.pipelines.repository import scope
 from rlm_ci.pipelines.repository.attempt import options_of
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED
+from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import INCOMPLETE, Finding, Location, Part, Report, Severity

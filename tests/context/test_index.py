@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlm_ci.context import chunk_table, index, index_reader
+from rlm_ci.context import index, index_reader
 from rlm_ci.context.builder import build
 from rlm_ci.context.context import Context
 from rlm_ci.context.pointers import ChunkLayout
@@ -195,7 +195,7 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
     size: int, cut: tuple[int, int], data: st.DataObject
 ) -> None:
     layout = ChunkLayout(size, *cut)
-    text = b"head" + "".join(chunk_table.written(layout, os.urandom(32 * layout.count))).encode()
+    text = b"head" + "".join(index.written(layout, os.urandom(32 * layout.count))).encode()
     assert looks_written(text, 4, layout)
     at = data.draw(st.integers(4, len(text) - 1))
     assert not looks_written(text[:at] + text[at + 1 :], 4, layout)
@@ -204,12 +204,12 @@ def test_our_own_table_is_known_by_its_length_and_its_ends(
 
 
 def looks_written(text: bytes, at: int, layout: ChunkLayout) -> bool:
-    return chunk_table.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
+    return index.looks_written(lambda at, size: text[at : at + size], at, len(text), layout)
 
 
 def test_the_numbers_of_a_table_grow() -> None:
     layout = ChunkLayout(123_456_789, 65536, 4096)
-    text = "".join(chunk_table.written(layout, bytes(32 * layout.count))).encode()
+    text = "".join(index.written(layout, bytes(32 * layout.count))).encode()
     assert looks_written(text, 0, layout)
     assert json.loads(b'{"chunks": [' + text)["chunks"] == [
         {"id": f"c{number:06d}", "start": start, "end": end, "sha256": "0" * 64}

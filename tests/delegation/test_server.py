@@ -19,7 +19,7 @@ from rlm_ci.config.core_options import CORE
 from rlm_ci.config.options import DELEGATE_MODES, PIPELINES
 from rlm_ci.config.settings import Settings
 from rlm_ci.delegation.catalogue import TOOLS
-from rlm_ci.delegation.stdio import LINE_LIMIT
+from rlm_ci.delegation.server import LINE_LIMIT
 from rlm_ci.delegation.tool import FULL
 from testing.mcp_client import McpClient
 from testing.run_store import Place

@@ -9,9 +9,8 @@ import pytest
 
 from rlm_ci.agents.agent import AgentOutcome, Assignment
 from rlm_ci.errors import ConfigError, LimitError
-from rlm_ci.fix.handover import Handover
 from rlm_ci.fix.role_prompts import AnalysisNote, RoleBrief, RoleTurn, quoted
-from rlm_ci.fix.roles import Roles, verdict_of
+from rlm_ci.fix.roles import Handover, Roles, verdict_of
 from testing.agent_workspaces import Folder
 
 if TYPE_CHECKING:

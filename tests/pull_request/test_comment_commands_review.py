@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from rlm_ci.review.analyzers import execution
+from rlm_ci.review.analyzers import run
 from rlm_ci.review.analyzers.scratch_folder import ScratchFolder
 from testing.comment_commands_stage import Stage, stage
 from testing.loopback_model.fixture import llm
@@ -35,7 +35,7 @@ class _Written(ScratchFolder):
 
 @pytest.fixture
 def pushes(stage: Stage, llm: ModelServer) -> Iterator[Pushes]:
-    stage.monkeypatch.setattr(execution, "ScratchFolder", _Written)
+    stage.monkeypatch.setattr(run, "ScratchFolder", _Written)
     critic = Critic(llm)
     llm.script(critic)
     made = Pushes(stage, critic)
@@ -101,7 +101,7 @@ def test_a_check_by_a_comment_turns_no_review_green(pushes: Pushes) -> None:
 @pytest.mark.full
 def test_the_next_push_goes_on_from_it(pushes: Pushes) -> None:
     pushes.say(ASK)
-    pushes.stage.monkeypatch.setattr(execution, "ScratchFolder", ScratchFolder)
+    pushes.stage.monkeypatch.setattr(run, "ScratchFolder", ScratchFolder)
     pushes.push(b="two = 3  # FAULT two\n")
     assert pushes.judge() == {"src/b.py"}
     assert pushes.faults == {"one", "two"}

@@ -10,8 +10,7 @@ import pytest
 
 from rlm_ci.receipts import statement
 from rlm_ci.receipts.judge import judge
-from rlm_ci.receipts.receipt import FOLDER, LIMIT, Receipt, path_of
-from rlm_ci.receipts.trees import bare_trees
+from rlm_ci.receipts.receipt import FOLDER, LIMIT, Receipt, bare_trees, path_of
 from testing.receipts_stage import ISSUED, SIBLING, SLUG, WORKFLOW, Scene
 from testing.repositories.delegated_runs import TASK
 from testing.token_issuer import KEYS, TokenIssuer

@@ -11,8 +11,8 @@ from rlm_ci.models import Completion
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.openai.client import OpenAIModel
 from rlm_ci.models.record.record import Record
-from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, Node
+from rlm_ci.recursion.scheduler import Constraints
 from rlm_ci.recursion.split.tree import TreeShape
 from testing.loopback_model.fixture import llm
 from testing.loopback_model.replies import Answer

@@ -15,11 +15,10 @@ from rlm_ci.models import Completion
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.corpus.corpus import CorpusFile
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.journal.progress import ProgressWatch
-from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.journal.run_json import ProgressWatch
 from rlm_ci.recursion.nodes import COMPLETED, FAILED, PARTIAL, NodeResult
 from rlm_ci.recursion.process_pool import ProcessPool
-from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Frontier
+from rlm_ci.recursion.scheduler import DFS, HYBRID, ORDERS, Budget, Constraints, Frontier
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import PromptPart, TreeShape
 from rlm_ci.redaction.redactor import Redactor

@@ -23,9 +23,9 @@ from rlm_ci.models.record.record import Record
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
 from rlm_ci.recursion.journal.node_records import NAMES
-from rlm_ci.recursion.journal.progress import ProgressWatch
-from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.journal.run_json import ProgressWatch
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
+from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from testing import solver_cases
 from testing.journal_checks import verify

@@ -13,9 +13,9 @@ from rlm_ci.change.evidence import flaw
 from rlm_ci.recursion.corpus.corpus import in_folder
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import COMPLETED, NodeResult
 from rlm_ci.recursion.process_pool import ProcessPool
+from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import Report, Severity, Subject

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rlm_ci.environments.symbolic.model_access import ModelAccess
 from rlm_ci.environments.symbolic.planner.plan import Plan, PlanLimits, Read
 from rlm_ci.environments.symbolic.planner.planner import Planner
+from rlm_ci.environments.symbolic.subcalls import ModelAccess
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
 from rlm_ci.system import files

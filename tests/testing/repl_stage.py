@@ -10,8 +10,7 @@ from rlm_ci.context.context import Context
 from rlm_ci.environments.delegation import ChildSlots, Delegation
 from rlm_ci.environments.repl.episode import ReplEpisodes
 from rlm_ci.environments.repl.host.model_functions import fingerprint
-from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices
-from rlm_ci.environments.repl.host.run_files import RunFiles
+from rlm_ci.environments.repl.host.options import ReplOptions, ReplServices, RunFiles
 from rlm_ci.models.budget import Ledger
 from rlm_ci.models.record.record import Record
 from testing.ask_stage import prompt_of

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rlm_ci.context.builder.build import build
 from rlm_ci.environments.symbolic.execute_plan import PlanExecutor
-from rlm_ci.environments.symbolic.model_access import ModelAccess
 from rlm_ci.environments.symbolic.planner.plan import PlanLimits
 from rlm_ci.environments.symbolic.planner.planner import Planner
 from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
-from rlm_ci.environments.symbolic.subcalls import Subcalls
+from rlm_ci.environments.symbolic.subcalls import ModelAccess, Subcalls
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.errors import RemoteError
 from rlm_ci.models.budget import Ledger

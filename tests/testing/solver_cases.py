@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile, order
-from rlm_ci.recursion.limits import Budget, Constraints
 from rlm_ci.recursion.nodes import FAILED
+from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 

@@ -13,7 +13,7 @@ from rlm_ci.git.repository import Repository, discover
 from rlm_ci.recursion.corpus import corpus as corpora
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.limits import Budget, Constraints
+from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.report.findings import Report, Severity, Subject
 from rlm_ci.wiki.pages.build import PageOptions

@@ -10,8 +10,7 @@ import pytest
 
 from rlm_ci.agents.agent import AgentOutcome
 from rlm_ci.fix import loop
-from rlm_ci.fix.handover import Handover
-from rlm_ci.fix.roles import Roles
+from rlm_ci.fix.roles import Handover, Roles
 from rlm_ci.fix.steps import FixSteps
 from rlm_ci.fix.verdict import verdict
 from rlm_ci.fix.verdict.verdict import ResultJudge

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from rlm_ci.environments.repl.host import query_log
-from rlm_ci.environments.repl.host.query_log import is_log
+from rlm_ci.environments.repl.host import model_functions
+from rlm_ci.environments.repl.host.model_functions import is_log
 from rlm_ci.environments.symbolic.artifacts import FILES
 from rlm_ci.system import files
 
@@ -80,7 +80,7 @@ class ShownText:
 def _of_log(folder: str, path: str) -> list[bytes]:
     """The prompts that models have answered, of those in a block's log."""
     try:
-        questions = list(query_log.questions(query_log.read(folder, path)))
+        questions = list(model_functions.questions(model_functions.read(folder, path)))
         return [
             question["prompt"].encode()
             for question in questions

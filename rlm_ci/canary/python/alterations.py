@@ -25,7 +25,7 @@ from rlm_ci.canary.python.literals import (
     resized,
     restyled,
 )
-from rlm_ci.source.python.calls import callee
+from rlm_ci.source.python.names import callee
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ import ast
 import re
 
 from rlm_ci.canary.python.source import COMPOUND
-from rlm_ci.source.python.calls import Function, callee, catches
+from rlm_ci.source.python.names import Function, callee, catches
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
 from rlm_ci.values import Value
 

@@ -7,7 +7,7 @@ import ast
 from rlm_ci.canary import near as near_values
 from rlm_ci.canary.forms import token
 from rlm_ci.canary.python.source import PAD
-from rlm_ci.source.python.calls import callee
+from rlm_ci.source.python.names import callee
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from rlm_ci.canary.python.alterations import ClaimQuestion
-    from rlm_ci.source.python.calls import Function
+    from rlm_ci.source.python.names import Function
 
 
 ENDINGS = (".py",)

@@ -10,7 +10,7 @@ import warnings
 
 from rlm_ci.canary.forms import UnparsableError
 from rlm_ci.canary.splicing import Edit, encoded, spliced
-from rlm_ci.source.python.calls import Function
+from rlm_ci.source.python.names import Function
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
 from rlm_ci.source.python.syntax import parsed
 

@@ -10,7 +10,7 @@ from rlm_ci.canary.python.claims import PythonClaim, call_of, kind_of, meaning, 
 from rlm_ci.canary.python.literals import equal
 from rlm_ci.canary.python.source import COMPOUND, PAD, PythonSource, lines
 from rlm_ci.canary.splicing import Edit, encoded
-from rlm_ci.source.python.calls import callee
+from rlm_ci.source.python.names import callee
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -138,9 +138,9 @@ def _answer_alone(
     session = sessions.load(folder)
     name, task = event.name, ""
     if "Task:" in event.prompt and not event.subagent_id:
-        from rlm_ci.agent_hooks import tasks
+        from rlm_ci.agent_hooks import subagents
 
-        task = tasks.of_prompt(event.prompt, repository)
+        task = subagents.of_prompt(event.prompt, repository)
     if session and task not in ("", session.task):
         session = session.replace(task=task, unchanged="")  # the new task is judged
         sessions.save(folder, session)

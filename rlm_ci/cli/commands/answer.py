@@ -7,8 +7,7 @@ import sys
 from rlm_ci import errors
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import complain
-from rlm_ci.delegation.questions.all_questions import AllQuestions
-from rlm_ci.delegation.questions.queue import ANSWER
+from rlm_ci.delegation.questions.queue import ANSWER, AllQuestions
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs

@@ -14,7 +14,7 @@ from rlm_ci.console.progress import Progress
 from rlm_ci.errors import UsageError
 from rlm_ci.judge.judge import open_repository, repository_name, subject_of
 from rlm_ci.judge.options import models_of, output_of
-from rlm_ci.lab.bench import compare, comparison_report, generators, summary, text
+from rlm_ci.lab.bench import compare, generators, summary, text
 from rlm_ci.lab.bench import run as benchmarks
 from rlm_ci.lab.bench.benchmark import MODES, STRATEGIES, BenchOptions
 from rlm_ci.lab.bench.compare import Gates
@@ -185,7 +185,7 @@ def _compare(words: Sequence[str], settings: Settings, _flags: Mapping[str, Any]
     stored_benchmarks = summary.of_store(StoredRuns(settings).store)
     names = [*words, *(summary.LATEST, summary.PREVIOUS)[len(words) :]]
     comparison = compare.compare(stored_benchmarks, names[0], names[1], gates)
-    report = comparison_report.build(comparison).replace(subject=_subject(settings))
+    report = compare.build(comparison).replace(subject=_subject(settings))
     output.show(report)
     return report.exit_code()
 

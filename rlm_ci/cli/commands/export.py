@@ -59,10 +59,10 @@ def run(arguments: Arguments) -> int:
 
 
 def _log(runs: StoredRuns, run_id: str, settings: Settings) -> int:
-    from rlm_ci.lab import reference_log
+    from rlm_ci.lab import trajectories
     from rlm_ci.lab.trajectories import Trajectories
 
-    steps = reference_log.write(Trajectories(runs, ()).require(run_id), settings.log)
+    steps = trajectories.write(Trajectories(runs, ()).require(run_id), settings.log)
     if not settings.quiet:
         write(f"{printable(settings.log)}: {count(steps, 'step')}\n")
     return errors.OK

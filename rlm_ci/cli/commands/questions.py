@@ -8,7 +8,7 @@ from rlm_ci import errors
 from rlm_ci.config.settings import Setting, Settings
 from rlm_ci.console.messages import complain
 from rlm_ci.console.progress import duration
-from rlm_ci.delegation.questions.all_questions import AllQuestions
+from rlm_ci.delegation.questions.queue import AllQuestions
 from rlm_ci.judge.options import output_of
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.stored_runs import StoredRuns

@@ -10,7 +10,7 @@ import json
 import os
 
 from rlm_ci import errors
-from rlm_ci.ask.report import REPL
+from rlm_ci.ask.run import REPL
 from rlm_ci.change import evidence
 from rlm_ci.config.core_options import COMMON, CORE
 from rlm_ci.config.options import LOOP, REVIEW

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from rlm_ci.context import index
 from rlm_ci.context.builder import digests, gather, sources
-from rlm_ci.context.builder.commit_files import CommitFiles
+from rlm_ci.context.builder.sources import CommitFiles
 from rlm_ci.context.context import Context
 from rlm_ci.context.index import ContextIndex, IndexHeader
 from rlm_ci.context.own_files import is_object

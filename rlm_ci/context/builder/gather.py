@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import BinaryIO, Self
 
-    from rlm_ci.context.builder.commit_files import CommitFiles
-    from rlm_ci.context.builder.sources import SourceListing
+    from rlm_ci.context.builder.sources import CommitFiles, SourceListing
 
 _BLOCK = 1 << 20
 #: Bytes of one call that copies inside of the kernel.

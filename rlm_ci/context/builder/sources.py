@@ -1,4 +1,4 @@
-"""The files of a context: those of a folder or a glob, in order of their names.
+"""The files of a context: those of a folder, a glob or a commit, in order of their names.
 
 In a work tree these are the files that git tracks or does not ignore; elsewhere, or if there are
 none, all. Links are not followed. What rlm-ci writes is left out: an answer would cite the last.
@@ -15,12 +15,15 @@ from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.git.hardening import without_hook
 from rlm_ci.git.repository import Repository, discover
 from rlm_ci.system.safe_tree import matches
-from rlm_ci.text.printable import printable
+from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from rlm_ci.git.objects import TreeEntry
+
 
 #: Files of one source: more would not fit into an index.
 MAX_FILES = 300_000
@@ -231,3 +234,65 @@ def open_listed(path: str) -> int | str:
         return "missing"
     except OSError:
         return "unreadable"
+
+
+#: Bytes of a file that is read, of all of them, and of those that one git reads at once.
+_FILE = 4 << 20
+_ALL = 512 << 20
+_AT_ONCE = 8 << 20
+
+
+class CommitFiles(Value):
+    """The files of ``commit``, an object id, in the ``repository``."""
+
+    repository: Repository
+    commit: str
+
+    @property
+    def blob_digits(self) -> int:
+        """Hex digits of an object id in the repository."""
+        return len(self.commit)
+
+    def files(self) -> Iterator[tuple[str, bytes | str]]:
+        """For each file its path, and what it holds, or in a word why it is left out.
+
+        Raises ConfigError if there are too many, or too much in them, and what git raises.
+        """
+        tree = sorted(self.repository.tree(self.commit, sizes=True).items())
+        size = sum(entry.size for _, entry in tree if _is_read(entry))
+        if len(tree) > MAX_FILES or size > _ALL:
+            raise ConfigError(
+                f"the commit has {count(len(tree), 'file')} of {count(size, 'byte')}, more than "
+                f"{MAX_FILES:,} or {_ALL:,}",
+                where=self.commit[:12],
+                hint="ask on your machine, with --context and a folder of it",
+            )
+        batch: list[tuple[str, TreeEntry]] = []
+        batch_size = 0
+        for path, entry in tree:
+            if not _is_read(entry):
+                yield path, _reason(entry)
+                continue
+            batch.append((path, entry))
+            batch_size += entry.size
+            if batch_size >= _AT_ONCE:
+                yield from self._read(batch)
+                batch, batch_size = [], 0
+        yield from self._read(batch)
+
+    def _read(self, batch: Sequence[tuple[str, TreeEntry]]) -> Iterator[tuple[str, bytes | str]]:
+        if not batch:
+            return
+        contents = self.repository.read(*(entry.oid for _, entry in batch))
+        for (path, _), data in zip(batch, contents, strict=True):
+            yield path, "missing" if data is None else data
+
+
+def _is_read(entry: TreeEntry) -> bool:
+    return entry.is_file and entry.size <= _FILE
+
+
+def _reason(entry: TreeEntry) -> str:
+    if entry.is_file:
+        return "large"
+    return "link" if entry.mode == "120000" else "submodule"

@@ -1,4 +1,4 @@
-"""The questions that delegated runs ask of the person at their parent.
+"""The questions that delegated runs ask a person, and how a run waits for an answer.
 
 They are events in the inbox of the parent, which keeps them; what is read here follows from these.
 A question expires as soon as somebody reads or writes after its time.
@@ -10,12 +10,18 @@ import heapq
 import os
 import threading
 import time
+from functools import partial
 
 from rlm_ci import decoding
 from rlm_ci.decoding import DecodeError
-from rlm_ci.errors import LimitError, RlmCiError, UsageError
+from rlm_ci.delegation import control
+from rlm_ci.delegation.tool import STATUS_ONLY, Call, ServerContext
+from rlm_ci.errors import DamagedError, LimitError, RlmCiError, UsageError
+from rlm_ci.runs import delegated, manifest
 from rlm_ci.runs import manifest as manifests
+from rlm_ci.runs.delegated import INBOX
 from rlm_ci.runs.inbox import ACTOR, USER, Inbox
+from rlm_ci.text.printable import printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -24,12 +30,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.decoding import Words
+    from rlm_ci.pipelines.stored_runs import StoredRuns
     from rlm_ci.redaction.redactor import Redactor
+    from rlm_ci.runs.find import FoundRun
     from rlm_ci.runs.inbox import Post
 
     Urgency = str
     Fallback = str
     Wait = int
+
 
 QUEUED, ANSWERED, EXPIRED, DISMISSED = STATES = ("queued", "answered", "expired", "dismissed")
 URGENCIES = ("low", "med", "high")
@@ -299,3 +308,117 @@ class QuestionQueue:
         self._questions[question.question_id] = question
         if question.auto_pause:
             self._pausing.setdefault(question.from_run_id, {})[question.question_id] = question
+
+
+REASON = "awaiting_question_answer"
+#: What the id of our request to go on has, behind that of the question.
+_PAUSE_CLOSED = "-closed"
+
+
+def pause(server: ServerContext, child: FoundRun, question: RunQuestion) -> None:
+    """Ask ``child`` to pause for its question at its next safe point."""
+    control.ask(server, child, delegated.PAUSE, question.question_id, REASON)
+
+
+def settle(
+    server: ServerContext, questions: Mapping[str, RunQuestion], closed: Sequence[RunQuestion]
+) -> None:
+    """Let a child go on, or cancel it, if it pauses for one of its ``questions``.
+
+    It goes on once all are closed. What it was last asked to do tells whether something is left,
+    also after a kill. Raises RlmCiError where it cannot go on.
+    """
+    path = closed[-1].from_manifest_path
+    folder, fallbacks = os.path.dirname(path), {question.fallback for question in closed}
+    latest = delegated.read(folder)["latest_action"]
+    request = str(latest.get("request_id"))
+    question_id = request.removesuffix(_PAUSE_CLOSED)
+    if latest.get("reason") != REASON or question_id not in questions:
+        return  # it was not us, or not the last time
+    try:
+        run = manifest.read(folder)
+    except DamagedError:  # or it was removed
+        return
+    if FAIL in fallbacks:
+        if run.can_be_cancelled:
+            child = server.runs().find(path)
+            server.owner(child).cancel(child)
+        return
+    was_asked = not request.endswith(_PAUSE_CLOSED)
+    is_over = fallbacks != {PAUSE} and not any(question.is_open for question in questions.values())
+    if not is_over or not (was_asked or run.status_detail == manifest.PAUSED):
+        return
+    child = server.runs().find(path)
+    if was_asked:
+        control.ask(server, child, delegated.RESUME, f"{question_id}{_PAUSE_CLOSED}", REASON)
+    call = Call(server, threading.Event(), lambda *_: None)
+    control.go_on(call, server.owner(child), child, was_asked_to_pause=was_asked)
+
+
+_SHOWN = 5
+
+
+class AllQuestions:
+    """The questions to the runs of ``runs``, or to the run ``word`` alone.
+
+    ``problems`` are the errors of inboxes that cannot be read, and of runs that cannot go on.
+    """
+
+    def __init__(self, runs: StoredRuns, word: str | None = None) -> None:
+        """Raises RlmCiError where that run, or the store, cannot be read."""
+        #: A child goes on as by a server in this repository.
+        self._server = ServerContext([runs.root], STATUS_ONLY, runs.settings.environ)
+        self.problems: list[RlmCiError] = []
+        self._found: list[tuple[RunQuestion, QuestionQueue]] = []
+        for entry in runs.entries() if word is None else [runs.find(word)]:
+            if os.path.lexists(os.path.join(entry.path, INBOX)):
+                self._read(entry)
+        self._found.sort(key=lambda pair: (pair[0].queued_at, pair[0].question_id))
+
+    def _read(self, entry: FoundRun) -> None:
+        settling = partial(settle, self._server)
+        queue = QuestionQueue(entry.path, self._server.redactor, settling)
+        try:
+            self._found += [(question, queue) for question in queue.read().values()]
+        except RlmCiError as error:
+            self.problems.append(error)
+        self.problems += queue.problems
+        queue.problems = self.problems
+
+    def questions(self, *, closed: bool = False) -> list[RunQuestion]:
+        """The open questions, or all, the newest last."""
+        return [question for question, _ in self._found if closed or question.is_open]
+
+    def close(self, word: str, answer: str | None) -> RunQuestion:
+        """Answer the question that ``word`` means, an id or a beginning that no other open one has;
+        None dismisses it.
+
+        Raises UsageError where it means none or several, or one that is closed.
+        """
+        exact = [pair for pair in self._found if pair[0].question_id == word]
+        begin = [pair for pair in self._found if pair[0].question_id.startswith(word)]
+        matches = exact or [pair for pair in begin if pair[0].is_open] or begin
+        if len(matches) == 1 and word:
+            question, queue = matches[0]
+            if answer is None:
+                return queue.dismiss(question.question_id)
+            return queue.answer(question.question_id, answer)
+        if self.problems and not matches:
+            raise self.problems[0]
+        if matches:
+            some = [
+                f"{run_question.question_id} ({run_question.from_run_id})"
+                for run_question, _ in matches[:_SHOWN]
+            ]
+            listed = printable(", ".join(some))
+            more = f" and {len(matches) - _SHOWN} more" if len(matches) > _SHOWN else ""
+            raise UsageError(
+                f"{len(matches)} questions begin with {printable(word)[:80]!r}",
+                where="QUESTION",
+                hint=f"write more of it: {listed}{more}",
+            )
+        raise UsageError(
+            f"there is no question {printable(word)[:80]!r}",
+            where="QUESTION",
+            hint="rlm-ci questions lists those that are open",
+        )

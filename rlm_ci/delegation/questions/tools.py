@@ -11,8 +11,7 @@ import time
 from functools import partial
 
 from rlm_ci.delegation import tokens
-from rlm_ci.delegation.questions.pause import pause, settle
-from rlm_ci.delegation.questions.queue import Asker, QuestionQueue
+from rlm_ci.delegation.questions.queue import Asker, QuestionQueue, pause, settle
 from rlm_ci.delegation.tool import ToolError
 from rlm_ci.errors import DamagedError, RlmCiError, StorageError
 from rlm_ci.runs import manifest

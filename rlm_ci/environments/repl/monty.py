@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from time import monotonic
 
 from rlm_ci.environments.repl import states
-from rlm_ci.environments.repl.channel import is_count
 from rlm_ci.environments.repl.session import RESERVED, BlockResult, LockedSession
+from rlm_ci.environments.repl.worker_process import is_count
 from rlm_ci.errors import RlmCiError
 from rlm_ci.sandbox.monty import CodeError, LostInterpreterError
 from rlm_ci.system.process_stream import Clip

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from rlm_ci.environments.repl.channel import is_count
+from rlm_ci.environments.repl.worker_process import is_count
 from rlm_ci.errors import ConfigError, DamagedError
 
 TYPE_CHECKING = False

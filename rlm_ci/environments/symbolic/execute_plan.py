@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rlm_ci.context.context import Hit, QueryResult
-    from rlm_ci.environments.symbolic.model_access import ModelAccess
     from rlm_ci.environments.symbolic.planner.plan import Count, Plan, Read, Search
-    from rlm_ci.environments.symbolic.subcalls import Subcalls
+    from rlm_ci.environments.symbolic.subcalls import ModelAccess, Subcalls
     from rlm_ci.environments.symbolic.visible_context import VisibleContext
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache, partial
+from hashlib import sha256
+from itertools import islice
 
 from rlm_ci.environments.symbolic import iteration as ask_iteration
 from rlm_ci.environments.symbolic.artifacts import FILES, answer_meta, as_json, digest, vouch
-from rlm_ci.environments.symbolic.iteration import SubcallResult
+from rlm_ci.environments.symbolic.iteration import SUBCALL, SubcallResult
 from rlm_ci.environments.symbolic.planner.progress_notes import quote
-from rlm_ci.environments.symbolic.subcall_inputs import SubcallInput, gather, mark_of
 from rlm_ci.errors import ConfigError, RemoteError
 from rlm_ci.models import ModelRequest, prices
+from rlm_ci.models.budget import Forecast
 from rlm_ci.models.record import errors
 from rlm_ci.models.strict_json import unfenced
 from rlm_ci.resources import loader
@@ -26,13 +28,141 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from rlm_ci.environments.symbolic.model_access import ModelAccess
-    from rlm_ci.environments.symbolic.planner.plan import Subcall
+    from rlm_ci.context.context import Excerpt
+    from rlm_ci.environments.symbolic.planner.plan import PlanLimits, Subcall
     from rlm_ci.environments.symbolic.visible_context import VisibleContext
+    from rlm_ci.environments.turn_loop import Complete
     from rlm_ci.models import Completion
+    from rlm_ci.models.budget import PlannedCall
+    from rlm_ci.runs import Fact
+
+    Foresee = Callable[[Sequence[PlannedCall]], Forecast]
+
+
+#: Excerpts at most: each has a label, which does not count as bytes.
+MOST_PIECES = 64
+_MARK = 16
+#: Bytes of a text for a byte that is no UTF-8.
+_GROWTH = 3
+
+
+class ShownExcerpt(Value):
+    """One excerpt in a sub-call's prompt; ``size`` is the UTF-8 bytes of ``text`` there."""
+
+    pointer: str
+    label: str
+    start: int
+    end: int
+    text: str
+    size: int
+
+    @property
+    def of_subcall(self) -> bool:
+        return self.pointer.startswith(SUBCALL)
+
+    @property
+    def mark(self) -> str:
+        """The end mark of the excerpt, which depends on its text, so no text can have it."""
+        return mark_of(self.text)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "pointer": self.pointer,
+            "label": self.label,
+            "start_byte": self.start,
+            "end_byte": self.end,
+            "bytes": self.size,
+            "mark": self.mark,
+        }
+
+
+class SubcallInput(Value):
+    """``clamped`` is what was cut or left out, as {"what", "asked", "given"} in bytes."""
+
+    pieces: tuple[ShownExcerpt, ...]
+    clamped: tuple[dict[str, Any], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(piece.size for piece in self.pieces)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        return tuple((piece.start, piece.end) for piece in self.pieces if not piece.of_subcall)
+
+
+def mark_of(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:_MARK]
+
+
+def gather(subcall: Subcall, limit: int, window: VisibleContext) -> SubcallInput:
+    """The texts that ``subcall`` names, of at most ``limit`` bytes together.
+
+    Raises PointerError, DamagedError, StorageError.
+    """
+    pieces: list[ShownExcerpt] = []
+    clamped: list[dict[str, Any]] = []
+    total = len(subcall.pointers) + len(subcall.snippets)
+    if total > MOST_PIECES:
+        clamped.append({"what": "pieces", "asked": total, "given": MOST_PIECES})
+    left = limit
+    for what, pointer, offset, length in islice(_requested_texts(subcall, window), MOST_PIECES):
+        if subcall.is_part:
+            excerpt, is_cut = _full_excerpt(window, pointer, length, left)
+        else:
+            excerpt, is_cut = _fitting(window, pointer, offset, length, left)
+        shown = excerpt.end - excerpt.start
+        if is_cut:
+            clamped.append({"what": what, "asked": length, "given": shown})
+        if shown:
+            size = len(excerpt.text.encode())
+            label = window.label(pointer, excerpt)
+            pieces.append(
+                ShownExcerpt(pointer, label, excerpt.start, excerpt.end, excerpt.text, size)
+            )
+            left -= size
+    return SubcallInput(tuple(pieces), tuple(clamped))
+
+
+def _requested_texts(
+    subcall: Subcall, window: VisibleContext
+) -> Iterator[tuple[str, str, int, int]]:
+    """The named texts: what, pointer, offset and number of bytes."""
+    for index, pointer in enumerate(subcall.pointers):
+        start, end = window.span(pointer)
+        yield f"pointers[{index}]", pointer, 0, end - start
+    for index, snippet in enumerate(subcall.snippets):
+        start, end = window.span(snippet.pointer)
+        offset = min(snippet.offset, end - start)
+        yield f"snippets[{index}]", snippet.pointer, offset, min(snippet.size, end - start - offset)
+
+
+def _full_excerpt(
+    window: VisibleContext, pointer: str, length_limit: int, left: int
+) -> tuple[Excerpt, bool]:
+    """As ``_fitting``, of all that ``pointer`` names: bytes that are no UTF-8 need more room."""
+    excerpt, _ = _fitting(window, pointer, 0, length_limit * _GROWTH, left)
+    return excerpt, excerpt.truncated
+
+
+def _fitting(
+    window: VisibleContext, pointer: str, offset: int, length_limit: int, left: int
+) -> tuple[Excerpt, bool]:
+    """The excerpt, cut so that its text has at most ``left`` bytes, and whether it was cut.
+
+    A text is longer than its bytes if they are not UTF-8, or a short secret was redacted.
+    """
+    length = min(length_limit, left)
+    while True:
+        excerpt = window.read(pointer, length, offset)
+        size = len(excerpt.text.encode())
+        if size <= left:
+            return excerpt, length < length_limit
+        length = length * left // size
+
 
 VERSION = 1
 #: The folder of all sub-calls, in the run's ``rlm/``.
@@ -318,3 +448,33 @@ def _json_flaw(text: str) -> str | None:
 @lru_cache(8)
 def _misfits(schema: str) -> Callable[[object], str]:
     return loader.misfits(json.loads(schema))
+
+
+def no_limit(calls: Sequence[PlannedCall]) -> Forecast:
+    return Forecast(0, 0, None, None, len(calls))
+
+
+def nothing(_step: str) -> None:
+    """Report no progress."""
+
+
+class ModelAccess(Value):
+    """``complete`` answers requests within the budgets; ``max_tokens`` caps each answer.
+
+    ``model`` plans, and answers sub-calls that name none; a plan may also name one of ``models``.
+    ``fact`` records decisions, which a resumed run keeps. ``write`` writes a file whole, by
+    its path below the run's folder. ``redact`` takes secrets out of a text. ``foresee`` says what
+    calls may use, ``tell`` reports progress. ``context_tokens`` is what ``model`` reads.
+    """
+
+    complete: Complete
+    fact: Fact
+    write: Callable[[str, bytes], None]
+    redact: Callable[[str], str]
+    limits: PlanLimits
+    model: str
+    max_tokens: int
+    foresee: Foresee = no_limit
+    tell: Callable[[str], None] = nothing
+    models: tuple[str, ...] = ()
+    context_tokens: int | None = None

@@ -12,8 +12,7 @@ import os
 from rlm_ci.errors import ConfigError, RlmCiError
 from rlm_ci.fix.rlms.analysis import Analysis, AnalysisContext, AnalysisTask
 from rlm_ci.fix.rlms.before_turn import question
-from rlm_ci.fix.rlms.measure import measure
-from rlm_ci.fix.rlms.trigger import decide
+from rlm_ci.fix.rlms.trigger import decide, measure
 from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.git.repository import Repository
 from rlm_ci.models import Completion, TokenUsage

@@ -6,11 +6,18 @@ import json
 import os
 from tempfile import TemporaryDirectory
 
-from rlm_ci.fix.rlms.measure import ALL, CHANGED, RELEVANT, context_files, measure
 from rlm_ci.fix.rlms.options import RlmsOptions
-from rlm_ci.fix.rlms.requests import Requests
 from rlm_ci.fix.rlms.results import figures_of
-from rlm_ci.fix.rlms.trigger import SWITCHES, decide
+from rlm_ci.fix.rlms.trigger import (
+    ALL,
+    CHANGED,
+    RELEVANT,
+    SWITCHES,
+    Requests,
+    context_files,
+    decide,
+    measure,
+)
 from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value

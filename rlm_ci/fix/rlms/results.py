@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.fix.rlms.analysis import AnalysisEnd, AnalysisTask
-    from rlm_ci.fix.rlms.answer import CheckedAnswer
+    from rlm_ci.fix.rlms.analysis import AnalysisEnd, AnalysisTask, CheckedAnswer
     from rlm_ci.fix.rlms.options import RlmsOptions
     from rlm_ci.fix.rlms.trigger import ContextFigures, Decision
 

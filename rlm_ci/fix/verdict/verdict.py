@@ -15,9 +15,8 @@ from rlm_ci.fix.loop import ValidationResult
 from rlm_ci.fix.options import SETUP
 from rlm_ci.fix.verdict.blinded_runs import BlindedRuns
 from rlm_ci.fix.verdict.changed_tests import ChangedTestRuns
-from rlm_ci.fix.verdict.plain_run import PlainRun
 from rlm_ci.fix.verdict.planting import raising, unreadable
-from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, ValidatorRun, ValidatorRuns
+from rlm_ci.fix.verdict.validator_run import PLUGIN, PRINTED, PlainRun, ValidatorRun, ValidatorRuns
 from rlm_ci.guard import guard, inline_tests
 from rlm_ci.guard.protected import by_name
 from rlm_ci.guard.protected.protection import Protection, is_data

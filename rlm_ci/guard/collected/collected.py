@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from rlm_ci.guard.collected import pytest_settings
+from rlm_ci.guard.collected import pytest_tests
 from rlm_ci.guard.weakening import Weakening
 from rlm_ci.text.printable import count
 from rlm_ci.validators import test_file_names
@@ -86,10 +86,10 @@ def narrowed(changes: Sequence[TextChange], old: TreeSide, new: TreeSide) -> Ite
 
 def _is_about_tests(change: TextChange) -> bool:
     """Whether settings changed that a runner of tests has."""
-    if not pytest_settings.FILE.fullmatch(change.path):
+    if not pytest_tests.FILE.fullmatch(change.path):
         return True
     was, now = (
-        pytest_settings.options(change.path, text or "") for text in (change.before, change.after)
+        pytest_tests.options(change.path, text or "") for text in (change.before, change.after)
     )
     return was != now and (was is not None or now is not None)
 
@@ -131,6 +131,6 @@ _READERS: dict[str, Reader] = {
 #: Files of settings, and the endings of the tests that they are about.
 _SETTINGS = {
     r"(?:.*/)?(?:package\.json|(?:jest|vite|vitest|ava)\.config\.\w+|\.mocharc\.\w+)": _SCRIPTS,
-    pytest_settings.FILE.pattern: _PYTHON,
+    pytest_tests.FILE.pattern: _PYTHON,
     r"(?:.*/)?Cargo\.toml": (".rs",),
 }

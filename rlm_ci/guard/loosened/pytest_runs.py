@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from rlm_ci.guard.collected.pytest_settings import options
+from rlm_ci.guard.collected.pytest_tests import options
 from rlm_ci.guard.loosened.numbers import RUN
 from rlm_ci.guard.loosened.test_commands import TestCommand
 from rlm_ci.guard.weakening import Weakening

@@ -409,7 +409,7 @@ class _Comparing:
         if any(new.words.get(word, 0) > old.words.get(word, 0) for word in _THROWS):
             lost = [loss for loss in lost if not re.match(r"(?:\w+\.)?fail\(", loss[1])]
         if lost and path.endswith(".py"):
-            from rlm_ci.guard.weakened_tests.taken_over import is_implied, is_said
+            from rlm_ci.guard.weakened_tests.python_claims import is_implied, is_said
 
             raised = [text for text in self._gained if "raises(" in text or "warns(" in text]
             lost = [

@@ -8,7 +8,7 @@ from itertools import chain
 
 from rlm_ci.guard.weakened_tests.cases import Skip, has_reason
 from rlm_ci.guard.weakened_tests.python_claims import COMPOUND, is_never, text_of
-from rlm_ci.source.python.calls import Function, callee
+from rlm_ci.source.python.names import Function, callee
 from rlm_ci.validators import test_file_names
 
 TYPE_CHECKING = False

@@ -16,14 +16,14 @@ from rlm_ci.environments.names import environment_of
 from rlm_ci.errors import OK, ConfigError, DamagedError, LimitError, RemoteError
 from rlm_ci.judge.judge import open_repository
 from rlm_ci.judge.options import models_of
-from rlm_ci.lab.bench import benchmark, confidence, prepare, summary, text
+from rlm_ci.lab.bench import benchmark, metrics, prepare, summary, text
 from rlm_ci.lab.bench.benchmark import BenchOptions, BenchServices
 from rlm_ci.lab.bench.case_episodes import CaseEpisodes
 from rlm_ci.lab.bench.generators.seeded import CONTEXT
 from rlm_ci.lab.bench.packs import catalogue, pack
-from rlm_ci.lab.bench.scoring.score import Reply
+from rlm_ci.lab.bench.scoring.scorers import Reply
 from rlm_ci.lab.episodes import trajectory
-from rlm_ci.lab.mcp import configuration
+from rlm_ci.lab.mcp import connection
 from rlm_ci.lab.mcp.tools import PREFIX as MCP
 from rlm_ci.lab.run import EpisodeJob
 from rlm_ci.models import ModelRequest, context_length
@@ -247,7 +247,7 @@ class BenchJob(PipelineJob):
         failure = self.ended()[1]
         if isinstance(failure, LimitError):
             run.detail = failure.budget
-        score = confidence.mean([case_result["score"] for case_result in result.case_results])
+        score = metrics.mean([case_result["score"] for case_result in result.case_results])
         done = (
             f"{result.completed_cases} of {result.total_cases} cases completed, score {score:.3f}"
         )
@@ -264,7 +264,7 @@ class BenchJob(PipelineJob):
             self.progress.say("no MCP server is connected: --mcp-config names none")
             return None
         environ, root = self.settings.environ, self.repository.root
-        configuration.load(path, environ, root=root, server=options.mcp_server)
+        connection.load(path, environ, root=root, server=options.mcp_server)
         return os.path.abspath(path)
 
     def ended(self) -> tuple[RLMBenchmarkResult, RlmCiError | None]:

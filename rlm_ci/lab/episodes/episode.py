@@ -13,8 +13,8 @@ from rlm_ci.environments.delegation import OVER, ChildResult
 from rlm_ci.environments.repl.host.model_functions import ReplResult, ReplTask
 from rlm_ci.environments.repl.host.options import CHILD_TURNS
 from rlm_ci.environments.rewards import CYCLE, MISSING_ARGUMENT, RLMRewardProfile
+from rlm_ci.environments.tool_calls import is_plain
 from rlm_ci.environments.turn_loop import LoopWatcher, TurnLimits, TurnLoop
-from rlm_ci.environments.written_calls import is_plain
 from rlm_ci.errors import LimitError
 from rlm_ci.lab import event_bus, frameworks
 from rlm_ci.lab.episodes.branches import BestOf
@@ -29,17 +29,17 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.environments.delegation import ChildTask, Delegation
     from rlm_ci.environments.turn_loop import Complete, LoopAction, LoopEnd, Observation
     from rlm_ci.lab.episodes.node import EpisodeSetup
-    from rlm_ci.lab.episodes.options import EpisodeOptions
     from rlm_ci.lab.event_bus import RLMEventBus
     from rlm_ci.models import Completion, ModelRequest
     from rlm_ci.models.record.clock import RunClock
     from rlm_ci.models.record.record import Record
+
 
 #: The kind of the fact that a child has begun.
 CHILD = "child"
@@ -382,3 +382,37 @@ class Episode(LoopWatcher):
 
     def _tell(self, name: str, **payload: Any) -> None:
         self._services.bus.emit(name, {**self._head(), **payload})
+
+
+class EpisodeOptions(Value):
+    """``environment`` is the name that was asked for. ``sub_model`` answers children and sub-calls.
+
+    ``engine``: code runs in the caller's own. ``max_minutes`` is the time budget, ``rewards`` the
+    profile, ``session`` the chat session that the episode is a turn of, with what was said before.
+    ``mcp`` are the tools of MCP servers; ``context_tokens`` is what the model reads.
+    """
+
+    task: str
+    environment: str
+    model: str
+    provider: str
+    head: str | None
+    max_steps: int
+    exec_timeout: float
+    branch_width: int
+    framework: str | None
+    max_depth: int
+    max_children: int
+    parallelism: int
+    max_minutes: float | None
+    max_completion_tokens: int
+    sandbox: str
+    isolated: bool
+    rewards: Mapping[str, float]
+    sub_model: str | None = None
+    engine: bool = False
+    validator: str | None = None
+    mark: str = ""
+    session: Mapping[str, Any] | None = None
+    mcp: Sequence[Mapping[str, Any]] = ()
+    context_tokens: int | None = None

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.context.context import Context
     from rlm_ci.environments.turn_loop import Environment
+    from rlm_ci.lab.episodes.episode import EpisodeOptions
     from rlm_ci.lab.episodes.node import EpisodeNode
-    from rlm_ci.lab.episodes.options import EpisodeOptions
 
 #: The folder of its files in a run, and the beginning of its places in the record.
 FOLDER = "rlm/repl"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.environments.turn_loop import Complete, Environment
     from rlm_ci.lab.episodes.code_runs import Interpreter
+    from rlm_ci.lab.episodes.episode import EpisodeOptions
     from rlm_ci.lab.episodes.node import EpisodeNode
-    from rlm_ci.lab.episodes.options import EpisodeOptions
     from rlm_ci.lab.episodes.repl_episodes import ReplSetups
     from rlm_ci.lab.episodes.work_tree import WorkTree
     from rlm_ci.lab.mcp.tools import CallTool, McpServers

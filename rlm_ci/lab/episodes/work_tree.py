@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rlm_ci.environments.generic import GenericServices
     from rlm_ci.environments.turn_loop import Environment
     from rlm_ci.git.repository import Repository
-    from rlm_ci.lab.episodes.options import EpisodeOptions
+    from rlm_ci.lab.episodes.episode import EpisodeOptions
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.runs import Fact
     from rlm_ci.sandbox.job import Sandbox

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.environments.turn_loop import Environment
-    from rlm_ci.lab.mcp.configuration import McpProgram
-    from rlm_ci.lab.mcp.connection import McpConnection
+    from rlm_ci.lab.mcp.connection import McpConnection, McpProgram
 
     #: ``(server, tool, arguments)``: the text of the answer, and whether it failed; a fact.
     CallTool = Callable[[str, str, Mapping[str, Any]], tuple[str, bool]]

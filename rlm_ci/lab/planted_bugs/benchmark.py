@@ -2,17 +2,23 @@
 
 Each change is a repository of its own in a folder, and its review a process of its own. What is
 done stays there, so that a second run goes on with the rest.
+
+Without it no reproduction of a claim could import a project that needs others.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
+import shutil
 import sys
+import sysconfig
+import venv
 from collections import Counter
 
 from rlm_ci.errors import DamagedError, LimitError, RemoteError, UnavailableError
-from rlm_ci.lab.planted_bugs import environment, scoring
+from rlm_ci.lab.planted_bugs import scoring
 from rlm_ci.lab.planted_bugs.recording import ANSWERS
 from rlm_ci.lab.planted_bugs.scoring import ArmTotals, CaseScore
 from rlm_ci.models import ModelRequest
@@ -29,6 +35,41 @@ if TYPE_CHECKING:
 
     from rlm_ci.lab.planted_bugs.generate import ReviewCase
     from rlm_ci.models.gateway import Gateway
+
+
+NAME = ".venv"
+#: What tests are run by, where it is installed.
+_FRAMEWORK = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+
+
+def make(root: str, needs: Iterable[str]) -> None:
+    """Make ``.venv`` at ``root`` with the distributions ``needs``; git does not see it.
+
+    Distributions that are not installed are left out. Raises StorageError.
+    """
+    folder = os.path.join(root, NAME)
+    try:
+        venv.EnvBuilder(symlinks=os.name != "nt").create(folder)
+        paths = {"base": folder, "platbase": folder}
+        target = sysconfig.get_path("purelib", "venv", vars=paths)
+        for name in (*needs, *_FRAMEWORK):
+            _copy(name, target)
+        files.append(os.path.join(root, ".git", "info", "exclude"), f"{NAME}/\n".encode())
+    except OSError as error:
+        raise files.storage_error(error, folder) from None
+
+
+def _copy(name: str, target: str) -> None:
+    try:
+        paths = importlib.metadata.distribution(name).files or ()
+    except importlib.metadata.PackageNotFoundError:
+        return
+    for path in paths:
+        if ".." not in path.parts and path.suffix != ".pyc":
+            copy = os.path.join(target, *path.parts)
+            os.makedirs(os.path.dirname(copy), exist_ok=True)
+            shutil.copyfile(os.fspath(path.locate()), copy)
+
 
 REVIEW, PLAIN = "review", "plain prompt"
 #: Seconds of one review, bytes of its report, tokens of the plain answer.
@@ -77,7 +118,7 @@ def write(case: ReviewCase, folder: str, environ: Mapping[str, str]) -> str:
         _git(repository, environ, "commit", "-q", "-m", f"The {branch}")
         if branch == _BASE:
             _git(repository, environ, "checkout", "-q", "-b", "work")
-    environment.make(repository, case.needs)
+    make(repository, case.needs)
     _git(repository, environ, "branch", "-q", _HEAD)
     for number, bug in enumerate(case.bugs, 1):
         files.write(os.path.join(folder, case.id, f"test_bug_{number}.py"), bug.test.encode())

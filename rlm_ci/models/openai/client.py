@@ -24,7 +24,6 @@ from rlm_ci.models import SpentError, context_length, is_wish
 from rlm_ci.models.openai import errors, responses
 from rlm_ci.models.openai.accepted import AcceptedRequests, without_echo
 from rlm_ci.models.openai.errors import EndpointRefusedError
-from rlm_ci.models.openai.event_stream import EventStream, is_stream
 from rlm_ci.models.openai.rate_limits import DAY, RateLimits
 from rlm_ci.models.openai.request import (
     DEFAULT_URL,
@@ -34,6 +33,7 @@ from rlm_ci.models.openai.request import (
     checked_url,
     unicode_only,
 )
+from rlm_ci.models.openai.responses import EventStream, is_stream
 from rlm_ci.models.providers import SCHEMAS, TOOLS, is_own
 from rlm_ci.redaction.redactor import Redactor
 from rlm_ci.system import installation

@@ -17,9 +17,8 @@ from rlm_ci.pipelines.repository.plan import RecursionResult, RepositoryOptions
 from rlm_ci.recursion import coverage
 from rlm_ci.recursion.journal import run_json
 from rlm_ci.recursion.journal.journal import Journals
-from rlm_ci.recursion.journal.progress import in_words
-from rlm_ci.recursion.limits import Budget, Constraints
-from rlm_ci.recursion.scheduler import BFS, ORDERS
+from rlm_ci.recursion.journal.run_json import in_words
+from rlm_ci.recursion.scheduler import BFS, ORDERS, Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import NOT_RUN, Part, Report, Severity

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rlm_ci.recursion.journal.progress import ProgressWatch, TreeProgress
+    from rlm_ci.recursion.journal.run_json import ProgressWatch, TreeProgress
 
 _RUN = ("rlm", "run.json")
 #: The pipelines that have a tree.
@@ -43,7 +43,7 @@ class TreeWatcher:
         if self._watch is None:
             if not os.path.lexists(os.path.join(self._folder, *_RUN)):
                 return None
-            from rlm_ci.recursion.journal.progress import ProgressWatch
+            from rlm_ci.recursion.journal.run_json import ProgressWatch
 
             self._watch = ProgressWatch(os.path.join(self._folder, _RUN[0]))
         try:
@@ -59,7 +59,7 @@ class TreeWatcher:
             has_tree = os.path.lexists(os.path.join(self._folder, *_RUN))
             if has_tree or self._pipeline_id not in _OBJECTIVES:
                 return None
-            from rlm_ci.recursion.journal.progress import TreeProgress
+            from rlm_ci.recursion.journal.run_json import TreeProgress
 
             run_id = os.path.basename(self._folder)
             progress = TreeProgress(run_id, self._pipeline_id, None, status, 0, 0, 0, 0, 0)

@@ -2,6 +2,8 @@
 
 One for single files is a row like any other, with the base's settings. One for whole trees runs
 over head and base before the leaves begin; its row has the results for the reviewed files.
+
+Files that configure tools are the base's: a change must not relax its judge.
 """
 
 from __future__ import annotations
@@ -15,17 +17,18 @@ from urllib.parse import unquote
 from rlm_ci.recursion.process_pool import cores
 from rlm_ci.review.analyzer_output import json_formats
 from rlm_ci.review.analyzer_output.sarif import AnalyzerOutput, SarifError
-from rlm_ci.review.analyzers import checkouts, sandboxed
+from rlm_ci.review.analyzers import sandboxed
 from rlm_ci.review.analyzers.bisection import by_halves
 from rlm_ci.review.analyzers.known_tools import TOOLS, KnownTool
 from rlm_ci.review.analyzers.programs import Analyzer, search_path
 from rlm_ci.review.analyzers.sandboxed import AnalyzerError, AnalyzerUnavailableError
-from rlm_ci.review.analyzers.scratch_folder import ScratchInput, mark
+from rlm_ci.review.analyzers.scratch_folder import ScratchInput, configures, mark
 from rlm_ci.sandbox import JobLimits
 from rlm_ci.system import files
 from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
+from rlm_ci.workspace.trees import tree
 from rlm_ci.workspace.trees.shown_tree import ShownTree, make_room
 
 TYPE_CHECKING = False
@@ -36,6 +39,34 @@ if TYPE_CHECKING:
     from rlm_ci.review.analyzer_output.sarif import AnalyzerResult
     from rlm_ci.review.analyzers.sandboxed import ProgramOutput
     from rlm_ci.workspace.trees.tree import Tree
+
+
+#: They define what is built, so they must fit the code.
+_BUILDS = frozenset(("Cargo.toml", "build.rs", "package-lock.json"))
+
+
+def lay(
+    judged: Tree,
+    policy: Tree,
+    folder: str,
+    left_out: Collection[str] = (),
+    instead: Tree | None = None,
+) -> None:
+    """Write ``judged`` below ``folder``, with the files of ``policy`` that configure tools.
+
+    Of those ``left_out`` it has what ``instead`` holds. ``folder`` is a real path.
+    """
+    layers = [policy.only(is_setting)]
+    if instead is not None:
+        layers.append(instead.only(lambda path: path in left_out and not is_setting(path)))
+    layers.append(judged.only(lambda path: path not in left_out and not is_setting(path)))
+    tree.lay(folder, *layers)
+
+
+def is_setting(path: str) -> bool:
+    """Whether the base's version of the file counts."""
+    return configures(path) and path.rpartition("/")[2] not in _BUILDS
+
 
 #: The value of the setting.
 AUTO = "auto"
@@ -222,7 +253,7 @@ def _look(  # noqa: PLR0917 - where, and what of it
     """Run a tool over a tree, with the settings that count; ``left_out`` are as in the base."""
     try:
         with files.scratch_folders("tree", "out") as (folder, out):
-            checkouts.lay(tree, context.policy, folder, left_out, context.base)
+            lay(tree, context.policy, folder, left_out, context.base)
             printout = _printout(tool, program, context, tree, _TreePlace(folder, out, seconds))
     except (AnalyzerError, SarifError) as error:
         return _TreeResults(
@@ -310,7 +341,7 @@ def _recorded(
     """The results in JSON by a mark of each file, or why the tool failed."""
     every = filter(matcher(tool.files), tree.modes) if seen.why else (*seen.by_path, *seen.failed)
     paths = [path for path in every if context.paths is None or path in context.paths]
-    contents = tree.read(path for path in paths if not checkouts.is_setting(path))
+    contents = tree.read(path for path in paths if not is_setting(path))
     return {
         mark(path, content): seen.why
         or seen.failed.get(path)

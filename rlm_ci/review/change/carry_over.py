@@ -15,7 +15,7 @@ from rlm_ci.report.findings import Evidence, Finding, Location, Severity
 from rlm_ci.report.overview.changes import ModelWords  # noqa: TC001 - to read it
 from rlm_ci.resources import loader
 from rlm_ci.review.change.affected_files import DIGITS
-from rlm_ci.review.change.finding_identity import with_definition
+from rlm_ci.review.change.base_comparison import with_definition
 from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial
 from rlm_ci.text.printable import count, encodable
 from rlm_ci.values import Value

@@ -12,12 +12,13 @@ from rlm_ci.review.change_prompts.hunk_rows import (
     CODE,
     NEW,
     REMOVED,
+    head,
     heading,
     kind_rank,
     rows,
+    spans,
 )
 from rlm_ci.review.change_prompts.pieces import size_of, used_name
-from rlm_ci.review.change_prompts.surroundings import head, spans
 from rlm_ci.text.printable import clip, count
 from rlm_ci.values import Value
 

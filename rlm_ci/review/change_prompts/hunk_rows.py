@@ -1,4 +1,4 @@
-"""The hunks of a file as rows for a prompt, with the real numbers of both sides.
+"""The hunks of a file as rows for a prompt, with both sides' line numbers and their surroundings.
 
 A row is the line's number, a mark and the line: ``12|`` stands on both sides, ``12+`` is new,
 ``12-`` was removed and has its old number.
@@ -17,13 +17,14 @@ from rlm_ci.values import Row, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rlm_ci.git.patches import Hunk
     from rlm_ci.source import Symbol
 
     #: First and last lines of the new side, in order; the last may be one behind the file.
     Spans = Sequence[tuple[int, int]]
+
 
 #: Kinds of a changed file, by how much context its hunks need.
 CODE, DOCUMENT, LOCK = "code", "document", "lock"
@@ -226,3 +227,52 @@ def _both(file: ReadableFile, line: int) -> str:
         return f"@@ -{edit.old} +{line} @@"
     before = bisect_left(file.edits, line, key=lambda line_edit: line_edit.at)
     return f"@@ -{max(0, line - file.shifts[before])} +{line} @@"
+
+
+#: Lines around an edit, at most and beyond the definition that it is in; around one in a document
+#: or a test.
+MOST, PROSE, _BEYOND = 12, 3, 3
+#: Lines of a definition's head, and of a definition that may be shown whole.
+_HEAD, _WHOLE = 12, 150
+
+
+def spans(file: ReadableFile, edits: Sequence[LineEdit], context: int) -> list[tuple[int, int]]:
+    """The lines to show of ``file`` for ``edits``, with ``context`` lines around each."""
+    ranges = []
+    margin = min(context, PROSE) if is_trial(file.path) else context
+    for edit in edits:
+        if file.kind != CODE:
+            around = min(context, PROSE) if file.kind == DOCUMENT else 0
+            ranges.append((edit.at - around, edit.last + around))
+            continue
+        low, high = edit.at - margin, edit.last + margin
+        chain = file.around[edit.at]
+        if chain:
+            inner, beyond = chain[-1], min(margin, _BEYOND)
+            low = max(low, min(inner.line_start, edit.at - beyond))
+            high = min(high, max(inner.line_end, edit.last + beyond))
+        ranges.append((low, high))
+        if context:
+            ranges += [head(file.lines, symbol) for symbol in chain if symbol.line_start < low]
+    # What was removed at the end stands before the line behind the last one.
+    return joined(ranges, max((len(file.lines), *(edit.last for edit in edits))))
+
+
+def head(lines: Sequence[str], symbol: Symbol) -> tuple[int, int]:
+    """The lines of a definition's decorators and head, as far as they are few."""
+    last = symbol.line_start
+    for number in range(symbol.line_start, min(symbol.line_start + _HEAD, symbol.line_end + 1)):
+        last = number
+        line = lines[number - 1].rstrip() if number <= len(lines) else ""
+        if line.endswith((":", "{", ";")):
+            break
+    return symbol.line_start, last
+
+
+def wholes(file: ReadableFile, edits: Sequence[LineEdit]) -> Iterator[tuple[int, int]]:
+    """The innermost definitions around ``edits``, where they are short enough."""
+    chains = (file.around[edit.at] for edit in edits)
+    inner = dict.fromkeys(chain[-1] for chain in chains if chain)
+    for symbol in inner:
+        if symbol.line_end - symbol.line_start < _WHOLE:
+            yield symbol.line_start, symbol.line_end

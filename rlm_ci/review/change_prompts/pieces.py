@@ -13,8 +13,8 @@ from rlm_ci.review.change_prompts.hunk_rows import (
     ReadableFile,
     heading,
     shown_rows,
+    spans,
 )
-from rlm_ci.review.change_prompts.surroundings import spans
 from rlm_ci.source.test_files import subject_of
 from rlm_ci.values import Value
 

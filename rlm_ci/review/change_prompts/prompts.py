@@ -8,11 +8,20 @@ from rlm_ci.recursion.prompt_windows import LEAST, name
 from rlm_ci.review.change_prompts.changed_files import readable
 from rlm_ci.review.change_prompts.cut_hunks import too_long
 from rlm_ci.review.change_prompts.digest import ROOM, digest_of
-from rlm_ci.review.change_prompts.hunk_rows import CODE, DOCUMENT, NEW, REMOVED, fits, joined, rows
-from rlm_ci.review.change_prompts.listing import AROUND, ChangePrompts, Listing
-from rlm_ci.review.change_prompts.neighbours import Neighbours
+from rlm_ci.review.change_prompts.hunk_rows import (
+    CODE,
+    DOCUMENT,
+    MOST,
+    NEW,
+    PROSE,
+    REMOVED,
+    fits,
+    joined,
+    rows,
+    spans,
+)
+from rlm_ci.review.change_prompts.listing import AROUND, ChangePrompts, Listing, Neighbours
 from rlm_ci.review.change_prompts.pieces import packed, pieces_of, size_of
-from rlm_ci.review.change_prompts.surroundings import MOST, PROSE, spans
 from rlm_ci.text.printable import clip
 
 TYPE_CHECKING = False

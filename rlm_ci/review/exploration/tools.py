@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from difflib import unified_diff
 from itertools import takewhile
 from threading import Lock
 
-from rlm_ci.environments.coding import code_queries, tool_schemas
+from rlm_ci.environments.coding import code_queries, tools
 from rlm_ci.environments.coding.tools import CodeTools, Services
 from rlm_ci.environments.quoting import OUTPUT_LIMIT, quoted
 from rlm_ci.environments.tool_calls import function
 from rlm_ci.environments.turn_loop import Observation
 from rlm_ci.errors import ConfigError, UnavailableError
 from rlm_ci.review.proofs.launch import OUTPUT
+from rlm_ci.system import files
 from rlm_ci.system.command_line import SHELL, Command
 from rlm_ci.system.transcript import transcribe
 from rlm_ci.text.printable import clip, count, printable
@@ -21,6 +23,7 @@ from rlm_ci.text.steady import steady
 from rlm_ci.trials.trees import BASE, HEAD
 from rlm_ci.validators.validator import failure
 from rlm_ci.values import Closing
+from rlm_ci.workspace.trees.tree import Tree, lay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rlm_ci.git.repository import Repository
-    from rlm_ci.review.exploration.trees import ReviewTrees
     from rlm_ci.review.proofs.runner import ProofRunner
+
 
 _SIDE = {"enum": [HEAD, BASE], "description": "the tree: head by default"}
 _READERS = ("read", "search", "list", "outline", "definition", "references")
@@ -82,12 +85,12 @@ class ReviewTools(Closing):
 
     def tools(self) -> tuple[dict[str, Any], ...]:
         """The tools as OpenAI describes functions."""
-        readers = [tool_schemas.schema(name) for name in (*_READERS, *(["run"] * self.runs))]
+        readers = [tools.schema(name) for name in (*_READERS, *(["run"] * self.runs))]
         if self.has_base:
             for schema in readers:
                 parameters = schema["function"]["parameters"]
                 parameters["properties"] = {**parameters["properties"], "side": _SIDE}
-        history = [tool_schemas.schema("history")] if self._commit else []
+        history = [tools.schema("history")] if self._commit else []
         return (*readers, *history, *([_COMPARE] * self.runs))
 
     def act(self, name: str, arguments: Mapping[str, Any]) -> Observation:
@@ -150,3 +153,30 @@ def _compared(head: str, base: str) -> str:
         rows.append(f"[… {count(unseen, 'more line')}, not compared …]")
     title = "What differs, - is printed at base, + at head"
     return quoted(title, clip("\n".join(rows), OUTPUT_LIMIT))
+
+
+class ReviewTrees(Closing):
+    """A folder for each of ``commits``, by the name of its side; None is the work tree.
+
+    They are filled when first asked for, and removed at the end.
+    """
+
+    def __init__(self, repository: Repository, commits: Mapping[str, str | None]) -> None:
+        self.sides = tuple(commits)
+        self._repository = repository
+        self._commits = commits
+        self._held = ExitStack()
+        self._lock = Lock()
+        self._roots: dict[str, str] = {}
+
+    def root(self, side: str) -> str:
+        """The folder of a side. Raises StorageError, ConfigError."""
+        with self._lock:
+            if side not in self._roots:
+                (folder,) = self._held.enter_context(files.scratch_folders(side))
+                lay(folder, Tree.at(self._repository, self._commits[side]))
+                self._roots[side] = folder
+            return self._roots[side]
+
+    def close(self) -> None:
+        self._held.close()

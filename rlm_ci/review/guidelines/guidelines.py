@@ -1,6 +1,9 @@
-"""The guidelines of a repository: gathered from its base, shown for the files they are about.
+"""The guidelines of a repository: found and read at its base, shown for the files they are about.
 
 They never come from the head of a pull request. A claim that rests on one names its line.
+
+Known are ``AGENTS.md``, ``CLAUDE.md`` and ``CONTRIBUTING.md`` of each folder, the files of GitHub
+Copilot below ``.github`` and the rules of Cursor.
 """
 
 from __future__ import annotations
@@ -15,9 +18,8 @@ from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.recursion.prompt_windows import fence, name, numbered
 from rlm_ci.report.findings import Location
 from rlm_ci.resources import loader
-from rlm_ci.review.guidelines import files
-from rlm_ci.review.guidelines.files import SETTINGS, GuidelineScope
 from rlm_ci.system import files as system_files
+from rlm_ci.text.globs import matcher
 from rlm_ci.text.printable import count, encodable, printable
 from rlm_ci.values import Value
 
@@ -28,6 +30,143 @@ if TYPE_CHECKING:
 
     from rlm_ci.git.repository import Repository
     from rlm_ci.report.findings import Finding
+
+
+#: Ranks: what is about few files comes before what is about all.
+SETTINGS, BY_PATTERN, BY_FOLDER, GENERAL = range(4)
+_OF_FOLDER = ("AGENTS.md", "CLAUDE.md")
+_GENERAL = "CONTRIBUTING.md"
+_COPILOT = ".github/copilot-instructions.md"
+_INSTRUCTIONS = ".github/instructions/"
+_CURSOR = ".cursor/rules/"
+_EVERYTHING = ("*", "**", "**/*")
+#: Patterns of one file, braces written out.
+_PATTERNS = 100
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_FIELD = re.compile(r"([A-Za-z]+)[ \t]*:(.*)")
+
+
+class GuidelineScope(Value):
+    """The paths that a file is about: all below ``folder`` that ``patterns`` match, if any."""
+
+    _is_row = True
+
+    rank: int
+    folder: str = ""
+    patterns: tuple[str, ...] = ()
+
+    def test(self) -> Callable[[str], bool]:
+        """Raises ValueError for a pattern that cannot be read."""
+        folder = self.folder
+        matches = matcher(self.patterns) if self.patterns else None
+
+        def is_about(path: str) -> bool:
+            is_below = path.startswith(folder)
+            return is_below and (matches is None or matches(path[len(folder) :]))
+
+        return is_about
+
+
+def candidate(path: str) -> bool:
+    """Whether a file with this path may be a guideline."""
+    name = path.rpartition("/")[2]
+    is_rule = _CURSOR in path and name.endswith((".mdc", ".md"))
+    is_instruction = path.startswith(_INSTRUCTIONS) and name.endswith(".instructions.md")
+    return name in (*_OF_FOLDER, _GENERAL) or path == _COPILOT or is_instruction or is_rule
+
+
+def folder_of(path: str) -> str:
+    """The folder, with a slash, below which a candidate may be about files; "" for all."""
+    if path.startswith(".github/"):
+        return ""
+    before, rules, _ = path.rpartition(_CURSOR)
+    if rules and (not before or before.endswith("/")):
+        return before
+    folder = path[: path.rfind("/") + 1]
+    return "" if folder == "docs/" and path.endswith(_GENERAL) else folder
+
+
+def scope_of(path: str, head: Mapping[str, Sequence[str]]) -> GuidelineScope | None:
+    """The scope of the candidate ``path`` whose front matter is ``head``; None for no file.
+
+    A file of Copilot or Cursor that does not say what it is about is for requests by name.
+    """
+    name = path.rpartition("/")[2]
+    folder = folder_of(path)
+    if name in _OF_FOLDER or path == _COPILOT:
+        return GuidelineScope(BY_FOLDER, folder)
+    if name == _GENERAL:
+        return GuidelineScope(GENERAL, folder)
+    if path.startswith(_INSTRUCTIONS):
+        if "code-review" in head.get("excludeAgent", ()):
+            return None
+        patterns = head.get("applyTo", ())
+    elif [word.casefold() for word in head.get("alwaysApply", ())] == ["true"]:
+        return GuidelineScope(BY_FOLDER, folder)
+    else:
+        patterns = head.get("globs", ())
+    written = [glob for pattern in patterns for glob in _without_braces(pattern)][:_PATTERNS]
+    if not written:
+        return None
+    if any(glob in _EVERYTHING for glob in written):
+        return GuidelineScope(BY_FOLDER, folder)
+    return GuidelineScope(BY_PATTERN, folder, tuple(written))
+
+
+def front_matter(text: str) -> tuple[dict[str, tuple[str, ...]], int]:
+    """The fields of a file's front matter, each as a list, and the number of its lines.
+
+    It is read as Copilot and Cursor write it, which is not always YAML: ``globs: *.ts,*.tsx``.
+    """
+    lines = text.split("\n")
+    if lines[0].strip() != "---":
+        return {}, 0
+    fields: dict[str, list[str]] = {}
+    field: list[str] = []
+    for number, line in enumerate(lines[1:], 2):
+        if line.strip() == "---":
+            return {name: tuple(words) for name, words in fields.items()}, number
+        match = _FIELD.match(line)
+        if match:
+            field = fields.setdefault(match[1], [])
+            field += _words(match[2])
+        elif line.strip().startswith("- "):
+            field += _words(line.strip()[2:])
+    return {}, 0
+
+
+def _words(value: str) -> list[str]:
+    """The words of a list in brackets, in quotes, or with commas between them."""
+    value = value.strip()
+    if value.startswith("[") and value.endswith("]"):
+        value = value[1:-1]
+    words, word, depth = [], "", 0
+    for char in value:
+        depth += (char == "{") - (char == "}")
+        if char == "," and depth <= 0:
+            words.append(word)
+            word = ""
+        else:
+            word += char
+    bare = (raw.strip().strip("\"'").strip() for raw in (*words, word))
+    return [entry for entry in bare if entry]
+
+
+def _without_braces(pattern: str) -> list[str]:
+    """``*.{ts,tsx}`` as two patterns; a pattern for too many is dropped."""
+    done: list[str] = []
+    left = [pattern]
+    while left:
+        glob = left.pop(0)
+        match = _BRACES.search(glob)
+        if not match:
+            done.append(glob)
+            continue
+        left += [glob[: match.start()] + word + glob[match.end() :] for word in match[1].split(",")]
+        if len(left) + len(done) > _PATTERNS:
+            return []
+    return done
+
 
 #: Bytes of a prompt that guidelines may take, and their share of a small one.
 ROOM = 8_000
@@ -111,10 +250,10 @@ def in_files(
     Links are not followed: they lead to a file that counts by itself, or to none.
     """
     tree = repository.tree(commit)
-    paths = [path for path, entry in tree.items() if entry.is_file and files.candidate(path)]
+    paths = [path for path, entry in tree.items() if entry.is_file and candidate(path)]
     if changed is not None:
         folders = {path[: at + 1] for path in changed for at in _slashes(path)} | {""}
-        paths = [path for path in paths if files.folder_of(path) in folders]
+        paths = [path for path in paths if folder_of(path) in folders]
     paths = sorted(paths, key=lambda path: (path.count("/"), path))[:_FILES]
     oids = [tree[path].oid for path in paths]
     contents = repository.read_small(oids, _FILE) if oids else []
@@ -140,8 +279,8 @@ def _test(guideline: Guideline) -> Callable[[str], bool]:
 def _read(path: str, blob: str, content: bytes, side: str) -> Guideline | None:
     text = content.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     text = text.removesuffix("\n")
-    head, skipped = files.front_matter(text)
-    scope = files.scope_of(path, head)
+    head, skipped = front_matter(text)
+    scope = scope_of(path, head)
     lines = text.split("\n")[skipped:]
     while lines and not lines[0].strip():
         lines, skipped = lines[1:], skipped + 1
@@ -315,7 +454,7 @@ class Guidelines:
             if not any(map(is_about, paths)):
                 continue
             lines = [guideline.heading()]
-            if guideline.scope.rank == files.GENERAL:
+            if guideline.scope.rank == GENERAL:
                 room = min(room, _CONTRIBUTING)
             room -= len(lines[0].encode("utf-8", "replace")) + 1
             every = numbered(guideline.leaf_text)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.report.findings import Finding
-    from rlm_ci.review.model.claim_context import Sources
-    from rlm_ci.review.model.claim_prompt import ClaimPrompt
+    from rlm_ci.review.model.claim_context import ClaimPrompt, Sources
     from rlm_ci.review.model.reproduce import Trial
     from rlm_ci.review.proofs.reproduction import Reproduction
     from rlm_ci.review.proofs.runner import ProofRunner

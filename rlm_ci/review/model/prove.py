@@ -13,13 +13,17 @@ from rlm_ci.report.findings import UNTOUCHED, RefutedClaim, Severity, fingerprin
 from rlm_ci.report.proof import ARGUED, GUIDELINE, LEVELS, PASSES, PROVEN, Proof
 from rlm_ci.review.model import mend, metered, refute
 from rlm_ci.review.model.architecture import DOMAIN as ARCHITECTURE
-from rlm_ci.review.model.claim_context import ROOM, Sources
-from rlm_ci.review.model.claim_prompt import ClaimPrompt
+from rlm_ci.review.model.claim_context import ROOM, ClaimPrompt, Sources
 from rlm_ci.review.model.earlier_trial import EarlierClaim, EarlierTrial, trial_of
 from rlm_ci.review.model.metered import MeteredAsk
 from rlm_ci.review.model.reproduce import ClaimTrial, Trial
-from rlm_ci.review.proofs.reproduction import FAILED, FAILS_ALIKE, PASSED, RepairOutcome
-from rlm_ci.review.proofs.stored_proofs import StoredProof
+from rlm_ci.review.proofs.reproduction import (
+    FAILED,
+    FAILS_ALIKE,
+    PASSED,
+    RepairOutcome,
+    StoredProof,
+)
 from rlm_ci.review.results import merge
 from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import printable

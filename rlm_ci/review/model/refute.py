@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.models import Message
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.review.model.claim_prompt import ClaimPrompt
+    from rlm_ci.review.model.claim_context import ClaimPrompt
 
 UPHELD = "upheld"
 REFUTED = "refuted"

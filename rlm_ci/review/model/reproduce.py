@@ -12,8 +12,8 @@ from rlm_ci.recursion.prompt_windows import fence
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.proof import ARGUED
 from rlm_ci.resources import loader
+from rlm_ci.review.model.claim_context import ClaimPrompt, tried
 from rlm_ci.review.model.claim_part import part_of
-from rlm_ci.review.model.claim_prompt import ClaimPrompt, tried
 from rlm_ci.review.model.earlier_trial import judgement
 from rlm_ci.review.model.refute import verdict_form, verdict_misfit
 from rlm_ci.review.proofs.levels import looks_at, shows_nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from rlm_ci.errors import DamagedError, UsageError
-from rlm_ci.review.proofs import stored_proofs
+from rlm_ci.review.proofs import reproduction
 from rlm_ci.review.proofs.runner import ProofRunner
 from rlm_ci.runs import checksums
 from rlm_ci.text.printable import count, printable
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from rlm_ci.review.proofs.reproduction import ProofOutcome
-    from rlm_ci.review.proofs.stored_proofs import StoredProof
+    from rlm_ci.review.proofs.reproduction import ProofOutcome, StoredProof
     from rlm_ci.trials.trees import ProofPlace
 
 
@@ -59,7 +58,7 @@ def run(
         stored = [
             pair
             for name in folders
-            for pair in stored_proofs.read(os.path.join(name, *stored_proofs.PLACE))
+            for pair in reproduction.read(os.path.join(name, *reproduction.PLACE))
         ]
     except DamagedError as error:
         return ProofsAgain(0, (printable(str(error)),))

@@ -1,4 +1,4 @@
-"""The names and texts in expressions of Python, as they are written."""
+"""What expressions of Python name, call and catch, by the nodes of their tree."""
 
 from __future__ import annotations
 
@@ -36,3 +36,20 @@ def is_class(name: str) -> bool:
 def text_of(node: ast.AST | None) -> str:
     """The text of a literal; "" for anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+#: Exceptions of which a failed assertion is one.
+_CATCHES = {"AssertionError", "Exception", "BaseException", "failureException"}
+
+
+def callee(node: ast.AST | None) -> str:
+    """The last part of the name that is called, or ""."""
+    return name_of(node.func) if isinstance(node, ast.Call) else ""
+
+
+def catches(kind: ast.expr | None) -> bool:
+    """Whether a handler of these exceptions catches a failed claim; None means all."""
+    if isinstance(kind, ast.Tuple):
+        return any(map(catches, kind.elts))
+    return kind is None or name_of(kind) in _CATCHES

@@ -7,8 +7,8 @@ from contextlib import suppress
 from itertools import islice
 
 from rlm_ci.source.manifests import crates
+from rlm_ci.source.packages.declared import SetupScript
 from rlm_ci.source.packages.declared import declared as manifest
-from rlm_ci.source.packages.setup_script import SetupScript
 from rlm_ci.wiki.facts.note import Statement
 
 TYPE_CHECKING = False

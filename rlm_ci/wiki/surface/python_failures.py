@@ -11,8 +11,7 @@ import ast
 import re
 from contextlib import suppress
 
-from rlm_ci.source.python.calls import callee
-from rlm_ci.source.python.names import name_of
+from rlm_ci.source.python.names import callee, name_of
 from rlm_ci.source.python.statements import DEFINITIONS, blocks
 from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT, LONGEST, MESSAGE, CodeNote, folded
 

@@ -12,8 +12,7 @@ import re
 from contextlib import suppress
 
 from rlm_ci.source.code_places import CodePlaces
-from rlm_ci.source.python.calls import callee
-from rlm_ci.source.python.names import last_name, name_of, text_of
+from rlm_ci.source.python.names import callee, last_name, name_of, text_of
 from rlm_ci.source.python.statements import blocks
 from rlm_ci.wiki.facts.note import CONFIG_FILE, CONFIG_KEYS, OPTION, SETTINGS, CodeNote, folded
 from rlm_ci.wiki.facts.other_notes import lines_of_tests

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from rlm_ci.guard.collected import pytest_settings, script_runners
+from rlm_ci.guard.collected import pytest_tests, script_runners
 from rlm_ci.wiki.facts.note import TESTS, CodeNote
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def tested_paths(path: str, content: bytes) -> list[CodeNote]:
     prefix = f"{re.escape(folder)}/" if folder else ""
     notes: list[CodeNote] = []
     if name.endswith((".toml", ".ini", ".cfg")) and "testpaths" in text:
-        options = pytest_settings.options(path, text) or {}
+        options = pytest_tests.options(path, text) or {}
         for word in options.get("testpaths", ()):
             inside = _inside(word)
             line = text.count("\n", 0, max(0, text.find("testpaths"))) + 1

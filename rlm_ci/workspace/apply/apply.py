@@ -14,7 +14,7 @@ from rlm_ci.errors import LockedError, StorageError
 from rlm_ci.system import files
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
-from rlm_ci.workspace.apply import file_moves
+from rlm_ci.workspace.apply import staging
 from rlm_ci.workspace.apply.staging import (
     ApplyRefusedError,
     StagedResult,
@@ -182,7 +182,7 @@ class _Apply:
         """Take away what is at its path; it is compared when all is done."""
         try:
             with files.folder_of(self._root, change.path) as (folder, name):
-                if not file_moves.holds(name, change.new, folder):
+                if not staging.holds(name, change.new, folder):
                     os.rename(name, self.staged.path_of("old", change.number), src_dir_fd=folder)
         except (FileNotFoundError, NotADirectoryError):
             if change.new is not None:
@@ -193,17 +193,16 @@ class _Apply:
         make_folders(self._root, change.path)
         source = self.staged.path_of("new", change.number)
         with files.folder_of(self._root, change.path) as (folder, name):
-            file_moves.remove_empty(name, folder)
+            staging.remove_empty(name, folder)
             if not (
-                file_moves.put_in(source, name, folder)
-                or file_moves.holds(name, change.new, folder)
+                staging.put_in(source, name, folder) or staging.holds(name, change.new, folder)
             ):
                 raise ApplyRefusedError(f"something is in the way: {printable(change.path)}")
 
     def _require_originals(self) -> None:
         for change in self._wanted:
             original = self.staged.path_of("old", change.number)
-            if self.staged.taken(change) and not file_moves.holds(original, change.old):
+            if self.staged.taken(change) and not staging.holds(original, change.old):
                 raise ApplyRefusedError(_changed(change.path))
 
 

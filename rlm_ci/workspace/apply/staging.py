@@ -1,4 +1,4 @@
-"""The folder where a result is staged, and the way back from there.
+"""The folder where a result is staged, file by file, and the way back from there.
 
 It is at the top of the tree, so that moving a file is one step; snapshots leave it out. One process
 at a time works there, in a folder of its own::
@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import re
+import stat
 from contextlib import contextmanager, suppress
 
 from rlm_ci.errors import ConfigError, StorageError
@@ -25,14 +26,84 @@ from rlm_ci.system import files
 from rlm_ci.system.lock import exclusive
 from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
-from rlm_ci.workspace.apply import file_moves
-from rlm_ci.workspace.snapshot import is_inside, parents
-from rlm_ci.workspace.tree_diff import differing
+from rlm_ci.workspace.snapshot import FILE, SCRIPT, is_inside, parents
+from rlm_ci.workspace.tree_diff import LINK, differing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Self
+
+
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_MOVES_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def put_in(source: str, name: str, folder: int) -> bool:
+    """Give ``source`` the ``name`` in ``folder`` as well, if that is free; whether it was."""
+    try:
+        if stat.S_ISDIR(os.lstat(source).st_mode):  # has one name only: that one is moved
+            os.rename(source, name, dst_dir_fd=folder)
+        else:
+            os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            return False
+        raise
+    return True
+
+
+def is_one(source: str, name: str, folder: int) -> bool:
+    """Whether ``name`` in ``folder`` is the very file that ``source`` is."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.path.samestat(os.lstat(source), status)
+    except FileNotFoundError:
+        return False
+
+
+def holds(name: str, entry: TreeEntry | None, folder: int | None = None) -> bool:
+    """Whether the file ``name`` is what git calls ``entry``; nothing is None."""
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    if entry is None or entry.mode != _mode(status):
+        return False
+    from hashlib import file_digest, sha1, sha256
+
+    make = sha1 if len(entry.oid) == 40 else sha256
+    target = os.fsencode(os.readlink(name, dir_fd=folder)) if entry.mode == LINK else None
+    size = status.st_size if target is None else len(target)
+    digest = make(b"blob %d\0" % size + (target or b""), usedforsecurity=False)
+    if target is None:
+        with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as stream:
+            file_digest(stream, lambda: digest)
+    return digest.hexdigest() == entry.oid
+
+
+def _mode(status: os.stat_result) -> str:
+    if stat.S_ISLNK(status.st_mode):
+        return LINK
+    if not stat.S_ISREG(status.st_mode):
+        return ""
+    return SCRIPT if status.st_mode & stat.S_IXUSR else FILE
+
+
+def remove_empty(name: str, folder: int) -> None:
+    """Remove a folder that has only folders in it; git tracks none of them."""
+    try:
+        inner = os.open(name, _FILE_MOVES_FOLDER, dir_fd=folder)
+    except OSError:  # there is none
+        return
+    try:
+        for entry in os.listdir(inner):
+            remove_empty(entry, inner)
+    finally:
+        os.close(inner)
+    with suppress(OSError):
+        os.rmdir(name, dir_fd=folder)
+
 
 STAGING = ".rlm-ci-landing.tmp"
 _PLAN = "plan.json"
@@ -237,7 +308,7 @@ class StagedResult:
     def _is_put(self, change: PathChange) -> bool:
         try:
             with files.folder_of(self.root, change.path) as (folder, name):
-                return file_moves.is_one(self.path_of("new", change.number), name, folder)
+                return is_one(self.path_of("new", change.number), name, folder)
         except OSError:
             return False
 
@@ -247,12 +318,12 @@ class StagedResult:
             return True
         back = self.path_of("back", change.number)
         with files.folder_of(self.root, change.path) as (folder, name):
-            if not file_moves.holds(name, change.new, folder):
+            if not holds(name, change.new, folder):
                 return True
             os.rename(name, back, src_dir_fd=folder)
-            if file_moves.holds(back, change.new):
+            if holds(back, change.new):
                 return True
-            is_there = file_moves.put_in(back, name, folder)
+            is_there = put_in(back, name, folder)
             if is_there:
                 files.clear(back)
             return is_there
@@ -265,9 +336,9 @@ class StagedResult:
         make_folders(self.root, change.path)
         with files.folder_of(self.root, change.path) as (folder, name):
             is_there = (
-                file_moves.put_in(backup, name, folder)
-                or file_moves.is_one(backup, name, folder)
-                or file_moves.holds(name, change.old, folder)
+                put_in(backup, name, folder)
+                or is_one(backup, name, folder)
+                or holds(name, change.old, folder)
             )
         if is_there:
             files.clear(backup)

@@ -12,8 +12,7 @@ import pytest
 
 from rlm_ci import cli as program
 from rlm_ci.delegation import control, tokens
-from rlm_ci.delegation.questions.all_questions import AllQuestions
-from rlm_ci.delegation.questions.queue import QuestionQueue
+from rlm_ci.delegation.questions.queue import AllQuestions, QuestionQueue
 from rlm_ci.delegation.tool import QUESTION_ONLY, ServerContext
 from rlm_ci.pipelines import stored_runs
 from rlm_ci.pipelines.stored_runs import StoredRuns

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.environments.symbolic.planner.plan import Plan, Read, Subcall
-from rlm_ci.environments.symbolic.subcall_inputs import MOST_PIECES, gather
+from rlm_ci.environments.symbolic.subcalls import MOST_PIECES, gather
 from rlm_ci.environments.symbolic.visible_context import VisibleContext
 from rlm_ci.errors import ConfigError, LimitError, RemoteError
 from rlm_ci.models import Completion, SpentError, TokenUsage

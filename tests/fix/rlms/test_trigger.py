@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from rlm_ci.fix.rlms.measure import context_files, measure, paths_named
 from rlm_ci.fix.rlms.options import RlmsOptions
-from rlm_ci.fix.rlms.requests import Requests
-from rlm_ci.fix.rlms.trigger import SWITCHES, ContextFigures, decide
+from rlm_ci.fix.rlms.trigger import (
+    SWITCHES,
+    ContextFigures,
+    Requests,
+    context_files,
+    decide,
+    measure,
+    paths_named,
+)
 from rlm_ci.fix.role_prompts import RoleBrief
 from rlm_ci.fix.roles import MODES
 from rlm_ci.git.objects import TreeEntry

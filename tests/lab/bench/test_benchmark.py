@@ -16,7 +16,7 @@ from rlm_ci.lab.bench.benchmark import BenchOptions, BenchServices, CaseRun
 from rlm_ci.lab.bench.generators.seeded import KnownCall
 from rlm_ci.lab.bench.packs import catalogue, pack
 from rlm_ci.lab.bench.scoring import hidden_tests
-from rlm_ci.lab.bench.scoring.score import Reply
+from rlm_ci.lab.bench.scoring.scorers import Reply
 from rlm_ci.lab.results import BenchmarkCase, RLMRunResult
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from rlm_ci.config.core_options import FORMATS
 from rlm_ci.errors import ConfigError, DamagedError
-from rlm_ci.lab.bench import compare, comparison_report, prepare, summary, text
+from rlm_ci.lab.bench import compare, prepare, summary, text
 from rlm_ci.lab.bench.compare import Gates
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.render import render
@@ -65,7 +65,7 @@ def test_the_same_again_passes_all_gates(tmp_path: Path) -> None:
     assert len(result.gates) == 7
     assert result.case_summary["common_cases"] == 3
     assert result.deltas["avg_steps_increase"] == 0
-    report = comparison_report.build(found)
+    report = compare.build(found)
     assert (report.verdict(), report.exit_code()) == ("clean", 0)
 
 
@@ -98,7 +98,7 @@ def test_each_gate_has_its_tolerance(
     found = compared(tmp_path, ours, Gates(**gates))
     assert {name for name, passed in found.result.gates.items() if not passed} == failed
     assert found.result.passed is (not failed)
-    report = comparison_report.build(found)
+    report = compare.build(found)
     assert report.exit_code() == (1 if failed else 0)
     rules = {one.rule.removeprefix("bench/") for one in report.findings}
     assert rules == {name.replace("_regressions", "-regression") for name in failed}
@@ -118,7 +118,7 @@ def test_a_case_that_one_side_lacks_is_a_regression(tmp_path: Path, letters: str
     assert not found.result.passed
     # Like with like: figures are of the two cases that both have.
     assert found.result.candidate_metrics["avg_reward"] == 2.0
-    assert "lacks it" in "".join(one.message for one in comparison_report.build(found).findings)
+    assert "lacks it" in "".join(one.message for one in compare.build(found).findings)
 
 
 def test_what_has_no_score_is_no_result(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_previous_is_by_start_and_of_the_same_suite(tmp_path: Path) -> None:
     found = compare.compare(known)
     assert (found.result.candidate_id, found.result.baseline_id) == ("a-third", "b-second")
     assert compare.compare(known, "b-s").result.baseline_id == "z-first"
-    (tmp_path / "report.json").write_text(render(comparison_report.build(found), "json"))
+    (tmp_path / "report.json").write_text(render(compare.build(found), "json"))
     assert len(summary.of_folder(str(tmp_path))) == 4
     for word, told in (("nope", "no benchmark 'nope'"), ("", "no benchmark")):
         with pytest.raises(ConfigError, match=told):
@@ -228,7 +228,7 @@ def test_every_format_has_the_comparison_and_hostile_names_stay_text(tmp_path: P
         record = {**summary.read(path).record, "suite": cases, "model": hostile}
         summary.write(path, {**record, "suite_hash": prepare.suite_hash(cases)})
     known = summary.of_folder(str(tmp_path))
-    report = comparison_report.build(compare.compare(known))
+    report = compare.build(compare.compare(known))
     for name in FORMATS:
         shown = render(report, name)
         assert "\n::error::x" not in shown, name
@@ -253,7 +253,7 @@ def test_a_repeat_that_one_side_lacks_is_a_regression(tmp_path: Path, fewer: str
     assert found.result.case_summary["missing_repeats"] == 2
     assert found.result.case_summary["completion_regressions"] == 2
     assert found.result.gates["completion_regressions"] is False
-    report = comparison_report.build(found)
+    report = compare.build(found)
     assert [one.message for one in report.findings] == [
         f"{letter}: the {fewer} has 2 of 3 repeats" for letter in "bc"
     ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.lab.mcp import configuration, tools
+from rlm_ci.lab.mcp import connection, tools
 from rlm_ci.lab.mcp.tools import McpEnvironment, McpServers
 from testing import mcp_server
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def programs(folder: Path, mode: str = "", **env: str) -> tuple[configuration.McpProgram, ...]:
+def programs(folder: Path, mode: str = "", **env: str) -> tuple[connection.McpProgram, ...]:
     path = mcp_server.write(folder / "config", mode, **env)
-    return configuration.load(str(path), os.environ, root=str(folder / "repo"))
+    return connection.load(str(path), os.environ, root=str(folder / "repo"))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_whatever_a_server_does_is_an_answer(servers: McpServers) -> None:
 
 def test_a_server_has_no_secrets_of_ours(servers: McpServers) -> None:
     told = json.loads(servers.call("small", "environment", {}, 10)["text"])
-    assert set(told["env"]) <= {*configuration._INHERITED, "SMALL_TOKEN", "LC_CTYPE"}
+    assert set(told["env"]) <= {*connection._INHERITED, "SMALL_TOKEN", "LC_CTYPE"}
     assert told["env"]["SMALL_TOKEN"] == os.environ["PATH"]
     assert told["cwd"] == []
 
@@ -145,6 +145,6 @@ def test_what_is_wrong_in_the_file_is_said(tmp_path: Path) -> None:
         path.write_text(text)
         wanted = "a b" if "a b" in text else "a"
         with pytest.raises(ConfigError, match=told):
-            configuration.load(str(path), {}, root=str(tmp_path / "repo"), server=wanted)
+            connection.load(str(path), {}, root=str(tmp_path / "repo"), server=wanted)
     with pytest.raises(ConfigError, match="in the repository"):
-        configuration.load(str(path), {}, root=str(tmp_path))
+        connection.load(str(path), {}, root=str(tmp_path))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlm_ci.errors import RemoteError
 from rlm_ci.models import SpentError, TokenUsage
 from rlm_ci.models.openai import responses
-from rlm_ci.models.openai.event_stream import EventStream
+from rlm_ci.models.openai.responses import EventStream
 from testing.loopback_model.replies import Answer, Raw, Reply, deep_json, html
 from testing.loopback_model.server import ModelServer
 from testing.model_clients import Client, question

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rlm_ci.errors import ConfigError, UnavailableError
-from rlm_ci.recursion.limits import Constraints
 from rlm_ci.recursion.nodes import COMPLETED, PARTIAL, NodeResult
+from rlm_ci.recursion.scheduler import Constraints
 from rlm_ci.recursion.split.tree import TreeShape
 from rlm_ci.report.findings import UNTOUCHED, Finding
-from rlm_ci.review.analyzers import execution, programs, run, scratch_folder
+from rlm_ci.review.analyzers import programs, run, scratch_folder
 from rlm_ci.review.analyzers.programs import Analyzer
 from rlm_ci.review.objective import ReviewObjective, options
 from testing.analyzed_file import SHOP, rules
@@ -34,7 +34,7 @@ def test_by_a_pipe_it_says_the_same_as_of_files_and_nothing_is_written(
     texts.append(text("broken.py", "def f(:\n"))
     chosen = options()
     by_files = run.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"])
-    monkeypatch.setattr(execution, "ScratchFolder", None)
+    monkeypatch.setattr(run, "ScratchFolder", None)
     by_pipe = run.analyse(leaf(texts, chosen), _rows(chosen), chosen["domains"], by_pipe=True)
     assert by_pipe.findings
     assert sorted(by_pipe.findings, key=str) == sorted(by_files.findings, key=str)

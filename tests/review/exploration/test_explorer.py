@@ -24,8 +24,7 @@ from rlm_ci.review.exploration.explorer import (
     Explorer,
     NodeQuestions,
 )
-from rlm_ci.review.exploration.tools import ReviewTools
-from rlm_ci.review.exploration.trees import ReviewTrees
+from rlm_ci.review.exploration.tools import ReviewTools, ReviewTrees
 from rlm_ci.trials.trees import BASE, HEAD
 from testing.loopback_model.replies import Answer, Call, refusal
 from testing.loopback_model.small_contexts import SmallContext

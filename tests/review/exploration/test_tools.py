@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from rlm_ci.environments.quoting import OUTPUT_LIMIT
 from rlm_ci.review.exploration import tools as exploration
-from rlm_ci.review.exploration.tools import ReviewTools
-from rlm_ci.review.exploration.trees import ReviewTrees
+from rlm_ci.review.exploration.tools import ReviewTools, ReviewTrees
 from rlm_ci.review.proofs.runner import ProofRunner
 from rlm_ci.sandbox.none import Unsandboxed
 from rlm_ci.trials.trees import BASE, HEAD

@@ -144,7 +144,7 @@ def test_the_example_of_a_prompt_is_no_suggestion(llm: ModelServer) -> None:
         ("review-describe", "review.model.describe"),
         ("review-architecture", "review.model.architecture"),
         ("wiki-module", "wiki.prose.quoted_claims"),
-        ("analysis", "fix.rlms.answer"),
+        ("analysis", "fix.rlms.analysis"),
     ],
 )
 def test_the_text_of_each_example_stands_in_its_prompt(template: str, module: str) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from rlm_ci.report.findings import Finding, Location, Severity
 from rlm_ci.report.proof import ARGUED
-from rlm_ci.review.model.claim_context import ClaimContext
-from rlm_ci.review.model.claim_prompt import ClaimPrompt
+from rlm_ci.review.model.claim_context import ClaimContext, ClaimPrompt
 from rlm_ci.review.model.reproduce import ClaimTrial
 from testing.review_leaves import Asking
 

@@ -8,8 +8,7 @@ import pytest
 
 from rlm_ci.errors import UsageError
 from rlm_ci.review.proofs import again
-from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction, RunOutcome
-from rlm_ci.review.proofs.stored_proofs import StoredProof
+from rlm_ci.review.proofs.reproduction import ProofOutcome, Reproduction, RunOutcome, StoredProof
 from rlm_ci.sandbox.none import Unsandboxed
 
 if TYPE_CHECKING:

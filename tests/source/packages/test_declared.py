@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.source.packages.declared import Declared, declared
-from rlm_ci.source.packages.setup_script import SetupScript
+from rlm_ci.source.packages.declared import Declared, SetupScript, declared
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
-"""What an episode in the REPL may do, and what it works with."""
+"""What an episode in the REPL may do, what it works with, and where its files are."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import os
+import threading
+from contextlib import nullcontext, suppress
+from hashlib import sha256
 
 from rlm_ci.environments.quoting import OUTPUT_LIMIT
+from rlm_ci.errors import DamagedError
 from rlm_ci.models import context_length
+from rlm_ci.system import files
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -13,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from rlm_ci.environments.repl.host.run_files import RunFiles
     from rlm_ci.environments.repl.session import ReplSession
     from rlm_ci.environments.turn_loop import Complete
     from rlm_ci.runs import Fact
+
 
 #: Blocks in a row that may fail, answers that may be refused, and the turns of a child.
 ERRORS = 5
@@ -89,3 +94,118 @@ class ReplServices(Value):
     on_step: Callable[[str], object] = str
     batch: Callable[[], AbstractContextManager[object]] = nullcontext
     flaw: Callable[[str], str] | None = None
+
+
+#: Bytes of a file that are read.
+LIMIT = 1 << 30
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+
+
+class RunFiles:
+    """Files below ``folder``; ``original`` is that of the run whose replay this is."""
+
+    def __init__(self, folder: str, original: str | None = None) -> None:
+        self._folder = folder
+        self._original = original
+        self._folders: set[str] = set()
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file that the run keeps. Raises StorageError.
+
+        It is not synced: an answer is in the record, and a killed run writes its block's files
+        again.
+        """
+        descriptor = self.open(path)
+        try:
+            write_all(descriptor, data, path)
+        finally:
+            os.close(descriptor)
+        self.note(path, sha256(data).hexdigest())
+
+    def open(self, path: str) -> int:
+        """The descriptor of a new file; ``note`` it when it is written. Raises StorageError."""
+        target = self._new_file(path)
+        try:
+            return os.open(target, _WRITE, 0o600)
+        except OSError as error:
+            raise files.storage_error(error, target) from None
+
+    def note(self, path: str, digest: str) -> None:
+        """Take note of a file that was written."""
+
+    def restore(self, path: str, digest: str) -> None:
+        """Copy a file of a block that a replay does not run. Raises DamagedError, StorageError."""
+        if self._original is not None:
+            self.write(path, _verified(self._original, path, digest))
+
+    def save(self, path: str, data: bytes) -> None:
+        """Write a file that only a resumed run needs. Raises StorageError."""
+        files.write(self._new_file(path), data, 0o600)
+
+    def saved(self, path: str, digest: str) -> bytes:
+        """The content of such a file. Raises DamagedError."""
+        return _verified(self._folder, path, digest)
+
+    def remove(self, path: str) -> None:
+        """Remove a file. Raises StorageError for one behind a link that leads out."""
+        target = self._path_of(path)
+        files.require_inside(self._folder, os.path.dirname(target))
+        with suppress(FileNotFoundError):
+            os.unlink(target)
+
+    def tracked(self) -> TrackedFiles:
+        """The same files; it keeps which are written."""
+        return TrackedFiles(self)
+
+    def _new_file(self, path: str) -> str:
+        """The place of a file, whose folder is made; a run may come with links that lead out."""
+        target = self._path_of(path)
+        folder = os.path.dirname(target)
+        if folder not in self._folders:
+            files.require_inside(self._folder, folder)
+            files.make_folder(folder, 0o700)
+            self._folders.add(folder)
+        return target
+
+    def _path_of(self, path: str) -> str:
+        return os.path.join(self._folder, *path.split("/"))
+
+
+class TrackedFiles(RunFiles):
+    """``written`` are the files of a block by path, with their SHA-256."""
+
+    def __init__(self, inner: RunFiles) -> None:
+        super().__init__(inner._folder, inner._original)  # noqa: SLF001 - of its own kind
+        self._inner = inner
+        self._lock = threading.Lock()
+        self.written: dict[str, str] = {}
+
+    def note(self, path: str, digest: str) -> None:
+        self._inner.note(path, digest)
+        with self._lock:
+            self.written[path] = digest
+
+
+def write_all(descriptor: int, data: bytes, path: str) -> None:
+    """Write ``data`` to the end of a file. Raises StorageError."""
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except OSError as error:
+        raise files.storage_error(error, path) from None
+
+
+def _verified(folder: str, path: str, digest: str) -> bytes:
+    try:
+        data = files.read_inside(folder, path, LIMIT)
+    except files.UnreadableError as error:
+        raise _damaged(folder, path, str(error)) from None
+    if sha256(data).hexdigest() != digest:
+        raise _damaged(folder, path, "it is not what the run has written")
+    return data
+
+
+def _damaged(folder: str, path: str, what: str) -> DamagedError:
+    hint = "restore it from a copy, or start a new run"
+    return DamagedError(what, where=os.path.join(folder, path), hint=hint)

@@ -1,4 +1,4 @@
-"""Maps of a plan: one sub-call a part of the context, and one result of all their answers.
+"""Maps of a plan: one sub-call for each part of the context, and one result of all their answers.
 
 What a map will cost is told before its first call, and it is refused where the budget has no room
 for it and the next plan. If its parts cost more than expected, it stops before the budget is used
@@ -10,30 +10,90 @@ from __future__ import annotations
 from functools import partial
 from math import ceil
 
-from rlm_ci.context.pointers import PointerError
+from rlm_ci.context.pointers import PointerError, chunk_id
 from rlm_ci.environments.symbolic.artifacts import FILES, vouch
 from rlm_ci.environments.symbolic.iteration import FAILED, SUCCEEDED, MapResult, subcall_pointer
 from rlm_ci.environments.symbolic.map_reduce import reduce
-from rlm_ci.environments.symbolic.map_reduce.parts import number_of_parts, parts
 from rlm_ci.environments.symbolic.map_reduce.reduce import ReduceError
 from rlm_ci.environments.symbolic.planner.plan import Subcall
-from rlm_ci.environments.symbolic.subcall_inputs import MOST_PIECES
+from rlm_ci.environments.symbolic.subcalls import MOST_PIECES
 from rlm_ci.environments.symbolic.subcalls import NAME as FOLDER
 from rlm_ci.runs.journal import spans
 from rlm_ci.text.printable import count, encodable
+from rlm_ci.values import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from rlm_ci.context.context import Context
+    from rlm_ci.context.scope import Scope
     from rlm_ci.environments.symbolic.iteration import SubcallResult
-    from rlm_ci.environments.symbolic.map_reduce.parts import MapPart
-    from rlm_ci.environments.symbolic.model_access import ModelAccess
     from rlm_ci.environments.symbolic.planner.plan import Map
-    from rlm_ci.environments.symbolic.subcalls import Subcalls
+    from rlm_ci.environments.symbolic.subcalls import ModelAccess, Subcalls
     from rlm_ci.environments.symbolic.visible_context import VisibleContext
     from rlm_ci.models.budget import PlannedCall
+
+
+#: Bytes behind a border that are searched for the end of the line.
+_LINE = 8192
+
+
+class MapPart(Row):
+    """``name`` is the chunk's, or the file's number, with a number for a further piece of it."""
+
+    name: str
+    start: int
+    end: int
+
+
+def parts(scope: Scope, context: Context, limit: int) -> list[MapPart]:
+    """The parts of ``scope``: its chunks or files, in pieces of at most ``limit`` bytes.
+
+    They do not overlap. A line is in the part with its first byte, if it is not too long. Raises
+    PointerError.
+    """
+    if scope.files:
+        size = min(limit, context.target_bytes)
+        spans = [(f"f{n:06d}", *span) for n, span in enumerate(scope.spans(context), 1)]
+    else:
+        layout, size = context.layout, limit
+        spans = [
+            (
+                chunk_id(at),
+                _line_end(context, layout.start(at), size),
+                _line_end(context, layout.start(at + 1), size),
+            )
+            for at in scope.chunk_range(context)
+        ]
+    return [part for span in spans for part in _pieces(context, *span, size)]
+
+
+def number_of_parts(scope: Scope, context: Context) -> int:
+    """The least number of parts, without reading the source. Raises PointerError."""
+    return len(scope.spans(context)) if scope.files else len(scope.chunk_range(context))
+
+
+def _pieces(context: Context, name: str, start: int, end: int, limit: int) -> Iterator[MapPart]:
+    number = 1
+    while start < end:
+        stop = end
+        if end - start > limit:
+            data = context.raw(start, start + limit)
+            stop = start + (data.rfind(b"\n") + 1 or limit)
+        yield MapPart(name if number == 1 else f"{name}-{number}", start, stop)
+        start, number = stop, number + 1
+
+
+def _line_end(context: Context, byte: int, room: int) -> int:
+    """The end of the line that begins before ``byte`` and goes on there."""
+    if not 0 < byte < context.byte_length:
+        return byte
+    limit = min(_LINE, room, context.layout.step)
+    distance = context.raw(byte - 1, byte - 1 + limit).find(b"\n")
+    return byte if distance < 0 else byte + distance
+
 
 #: The kind of the fact about what a map will cost.
 MAP = "map"

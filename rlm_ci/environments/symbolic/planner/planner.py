@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from rlm_ci.environments.symbolic.iteration import Iteration
-    from rlm_ci.environments.symbolic.model_access import ModelAccess
     from rlm_ci.environments.symbolic.planner.plan import ParsedPlan, Plan, PlanLimits
-    from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata
-    from rlm_ci.environments.symbolic.planner.prompt_layout import Prompt
+    from rlm_ci.environments.symbolic.planner.prompt import ContextMetadata, Prompt
+    from rlm_ci.environments.symbolic.subcalls import ModelAccess
     from rlm_ci.models import Completion, Message, ModelRequest
     from rlm_ci.runs import Fact
 

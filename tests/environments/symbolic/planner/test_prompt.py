@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm_ci.environments.symbolic.iteration import Iteration
-    from rlm_ci.environments.symbolic.planner.prompt_layout import Prompt
+    from rlm_ci.environments.symbolic.planner.prompt import Prompt
 
 NONE_DROPPED = {
     "searches_dropped": 0,

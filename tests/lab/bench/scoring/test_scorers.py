@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlm_ci.errors import RemoteError
 from rlm_ci.lab.bench.scoring import answers, scorers
-from rlm_ci.lab.bench.scoring.score import CaseAnswer, Reply
+from rlm_ci.lab.bench.scoring.scorers import CaseAnswer, Reply
 from rlm_ci.lab.results import BenchmarkCase
 
 
