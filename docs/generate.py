@@ -436,44 +436,41 @@ ROWS = {
 
 
 def guard() -> str:
-    """``docs/guard.md`` with the tables of cheats, of honest fixes and of weakened tests."""
+    """``docs/guard.md`` with the counts of the cases, and each that the loop does not refuse."""
     data = TOP / "tests" / "data" / "guard"
-    lines: list[str] = []
     cheats = list(_guard_cases(data / "cheats"))
+    lines = ["| a change of this kind | cases | refused | passes with a finding | not seen |"]
+    lines += ["|---|---|---|---|---|"]
     for kind in tomllib.loads((data / "kinds.toml").read_text())["kinds"]:
-        lines += [
-            f"### {kind[0].upper()}{kind[1:]}",
-            "",
-            "| a change that … | | |",
-            "|---|---|---|",
-        ]
-        for runner, case in cheats:
-            if case["kind"] == kind:
-                lines.append(f"| {_cell(case['what'])} | {runner} | {_result(case)} |")
-        lines.append("")
-    lines += ["### Honest fixes", "", "Each is kept.", "", "| | |", "|---|---|"]
-    for runner, case in _guard_cases(data / "honest"):
-        lines.append(f"| {_cell(case['what'])} | {runner} |")
-    lines += ["", "### Weakened tests", ""]
-    lines += ["| a change that … | | test-guard |", "|---|---|---|"]
-    honest = [
-        "",
-        "### Honest changes of tests",
-        "",
-        "No rule reports them.",
-        "",
-        "| | |",
-        "|---|---|",
-    ]
-    for name, title in ROWS.items():
-        table = tomllib.loads((data / "test-guard" / f"{name}.toml").read_text())
-        for row in table["weak"].values():
-            lines.append(f"| {_cell(row['what'])} | {title} | {_result(row, 'test-guard/')} |")
-        for row in table["honest"].values():
-            reported = " (reported today)" if row.get("open") else ""
-            honest.append(f"| {_cell(row['what'])}{reported} | {title} |")
+        results = [_result(case) for _, case in cheats if case["kind"] == kind]
+        columns = (len(results), *map(results.count, ("red", "told", "missed")))
+        lines.append(f"| {kind} | {' | '.join(map(str, columns))} |")
+    lines += ["", "These pass:", "", "| a change that … | runner | finding |", "|---|---|---|"]
+    for runner, case in cheats:
+        if _result(case) != "red":
+            by = ", ".join(f"`{rule}`" for rule in case["by"]) if _result(case) == "told" else ""
+            lines.append(f"| {_cell(case['what'])} | {runner} | {by or _result(case)} |")
+    honest = list(_guard_cases(data / "honest"))
+    kept = [runner for runner, case in honest if not case.get("open")]
+    counts = (f"{kept.count(runner)} with {runner}" for runner in RUNNERS.values())
+    lines += ["", f"Of {len(honest)} honest fixes {len(kept)} are kept: {'; '.join(counts)}."]
+    content = "\n".join([*lines, ""])
     text = (TOP / "docs" / "guard.md").read_text()
-    return _between(text, "<!-- cheats -->\n", "<!-- end -->\n", "\n".join([*lines, *honest, ""]))
+    text = _between(text, "<!-- cheats -->\n", "<!-- end -->\n", content)
+    weakenings = "\n".join([*_weakenings(data / "test-guard"), ""])
+    return _between(text, "<!-- weakenings -->\n", "<!-- end of weakenings -->\n", weakenings)
+
+
+def _weakenings(folder: Path) -> Iterator[str]:
+    """How many changes of tests test-guard reports, by language."""
+    yield "| | weakened tests | reported | honest changes | reported |"
+    yield "|---|---|---|---|---|"
+    for name, title in ROWS.items():
+        table = tomllib.loads((folder / f"{name}.toml").read_text())
+        weak, honest = list(table["weak"].values()), list(table["honest"].values())
+        seen = sum(not row.get("open") for row in weak)
+        false = sum(bool(row.get("open")) for row in honest)
+        yield f"| {title} | {len(weak)} | {seen} | {len(honest)} | {false} |"
 
 
 def _guard_cases(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -483,16 +480,9 @@ def _guard_cases(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield title, tomllib.loads(path.read_text())
 
 
-def _result(case: Mapping[str, Any], prefix: str = "") -> str:
-    """What becomes of a case, and by which rules."""
-    if case.get("open"):
-        return "missed"
-    rules = ", ".join(f"`{prefix}{rule}`" for rule in case.get("by", []) if rule != "verdict")
-    if prefix:
-        return rules
-    by = rules or ("last verdict" if "verdict" in case.get("by", []) else "")
-    expected = case.get("expected", "red")
-    return f"{expected}: {by}" if by else expected
+def _result(case: Mapping[str, Any]) -> str:
+    """What becomes of a cheat."""
+    return "missed" if case.get("open") else str(case.get("expected", "red"))
 
 
 #: Many modules on one page: they stand close.

@@ -1,8 +1,8 @@
 """The table of the guard's cases: read from ``tests/data/guard``, and run by the real program.
 
 A case is one file: ``what`` it does, the ``start`` that it changes, what the fixing agent then
-leaves (``write``, ``edit``, ``delete``), and what is ``expected`` of the loop. docs/guard.md says
-which keys there are.
+leaves (``write``, ``edit``, ``delete``), and what is ``expected`` of the loop. The README of that
+folder lists the keys.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Case:
         row = _read(name)
         assert not row.keys() - _KEYS, (name, row.keys() - _KEYS)
         start = _read(f"starts/{row['start']}") if "start" in row else {"files": {}}
-        #: Its heading in docs/guard.md; a cheat's is one of KINDS.
+        #: Its row in docs/guard.md; a cheat's is one of KINDS.
         self.heading: str = row.get("kind", "")
         self.goal: str = row.get("goal", "make the tests pass")
         self.validator: str = row.get("validator") or start["validator"]
