@@ -161,7 +161,9 @@ def test_every_rule_of_the_tamper_guard_is_told() -> None:
     rules |= set(re.findall(r'protected\.[A-Z]+: "([\w-]+)"', source))
     assert len(rules) > 10
     assert rules <= guard.RULES.keys()
-    assert set(re.findall(r"`tamper/([\w-]+)`", text)) == guard.RULES.keys()
+    assert set(re.findall(r"`tamper/([\w-]+)`", text)) <= guard.RULES.keys()
+    explained = (TOP / "docs" / "rules.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### tamper/([\w-]+)$", explained, re.MULTILINE)) == guard.RULES.keys()
 
 
 ARCHITECTURE = (TOP / "docs" / "architecture.md").read_text(encoding="utf-8")
