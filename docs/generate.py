@@ -514,9 +514,9 @@ def how_it_works() -> str:
 TOOLS_HEAD = """\
 # Tools of the MCP server
 
-The tools of `rlm-ci mcp`, with what they take and answer; **bold** arguments are needed. Their JSON
-Schemas are in [`schemas/mcp/`](../schemas/mcp/). To get started, read
-[Delegation](delegation.md).
+The tools of `rlm-ci mcp`, with the [modes](delegation.md#modes) that offer them. **Bold** arguments
+are needed. What [the fields](#arguments) mean follows the tools; types and limits are in
+[`schemas/mcp/`](../schemas/mcp/). To get started, read [Delegation](delegation.md).
 
 A tool that refuses or fails answers with `isError` and
 `{"error": {"code": "path_not_permitted", "message": "...", "where": "...", "hint": "..."}}`. A code
@@ -525,33 +525,63 @@ keeps its name; `where` and `hint` are there if there is more to say.
 
 
 def tools() -> str:
-    """``docs/mcp-tools.md``: each tool with its arguments and its answers."""
+    """``docs/mcp-tools.md``: each tool with the names of its fields, then each field once."""
     lines = [f"<!-- {NOTICE} -->", TOOLS_HEAD.rstrip()]
+    arguments: dict[tuple[str, str, str], list[str]] = {}
+    answers: dict[tuple[str, str, str], list[str]] = {}
+    shown: dict[str, list[str]] = {}  # the fields of the first answer of each tool so far
     for tool in TOOLS:
         wider = DELEGATE_MODES[DELEGATE_MODES.index(tool.mode) :]
-        modes = ", ".join(f"`{mode}`" for mode in wider)
-        lines += [
-            "",
-            f"## {tool.name}",
-            "",
-            tool.description.replace("<", r"\<"),
-            "",
-            f"Modes: {modes}.",
-        ]
-        lines += ["", *_fields("argument", tool.schema("input"))]
+        lines += ["", f"## {tool.name}", "", _plain(tool.description), ""]
+        taken = tool.schema("input")
+        _collect(arguments, tool.name, taken)
+        needed = taken.get("required", ())
+        names = [f"**`{key}`**" if key in needed else f"`{key}`" for key in taken["properties"]]
+        lines.append(f"- Modes: {', '.join(f'`{mode}`' for mode in wider)}.")
+        lines.append(f"- Takes {', '.join(names)}.")
         output = tool.schema("output")
         for number, form in enumerate(output.get("oneOf", [output])):
-            lines += ["", *_fields("or answer" if number else "answer", form)]
+            _collect(answers, tool.name, form)
+            lines.append(f"- {'Or a' if number else 'A'}nswers {_answered(form, shown)}.")
+            shown.setdefault(tool.name, list(form["properties"]))
+    lines += ["", "## Arguments", "", *_fields(arguments), "", "## Answers", ""]
+    lines += [
+        "Paths of manifests and files are absolute. Fields that their names do not explain:",
+        "",
+    ]
+    lines += _fields(answers)
     return "\n".join(lines) + "\n"
 
 
-def _fields(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
-    yield f"| {name} | | |"
-    yield "|---|---|---|"
+def _answered(form: Mapping[str, Any], shown: Mapping[str, list[str]]) -> str:
+    """The fields of an answer, by a reference to an earlier tool with most of the same fields."""
+    keys = list(form["properties"])
+    similar = [name for name, others in shown.items() if set(others) <= set(keys)]
+    like = max(similar, key=lambda name: len(shown[name]), default="")
+    own = [f"`{key}`" for key in keys if key not in shown.get(like, ())]
+    return ", ".join([f"as `{like}`", *own] if like else own)
+
+
+def _collect(
+    fields: dict[tuple[str, str, str], list[str]], tool: str, schema: Mapping[str, Any]
+) -> None:
+    """Note which fields the tool has, each with its kind and description."""
     for key, row in schema["properties"].items():
-        needed = name == "argument" and key in schema.get("required", ())
-        shown = f"**`{key}`**" if needed else f"`{key}`"
-        yield f"| {shown} | {_kind(row)} | {_plain(_cell(row.get('description', '')))} |"
+        text = _plain(_cell(row.get("description", "")))
+        fields.setdefault((key, _kind(row), text), []).append(tool)
+
+
+def _fields(fields: Mapping[tuple[str, str, str], list[str]]) -> Iterator[str]:
+    """A row for each field with a description or values; two of a name say of which tools."""
+    yield "| | | |"
+    yield "|---|---|---|"
+    names = [key for key, _, _ in fields]
+    for key, kind, text in sorted(fields):
+        if text in ("", "An absolute path.") and "`" not in kind:
+            continue
+        of = ", ".join(f"`{tool}`" for tool in fields[key, kind, text])
+        where = f" ({of})" if names.count(key) > 1 else ""
+        yield f"| `{key}`{where} | {kind} | {text} |"
 
 
 def _plain(text: str) -> str:
