@@ -62,6 +62,9 @@ def _workflow_texts() -> dict[str, str]:
         for number, text in enumerate(_fenced(page), 1):
             if _is_workflow(load_yaml(text)):
                 found[f"{page.relative_to(ROOT).as_posix()} block {number}"] = text
+    for path in sorted((ROOT / "examples").glob("*.yml")):
+        text = path.read_text("utf-8").replace("@COMMIT", f"@{'1' * 40}")
+        found[path.relative_to(ROOT).as_posix()] = text
     return found
 
 

@@ -2,7 +2,7 @@
 
 An agent says so itself: as author or co-author of a commit, by a line of its message, by a variable
 that it sets for the commands that it runs, or by a record of Agent Trace. A name that people bear
-too, such as Claude or Devin, proves nothing. ``docs/checks.md`` has the source of each fact.
+too, such as Claude or Devin, proves nothing.
 """
 
 from __future__ import annotations
@@ -38,44 +38,73 @@ class CodingAgent(Value):
     variables: tuple[str, ...] = ()
 
 
+#: Each with the source of its facts.
 AGENTS = (
+    # Seen in Claude Code 2.1.197, 2.1.332; the action's bot_name.
     CodingAgent("Claude Code", ("claudecode", "claude"), ("noreply@anthropic.com",),
                 ("claude[bot]",), ("claude-session",), ("CLAUDECODE",)),
+    # Seen in Codex 0.171; its shell_environment.rs, process_manager.rs;
+    # chaoss/ai-detection-action.
     CodingAgent("Codex", ("codex", "codexcli", "openaicodex"), ("noreply@openai.com",),
                 ("chatgpt-codex-connector[bot]",), (),
                 ("CODEX_THREAD_ID", "CODEX_CI", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED")),
+    # Seen in Gemini CLI 0.61; its docs/tools/shell.md.
     CodingAgent("Gemini CLI", ("geminicli", "gemini"), variables=("GEMINI_CLI",)),
+    # Seen in commits of keyv.
     CodingAgent("Gemini Code Assist", ("geminicodeassist",), (), ("gemini-code-assist[bot]",)),
+    # Seen in commits of Agent Trace, zod, pytest; @vercel/detect-agent; mise-agent-env;
+    # chaoss/ai-detection-action.
     CodingAgent("Cursor", ("cursor", "cursoragent", "cursorcli"), ("cursoragent@cursor.com",),
                 ("cursoragent", "cursor[bot]"), (), ("CURSOR_AGENT", "CURSOR_SANDBOX")),
+    # Seen in Copilot CLI 1.0.102, its changelog; VS Code: git.addAICoAuthor,
+    # toolTerminalCreator.ts; mise-agent-env; commits of the MCP C# SDK.
     CodingAgent("GitHub Copilot", ("githubcopilot", "copilot", "copilotcli", "githubcopilotcli",
                                    "githubcopilotvscodeagent"),
                 ("copilot@github.com",), ("copilot", "copilot-swe-agent[bot]"),
                 ("copilot-session", "agent-logs-url"),
                 ("COPILOT_CLI", "COPILOT_AGENT", "COPILOT_AGENT_SESSION_ID",
                  "COPILOT_AGENT_JOB_ID")),
+    # Seen in Aider 0.86.2, repo.py; its own commits.
     CodingAgent("Aider", ("aider",),
                 ("aider@aider.chat", "noreply@aider.chat", "noreply@aider.dev")),
+    # Seen in commits of zod.
     CodingAgent("Devin", ("devin", "devinai"), (), ("devin-ai-integration[bot]",)),
+    # Seen in public pull requests.
     CodingAgent("Jules", ("jules", "googlejules"), (), ("google-labs-jules[bot]",)),
+    # Seen in commits of beads; am-i-vibing.
     CodingAgent("Amp", ("amp",), ("amp@ampcode.com",), (), ("amp-thread-id",),
                 ("AMP_CURRENT_THREAD_ID",)),
+    # Seen in opencode 1.18.34; commits of fastmcp; public pull requests.
     CodingAgent("opencode", ("opencode",), ("noreply@opencode.ai",), ("opencode-agent[bot]",), (),
                 ("OPENCODE",)),
+    # Seen in its source, the shell tool.
     CodingAgent("goose", ("goose",), variables=("GOOSE_TERMINAL",)),
+    # Seen in its source, the tool bash and shell.go.
     CodingAgent("Crush", ("crush",), ("crush@charm.land",), (), (), ("CRUSH",)),
+    # Seen in Qwen Code 0.15.10.
     CodingAgent("Qwen Code", ("qwencode",), ("qwen-coder@alibabacloud.com",), (), (),
                 ("QWEN_CODE",)),
+    # Seen in Auggie 0.36.0.
     CodingAgent("Auggie", ("auggie",), variables=("AUGMENT_AGENT",)),
+    # Seen in its documentation; mise-agent-env.
     CodingAgent("Cline", ("cline",), variables=("CLINE_ACTIVE", "CLINE_TASK_ID")),
+    # Seen in trailers in public repositories.
     CodingAgent("Junie", ("junie",), ("junie@jetbrains.com",)),
+    # Seen in commits of beads.
     CodingAgent("Factory Droid", ("factorydroid", "droid"), (), ("factory-droid[bot]",)),
+    # Seen in its prompt.
     CodingAgent("OpenHands", ("openhands",), ("openhands@all-hands.dev",)),
+    # Seen in public pull requests.
     CodingAgent("Kiro", ("kiro",), (), ("kiro-agent[bot]",)),
+    # Seen in @vercel/detect-agent.
     CodingAgent("Antigravity", ("antigravity",), variables=("ANTIGRAVITY_AGENT",)),
+    # Seen in am-i-vibing.
     CodingAgent("Pi", (), variables=("PI_CODING_AGENT",)),
+    # Seen in mise-agent-env.
     CodingAgent("Grok", ("grok", "grokcli"), variables=("GROK_AGENT",)),
+    # Seen in mise-agent-env; the telemetry of the .NET SDK.
     CodingAgent("Roo Code", ("roocode",), variables=("ROO_CODE_TASK_ID",)),
+    # Seen in mise-agent-env.
     CodingAgent("Trae", ("trae",), variables=("TRAE_AI_SHELL_ID",)),
 )  # fmt: skip
 #: What is said where a record names no agent of the table.

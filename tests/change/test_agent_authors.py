@@ -191,14 +191,9 @@ def test_records_of_agent_trace() -> None:
     assert agent_authors.traced(lines, ["b.py"], ["a" * 40]) == {"Cursor"}
 
 
-def test_the_page_has_the_table() -> None:
+def test_the_page_names_each_agent() -> None:
     page = (Path(__file__).parents[2] / "docs" / "checks.md").read_text()
-    rows = dict(re.findall(r"^\| ([^|]+) \| ([^\n]+)$", page, re.MULTILINE))
-    for agent in AGENTS:
-        cells = [cell.strip() for cell in rows[agent.name].split("|")]
-        marks = [re.findall(r"`([^`]+)`", cell) for cell in cells[:3]]
-        names = [one for one in marks[0] if not one.startswith(" ")]
-        assert names == [*agent.emails, *agent.logins], agent.name
-        assert [one.lower() for one in marks[1]] == list(agent.trailers), agent.name
-        assert marks[2] == list(agent.variables), agent.name
-        assert cells[3], f"{agent.name} has no source"
+    names = re.search(r"rlm-ci knows (.+?) by what each leaves", page, re.DOTALL)
+    assert names is not None
+    listed = re.split(r",\s+|\s+and\s+", " ".join(names[1].split()))
+    assert sorted(listed) == sorted(agent.name for agent in AGENTS)
