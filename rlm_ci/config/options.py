@@ -86,7 +86,8 @@ BUDGET: tuple[Setting, ...] = (
 )  # fmt: skip
 BUDGET_OF_PR: tuple[Setting, ...] = (
     Setting("budget.pull_request_usd", "maximum cost in USD of all runs on a pull request "
-            "together, by what their summary comments say", kind="number", minimum=0),
+            "together, by what their summary comments and check runs say", kind="number",
+            minimum=0),
     Setting("budget.reached", "what a run does once that is spent: the checks and analyzers "
             "alone (checks), or the checks alone, as incomplete (stop)", "checks", "choice",
             choices=("checks", "stop")),

@@ -1,7 +1,9 @@
 """What all runs on a pull request may spend on models, and what happens when it is spent.
 
-The summary comments of our own runs have what was spent. Anybody who may write to the repository
-can edit them: on any doubt no model is asked, and the report says why and how to go on.
+Two things of our own runs have what was spent: the summary comments, with all texts that they had,
+and the check runs. Whoever may write under our login can lower a figure in either; the highest
+counts, and the report says that they differ. If the comments cannot be read, no model is asked, and
+the report says how to go on.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ from rlm_ci.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.github.posting.summary_comment import Checkpoint, WrittenState
     from rlm_ci.github.session import GitHubSession
 
 PART = "budget"
@@ -25,12 +30,14 @@ _KEY = "budget.pull_request_usd"
 class PullRequestBudget(Value):
     """USD that all runs may spend, and that earlier ones have; ``doubt`` is why that is not known.
 
-    ``stops``: once it is spent, a run ends as incomplete; else the checks go on alone.
+    ``note`` is what else to know of what was spent. ``stops``: once it is spent, a run ends as
+    incomplete; else the checks go on alone.
     """
 
     limit: float
     spent: float = 0.0
     doubt: str = ""
+    note: str = ""
     stops: bool = False
 
     @property
@@ -44,6 +51,7 @@ class PullRequestBudget(Value):
     def part(self) -> Part:
         """What the report says of it."""
         text = f"${self.spent:.2f} of ${self.limit:.2f} spent by earlier runs on this pull request"
+        text += f": {printable(self.note)}" if self.note else ""
         metrics = {"limit_usd": self.limit, "spent_usd": None if self.doubt else self.spent}
         if not self.is_reached:
             return Part(PART, text, metrics)
@@ -52,7 +60,7 @@ class PullRequestBudget(Value):
         )
         if self.doubt:
             text = f"what earlier runs have spent is not known: {self.doubt}"
-            way_on = "delete the summary comment to begin anew, or unset budget.pull_request_usd"
+            way_on = f"delete the summary comment: the check runs are counted too; or unset {_KEY}"
         message = f"no model is asked: {printable(text)}"
         finding = Finding(f"{PART}/pull-request", RULES["pull-request"], message, hint=way_on)
         return Part(PART, text, metrics, (finding,), INCOMPLETE if self.stops else None)
@@ -65,10 +73,56 @@ def read(
     budget = PullRequestBudget(limit, stops=stops)
     if to is None:
         return budget.replace(doubt="this run posts no summary comment that could say it")
-    from rlm_ci.github.posting.summary_comment import spending
+    from rlm_ci.github.posting import check_run, summary_comment
 
+    client = way.client()
     try:
-        spent, doubt = spending(way.client(), to)
+        login, comments = summary_comment.written_states(client, to)
     except RlmCiError as error:
         return budget.replace(doubt=f"the summary comments cannot be read: {error}")
-    return budget.replace(spent=spent, doubt=doubt)
+    if not all(comment.all for comment in comments):
+        return budget.replace(doubt="the state of a summary comment cannot be read")
+    try:
+        on_commits, unread = check_run.states_of(client, to, login), ""
+    except RlmCiError as error:
+        on_commits, unread = [], f"the check runs cannot be read: {error}"
+    return _added_up(budget, comments, on_commits, unread)
+
+
+def _added_up(
+    budget: PullRequestBudget,
+    comments: Sequence[WrittenState],
+    on_commits: Sequence[Checkpoint],
+    unread: str,
+) -> PullRequestBudget:
+    """The budget with the highest figure, and a note if others are lower or missing."""
+    by_comments = _by_run((state.run, state.run_usd) for each in comments for state in each.all)
+    by_checks = _by_run((state.run, state.cost_usd) for state in on_commits)
+    figures = {}
+    if comments:
+        before = sum(max(state.cost_usd for state in each.all) for each in comments)
+        figures = {
+            "summary comments": sum(each.last.cost_usd if each.last else 0 for each in comments),
+            "what they said before": max(before, sum(by_comments.values())),
+        }
+    if on_commits:
+        figures["check runs"] = sum(by_checks.values())
+    runs = _by_run((*by_comments.items(), *by_checks.items()))
+    spent = round(max((*figures.values(), sum(runs.values()))), 6)
+    notes = [unread] if unread else []
+    if not figures:
+        notes.append("none has left a figure")
+    elif not comments:
+        notes.append("by their check runs, as there is no summary comment")
+    elif any(round(usd, 6) != spent for usd in figures.values()):
+        shown = ", ".join(f"{name} ${usd:.2f}" for name, usd in figures.items())
+        notes.append(f"the highest counts of {shown}")
+    return budget.replace(spent=spent, note="; ".join(notes))
+
+
+def _by_run(amounts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """The highest amount of each run."""
+    highest: dict[str, float] = {}
+    for run, usd in amounts:
+        highest[run] = max(usd, highest.get(run, 0.0))
+    return highest

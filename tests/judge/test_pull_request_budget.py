@@ -97,4 +97,4 @@ def test_a_comment_that_somebody_edited_is_believed_nothing(pushes: Pushes, tmp_
     pushes.push(b="two = 2  # FAULT two\n")
     assert pushes.judge("--config", str(config), **ROOF) == set()
     assert "cannot be read" in shown(pushes)
-    assert "delete the summary comment to begin anew" in shown(pushes)
+    assert "delete the summary comment: the check runs are counted too" in shown(pushes)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlm_ci.github.api.errors import UnreachableError, record, text
+from rlm_ci.github.api.errors import UnreachableError, record, rows, text
 from rlm_ci.github.posting import summary_comment
+from rlm_ci.github.posting.review_threads import bare
 from rlm_ci.report import wording
 from rlm_ci.report.findings import CLEAN, FINDINGS, Severity
 from rlm_ci.report.rules import address
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.github.api.client import GitHubClient
     from rlm_ci.github.posting.outcome import Destination
+    from rlm_ci.github.posting.summary_comment import Checkpoint
     from rlm_ci.report.findings import Finding, Report
 
 _TOOL = "rlm-ci"
@@ -131,6 +133,46 @@ def other_pulls(client: GitHubClient, to: Destination) -> dict[int, str]:
         if last and last.head == to.head and others.get(last.number) == "":
             others[last.number] = last.verdict
     return others
+
+
+_ON_COMMITS = """\
+commit {
+  checkSuites(first: 30) {
+    totalCount
+    nodes {
+      app { slug }
+      checkRuns(first: 100, filterBy: {checkType: ALL}) { totalCount nodes { summary } }
+    }
+  }
+}"""
+
+
+def states_of(client: GitHubClient, to: Destination, author: str) -> list[Checkpoint]:
+    """What ``author``'s check runs on the commits of the pull request say of it.
+
+    Nobody can delete a check run. The commits that a forced push has removed are not looked at.
+    Raises RemoteError.
+    """
+    commits = client.of_pull_request(
+        to.repository, to.number, "commits", fields=_ON_COMMITS, what="commits"
+    )
+    states = [
+        summary_comment.checkpoint_of(text(check_run.get("summary")))
+        for row in commits.rows
+        for suite in _whole(record(record(row).get("commit")).get("checkSuites"))
+        if text(record(suite.get("app")).get("slug")) == bare(author)
+        for check_run in _whole(suite.get("checkRuns"))
+    ]
+    return [state for state in states if state and state.number == to.number]
+
+
+def _whole(connection: Any) -> list[dict[str, Any]]:
+    """The nodes of a connection. Raises UnreachableError if it is null, or has more."""
+    listed = record(connection)
+    nodes = rows(listed.get("nodes"))
+    if listed.get("totalCount") != len(nodes):
+        raise UnreachableError("GitHub does not list all check runs", "GraphQL")
+    return list(map(record, nodes))
 
 
 def told_of(others: Mapping[int, str]) -> str:

@@ -12,7 +12,7 @@ Its first line is a checkpoint: what a run leaves for the next one. Anybody who 
 can forge it, and any workflow that posts under the same login (``github-actions[bot]``). So it is
 read only from our own comment, every field is checked, and on any doubt the next run starts from
 nothing and says why. An override is a pointer to a person's comment, and counts only if GitHub
-confirms that. What was spent decides nothing.
+confirms that. What was spent is read from all texts that a comment had: no request erases those.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ class Checkpoint(Value):
     models' on this pull request in all. ``review`` is the state that a review of this head leaves
     for the next one, ``reviewed`` its verdict, "" without one, ``round`` the number of heads that a
     model has reviewed. ``name`` is that of the run,
-    ``target`` the branch that the pull request goes to.
+    ``target`` the branch that the pull request goes to, ``run_usd`` what this run alone has spent.
     """
 
     _ignores = True
     _optional = ()
-    _recent = ("review", "reviewed", "name", "target", "round")
+    _recent = ("review", "reviewed", "name", "target", "round", "run_usd")
 
     number: Total
     head: ObjectId
@@ -121,6 +121,7 @@ class Checkpoint(Value):
     name: RunName = ""
     target: Branch = ""
     round: Total = 0
+    run_usd: Amount = 0.0
 
     @staticmethod
     def _upgraded(older: Any) -> Any:
@@ -139,9 +140,9 @@ class Checkpoint(Value):
 
         Earlier overrides of this head and the verdict of its review stay, if the base is the same.
         """
+        now = self.replace(run_usd=round(usage.cost_usd or 0.0, 6))
         if before is None:
-            return self.plus(usage)
-        now = self
+            return now.plus(usage)
         same = ("number", "head", "target", "merge_base")
         if all(getattr(before, name) == getattr(self, name) for name in same):
             checks = {override.check for override in self.overrides}
@@ -385,16 +386,18 @@ def _read(record: Any) -> SummaryComment:
     )  # fmt: skip
 
 
-#: How many of the last edits are read.
+#: How many of the last edits are read at once, and how often for all of them.
 _EDITS = 30
+_MOST_PAGES = 60
 
 _QUERY = """\
-query ($owner: String!, $name: String!, $number: Int!, $comment: ID!) {
+query ($owner: String!, $name: String!, $number: Int!, $comment: ID!, $after: String) {
   repository(owner: $owner, name: $name) { pullRequest(number: $number) { headRefOid } }
   node(id: $comment) {
     ... on IssueComment {
       body
-      userContentEdits(first: %d) {
+      userContentEdits(first: %d, after: $after) {
+        pageInfo { hasNextPage endCursor }
         nodes { createdAt diff editor { __typename login } }
       }
     }
@@ -403,6 +406,7 @@ query ($owner: String!, $name: String!, $number: Int!, $comment: ID!) {
 """
 
 _FIELDS = """\
+id
 body
 lastEditedAt
 author { __typename login }
@@ -425,19 +429,35 @@ class CommentHistory(Value):
         return ""
 
 
-def history_of(client: GitHubClient, to: Destination, comment: str, author: str) -> CommentHistory:
-    """The comment of this global id, with the texts by ``author``. Raises RemoteError."""
+def history_of(
+    client: GitHubClient, to: Destination, comment: str, author: str, *, whole: bool = False
+) -> CommentHistory:
+    """The comment of this global id, with the last texts by ``author``, or the ``whole`` of them.
+
+    Raises RemoteError.
+    """
     owner, _, name = to.repository.partition("/")
     variables = {"owner": owner, "name": name, "number": to.number, "comment": comment}
-    data = client.query(_QUERY % _EDITS, **variables)
-    pull = record(record(data.get("repository")).get("pullRequest"))
-    head = text(pull.get("headRefOid"))
-    if not head:
-        raise UnreachableError("GitHub does not name the pull request's head", "GraphQL")
-    node = record(data.get("node"))
-    if "body" not in node:
-        return CommentHistory(head)
-    all_edits = map(record, rows(record(node.get("userContentEdits")).get("nodes")))
+    all_edits: list[dict[str, Any]] = []
+    after = ""
+    for _ in range(_MOST_PAGES):
+        data = client.query(_QUERY % _EDITS, **variables, after=after or None)
+        pull = record(record(data.get("repository")).get("pullRequest"))
+        head = text(pull.get("headRefOid"))
+        if not head:
+            raise UnreachableError("GitHub does not name the pull request's head", "GraphQL")
+        node = record(data.get("node"))
+        if "body" not in node:
+            return CommentHistory(head)
+        listed = record(node.get("userContentEdits"))
+        all_edits += map(record, rows(listed.get("nodes")))
+        page = record(listed.get("pageInfo"))
+        if not (whole and page.get("hasNextPage")):
+            break
+        after = text(page.get("endCursor"))
+        client.more()
+    else:
+        raise UnreachableError(f"a comment has more than {_EDITS * _MOST_PAGES} edits", "GraphQL")
     edits = [edit for edit in all_edits if author_of(edit, "editor") == bare(author)]
     edits.sort(key=lambda edit: text(edit.get("createdAt")), reverse=True)
     return CommentHistory(head, text(node["body"]), tuple(text(edit.get("diff")) for edit in edits))
@@ -468,21 +488,33 @@ def previous_run(client: GitHubClient, to: Destination) -> PreviousRun:
     return PreviousRun(login, last, "" if last else "the summary comment's state cannot be read")
 
 
-def spending(client: GitHubClient, to: Destination) -> tuple[float, str]:
-    """USD that the runs of all names have spent on models, and why that is not known, if so.
+class WrittenState(Value):
+    """``last``: what a summary comment of ours says, ``all``: what we have ever let it say.
 
-    Raises RemoteError.
+    ``last`` is None if somebody else wrote it, or it cannot be read.
+    """
+
+    last: Checkpoint | None
+    all: tuple[Checkpoint, ...]
+
+
+def written_states(client: GitHubClient, to: Destination) -> tuple[str, list[WrittenState]]:
+    """Our login, and the states of the summary comments of runs of all names. Raises RemoteError.
+
+    Whoever edits a comment leaves the text before in its history, and GitHub's API erases none.
     """
     login, marked = _marked(client, to)
-    total = 0.0
+    states = []
     for comment in marked:
-        last = checkpoint_of(text(comment.get("body")))
-        if _is_edited(comment, login):
-            return total, "somebody has edited a summary comment"
-        if last is None or last.number != to.number:
-            return total, "the state of a summary comment cannot be read"
-        total += last.cost_usd
-    return total, ""
+        client.more()
+        history = history_of(client, to, text(comment.get("id")), login, whole=True)
+        body = "" if _is_edited(comment, login) else text(comment.get("body"))
+        last, *earlier = (
+            state if state and state.number == to.number else None
+            for state in map(checkpoint_of, (body, *history.texts))
+        )
+        states.append(WrittenState(last, tuple(filter(None, (last, *earlier)))))
+    return login, states
 
 
 def _marked(client: GitHubClient, to: Destination) -> tuple[str, list[dict[str, Any]]]:

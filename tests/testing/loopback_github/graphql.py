@@ -24,7 +24,15 @@ from testing.loopback_github.state import Comment, account_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from testing.loopback_github.state import Edit, Identity, Pull, Repository, ReviewComment, World
+    from testing.loopback_github.state import (
+        CheckRun,
+        Edit,
+        Identity,
+        Pull,
+        Repository,
+        ReviewComment,
+        World,
+    )
 
 SCHEMA = NODE_MODULES / "@octokit/graphql-schema/schema.graphql"
 
@@ -235,7 +243,29 @@ class Graph:
             "repository": lambda _info: self._repository(repo, who),
             "reviewThreads": connection(threads, lambda one: self._thread(repo, pr, one, who)),
             "comments": connection(pr.comments, lambda one: self._comment(repo, pr, one, who)),
+            "commits": functools.partial(self._commits, repo, pr, who),
         }  # fmt: skip
+
+    def _commits(self, repo: Repository, pr: Pull, who: Identity, info: Any, **args: Any) -> Node:
+        fork = repo.source.merge_base(pr.base_sha, pr.head_sha)
+        shas = repo.source.commits_between(fork, pr.head_sha)
+        return connection(shas, lambda sha: {
+            "__typename": "PullRequestCommit", "commit": {
+                "__typename": "Commit", "oid": sha,
+                "checkSuites": functools.partial(self._suites, repo, sha, who),
+            },
+        })(info, **args)  # fmt: skip
+
+    def _suites(self, repo: Repository, sha: str, who: Identity, info: Any, **args: Any) -> Node:
+        """The check runs of a commit by their apps; who may not read them gets null."""
+        if repo.private and not who.may("checks=read"):
+            raise _refuse("FORBIDDEN", "Resource not accessible by integration")
+        checks = [made for made in repo.checks if made.head_sha == sha]
+        apps = sorted({made.app for made in checks})
+        return connection(apps, lambda app: {
+            "__typename": "CheckSuite", "app": {"__typename": "App", "slug": app},
+            "checkRuns": _check_runs([made for made in checks if made.app == app]),
+        })(info, **args)  # fmt: skip
 
     def _thread(self, repo: Repository, pr: Pull, first: ReviewComment, who: Identity) -> Node:
         place = place_now(repo, pr, first)
@@ -365,6 +395,23 @@ class Graph:
             raise _refuse("FORBIDDEN", f"{who.login} does not have permission to delete it")
         pr.review_comments.remove(made)
         return {"clientMutationId": asked.get("clientMutationId")}
+
+
+def _check_runs(checks: Sequence[CheckRun]) -> Callable[..., Node]:
+    """The check runs of a suite: all of them, or else the latest of each name."""
+
+    def field(info: Any, filterBy: Node | None = None, **args: Any) -> Node:  # noqa: N803
+        asked = filterBy or {}
+        if asked.keys() - {"checkType"}:
+            raise NotModelledError(f"checkRuns(filterBy: {asked}) is not modelled")
+        latest = {made.name: made for made in checks}
+        rows = checks if asked.get("checkType") == "ALL" else list(latest.values())
+        return connection(rows, lambda made: {
+            "__typename": "CheckRun", "name": made.name, "externalId": made.external_id,
+            "summary": made.summary, "title": made.title, "text": made.text,
+        })(info, **args)  # fmt: skip
+
+    return field
 
 
 def _reactions(made: ReviewComment) -> Callable[..., Node]:
