@@ -52,7 +52,9 @@ SOURCES = (
     "A flag wins over the environment, the environment over the config file, and the config file "
     "over the default. `rlm-ci config` shows each value with its source. An empty variable counts "
     "as not set. On a pull request, a push, or with `--base`, the config file is read from the "
-    "base commit. To get started, read [Configure rlm-ci](configuration.md)."
+    "base commit. To get started, read [Configure rlm-ci](configuration.md). The variable of a "
+    "key is `RLM_CI_` and the key in capitals, with `_` for a dot; tables have none. Further "
+    "variables stand beside the key. The options of single commands are on their pages."
 )
 
 
@@ -167,22 +169,66 @@ def _cell(text: str) -> str:
 
 
 def _setting(row: Setting) -> str:
+    """The row of a setting; its section's heading has the beginning of its key."""
     default = row.default
     if isinstance(default, tuple | dict):
-        default = "empty"
-    if isinstance(default, float):
+        default = None
+    elif isinstance(default, bool):
+        default = str(default).lower()
+    elif isinstance(default, float):
         default = f"{default:g}"
-    shown = (
-        "" if default is None else f"`{str(default).lower() if row.kind == 'boolean' else default}`"
-    )
-    names = ", ".join(f"`{name}`" for name in row.variables)
-    flag = ""
+    shown = "" if default is None else f"`{default}`"
+    names = [row.key] if row.file else []
     if row.flag:
-        flag = f"`--[no-]{row.flag[2:]}`" if row.kind == "boolean" else f"`{row.flag}`"
-        flag += f", `{row.short}`" if row.short else ""
-    key = f"`{row.key}`" if row.file else ""
-    entry = f"`{row.input}`" if row.input else ""
-    return f"| {key} | {flag} | {names} | {entry} | {shown} | {_cell(row.help)} |"
+        names.append(f"--[no-]{row.flag[2:]}" if row.kind == "boolean" else row.flag)
+    names += [row.short] if row.short else []
+    cell = ", ".join(f"`{name}`" for name in (*names, *(row.env if names else row.variables)))
+    return f"|{cell}|{shown}|{_cell(row.help)}|"
+
+
+def _is_setting(row: Setting) -> bool:
+    """Whether a person sets it, other than by an option of one command alone."""
+    return row.file or row.input is not None or (row.own_env and row.flag is None)
+
+
+def _settings() -> Iterator[str]:
+    """The tables of settings by section, what a job of CI sets, and the keys of tables."""
+    sections: dict[str, list[Setting]] = {}
+    for row in TABLE:
+        if _is_setting(row):
+            section = row.key.partition(".")[0] if "." in row.key else ""
+            sections.setdefault(section, []).append(row)
+    for name, rows in sections.items():
+        heading = f"### `[{name}]`" if any(row.file for row in rows) and name else ""
+        yield from (heading or (f"### {name.title()}" if name else "### Of all"), "")
+        yield from ("|setting|default| |", "|---|---|---|", *map(_setting, rows), "")
+    inputs = (row for row in TABLE if row.input)
+    yield (
+        "Inputs of the [action](github.md): "
+        + ", ".join(
+            f"`{row.input}`" + ("" if row.input.replace("-", "_") == row.key else f" (`{row.key}`)")
+            for row in inputs
+            if row.input
+        )
+        + "."
+    )
+    yield ""
+    others = [row for row in TABLE if not _is_setting(row) and not row.flag]
+    reasons = {name for row in others if row.help.startswith("why ") for name in row.variables}
+    read = {name for row in others for name in row.variables} - reasons
+    for what, names in (
+        ("Reasons of a person for an [override](checks.md)", reasons),
+        ("Other variables that are read, such as those of GitHub and pre-commit", read),
+    ):
+        yield from (f"{what}: {', '.join(f'`{name}`' for name in sorted(names))}.", "")
+    for row in TABLE:
+        if row.columns:
+            heading = f'[{row.key}."NAME"]' if row.kind == "tables" else f"[[{row.key}]]"
+            yield from (f"Keys of `{heading}`:", "", "|key| |", "|---|---|")
+            for column in row.columns:
+                required = " (required)" if column.required else ""
+                yield f"|`{column.key}`{required}|{_cell(column.help)}|"
+            yield ""
 
 
 def command_page(name: str) -> str:
@@ -239,16 +285,7 @@ def reference() -> str:
     ]
     lines += ["### Options of every command", "", "```text", describe(COMMON, 88), "```", ""]
     lines += ["## Settings", "", SOURCES, ""]
-    lines += ["| config file | flag | environment | action input | default | |"]
-    lines += ["|---|---|---|---|---|---|", *(_setting(row) for row in TABLE), ""]
-    for row in TABLE:
-        if row.columns:
-            heading = f'[{row.key}."NAME"]' if row.kind == "tables" else f"[[{row.key}]]"
-            lines += [f"Keys of `{heading}`:", "", "| key | |", "|---|---|"]
-            for column in row.columns:
-                required = " (required)" if column.required else ""
-                lines.append(f"| `{column.key}`{required} | {_cell(column.help)} |")
-            lines.append("")
+    lines += _settings()
     lines += ["## Checks and their hooks", "", "| check | hook | stages | |", "|---|---|---|---|"]
     for name in checks.names():
         check = checks.load(name)

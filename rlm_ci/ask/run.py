@@ -200,15 +200,19 @@ _LIMITS = {
     "searches": "searches", "reads": "reads", "subcalls": "subcalls", "read_bytes": "read_bytes",
     "snippets": "snippets", "snippet_bytes": "snippet_bytes",
     "subcall_input_bytes": "subcall_bytes", "prompt_bytes": "prompt_bytes", "top_k": "top_k",
-    "preview_bytes": "preview_bytes", "concurrency": "concurrency", "counts": "counts",
-    "maps": "maps", "map_parts": "map_parts",
+    "preview_bytes": "preview_bytes", "concurrency": "concurrency",
 }  # fmt: skip
+#: The counts and maps of a plan, and the sub-calls of one map.
+_COUNTS, _MAPS = {"counts": 4}, {"maps": 1, "map_parts": 1000}
+_ORDER = (*_LIMITS, *_COUNTS, *_MAPS)
+#: In the REPL: how deep children with a REPL of their own may go, and the seconds of one block.
+_REPL = {"max_depth": 2, "block_seconds": 120}
 
 #: The parts of what the model reads for a planner's prompt and for one text in it; bytes of the
 #: prompt of a sub-call beside its texts.
 _PLAN, _TEXT, _FRAME = 0.95, 0.15, 2_000
 #: What a shorter prompt does not offer: it would take a fifth of it.
-_SHORT, _MAPS = 10_000, ("maps", "map_parts")
+_SHORT = 10_000
 _ANY = 1 << 40
 
 
@@ -273,12 +277,13 @@ class AskRun(Attempt):
             if options.environment == REPL:
                 self._run.set_sandbox(options.sandbox)
                 self._state.describe(environment=options.environment, sandbox=options.sandbox)
+            limits = options.limits
             self._state.describe(
                 model=options.model,
                 maxIterations=options.max_iterations or 0,
                 maxMinutes=options.max_minutes or 0,
                 # In one order, also if they come from the record.
-                budgets={name: options.limits[name] for name in _LIMITS if name in options.limits},
+                budgets={name: limits[name] for name in _ORDER if name in limits},
                 context={
                     "object_id": context.object_id,
                     "index_path": self._run.shown("rlm", "context", "index.json"),
@@ -319,13 +324,8 @@ class AskRun(Attempt):
 
     def _of_repl(self) -> dict[str, Any]:
         """The options of the REPL; the run keeps to the sandbox that it begins with."""
-        symbolic, pool = self._all.settings.symbolic, self._sessions.pool()
-        return {
-            "sandbox": pool.name,
-            "isolated": pool.isolated,
-            "max_depth": symbolic.max_depth,
-            "block_seconds": symbolic.block_seconds,
-        }
+        pool = self._sessions.pool()
+        return {"sandbox": pool.name, "isolated": pool.isolated, **_REPL}
 
     # ── the question, and its end ──
 
@@ -448,15 +448,12 @@ def _fitting(settings: Settings, agreed: AgreedContext) -> dict[str, int]:
         "subcall_input_bytes": prompt - min(_FRAME, prompt // 5),
     }  # fmt: skip
     limits = {}
-    lost = _MAPS if prompt < _SHORT else ()
     for limit, name in _LIMITS.items():
         is_free = settings.sources[f"symbolic.{name}"] == "default"
-        if limit in lost and is_free:
-            continue
         limits[limit] = getattr(settings.symbolic, name)
         if limit in rooms and is_free:
             limits[limit] = min(limits[limit], max(1, rooms[limit]))
-    return limits
+    return limits | _COUNTS | ({} if prompt < _SHORT else _MAPS)
 
 
 def _require_our_agent(settings: Settings) -> None:

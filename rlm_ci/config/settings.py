@@ -29,6 +29,21 @@ _SECRETS = ("api_key", "apikey", "token", "secret", "password")
 _DEEP = rb"""(?<![\w\\-])(?:(?:[\w-]++|"(?:\\.|[^"\\\n]){0,200}"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
 _UNLIMITED = ("unlimited", "unbounded", "infinite", "infinity")
 
+#: Settings of older versions, and the value that each has now.
+_FIXED = {
+    "publish.max_annotations": 500,
+    "publish.max_comments": 50,
+    "publish.max_on_files": 5,
+    "publish.max_per_file": 10,
+    "publish.unfinished": "action_required",
+    "recursion.attempts": 2,
+    "symbolic.block_seconds": 120,
+    "symbolic.counts": 4,
+    "symbolic.map_parts": 1000,
+    "symbolic.maps": 1,
+    "symbolic.max_depth": 2,
+}
+
 
 class Setting(Value):
     """One row of the table.
@@ -174,6 +189,9 @@ def convert(row: Setting, raw: Any, source: str) -> Any:
 
 def _unknown_setting(key: str, rows: Iterable[Setting], source: str) -> ConfigError:
     """The error of a key that no config file has, such as a secret."""
+    if key in _FIXED:
+        hint = f"remove it: it is always {_FIXED[key]} now"
+        return ConfigError(f"unknown setting {key!r}", where=source, hint=hint)
     last = key.rpartition(".")[2]
     if not last.lower().endswith(_SECRETS):
         allowed = [row.key for row in rows if row.file and not row.secret]

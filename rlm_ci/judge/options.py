@@ -85,7 +85,7 @@ def access_of(settings: Settings) -> Access:
 
 def posting_of(settings: Settings) -> PostingOptions:
     """What is posted on a pull request. Raises ConfigError for the invalid name of a run."""
-    from rlm_ci.github.posting.outcome import CommentLimits, PostingOptions
+    from rlm_ci.github.posting.outcome import PostingOptions
     from rlm_ci.redaction.redactor import Redactor
     from rlm_ci.report.findings import Severity
 
@@ -94,10 +94,7 @@ def posting_of(settings: Settings) -> PostingOptions:
     return PostingOptions(
         comment=publish.comment,
         check_run=publish.check_run,
-        unfinished=publish.unfinished,
-        caps=CommentLimits(publish.max_comments, publish.max_per_file, publish.max_on_files),
         least=Severity.from_label(publish.least),
-        annotations=publish.max_annotations,
         is_enabled=publish.enabled,
         sources=(sources["publish.enabled"], sources["publish.comment"]),
         name=run_name(settings) if publish.name else "",

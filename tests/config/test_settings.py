@@ -209,6 +209,11 @@ def test_a_day_of_toml_is_a_text() -> None:
         ),
         ({"deep": {}, "dep": {}}, "unknown setting 'dep'", ""),
         ({"nonsense": {}}, "unknown setting 'nonsense'", "known are: "),
+        (
+            {"publish": {"max_comments": 7}},
+            "unknown setting 'publish.max_comments'",
+            "remove it: it is always 50 now",
+        ),
         ({"run_only": "x"}, "unknown setting 'run_only'", ""),
         ({"deep": 3}, "unknown setting 'deep'", ""),
         ({"count": {"x": 1}}, "count must be a whole number", ""),

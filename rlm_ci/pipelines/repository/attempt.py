@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 
 _PROMPT = "recursion.prompt_bytes"
+#: How often a node is tried before it counts as failed.
+_ATTEMPTS = 2
 
 
 class RepositoryAttempt(RunAttempt):
@@ -214,6 +216,7 @@ def options_of(work: RepositoryVerb) -> RepositoryOptions:
         model=_model(work, scope),
         provider=provider_of(models_of(settings)),
         order=address(settings).order,
+        attempts=_ATTEMPTS,
         forms=True,
         shares=True,
     )
