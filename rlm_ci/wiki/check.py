@@ -26,9 +26,16 @@ from rlm_ci.wiki.pages.citations import claim_of
 from rlm_ci.wiki.pages.facts_page import FACTS
 from rlm_ci.wiki.run import HISTORY, WikiJob
 from rlm_ci.wiki.update import refresh
-from rlm_ci.wiki.update.page_changes import COMMIT, GONE, OTHER, PageChange, page_changes
+from rlm_ci.wiki.update.state import (
+    COMMIT,
+    GONE,
+    OTHER,
+    PageChange,
+    WikiState,
+    page_changes,
+    place_of,
+)
 from rlm_ci.wiki.update.state import NAME as STATE
-from rlm_ci.wiki.update.state import WikiState, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

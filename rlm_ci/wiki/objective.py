@@ -16,9 +16,8 @@ from rlm_ci.wiki.pages.flow_page import call_flows
 from rlm_ci.wiki.pages.layout import is_source, laid_out
 from rlm_ci.wiki.prose.flow_prose import flow_text
 from rlm_ci.wiki.prose.model_prose import judged, merged, tell
-from rlm_ci.wiki.prose.prose_result import ProseResult
-from rlm_ci.wiki.prose.whole_prose import EARLY, grounds, is_due, sum_up
-from rlm_ci.wiki.update.background import background, documents
+from rlm_ci.wiki.prose.questions import ProseResult
+from rlm_ci.wiki.prose.whole_prose import EARLY, background, documents, grounds, is_due, sum_up
 from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import FLOW, WHOLE, Prose, ProseSentence
 

@@ -30,13 +30,20 @@ from rlm_ci.system import files, installation
 from rlm_ci.system.lock import exclusive
 from rlm_ci.text.printable import count, printable
 from rlm_ci.wiki import static_site
-from rlm_ci.wiki.deliver import PR, WikiTarget, checked_folder, checked_target, last_pages, push
+from rlm_ci.wiki.deliver import (
+    PR,
+    RefreshCost,
+    WikiTarget,
+    checked_folder,
+    checked_target,
+    last_pages,
+    push,
+)
 from rlm_ci.wiki.objective import NAME, WikiObjective
 from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.build import PageOptions
 from rlm_ci.wiki.pages.citations import LinkDestination, gitlab_project
 from rlm_ci.wiki.pages.outer_project import OuterProject
-from rlm_ci.wiki.pull_request_text import RefreshCost
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.kept_prose import Sentences, doubted_in
 from rlm_ci.wiki.update.state import NAME as STATE

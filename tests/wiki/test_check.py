@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.wiki.check import EDITED, MISSING, OPTIONS
-from rlm_ci.wiki.update.page_changes import CITED, COMMIT, GONE, MORE, MOVED, NEW
+from rlm_ci.wiki.update.state import CITED, COMMIT, GONE, MORE, MOVED, NEW
 from testing.pipelines_stage import Stage
 from testing.repositories.git_repo import GitRepo
 

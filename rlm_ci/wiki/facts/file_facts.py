@@ -20,7 +20,7 @@ from rlm_ci.wiki.facts.other_notes import other_notes
 from rlm_ci.wiki.facts.python_notes import python_notes
 from rlm_ci.wiki.facts.readme import chapters, heading, introduction, is_readme
 from rlm_ci.wiki.pages.paths import is_test
-from rlm_ci.wiki.surface.other_failures import other_failures
+from rlm_ci.wiki.surface.failures import other_failures
 from rlm_ci.wiki.surface.registries import other_registries
 from rlm_ci.wiki.surface.settings import other_settings
 from rlm_ci.wiki.surface.tested_paths import tested_paths

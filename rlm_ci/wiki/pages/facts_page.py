@@ -9,8 +9,7 @@ from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
 from rlm_ci.wiki.front_page.configuration import environment, settings
-from rlm_ci.wiki.front_page.error_list import error_list
-from rlm_ci.wiki.front_page.exit_codes import exit_codes
+from rlm_ci.wiki.front_page.error_list import error_list, exit_codes
 from rlm_ci.wiki.front_page.parts import drawn_parts, purpose_of_files
 from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
 from rlm_ci.wiki.pages.dependencies_map import ALL, architecture

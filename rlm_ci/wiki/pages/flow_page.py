@@ -6,10 +6,10 @@ from rlm_ci.source.uses.branches import LOOP
 from rlm_ci.text.mermaid import DiagramFrame, Message, sequence
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count
-from rlm_ci.wiki.facts.call_flows import CallFlows
-from rlm_ci.wiki.facts.entry_targets import (
+from rlm_ci.wiki.facts.call_flows import (
     FUNCTION,
     TOP,
+    CallFlows,
     entry_starts,
     public_functions,
     used_starts,
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from rlm_ci.source.uses.branches import Branch
     from rlm_ci.source.uses.file_calls import RaiseSite
     from rlm_ci.source.uses.references import Definition
-    from rlm_ci.wiki.facts.call_flows import CallFlow, FlowCall, FlowStep
-    from rlm_ci.wiki.facts.entry_targets import FlowStart
+    from rlm_ci.wiki.facts.call_flows import CallFlow, FlowCall, FlowStart, FlowStep
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.pages.layout import PageLayout
     from rlm_ci.wiki.pages.module_page import PageSources

@@ -10,18 +10,17 @@ from rlm_ci.source import UNPARSED
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
+from rlm_ci.wiki.facts.note import INVARIANTS, MESSAGE, RISKS
 from rlm_ci.wiki.facts.readme import plain
 from rlm_ci.wiki.pages.dependencies_map import neighbourhood
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, base_of, given_names, public, shown_name
-from rlm_ci.wiki.pages.message_list import messages
 from rlm_ci.wiki.pages.name_list import linked, listing
 from rlm_ci.wiki.pages.paths import folder_of, is_test, title_of
 from rlm_ci.wiki.pages.wording import listed, paragraph, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.git.history import GitHistory
@@ -40,6 +39,36 @@ if TYPE_CHECKING:
     Names = Mapping[str, tuple[FileFacts, int]]
     #: A note, and its file.
     PlacedNote = tuple[FileFacts, CodeNote]
+
+
+#: Messages of a page.
+_MOST = 100
+
+
+def messages(
+    files: Sequence[FileFacts], register: CitationRegister, shown: Collection[tuple[str, int]]
+) -> tuple[list[dict[str, str]], int]:
+    """A row for each message, and how many are left out.
+
+    Those that end in one of ``shown``, paths with lines, stand elsewhere on the page.
+    """
+    placed_notes = [
+        (file, note)
+        for file in files
+        for note in file.notes
+        if note.kind == MESSAGE and (file.path, note.line_end) not in shown
+    ]
+    rows = [
+        {
+            "text": prose(note.detail),
+            "error": code(note.text),
+            "within": code(note.within) if note.within else "",
+            "link": register.link(facts.path, note.line_start, note.line_end),
+        }
+        for facts, note in placed_notes[:_MOST]
+    ]
+    return rows, len(placed_notes) - len(rows)
+
 
 #: Notes of one kind, names that a package exports, and pages around one, that are shown.
 _NOTES, _EXPORTS, _NEIGHBOURS = 12, 12, 8

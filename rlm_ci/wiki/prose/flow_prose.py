@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.values import Value
-from rlm_ci.wiki.facts.entry_targets import TOP
+from rlm_ci.wiki.facts.call_flows import TOP
 from rlm_ci.wiki.update.kept_prose import FLOW_GONE, STEPS_GONE
 from rlm_ci.wiki.update.pieces import excerpt, head, mark, with_statement
 from rlm_ci.wiki.update.state import FLOW

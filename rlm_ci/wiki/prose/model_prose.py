@@ -13,10 +13,17 @@ from rlm_ci.resources import loader
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose import flow_prose, whole_prose
-from rlm_ci.wiki.prose.prose_result import NO_ANSWER, NOTHING, ProseResult, misfit
+from rlm_ci.wiki.prose.questions import (
+    NO_ANSWER,
+    NOTHING,
+    GroundedClaim,
+    ProseResult,
+    ask_support,
+    asked_in_rounds,
+    lack,
+    misfit,
+)
 from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
-from rlm_ci.wiki.prose.rounds import asked_in_rounds
-from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
 from rlm_ci.wiki.update.kept_prose import BEYOND, MOST, SENTENCES, TOO_MANY
 from rlm_ci.wiki.update.pieces import head, pieces, shown
 from rlm_ci.wiki.update.state import ProseSentence
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.wiki.prose.flow_prose import FlowText, PromptShare
-    from rlm_ci.wiki.prose.rounds import RoundAnswer
+    from rlm_ci.wiki.prose.questions import RoundAnswer
     from rlm_ci.wiki.update.pieces import ShownPiece, SourcePiece
     from rlm_ci.wiki.update.state import Prose
 

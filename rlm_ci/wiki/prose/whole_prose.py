@@ -1,7 +1,11 @@
-"""What a model says of the whole: sentences that follow from those about its files."""
+"""What a model says of the whole: sentences that follow from those about its files.
+
+They may rest on paragraphs of documents, too; manifests, tree and imports help to understand.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from itertools import chain, zip_longest
 
@@ -11,30 +15,49 @@ from rlm_ci.models.json_question import list_form, shortened
 from rlm_ci.recursion.prompt_windows import fence, name
 from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
+from rlm_ci.source import manifests
+from rlm_ci.source.languages import language
 from rlm_ci.text.line_references import marked
-from rlm_ci.text.printable import encodable
-from rlm_ci.wiki.prose.prose_result import NO_ANSWER, ProseResult, misfit
+from rlm_ci.text.printable import count, encodable
+from rlm_ci.wiki.facts.commands import is_document
+from rlm_ci.wiki.facts.readme import is_readme, paragraphs
+from rlm_ci.wiki.pages.citations import contents
+from rlm_ci.wiki.pages.dependencies_map import surroundings
+from rlm_ci.wiki.pages.paths import folder_of
+from rlm_ci.wiki.prose.questions import (
+    NO_ANSWER,
+    GroundedClaim,
+    ProseResult,
+    ask_support,
+    lack,
+    misfit,
+)
 from rlm_ci.wiki.prose.quoted_claims import unheld
-from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support, lack
 from rlm_ci.wiki.update.kept_prose import (
     BEYOND,
+    LINES,
     MALFORMED,
     NAMED,
     NO_GROUND,
     QUOTES,
     SENTENCES,
     WRONG_GROUND,
+    QuotedFile,
 )
 from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import WHOLE, ProseSentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from rlm_ci.models.json_question import Ask
-    from rlm_ci.wiki.prose.support_question import SupportResult
+    from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
+    from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.wiki.pages.layout import PageLayout
+    from rlm_ci.wiki.prose.questions import SupportResult
+
 
 _PROMPT, _SENTENCE = "prompts/wiki-whole.md.j2", "wiki-whole-sentence.schema.json"
 #: Sentences that are shown of a repository to be summed up.
@@ -178,3 +201,84 @@ def _grounded(text: str, rests_on: Sequence[ProseSentence]) -> GroundedClaim:
     words = marked(encodable(" ".join(text.split())))
     sentence = ProseSentence(words, tuple(quotes)[:QUOTES], tuple(definitions)[:NAMED])
     return GroundedClaim(sentence, tuple(prose_sentence.text for prose_sentence in rests_on))
+
+
+#: Paragraphs of README and CONTRIBUTING.
+_PARAGRAPHS = 12
+#: Bytes of a manifest; manifests, and rows of tree and imports.
+_MANIFEST = 1_500
+_MANIFESTS, _ROWS = 3, 60
+
+
+def documents(corpus: Corpus) -> dict[str, list[ProseSentence]]:
+    """The first paragraphs of README and CONTRIBUTING by path, as sentences that quote them."""
+    chosen: dict[bool, CorpusFile] = {}
+    for file in corpus.files:
+        if is_document(file.path) and (is_readme(file.path) or "contributing" in file.path.lower()):
+            known = chosen.setdefault(is_readme(file.path), file)
+            if file.path.count("/") < known.path.count("/"):
+                chosen[is_readme(file.path)] = file
+    by_path = {}
+    for file, content in contents(corpus, chosen.values()):
+        lines = QuotedFile(file.path, content)
+        quotes = (
+            (statement.text, lines.quoted(statement.line_start, statement.line_end))
+            for statement in paragraphs(content, file.path)
+            if statement.line_end - statement.line_start < LINES
+        )
+        sentences = [ProseSentence(encodable(text), (quote,)) for text, quote in quotes if quote]
+        by_path[file.path] = sentences[:_PARAGRAPHS]
+    return by_path
+
+
+def background(corpus: Corpus, layout: PageLayout, graph: ImportGraph) -> str:
+    """The manifests at the top of the repository, its folders, and which module imports which."""
+    declaring = [
+        file for file in corpus.files if not folder_of(file.path) and _is_manifest(file.path)
+    ][:_MANIFESTS]
+    rows = [
+        *_shown(corpus, declaring, _MANIFEST),
+        *_listed("folders", _tree(corpus)),
+        *_listed("imports of modules", _imports(layout, graph)),
+    ]
+    return "\n".join(rows)
+
+
+def _is_manifest(path: str) -> bool:
+    return manifests.outline(path, language(path), b"") is not None
+
+
+def _shown(corpus: Corpus, files: Iterable[CorpusFile], limit: int) -> Iterator[str]:
+    for file, content in contents(corpus, files):
+        yield f"=== {name(file.path)} ==="
+        yield content[:limit].decode("utf-8", "replace").rstrip()
+        if len(content) > limit:
+            yield "…"
+
+
+def _listed(title: str, rows: list[str]) -> Iterator[str]:
+    if rows:
+        yield f"=== {title} ==="
+        yield from rows[:_ROWS]
+    if len(rows) > _ROWS:
+        yield f"… and {len(rows) - _ROWS} more"
+
+
+def _tree(corpus: Corpus) -> list[str]:
+    files: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for file in corpus.files:
+        files[folder_of(file.path)] += 1
+        sizes[folder_of(file.path)] += file.size
+    largest = sorted(files, key=lambda folder: (-sizes[folder], folder))
+    return [
+        f"{name(key) or '.'}: {count(files[key], 'file')}, {sizes[key]:,} bytes" for key in largest
+    ]
+
+
+def _imports(layout: PageLayout, graph: ImportGraph) -> list[str]:
+    weights = surroundings(layout, graph).weights
+    imports: dict[str, list[str]] = {}
+    for (module, other), _ in sorted(weights.items(), key=lambda row: (-row[1], row[0])):
+        imports.setdefault(module, []).append(name(other))
+    return [f"{name(module)}: {', '.join(others)}" for module, others in sorted(imports.items())]

@@ -15,13 +15,13 @@ from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.objective import WikiObjective, WikiSources, flow_texts, survey, unasked
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
+from rlm_ci.wiki.pages.flow_page import call_walks
 from rlm_ci.wiki.prose.flow_prose import flowing
 from rlm_ci.wiki.prose.model_prose import merged
-from rlm_ci.wiki.prose.prose_result import NOTHING
-from rlm_ci.wiki.prose.whole_prose import grounds, is_due
-from rlm_ci.wiki.update.background import documents
-from rlm_ci.wiki.update.called import with_called
+from rlm_ci.wiki.prose.questions import NOTHING
+from rlm_ci.wiki.prose.whole_prose import documents, grounds, is_due
 from rlm_ci.wiki.update.kept_prose import (
+    NAMED,
     SENTENCES,
     UNFOUNDED,
     UNSUPPORTED,
@@ -31,14 +31,7 @@ from rlm_ci.wiki.update.kept_prose import (
     standing_prose,
 )
 from rlm_ci.wiki.update.pieces import mark
-from rlm_ci.wiki.update.state import (
-    FLOW,
-    WHOLE,
-    Prose,
-    ProseSentence,
-    WikiState,
-    readers,
-)
+from rlm_ci.wiki.update.state import FLOW, WHOLE, Prose, ProseSentence, WikiState, readers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,12 +41,58 @@ if TYPE_CHECKING:
     from rlm_ci.git.history import GitHistory
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
+    from rlm_ci.source.uses.references import Definition
     from rlm_ci.wiki.facts.file_facts import FileFacts, Mask
+    from rlm_ci.wiki.objective import Survey
     from rlm_ci.wiki.pages.build import PageOptions, WikiPages
     from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.kept_prose import Why
+    from rlm_ci.wiki.update.state import NamedDefinition
 
     Settle = Callable[[list[list[int]]], list[list[int]]]
+
+
+def with_called(prose: Mapping[str, Prose], corpus: Corpus, survey: Survey) -> dict[str, Prose]:
+    """``prose`` with what the lines of each supported sentence call, as it is now.
+
+    Others keep what they have: what changed is shown when somebody is asked.
+    """
+    judged = {
+        sentence for entry in prose.values() for sentence in entry.said if sentence.is_supported
+    }
+    if not judged:
+        return dict(prose)
+    walks = call_walks(survey.facts, survey.layout, survey.graph, corpus)
+    calls: dict[ProseSentence, list[Definition]] = {}
+    for sentence in judged:
+        found = (
+            definition
+            for quote in sentence.quotes
+            if quote.path in survey.layout.owner
+            for definition in walks.called(quote.path, quote.line_start, quote.line_end)
+        )
+        calls[sentence] = list(dict.fromkeys(found))
+    paths = {definition.path for found in calls.values() for definition in found}
+    known: dict[tuple[str, str, int], NamedDefinition] = {}
+    for file, content in contents(corpus, (file for file in corpus.files if file.path in paths)):
+        for name, first, definition in QuotedFile(file.path, content).functions():
+            known[file.path, name, first] = definition
+
+    def updated(sentence: ProseSentence) -> ProseSentence:
+        if sentence not in judged:
+            return sentence
+        keys = (
+            (definition.path, definition.symbol.name, definition.symbol.line_start)
+            for definition in calls[sentence]
+        )
+        called = dict.fromkeys(known[key] for key in keys if key in known)
+        others = (definition for definition in called if definition not in sentence.named)
+        return sentence.replace(called=tuple(others)[:NAMED])
+
+    return {
+        key: entry.replace(said=tuple(map(updated, entry.said))) for key, entry in prose.items()
+    }
+
 
 #: The file that facts are kept in between runs: a line for each file of the last corpus.
 KEPT = "facts.txt"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rlm_ci.change.change_set import ChangeSet
-from rlm_ci.wiki.update.page_changes import COMMIT, page_changes
 from rlm_ci.wiki.update.staleness import renewed, stale
-from rlm_ci.wiki.update.state import WikiState
+from rlm_ci.wiki.update.state import COMMIT, WikiState, page_changes
 from testing import wiki_stage as stage
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.errors import LimitError
-from rlm_ci.wiki.prose.support_question import GroundedClaim, ask_support
+from rlm_ci.wiki.prose.questions import GroundedClaim, ask_support
 from rlm_ci.wiki.update.state import ProseSentence, QuotedLines
 from testing.wiki_sentences import Scripted, supports
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm_ci.wiki.pages.citations import CitedPlace, HashedPlace
-from rlm_ci.wiki.update.page_changes import (
+from rlm_ci.wiki.update.state import (
     CITED,
     COMMIT,
     GONE,
@@ -14,10 +14,14 @@ from rlm_ci.wiki.update.page_changes import (
     NEW,
     OTHER,
     PageChange,
+    PageState,
+    Prose,
+    ProseSentence,
+    QuotedLines,
+    WikiState,
     lost,
     page_changes,
 )
-from rlm_ci.wiki.update.state import PageState, Prose, ProseSentence, QuotedLines, WikiState
 
 HEAD = "a" * 40
 #: A cited place: path, line, hash of the quote.

@@ -9,7 +9,7 @@ import pytest
 
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.models import PROMPT_TOO_LONG
-from rlm_ci.wiki.prose.rounds import asked_in_rounds
+from rlm_ci.wiki.prose.questions import asked_in_rounds
 from testing.wiki_sentences import Scripted
 
 if TYPE_CHECKING:

@@ -1,4 +1,9 @@
-"""A second question about sentences of a model: whether what they quote supports them."""
+"""Questions to a model in rounds, and a second one: whether what sentences quote supports them.
+
+The first question is asked alone, as it shows what a prompt costs, then several. How many belong to
+a round does not depend on threads or settings, and what the endpoint teaches counts from the next
+round on. So a resumed run, and a replay, make the same prompts.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +11,82 @@ from functools import partial
 
 from rlm_ci.environments.object_question import ask_object
 from rlm_ci.errors import LimitError, RemoteError
+from rlm_ci.models.context_length import is_too_long
+from rlm_ci.models.gateway import ask_together
 from rlm_ci.models.json_question import answer_form
 from rlm_ci.recursion.coverage import BUDGET, REMOTE
 from rlm_ci.recursion.prompt_windows import fence, name
+from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import encodable, printable
 from rlm_ci.values import Row, Value
-from rlm_ci.wiki.prose.rounds import asked_in_rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.wiki.update.state import ProseSentence
+
+    W = TypeVar("W")
+    #: From a way to a model and the name of the question to its answer, or what is wrong with it.
+    Question = Callable[[Ask, str, W], tuple[Mapping[str, Any] | None, str]]
+
+
+#: Questions of a round behind the first.
+_ROUND = 8
+
+
+class RoundAnswer(Row):
+    """The answer about a window; else ``wrong`` says what it is, or ``error`` why there is none."""
+
+    answer: Mapping[str, Any] | None = None
+    wrong: str = ""
+    error: LimitError | RemoteError | None = None
+
+
+def asked_in_rounds(
+    ask: Ask,
+    step: str,
+    cut: Callable[[], Sequence[W]],
+    question: Question[W],
+    concurrency: int,
+) -> Iterator[tuple[W, RoundAnswer]]:
+    """Each window with what came of it; ``concurrency`` questions are asked at once at most.
+
+    ``cut`` gives the windows that are left, for prompts of the present size: one that came has been
+    taken from them. A window whose prompt was too long for the endpoint is cut and asked again.
+    Who has refused, or is spent, is not asked in another round.
+    """
+    number, size, failure = 0, 1, None
+    while windows := cut():
+        batch = windows[:size]
+        if failure is not None:
+            yield from ((window, RoundAnswer(error=failure)) for window in windows)
+            return
+        before = ask.max_bytes
+        tasks = [
+            partial(_answered, question, f"{step}-{number + at}", window)
+            for at, window in enumerate(batch, 1)
+        ]
+        answers = ask_together(ask, tasks, concurrency)
+        number, size = number + len(batch), _ROUND
+        for window, answer in zip(batch, answers, strict=True):
+            error = answer.error if answer is not None else None
+            if answer is None or (error and is_too_long(error) and ask.max_bytes < before):
+                continue
+            failure = failure or error
+            yield window, answer
+
+
+def _answered(question: Question[W], step: str, window: W, ask: Ask) -> RoundAnswer:
+    try:
+        answer, wrong = question(ask, step, window)
+    except (LimitError, RemoteError) as error:
+        return RoundAnswer(error=error)
+    return RoundAnswer(answer, wrong)
+
 
 _PROMPT, _ANSWER = "prompts/wiki-support.md.j2", "wiki-support.schema.json"
 #: Bytes of sentences and grounds in one prompt, and sentences.
@@ -124,3 +190,44 @@ def _misfit(answer: Mapping[str, Any], number: int) -> str:
     if judged != list(range(1, number + 1)):
         return f"each number from 1 to {number} must be in one of the two lists, and only once"
     return ""
+
+
+#: Why there is no prose where an answer was of no use; see ``ask_object``.
+NO_ANSWER = "no_answer: what the model said {}"
+#: What ``ProseResult.data`` has if no model is asked.
+NOTHING: Mapping[str, Any] = {
+    **{key: [] for key in ("displaced", "done", "rejected")},
+    **{key: {} for key in ("prose", "shown", "quoted", "flows")},
+}
+
+
+class ProseResult(Value):
+    """What a model said of some files, or of the whole, and what became of its pointers.
+
+    ``data`` is JSON: new sentences by path (``prose``), the lines of their quotes by hash
+    (``quoted``), earlier ones that they replace (``displaced``), what was ``rejected`` and why,
+    files that were asked about (``done``), hashes of their ``shown`` pieces, and what was said of
+    ``flows``; or sentences that were ``supported`` or not; or ``whole``, if that was asked.
+    ``uncovered`` are paths of which something was left out, and why.
+    """
+
+    data: Mapping[str, Any] = {}
+    counts: Evidence = Evidence()
+    uncovered: tuple[tuple[str, str], ...] = ()
+
+    def then(self, more: ProseResult) -> ProseResult:
+        """The sum of both; where they have the same data, those of ``more``."""
+        return ProseResult(
+            {**self.data, **more.data},
+            self.counts + more.counts,
+            tuple(dict.fromkeys((*self.uncovered, *more.uncovered))),
+        )
+
+
+def misfit(answer: Mapping[str, Any], schema: str) -> str:
+    """What is wrong with an answer of which no sentence can be used; "" for any other."""
+    sentences = answer.get("sentences")
+    if not isinstance(sentences, list):
+        return "sentences must be a list"
+    misfits = [loader.misfit(sentence, schema) for sentence in sentences]
+    return misfits[0] if misfits and all(misfits) else ""

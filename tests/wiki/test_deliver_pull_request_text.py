@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlm_ci.report.findings import Usage
+from rlm_ci.wiki.deliver import RefreshCost, body_of
 from rlm_ci.wiki.pages.citations import CitedPlace, HashedPlace
-from rlm_ci.wiki.pull_request_text import RefreshCost, body_of
 from rlm_ci.wiki.update.kept_prose import LINES_GONE
 from rlm_ci.wiki.update.state import PageState, Prose, ProseSentence, QuotedLines, WikiState
 from testing.markup_judges import LINKED, github_html

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlm_ci.wiki.facts.file_facts import facts_of
 from rlm_ci.wiki.objective import survey, texts
-from rlm_ci.wiki.prose.whole_prose import ground_rows, grounds
-from rlm_ci.wiki.update.background import background, documents
+from rlm_ci.wiki.prose.whole_prose import background, documents, ground_rows, grounds
 from rlm_ci.wiki.update.state import FLOW, WHOLE, ProseSentence, QuotedLines
 from testing import wiki_stage as stage
 from testing.wiki_sentences import Scripted, all_by, of_flows, supports

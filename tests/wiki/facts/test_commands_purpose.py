@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlm_ci.wiki.facts.purpose import by_command, by_name, purpose_of
+from rlm_ci.wiki.facts.commands import by_command, by_name, purpose_of
 
 
 @pytest.mark.parametrize(
