@@ -151,7 +151,7 @@ def test_the_wheel_holds_the_package_and_its_data_and_nothing_else(wheel: Path) 
     wanted = {f"rlm_ci/{name}": path for name, path in _files(ROOT / "rlm_ci").items()}
     for folder in DATA:
         wanted |= {f"rlm_ci/_data/{folder}/{n}": p for n, p in _files(ROOT / folder).items()}
-    wanted["rlm_ci/_data/docs/rules.md"] = ROOT / "docs" / "rules.md"
+    wanted["rlm_ci/_data/docs/rules.json"] = ROOT / "docs" / "rules.json"
     wanted["rlm_ci/_data/hooks/run"] = ROOT / "hooks" / "run"
     assert set(held) == set(wanted)
     assert all(data == wanted[name].read_bytes() for name, data in held.items())

@@ -13,17 +13,19 @@ from typing import Any
 
 import pytest
 from test_architecture import PACKAGE
-from test_links import TOP, anchors, tracked
+from test_links import TOP, anchors, fault, links, tracked
 
 from rlm_ci import checks
 from rlm_ci.report import rule_texts
 from rlm_ci.report.findings import Severity
 from rlm_ci.report.rules import PAGE, address, anchor
 
-TEXT = (TOP / "docs" / "rules.md").read_text("utf-8")
+PAGE_FILE = TOP / "docs" / "rules.md"
+TEXT = PAGE_FILE.read_text("utf-8")
 ANCHORS = anchors(TEXT)
 TEXTS = tomllib.loads((TOP / "docs" / "rules.toml").read_text("utf-8"))
-TITLES = set(re.findall(r"^### (\S+)$", TEXT, re.MULTILINE))
+EXPLAINED = json.loads((TOP / "docs" / "rules.json").read_text("utf-8"))["rules"]
+TITLES = set(EXPLAINED)
 #: Tables whose look-up refuses what they do not have, with the severity or the hint of a finding.
 LOOKED_UP = ("RULES[", "rules.hint(rule)", "_rule(")
 
@@ -129,7 +131,9 @@ def test_examples_are_what_the_program_says() -> None:
         for path in (PACKAGE / room).rglob("*.py")
     )
     own = (*checks.names(), "tamper", "policy", "wiki")
-    examples = {rule: row["example"] for rule, row in TEXTS.items() if rule.startswith(own)}
+    examples = {
+        rule: row["example"] for rule, row in TEXTS.items() if rule.startswith(own) and "/" in rule
+    }
     assert len(examples) > 30
     for rule, example in examples.items():
         if rule not in ("tamper/more", "tamper/tests-shrunk"):  # a number parts their words
@@ -138,17 +142,29 @@ def test_examples_are_what_the_program_says() -> None:
 
 
 def test_each_rule_is_told_with_all_that_a_reader_needs() -> None:
-    sections = TEXT.split("\n### ")[1:]
-    assert len(sections) == len(TITLES)
-    assert TEXTS.keys() == TITLES
-    for section in sections:
-        for part in ("Severity `", "```text\n", "**Fix.** "):
-            assert part in section, section
-    for system in TEXT.split("\n## ")[2:]:
-        introduction, *sections = system.split("\n### ")
-        assert "**Override.** " in introduction or all(
-            "**Override.** " in text for text in sections
-        )
+    assert {rule for rule in TEXTS if "/" in rule} == TITLES
+    for rule, text in EXPLAINED.items():
+        for part in ("Severity `", "```text\n", "**Fix.** ", "**Override.** "):
+            assert part in text, rule
+        assert [link for link in links(text) if fault(PAGE_FILE, TEXT, link)] == [], rule
+
+
+def test_the_page_has_a_row_for_each_rule() -> None:
+    rows = re.findall(r'^\| <a id="([^"]+)"></a>`([^`]+)` \| (.+) \|$', TEXT, re.MULTILINE)
+    assert {rule for _, rule, _ in rows} == TITLES
+    for mark, rule, cells in rows:
+        assert mark == anchor(rule)
+        sentence = TEXTS[rule]["finds"].partition(". ")[0].rstrip(".")
+        assert sentence.replace("|", r"\|") in cells, rule
+
+
+def test_a_sentence_for_a_severity_is_about_rules_of_that_severity() -> None:
+    for system, notes in TEXTS.items():
+        for severity, note in notes.items() if "/" not in system else ():
+            texts = [text for rule, text in EXPLAINED.items() if rule.startswith(f"{system}/")]
+            noted = [text for text in texts if note in text]
+            assert noted
+            assert noted == [text for text in texts if text.startswith(f"Severity `{severity}`")]
 
 
 def test_explain_says_how_to_override_each_rule() -> None:
@@ -172,7 +188,7 @@ def test_explain_says_how_to_override_each_rule() -> None:
         ("review/architecture-cycle", "model:some-model", "review/architecture-NAME"),
     ],
 )
-def test_the_address_of_a_rule_is_a_heading_of_the_page(rule: str, source: str, title: str) -> None:
+def test_the_address_of_a_rule_is_a_row_of_the_page(rule: str, source: str, title: str) -> None:
     found = address(rule, source)
     assert found == f"{PAGE}#{anchor(title)}"
     assert anchor(title) in ANCHORS

@@ -1,7 +1,7 @@
 """The address of the page that explains a rule.
 
 Each check, the guard and others have a table of their rules with the severities; with the texts of
-docs/rules.toml, ``docs/generate.py`` makes docs/rules.md of them.
+docs/rules.toml, ``docs/generate.py`` makes docs/rules.md and docs/rules.json of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def address(rule: str, source: str = "check") -> str | None:
 
 
 def section(rule: str, source: str) -> str:
-    """The heading of ``rule``."""
+    """The row of ``rule`` on the page."""
     if not rule.startswith("review/"):
         return rule
     titles = (title for start, title in _REVIEW.items() if rule.startswith(start))
@@ -45,7 +45,7 @@ def section(rule: str, source: str) -> str:
 
 
 def anchor(title: str) -> str:
-    """The anchor that GitHub and the site give a heading."""
+    """The anchor of the row of a rule."""
     return title.lower().replace("/", "").replace(" ", "-")
 
 

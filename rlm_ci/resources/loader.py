@@ -1,7 +1,7 @@
-"""Templates, schemas, the page of rules and the script of the hooks.
+"""Templates, schemas, the texts of rules and the script of the hooks.
 
 ``templates/`` and ``schemas/`` are top-level folders of the checkout; the wheel has them inside the
-package, in ``_data/``, as it has ``docs/rules.md`` and ``hooks/run``. jinja2 and jsonschema are
+package, in ``_data/``, as it has ``docs/rules.json`` and ``hooks/run``. jinja2 and jsonschema are
 imported only here, when used.
 """
 
@@ -73,9 +73,12 @@ def read_hook() -> str:
     return _read("hooks", "run")
 
 
-def read_rules() -> str:
-    """The page of rules, ``docs/rules.md``. Raises StorageError."""
-    return _read("docs", "rules.md")
+def read_rules() -> dict[str, Any]:
+    """The texts of rules, ``docs/rules.json``. Raises StorageError."""
+    import json
+
+    rules: dict[str, Any] = json.loads(_read("docs", "rules.json"))
+    return rules
 
 
 def read_schema(name: str) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, folder)
     (folder / "docs").mkdir()
-    shutil.copy(ROOT / "docs" / "rules.md", folder / "docs")
+    shutil.copy(ROOT / "docs" / "rules.json", folder / "docs")
     git(folder, "init", "-q")
     git(folder, "add", "-A")
     git(folder, *IDENTITY, "commit", "-qm", "All")
