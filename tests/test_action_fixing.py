@@ -262,7 +262,7 @@ def test_fixers_need_no_model(place: Place, jobs: Path) -> None:
 
 # -- the job that pushes, as documented ---------------------------------------------------------
 
-PAGES = ("docs/github.md", "docs/fix.md")
+PAGES = ("examples/fix_workflow.yml", "docs/fix.md")
 #: Stands in for GitHub's command line: writes down what it was asked for.
 GH = """#!/bin/sh
 [ "$GH_TOKEN" = a-token ] || exit 1
@@ -271,11 +271,12 @@ printf '%s\\n' "$*" >>"$ASKED"
 
 
 def _jobs_of(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The job that fixes, and the one that pushes, of the one such workflow on ``page``."""
-    blocks = re.findall(
-        r"^```yaml\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
-    (workflow,) = [load_yaml(block) for block in blocks if "actions/download-artifact@" in block]
+    """The job that fixes, and the one that pushes, of the one such workflow of ``page``."""
+    text = (ROOT / page).read_text("utf-8")
+    fenced = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (workflow,) = [
+        load_yaml(block) for block in fenced or [text] if "actions/download-artifact@" in block
+    ]
     fixing, pushing = workflow["jobs"].values()
     return fixing, pushing
 
