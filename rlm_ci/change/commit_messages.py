@@ -37,15 +37,15 @@ def login(email: str) -> str:
 
 
 def of_range(
-    repository: Repository, head: str, bases: Collection[str]
+    repository: Repository, head: str, bases: Collection[str], *, most: int = _MOST
 ) -> tuple[CommitMessage, ...]:
-    """Those of ``head`` that are not in ``bases``, without merges, newest first.
+    """The newest ``most`` of ``head`` that are not in ``bases``, without merges, newest first.
 
     Raises as git does.
     """
     # Not ``git log``, which the configuration can change.
     printed = repository.run(
-        "rev-list", "--no-merges", "--no-commit-header", f"--max-count={_MOST}", _FORMAT,
+        "rev-list", "--no-merges", "--no-commit-header", f"--max-count={most}", _FORMAT,
         "--encoding=UTF-8", head, "--not", *bases, limit=_LIMIT,
     )  # fmt: skip
     fields = printed.decode("utf-8", "replace").split("\0")

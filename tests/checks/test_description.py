@@ -171,6 +171,31 @@ def test_words_that_say_nothing_are_a_placeholder(shop: GitRepo) -> None:
     assert [rule for rule, _ in found] == ["placeholder"]
 
 
+def test_words_that_say_nothing_are_left_alone_where_the_project_has_such_a_message(
+    shop: GitRepo,
+) -> None:
+    shop.write("README.md", "# The shop\n").commit("tweaks")
+    shop.write("README.md", "# A shop\n").commit("Progress.")
+    shop.write("shop/cart.py", MORE).commit("Update code")
+    part = judge(last_commits(shop))
+    assert part.findings == ()
+    assert "says nothing of the change, as others in this repository" in part.summary
+    pull = PullRequest(7, "Update code", "")
+    (found,) = judge(last_commits(shop, pull_request=pull)).findings
+    assert found.rule == "description/placeholder", "it is written for its reviewer"
+    shop.write("README.md", "# Shop\n").commit("[Title]\n\n<!-- Describe your changes -->")
+    (found,) = judge(last_commits(shop)).findings
+    assert found.rule == "description/placeholder", "a template is nobody's habit"
+
+
+def test_the_messages_of_the_change_itself_show_no_habit(shop: GitRepo) -> None:
+    shop.write("README.md", "# The shop\n").commit("tweaks")
+    shop.write("README.md", "# A shop\n").commit("Progress.")
+    shop.write("shop/cart.py", MORE).commit("Update code")
+    (found,) = judge(last_commits(shop, 3)).findings
+    assert found.rule == "description/placeholder"
+
+
 def test_a_package_is_said_on_a_pull_request_and_counted_in_a_commit(shop: GitRepo) -> None:
     shop.write("pyproject.toml", MANIFEST % '"left-pad>=1"').commit("Sell on Sundays")
     part = judge(last_commits(shop))

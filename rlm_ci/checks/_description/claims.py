@@ -165,10 +165,16 @@ def claims_behaviour(title: str) -> bool:
 
 def is_placeholder(title: str, body: str) -> bool:
     """Whether a description is empty, says nothing, or is a template that was not filled in."""
-    lines = list(_lines(title, body))
-    text = " ".join(lines)
+    text = " ".join(_lines(title, body))
+    is_unfilled = not text.strip() or _PROMPT.match(text) is not None
+    return is_unfilled or is_any_change(title, body)
+
+
+def is_any_change(title: str, body: str) -> bool:
+    """Whether a description has words alone that any change could have, and is no template."""
+    text = " ".join(_lines(title, body))
     if not text.strip() or _PROMPT.match(text):
-        return True
+        return False
     words = [word.lower() for word in _WORD.findall(text)]
     return all(word in _EMPTY for word in words) and not re.search(r"#\d|/", text)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rlm_ci.change import commit_messages
 from rlm_ci.checks._description.claims import (
     ADDS,
     FILES,
@@ -16,6 +17,7 @@ from rlm_ci.checks._description.claims import (
     TEXTS_ONLY,
     UNCHECKED,
     claims,
+    is_any_change,
     is_placeholder,
 )
 from rlm_ci.checks._description.facts import ChangeFacts
@@ -32,9 +34,12 @@ if TYPE_CHECKING:
 #: The conditions of a description, as rules name them.
 NOT_FOUND, DIFFERS, UNSAID, PLACEHOLDER = "not-found", "differs", "unsaid", "placeholder"
 #: What commits need not say, and a pull request should.
-_PACKAGE = "package"
+_PACKAGE, _NAME = "package", "name"
+_NEEDLESS = (_PACKAGE, _NAME)
 #: Lines of code from which on a change is more than little.
 _LITTLE_CODE = 12
+#: Commits before a change that show how its project words a message, and how many make a habit.
+_MOST_BEFORE, _USUAL = 200, 2
 #: Names of a description that are looked for in the other files of the repository.
 _MOST_SEARCHED = 12
 #: What a description says where it says something of the kind at all.
@@ -85,7 +90,7 @@ class Flaw(Value):
 class ComparedDescriptions(Value):
     """``confirmed`` claims were found in the change, ``unchecked`` ones cannot be held against it.
 
-    ``notes`` are what commits need not say, and a pull request should: new packages.
+    ``notes`` are what commits need not say, and a pull request should: new packages, names.
     """
 
     flaws: tuple[Flaw, ...] = ()
@@ -111,16 +116,36 @@ def compare(descriptions: Sequence[Description], change: ChangeSet) -> ComparedD
                 flaws[flaw] = None
             else:
                 confirmed += 1
+    notes = []
     if all(is_placeholder(item.title, item.body) for item in descriptions):
         message = f"{_joined(descriptions)} says nothing of the change"
-        flaws[Flaw(PLACEHOLDER, message, "placeholder")] = None
+        if _is_usual(descriptions, change):
+            notes.append(f"{message}, as others in this repository")
+        else:
+            flaws[Flaw(PLACEHOLDER, message, "placeholder")] = None
     text = "\n".join(f"{item.title}\n{item.body}" for item in descriptions)
     unsaid = list(_unsaid(text, facts_of(change)))
-    notes = [] if change.pull_request else [item for item in unsaid if item.subject == _PACKAGE]
-    flaws.update((item, None) for item in unsaid if item not in notes)
-    return ComparedDescriptions(
-        tuple(flaws), confirmed, unchecked, tuple(item.message for item in notes)
+    needless = () if change.pull_request else _NEEDLESS
+    flaws.update((item, None) for item in unsaid if item.subject not in needless)
+    notes += [item.message for item in unsaid if item.subject in needless]
+    return ComparedDescriptions(tuple(flaws), confirmed, unchecked, tuple(notes))
+
+
+def _is_usual(descriptions: Sequence[Description], change: ChangeSet) -> bool:
+    """Whether commits say no more than two of the last commits before them do.
+
+    A project that calls a change "tweaks" now and then need not be told. A pull request is written
+    for its reviewer, and a template that was not filled in is nobody's habit.
+    """
+    if change.pull_request or not all(
+        is_any_change(item.title, item.body) for item in descriptions
+    ):
+        return False
+    before = commit_messages.of_range(
+        change.repository, change.merge_base or "", (), most=_MOST_BEFORE
     )
+    usual = sum(is_any_change(*item.text.partition("\n")[::2]) for item in before)
+    return usual >= _USUAL
 
 
 def _joined(descriptions: Sequence[Description]) -> str:
@@ -202,7 +227,7 @@ def _unsaid(text: str, facts: ChangeFacts) -> Iterator[Flaw]:
         (_PACKAGE, "a new dependency", packages, _SAYS_PACKAGE),
         ("permission", "a permission of a workflow", facts.permissions, _SAYS_PERMISSION),
         ("migration", "a migration of stored data", facts.migrations, _SAYS_MIGRATION),
-        ("name", "a public name that is gone or another", _broken(facts), _SAYS_BREAK),
+        (_NAME, "a public name that is gone or another", _broken(facts), _SAYS_BREAK),
     )
     for kind, what, names, words in kinds:
         if left := missing(names, words):

@@ -179,10 +179,11 @@ class ChangeFacts:
 
     @cached_property
     def permissions(self) -> Sequence[str]:
-        """What tokens of workflows may do now, and might not before: ``contents: write``."""
+        """What tokens of workflows may write now, and might not before: ``contents: write``."""
         from rlm_ci.overview.workflows import permissions
 
-        return [f"{item.scope}: {item.after}" for item in permissions(self.sides)]
+        items = permissions(self.sides)
+        return [f"{item.scope}: {item.after}" for item in items if item.after != "read"]
 
     @cached_property
     def migrations(self) -> Sequence[str]:

@@ -159,14 +159,14 @@ def states_of(client: GitHubClient, to: Destination, author: str) -> list[Checkp
     states = [
         summary_comment.checkpoint_of(text(check_run.get("summary")))
         for row in commits.rows
-        for suite in _whole(record(record(row).get("commit")).get("checkSuites"))
+        for suite in _all_nodes(record(record(row).get("commit")).get("checkSuites"))
         if text(record(suite.get("app")).get("slug")) == bare(author)
-        for check_run in _whole(suite.get("checkRuns"))
+        for check_run in _all_nodes(suite.get("checkRuns"))
     ]
     return [state for state in states if state and state.number == to.number]
 
 
-def _whole(connection: Any) -> list[dict[str, Any]]:
+def _all_nodes(connection: Any) -> list[dict[str, Any]]:
     """The nodes of a connection. Raises UnreachableError if it is null, or has more."""
     listed = record(connection)
     nodes = rows(listed.get("nodes"))

@@ -430,9 +430,9 @@ class CommentHistory(Value):
 
 
 def history_of(
-    client: GitHubClient, to: Destination, comment: str, author: str, *, whole: bool = False
+    client: GitHubClient, to: Destination, comment: str, author: str, *, every_edit: bool = False
 ) -> CommentHistory:
-    """The comment of this global id, with the last texts by ``author``, or the ``whole`` of them.
+    """The comment of this global id, with the last texts by ``author``, or those of ``every_edit``.
 
     Raises RemoteError.
     """
@@ -452,7 +452,7 @@ def history_of(
         listed = record(node.get("userContentEdits"))
         all_edits += map(record, rows(listed.get("nodes")))
         page = record(listed.get("pageInfo"))
-        if not (whole and page.get("hasNextPage")):
+        if not (every_edit and page.get("hasNextPage")):
             break
         after = text(page.get("endCursor"))
         client.more()
@@ -507,7 +507,7 @@ def written_states(client: GitHubClient, to: Destination) -> tuple[str, list[Wri
     states = []
     for comment in marked:
         client.more()
-        history = history_of(client, to, text(comment.get("id")), login, whole=True)
+        history = history_of(client, to, text(comment.get("id")), login, every_edit=True)
         body = "" if _is_edited(comment, login) else text(comment.get("body"))
         last, *earlier = (
             state if state and state.number == to.number else None
