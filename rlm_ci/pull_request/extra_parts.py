@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from rlm_ci.console.failures import failure
 from rlm_ci.console.messages import say, warn
-from rlm_ci.errors import ConfigError, DamagedError, RlmCiError, UnavailableError
+from rlm_ci.errors import ConfigError, RlmCiError, UnavailableError
 from rlm_ci.github.posting.outcome import Destination
 from rlm_ci.report.findings import (
     CLEAN,
     INCOMPLETE,
     NOT_RUN,
-    Evidence,
-    Finding,
-    Location,
     Part,
-    Severity,
     Usage,
 )
-from rlm_ci.text.printable import count, printable
 from rlm_ci.values import Value
 
 TYPE_CHECKING = False
@@ -37,9 +30,6 @@ if TYPE_CHECKING:
 
 REVIEW, WIKI, TOGETHER = "review", "wiki", "together"
 _AUTO, _ON, _OFF = "auto", "on", "off"
-_STATE_LIMIT = 64 << 20
-#: Places of a stale page that are shown.
-_PLACES = 10
 
 
 class PostingTarget(Value):
@@ -57,7 +47,8 @@ class ExtraParts(Value):
     ``event`` is the one of a job that may write, None for another; ``review`` makes a review.
     ``wiki`` is ``auto``, ``on`` or ``off``; ``folder`` is that of the pages, with its source.
     ``place`` is the folder of the run, which has the traceback of a bug, if there is one.
-    ``together`` compares a change with the other open ones.
+    ``stale`` names the pages that a change makes stale. ``together`` compares a change with the
+    other open ones.
     """
 
     reviewer: ReviewerOptions
@@ -67,6 +58,7 @@ class ExtraParts(Value):
     folder: tuple[str, str]
     environ: Mapping[str, str]
     place: str | None
+    stale: Callable[[ChangeSet], Part]
     together: Callable[[ChangeSet], Part] | None = None
 
 
@@ -212,10 +204,8 @@ def _stale(parts: ExtraParts, change: ChangeSet) -> Part | None:
     try:
         from rlm_ci.wiki import deliver
 
-        folder = deliver.checked_folder(*parts.folder)
-        path = f"{folder}/wiki.json"
-        data = change.read(path, _STATE_LIMIT, old=True)
-        if data is None:
+        path = f"{deliver.checked_folder(*parts.folder)}/wiki.json"
+        if change.repository.sizes([f"{change.merge_base}:{path}"])[0] < 0:
             if parts.wiki == _AUTO:
                 return None
             raise ConfigError(
@@ -223,55 +213,9 @@ def _stale(parts: ExtraParts, change: ChangeSet) -> Part | None:
                 where=path,
                 hint="write one: rlm-ci wiki --out DIR; or set its folder: wiki.folder",
             )
-        from rlm_ci.wiki.update.staleness import renewed, stale
-        from rlm_ci.wiki.update.state import WikiState
-
-        state = WikiState.from_bytes(data, path)
-        stale_pages = () if state is None else stale(state, change, folder)
-        after = change.read(path, _STATE_LIMIT) if stale_pages else None
-        brought: frozenset[str] = frozenset()
-        if after is not None and after != data:  # the change updates pages
-            with suppress(DamagedError):
-                brought = renewed(stale_pages, WikiState.from_bytes(after, path), change, folder)
-        stale_pages = tuple(page for page in stale_pages if page.page not in brought)
-    except RlmCiError as error:
-        return Part.from_error(WIKI, error)
-    findings = tuple(
-        _stale_finding(
-            f"the page {page.page} cites lines that this change edits", page.page, page.places
-        )
-        for page in stale_pages
-        if page.places
-    )
-    if others := [page.page for page in stale_pages if not page.places]:
-        listed = ", ".join(others[:_PLACES]) + (" and others" if len(others) > _PLACES else "")
-        what = f"{count(len(others), 'page')} would show something else: {listed}"
-        findings += (_stale_finding(what, "others", ()),)
-    pages = len(state.pages) if state else 0
-    summary = f"{count(len(stale_pages), 'page')} of {pages:,} will be stale" if stale_pages else (
-        f"none of {count(pages, 'page')} becomes stale"
-    )  # fmt: skip
-    summary += f"; {count(len(brought), 'page')} updated by it" if brought else ""
-    places = sum(len(finding.evidence) for finding in findings)
-    return Part(
-        WIKI,
-        summary,
-        {"pages": pages, "stale": len(stale_pages)},
-        findings,
-        evidence=Evidence(places, places, 0, 0),
-    )
-
-
-def _stale_finding(what: str, subject: str, places: tuple[Location, ...]) -> Finding:
-    return Finding(
-        "wiki/stale",
-        Severity.INFO,
-        printable(f"the wiki will be stale: {what}"),
-        hint="update it with: rlm-ci wiki",
-        evidence=places[:_PLACES],
-        domain="docs",
-        subject=subject,
-    )
+        return parts.stale(change)
+    except Exception as error:  # noqa: BLE001 - what the checks found is reported anyway
+        return Part.from_error(WIKI, failure(error, parts.place))
 
 
 def _added(usage: Usage, other: Usage) -> Usage:

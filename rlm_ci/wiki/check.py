@@ -1,4 +1,4 @@
-"""``rlm-ci wiki --check``: whether the pages in a folder are those that the sources give.
+"""Which pages of a wiki are stale: ``rlm-ci wiki --check``, and what ``pr`` says of a change.
 
 All pages are made as a run without a model makes them, in memory, and compared. What ``wiki.json``
 says of itself is not believed: a change may bring any.
@@ -18,30 +18,27 @@ from rlm_ci.recursion.nodes import COMPLETED
 from rlm_ci.recursion.scheduler import Budget, Constraints
 from rlm_ci.recursion.solver import RLM
 from rlm_ci.recursion.split.tree import TreeShape
-from rlm_ci.report.findings import INCOMPLETE, Finding, Location, Part, Report, Severity
-from rlm_ci.system import files
+from rlm_ci.report.findings import INCOMPLETE, Evidence, Finding, Location, Part, Report, Severity
+from rlm_ci.source.grammars import lacking
+from rlm_ci.source.languages import language
+from rlm_ci.system import files, installation
 from rlm_ci.text.printable import count, printable
+from rlm_ci.values import Value
 from rlm_ci.wiki.pages.build import INDEX
 from rlm_ci.wiki.pages.citations import claim_of
 from rlm_ci.wiki.pages.facts_page import FACTS
-from rlm_ci.wiki.run import HISTORY, WikiJob
+from rlm_ci.wiki.run import HISTORY, WikiJob, stale_pages
 from rlm_ci.wiki.update import refresh
-from rlm_ci.wiki.update.state import (
-    COMMIT,
-    GONE,
-    OTHER,
-    PageChange,
-    WikiState,
-    page_changes,
-    place_of,
-)
 from rlm_ci.wiki.update.state import NAME as STATE
+from rlm_ci.wiki.update.state import OPTIONS, PageChange, WikiState, is_page, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from rlm_ci.change.change_set import ChangeSet
     from rlm_ci.pipelines.repository.plan import RepositoryOptions
+    from rlm_ci.pipelines.repository.scope import RepositoryScope
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.redaction.redactor import Redactor
@@ -49,27 +46,76 @@ if TYPE_CHECKING:
     from rlm_ci.wiki.update.refresh import Refresh
     from rlm_ci.wiki.update.state import PageState
 
-_OUTDATED = "outdated"
-RULES = {_OUTDATED: Severity.HIGH}
-EDITED = "it was edited by hand, or made by another version"
-MISSING = "its file is missing"
-OPTIONS = "it was made for another repository, title or folder"
+#: The rules of ``--check`` and of a change.
+_OUTDATED, _STALE = "outdated", "stale"
+RULES = {_STALE: Severity.INFO, _OUTDATED: Severity.HIGH}
 #: Places that a finding shows.
 _PLACES = 5
+#: Bytes of a page, or of what is known of all.
+_LIMIT = 64 << 20
+
+
+class WikiComparison(Value):
+    """Pages as they would be made, and those of a folder, of ``state``, that are stale."""
+
+    pages: WikiPages
+    state: WikiState | None
+    stale: tuple[PageChange, ...]
+    corpus: Corpus
+    is_whole: bool
+
+    def digest_of(self, name: str) -> str:
+        """A hash of what a page would say, "" for one that would not be there."""
+        page = self.pages.state.pages.get(name)
+        return page.digest if page is not None else ""
+
+    def part(self, name: str, rule: str, hint: str, chosen: Sequence[PageChange]) -> Part:
+        """A part with a finding for each of the ``chosen`` stale pages."""
+        places = {page.name: page.evidence for page in self.pages.pages}
+        before = self.state.pages if self.state is not None else {}
+        findings = tuple(
+            Finding(
+                f"wiki/{rule}",
+                RULES[rule],
+                f"the wiki's page {change.name} is stale: {change.reason(printable)}",
+                hint=hint,
+                evidence=_about(change, places.get(change.name, ()), before.get(change.name)),
+                domain="docs",
+                subject=change.name,
+            )
+            for change in chosen
+        )
+        pages = count(len(self.pages.pages), "page")
+        summary = f"{len(chosen):,} of {pages} stale" if chosen else f"{pages}, none stale"
+        metrics = {"pages": len(self.pages.pages), "stale": len(chosen)}
+        part = Part(name, summary, metrics, findings)
+        if not self.is_whole:
+            part = part.replace(state=INCOMPLETE, summary="files were not read")
+        return part
 
 
 class WikiCheck(WikiJob):
     """Compares; it writes nothing, and asks no model."""
 
+    #: Where to look, where that is not what the settings name; and the folder of the pages.
+    _scope: RepositoryScope | None = None
+    _pages = ""
+
     def wants_model(self) -> bool:
         return False
+
+    def scope(self) -> RepositoryScope:
+        return self._scope or super().scope()
+
+    def _out(self) -> str | None:
+        return self._pages
 
     def compared(self, redactor: Redactor) -> Report:
         """A finding for each page that a run would write again, or remove.
 
         Raises UsageError, ConfigError, DamagedError, StorageError.
         """
-        folder = self._compared_folder()
+        self._pages = folder = self._compared_folder()
         agreed = options_of(self)
         area = agreed.scope
         if area.commit is not None and self.repository.is_shallow():
@@ -78,31 +124,79 @@ class WikiCheck(WikiJob):
                 where="--check",
                 hint="fetch all of it: fetch-depth: 0 of actions/checkout, git fetch --unshallow",
             )
-        state = self._stored(folder)
-        corpus = self.corpus(agreed)
-        # No cache is believed, as a change may bring one.
+        self._require_wiki(folder)
         with TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True) as work:
-            looks = self._looks(area)
-            todo = refresh.plan(corpus, state, cache=work, under=area.under, outside=looks.outside)
-            result = _solved(todo, agreed, work, redactor) if todo.todo.files else None
-            believed = self._believed(folder, area)
-            pages = refresh.finish(
-                todo,
-                result,
-                looks,
-                chronicle=self._chronicle(believed, area.commit),
-                state=believed,
-                folder=folder,
-                cache=work,
-                model=None,
-                mask=redactor.text,
-            )
-        is_whole = result is None or result.status == COMPLETED
-        stale = tuple(_stale(pages, state, believed, folder)) if is_whole else ()
+            comparison = self._comparison(agreed, folder, work, redactor)
+        where = printable(os.path.relpath(folder, self._root()))
+        hint = f"write the pages again, and commit them: rlm-ci wiki --out {where}"
+        part = comparison.part(self.name, _OUTDATED, hint, comparison.stale)
+        if comparison.is_whole:
+            prose = comparison.pages.sentences.summary()
+            summary = f"{part.summary} in {where}" + (f"; {prose}" if prose else "")
+            part = part.replace(summary=summary, metrics={**part.metrics, "prose": prose})
         level = Severity.from_label(self.settings.fail_level)
-        part = self._compared_part(pages, stale, state, corpus)
-        part = part if is_whole else part.replace(state=INCOMPLETE, summary="files were not read")
+        part = scope.with_closed(part, comparison.corpus)
         return redactor.report(Report(area.subject(), level, (part,)))
+
+    def of_change(self, change: ChangeSet, repository: str | None, redactor: Redactor) -> Part:
+        """The pages that are stale once ``change`` is in, but for those that were so before.
+
+        The pages of its head are compared with its sources, as ``compared`` does; where some are
+        stale, those of the merge base as well. Raises as ``compared``.
+        """
+        folder = self._folder()
+        self._pages = place_of(self._root(), folder)
+        sides: list[WikiComparison] = []
+        with TemporaryDirectory(prefix="rlm-ci-", ignore_cleanup_errors=True) as work:
+            for commit in filter(None, (change.head, change.merge_base)):
+                self._scope = scope.RepositoryScope(
+                    commit=commit, head=commit, repository=repository, **scope.looks(self.settings)
+                )
+                agreed = options_of(self)
+                pages = os.path.join(work, commit)
+                if not self._extracted(commit, folder, pages):
+                    return Part(self.name, "the change removes the wiki", {"pages": 0, "stale": 0})
+                sides.append(self._comparison(agreed, pages, work, redactor))
+                if not sides[0].stale:
+                    break
+        head, *before = sides
+        options = head.pages.state.options
+        if any(side.state is None or side.state.options != options for side in sides):
+            why = f"not compared: {OPTIONS}, or by another version"
+            return Part(self.name, why, {"enabled": False}, enabled=False)
+        earlier = {(page.name, base.digest_of(page.name)) for base in before for page in base.stale}
+        stale = [
+            page for page in head.stale if (page.name, head.digest_of(page.name)) not in earlier
+        ]
+        hint = "write the pages again, or leave it to the next refresh: rlm-ci wiki"
+        part = head.part(self.name, _STALE, hint, stale)
+        notes = [part.summary]
+        if len(stale) < len(head.stale):
+            notes.append(f"{count(len(head.stale) - len(stale), 'other')} stale before the change")
+        if missing := lacking({language(file.path) for file in change.files()}):
+            notes.append(
+                f"files in {', '.join(missing)} were not compared, as grammars are not installed: "
+                f"{installation.command('wiki')}"
+            )
+        part = scope.with_closed(part.replace(summary="; ".join(notes)), head.corpus)
+        places = sum(len(finding.evidence) for finding in part.findings)
+        return part.replace(evidence=Evidence(places, places))
+
+    def _extracted(self, commit: str, folder: str, place: str) -> bool:
+        """Write the pages of a commit to ``place``; whether there are any."""
+        tree = self.repository.tree(commit)
+        names = [
+            path.removeprefix(f"{folder}/")
+            for path, entry in tree.items()
+            if path.startswith(f"{folder}/") and entry.is_file
+        ]
+        names = [name for name in names if name == STATE or is_page(name)]
+        oids = [tree[f"{folder}/{name}"].oid for name in names]
+        files.make_folder(os.path.join(place, "modules"))
+        for name, data in zip(names, self.repository.read_small(oids, _LIMIT), strict=True):
+            if data is not None:
+                files.write(place_of(place, name), data)
+        return STATE in names
 
     def _compared_folder(self) -> str:
         """Where the pages are; the run is then one that writes there."""
@@ -115,21 +209,40 @@ class WikiCheck(WikiJob):
                     hint=f"leave one of them out; --check compares the pages in {self._folder()}, "
                     "or in --out DIR",
                 )
-        if not settings.out:
-            folder = os.path.join(self._root(), *self._folder().split("/"))
-            self.settings.values["wiki.out"] = folder
-        return str(self.settings.wiki.out)
+        return str(settings.out or place_of(self._root(), self._folder()))
 
-    def _stored(self, folder: str) -> WikiState | None:
+    def _require_wiki(self, folder: str) -> None:
         files.require_inside(self.repository.root, place_of(folder, INDEX))
-        state = WikiState.read(folder)
-        if state is None and not os.path.lexists(place_of(folder, STATE)):
+        if not os.path.lexists(place_of(folder, STATE)):
             raise ConfigError(
                 "there is no wiki to check",
                 where=printable(folder),
                 hint="write it with rlm-ci wiki --out DIR, or name its folder with --out",
             )
-        return state
+
+    def _comparison(
+        self, agreed: RepositoryOptions, folder: str, work: str, redactor: Redactor
+    ) -> WikiComparison:
+        """``work`` is a folder of ours: no cache is believed, as a change may bring one."""
+        state = WikiState.read(folder)
+        corpus, area = self.corpus(agreed), agreed.scope
+        looks, believed = self._looks(area), self._believed(folder, area)
+        todo = refresh.plan(corpus, state, cache=work, under=area.under, outside=looks.outside)
+        result = _solved(todo, agreed, redactor) if todo.todo.files else None
+        pages = refresh.finish(
+            todo,
+            result,
+            looks,
+            chronicle=self._chronicle(believed, area.commit),
+            state=believed,
+            folder=folder,
+            cache=work,
+            model=None,
+            mask=redactor.text,
+        )
+        is_whole = result is None or result.status == COMPLETED
+        stale = tuple(stale_pages(pages, state, believed, folder)) if is_whole else ()
+        return WikiComparison(pages, state, stale, corpus, is_whole)
 
     def _chronicle(self, state: WikiState | None, commit: str | None) -> GitHistory | None:
         """The history that the page of facts told of: new commits alone make no page stale."""
@@ -139,71 +252,13 @@ class WikiCheck(WikiJob):
         at = page.commit if page is not None and page.commit else commit
         return GitHistory.of(self.repository, at, HISTORY)
 
-    def _compared_part(
-        self,
-        pages: WikiPages,
-        stale: Sequence[PageChange],
-        state: WikiState | None,
-        corpus: Corpus,
-    ) -> Part:
-        where = printable(os.path.relpath(str(self.settings.wiki.out), self._root()))
-        places = {page.name: page.evidence for page in pages.pages}
-        before = state.pages if state is not None else {}
-        findings = tuple(
-            Finding(
-                f"wiki/{_OUTDATED}",
-                RULES[_OUTDATED],
-                f"the wiki's page {change.name} is stale: {change.reason(printable)}",
-                hint=f"write the pages again, and commit them: rlm-ci wiki --out {where}",
-                evidence=_about(change, places.get(change.name, ()), before.get(change.name)),
-                domain="docs",
-                subject=change.name,
-            )
-            for change in stale
-        )
-        summary = f"{len(stale):,} of {count(len(pages.pages), 'page')} stale"
-        if not stale:
-            summary = f"{count(len(pages.pages), 'page')}, none stale"
-        prose = pages.sentences.summary()
-        summary += f" in {where}"
-        summary += f"; {prose}" if prose else ""
-        metrics = {"pages": len(pages.pages), "stale": len(stale), "prose": prose}
-        return scope.with_closed(Part(self.name, summary, metrics, findings), corpus)
 
-
-def _solved(
-    todo: Refresh, agreed: RepositoryOptions, folder: str, redactor: Redactor
-) -> NodeResult:
+def _solved(todo: Refresh, agreed: RepositoryOptions, redactor: Redactor) -> NodeResult:
     shape = TreeShape(leaf_bytes=agreed.leaf_bytes, leaf_files=agreed.leaf_files)
     limits = Constraints(order=agreed.order, shape=shape)
-    with Journals.open(os.path.join(folder, "rlm"), redactor=redactor) as store:
+    with files.scratch("rlm-ci-wiki-") as place, Journals.open(place, redactor=redactor) as store:
         rlm = RLM(todo.todo, store)
         return rlm.solve(rlm.root, todo.objective(), Budget(max_depth=agreed.max_depth), limits)
-
-
-def _stale(
-    pages: WikiPages, state: WikiState | None, believed: WikiState | None, folder: str
-) -> Iterator[PageChange]:
-    """The pages whose bytes in ``folder`` are others, and those that should not be there."""
-    whys = {page_change.name: page_change for page_change in page_changes(state, pages.state)}
-    for page in pages.pages:
-        if not page.is_new:
-            continue
-        is_there = os.path.lexists(place_of(folder, page.name))
-        old = believed.pages.get(page.name) if believed is not None else None
-        change = whys.get(page.name)
-        if change is not None and change.why == COMMIT and old is not None and old.commit:
-            change = None  # the same content at a known commit: the file itself differs
-        if old is not None and not is_there:
-            change = PageChange(page.name, MISSING)
-        elif change is None or (old is None and is_there):
-            change = PageChange(page.name, EDITED)
-        elif change.why == OTHER and state is not None and state.options != pages.state.options:
-            change = PageChange(page.name, OPTIONS)
-        yield change
-    for page_change in whys.values():
-        if page_change.why == GONE and os.path.lexists(place_of(folder, page_change.name)):
-            yield page_change
 
 
 def _about(

@@ -46,12 +46,23 @@ from rlm_ci.wiki.pages.citations import LinkDestination, gitlab_project
 from rlm_ci.wiki.pages.outer_project import OuterProject
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.kept_prose import Sentences, doubted_in
+from rlm_ci.wiki.update.state import (
+    COMMIT,
+    EDITED,
+    GONE,
+    MISSING,
+    OPTIONS,
+    OTHER,
+    PageChange,
+    WikiState,
+    page_changes,
+    place_of,
+)
 from rlm_ci.wiki.update.state import NAME as STATE
-from rlm_ci.wiki.update.state import WikiState, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from rlm_ci.models.record.record import Record
@@ -88,7 +99,7 @@ class WikiJob(RepositoryJob):
 
     def corpus(self, agreed: RepositoryOptions) -> Corpus:
         """Everything but the pages of an earlier run: they are no source of themselves."""
-        area, out = agreed.scope, self.settings.wiki.out
+        area, out = agreed.scope, self._out()
         folders = [self._folder()]
         if out:
             folders.append(files.below(self._root(), os.path.realpath(out)) or "")
@@ -148,12 +159,13 @@ class WikiJob(RepositoryJob):
             return self._unchanged(done, level)
         agreed, before = done.agreed, self._kept
         commit = agreed.scope.commit
+        believed = self._believed(before, agreed.scope)
         self._made = pages = refresh.finish(
             self._work,
             done.result,
             self._looks(agreed.scope),
             chronicle=GitHistory.of(self.repository, commit, HISTORY) if commit else None,
-            state=self._believed(before, agreed.scope),
+            state=believed,
             folder=before,
             cache=self._cache(),
             model=agreed.model,
@@ -171,7 +183,9 @@ class WikiJob(RepositoryJob):
         for page in pages.pages:
             done.write(page.name, page.text)
         files.write(done.run.path_of(*_PLACE, STATE), pages.state.pieces(), 0o600)
-        part = self._part(done, pages)
+        state = WikiState.read(before) if before else None
+        new = sum(1 for _ in stale_pages(pages, state, believed, before))
+        part = self._part(done, pages, new)
         offered = sum(len(page.evidence) for page in pages.pages)
         counts = part.evidence or Evidence()
         return done.report(
@@ -234,6 +248,11 @@ class WikiJob(RepositoryJob):
         return RefreshCost(usage, {sentence.text: why for sentence, (why, _) in dropped})
 
     # ── where it goes ──
+
+    def _out(self) -> str | None:
+        """The folder for the pages, if they go to one."""
+        out: str | None = self.settings.wiki.out
+        return out
 
     def _folder(self) -> str:
         return checked_folder(self.settings.wiki.folder, self.settings.sources["wiki.folder"])
@@ -342,7 +361,7 @@ class WikiJob(RepositoryJob):
 
     def _target(self, scope: RepositoryScope) -> LinkDestination:
         server = access_of(self.settings).server_url
-        out, root = self.settings.wiki.out, self._root()
+        out, root = self._out(), self._root()
         base = ""  # what is not beside its sources leads nowhere
         if out:
             real = os.path.realpath(out)
@@ -358,13 +377,13 @@ class WikiJob(RepositoryJob):
             LinkDestination(*gitlab, base, is_gitlab=True) if gitlab else LinkDestination(base=base)
         )
 
-    def _part(self, done: RecursionResult, pages: WikiPages) -> Part:
+    def _part(self, done: RecursionResult, pages: WikiPages, new: int) -> Part:
+        """``new`` is the number of pages that were stale."""
         result = done.result
         claims = sum(len(page.evidence) for page in pages.pages)
-        new = sum(page.is_new for page in pages.pages)
         state = None
         summary = f"{count(len(pages.pages), 'page')}, {count(claims, 'claim')}"
-        summary += f", {count(new, 'page')} new or rewritten" if new else ", nothing new"
+        summary += f", {count(new, 'page')} new, rewritten or removed" if new else ", nothing new"
         prose = pages.sentences.summary()
         summary += f"; {prose}" if prose else ""
         if result is not None and result.status == FAILED:
@@ -391,3 +410,32 @@ class WikiJob(RepositoryJob):
 
 def _runs(row: Mapping[str, Any]) -> list[list[int]]:
     return [[int(first), int(last)] for first, last in row["files"]]
+
+
+def stale_pages(
+    pages: WikiPages, state: WikiState | None, believed: WikiState | None, folder: str | None
+) -> Iterator[PageChange]:
+    """The pages whose bytes in ``folder`` are others, and those that should not be there.
+
+    ``state`` is that of the folder, ``believed`` the same without commits that are no ancestors.
+    """
+    whys = {page_change.name: page_change for page_change in page_changes(state, pages.state)}
+    for page in pages.pages:
+        if not page.is_new:
+            continue
+        is_there = bool(folder) and os.path.lexists(place_of(folder or "", page.name))
+        old = believed.pages.get(page.name) if believed is not None else None
+        change = whys.get(page.name)
+        if change is not None and change.why == COMMIT and old is not None and old.commit:
+            change = None  # the same content at a known commit: the file itself differs
+        if old is not None and not is_there:
+            change = PageChange(page.name, MISSING)
+        elif change is None or (old is None and is_there):
+            change = PageChange(page.name, EDITED)
+        elif change.why == OTHER and state is not None and state.options != pages.state.options:
+            change = PageChange(page.name, OPTIONS)
+        yield change
+    for page_change in whys.values():
+        place = place_of(folder or "", page_change.name)
+        if page_change.why == GONE and folder and os.path.lexists(place):
+            yield page_change

@@ -1,4 +1,4 @@
-"""``rlm-ci wiki --check``: which pages are stale and why, with nothing written."""
+"""Which pages are stale and why: ``wiki --check``, ``pr`` and a run say the same."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rlm_ci.wiki.check import EDITED, MISSING, OPTIONS
-from rlm_ci.wiki.update.state import CITED, COMMIT, GONE, MORE, MOVED, NEW
+from rlm_ci.wiki.update.state import CITED, COMMIT, EDITED, GONE, MISSING, MORE, MOVED, NEW, OPTIONS
 from testing.pipelines_stage import Stage
 from testing.repositories.git_repo import GitRepo
 
@@ -53,6 +52,19 @@ def told(ended: Ended) -> dict[str, str]:
     """The reasons by page."""
     heads = (one["message"].partition(" is stale: ") for one in ended.json()["findings"])
     return {page.removeprefix("the wiki's page "): why for page, _, why in heads}
+
+
+def of_change(stage: Stage, base: str) -> tuple[dict[str, str], str]:
+    """What ``pr`` says of the change since ``base``: the reasons by page, and its summary."""
+    out = str(stage.repo.path.parent / "out")
+    ended = stage.cli("pr", "--base", base, "--review", "off", "--out", out, "--format", "json")
+    report = ended.json()
+    found = [one for one in report["findings"] if one["rule"] == "wiki/stale"]
+    assert {one["severity"] for one in found} <= {"info"}
+    heads = (one["message"].partition(" is stale: ") for one in found)
+    [part] = [part for part in report["parts"] if part["id"] == "wiki"]
+    pages = {page.removeprefix("the wiki's page "): why for page, _, why in heads}
+    return pages, part["summary"]
 
 
 def edited(path: str, old: str, new: str) -> Edit:
@@ -119,6 +131,7 @@ def test_pages_that_fit_pass_and_nothing_is_written(stage: Stage) -> None:
 @pytest.mark.parametrize("name", EDITS)
 def test_a_stale_page_is_named_with_the_reason(stage: Stage, name: str) -> None:
     edit, page, why = EDITS[name]
+    base = stage.repo.sha()
     edit(stage.repo)
     stage.repo.commit(name)
     before = files(stage.repo.path)
@@ -129,9 +142,18 @@ def test_a_stale_page_is_named_with_the_reason(stage: Stage, name: str) -> None:
         [found] = [one for one in ended.json()["findings"] if one["subject"] == page]
         assert found["evidence"][0]["quote"].startswith("def ")
     assert files(stage.repo.path) == before
-    # It passes once the pages are written again.
-    written = stage.cli("wiki", "--out", "docs/wiki")
+    # ``pr`` says the same of the change, and a run writes or removes just these pages, and says how
+    # many; that of facts also tells of new commits.
+    stale = told(ended)
+    assert of_change(stage, base)[0] == stale
+    pages = files(stage.repo.path / "docs/wiki")
+    written = stage.cli("wiki", "--out", "docs/wiki", "--format", "json")
     assert written.code == 0, written
+    now = files(stage.repo.path / "docs/wiki")
+    others = {page for page in pages | now if pages.get(page) != now.get(page)} - {"wiki.json"}
+    assert others - {"facts.md"} == stale.keys() - {"facts.md"}
+    assert written.json()["parts"][0]["metrics"]["new"] == len(others)
+    # It passes once they are written.
     stage.repo.commit("The wiki again")
     again = stage.cli("wiki", "--check", "--format", "json")
     assert (again.code, told(again)) == (0, {})
@@ -170,3 +192,36 @@ def test_what_cannot_be_checked_is_no_pass(stage: Stage, cli: Cli, tmp_path: Pat
     assert (ended.code, "fetch-depth: 0" in ended.stderr) == (5, True), ended
     stage.repo.write("docs/wiki/wiki.json", "{").commit()
     assert stage.cli("wiki", "--check").code == 6
+
+
+def test_what_was_stale_before_is_not_blamed_on_a_change(stage: Stage) -> None:
+    edited("shop/__init__.py", "(net)", "(net, rate)")(stage.repo)
+    base = stage.repo.commit("A rate")
+    stage.repo.append("till/__init__.py", "\n\ndef give(net):\n    return net\n").commit()
+    pages, summary = of_change(stage, base)
+    assert "modules/till.md" in pages
+    assert "modules/shop.md" not in pages
+    assert "; 1 other stale before the change" in summary
+
+
+def test_a_change_that_brings_the_pages_makes_none_of_them_stale(stage: Stage) -> None:
+    base = stage.repo.sha()
+    edited("shop/__init__.py", "(net)", "(net, rate)")(stage.repo)
+    stage.repo.commit("A rate")
+    assert stage.cli("wiki", "--out", "docs/wiki").code == 0
+    stage.repo.commit("The wiki again")
+    assert of_change(stage, base) == ({}, "4 pages, none stale")
+    edited(PAGE, "Selling", "Giving away")(stage.repo)
+    stage.repo.commit("By hand")
+    assert of_change(stage, base)[0] == {"modules/shop.md": EDITED}
+
+
+def test_what_pr_cannot_compare_is_said(stage: Stage) -> None:
+    base = stage.repo.sha()
+    edited("shop/__init__.py", "(net)", "(net, rate)")(stage.repo)
+    stage.repo.commit("A rate")
+    stage.repo.remote("https://github.com/acme/shop.git")
+    assert of_change(stage, base) == ({}, f"not compared: {OPTIONS}, or by another version")
+    stage.repo.run("rm", "-rq", "docs/wiki")
+    stage.repo.commit("No wiki")
+    assert of_change(stage, base) == ({}, "the change removes the wiki")

@@ -273,8 +273,25 @@ def _extra(judgement: Judgement, run: Run | None, target: PostingTarget) -> Extr
         (wiki.folder, settings.sources["wiki.folder"]),
         settings.environ,
         run.path if run else None,
+        partial(_stale, judgement),
         partial(_together, judgement, target) if settings.together.enabled else None,
     )
+
+
+def _stale(judgement: Judgement, change: ChangeSet) -> Part:
+    """The pages of the repository's wiki that the change makes stale."""
+    from rlm_ci.judge import config_file
+    from rlm_ci.pipelines import stored_runs
+    from rlm_ci.pipelines.job import without_runs
+    from rlm_ci.wiki.check import WikiCheck
+
+    settings = judgement.settings
+    runs = stored_runs.StoredRuns(settings)
+    skipped = without_runs(runs.root, settings.runs_dir, settings.out_dir)
+    with Progress(settings.environ, quiet=True) as progress:
+        job = WikiCheck(settings, judgement.repository, progress, skipped=skipped)
+        part = job.of_change(change, judgement.report.subject.repository, runs.redactor)
+    return config_file.accepted(part, settings)
 
 
 def _together(judgement: Judgement, wish: PostingTarget, change: ChangeSet) -> Part:

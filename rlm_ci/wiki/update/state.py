@@ -360,6 +360,9 @@ MORE = "there are new lines to cite"
 MOVED = "lines that it cites moved"
 OTHER = "what it says of files, names or history changed"
 COMMIT = "the commit that it names is not in the history"
+EDITED = "it was edited by hand, or made by another version"
+MISSING = "its file is missing"
+OPTIONS = "it was made for another repository, title or folder"
 #: Files that a reason names.
 _NAMED = 3
 

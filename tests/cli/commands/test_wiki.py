@@ -251,7 +251,7 @@ def test_a_change_is_told_which_pages_go_stale(stage: Stage) -> None:
     assert stale[0]["evidence"][0]["path"] == "shop/__init__.py"
     assert "review" in parts
     text = stage.cli("pr", "--base", base, "--out", str(out)).stdout
-    assert re.search("! wiki +reported only: 2 pages of 4 will be stale", text)
+    assert re.search("! wiki +reported only: 2 of 4 pages stale", text)
     check = stage.cli("wiki", "--out", "docs/wiki", "--check", "--format", "json").json()
     assert parts["wiki"]["metrics"]["stale"] == len(check["findings"]) == 2
     off = stage.cli("pr", "--base", base, "--out", str(out), "--wiki", "off", "--review", "off",
