@@ -28,8 +28,8 @@ class _Json:
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()
-    #: Fields that JSON may lack; it lacks them where they say nothing. None: it may lack all that
-    #: have a default, and has them all.
+    #: Fields that JSON may lack, the last ones of a list; it lacks them where they say nothing.
+    #: None: it may lack all that have a default, and has them all.
     _optional: tuple[str, ...] | None = None
     #: Whether other members are passed over; else they are an error.
     _ignores = False
@@ -67,6 +67,15 @@ class _Json:
         """Classes that annotations name and the module imports for types only."""
         return {}
 
+    def to_json(self) -> Any:
+        """As JSON: a list in the order of the fields, or ``to_dict``."""
+        if not self._is_row:
+            return self.to_dict()
+        row = [*map(_plain, self._values())]
+        while row and not row[-1] and self._fields[len(row) - 1] in (self._optional or ()):
+            row.pop()
+        return row
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in order, as JSON has them; mappings are as they are."""
         record = {name: _plain(getattr(self, name)) for name in self._fields}
@@ -80,8 +89,7 @@ def _plain(value: Any) -> Any:
     if type(value) in _SCALARS:
         return value
     if isinstance(value, _Json):
-        is_row, values = value._is_row, value._values  # noqa: SLF001 - of this module
-        return [*map(_plain, values())] if is_row else value.to_dict()
+        return value.to_json()
     if isinstance(value, tuple):
         return [*map(_plain, value)]
     decimal = sys.modules.get("decimal")  # slow to import, and where it is not there is none

@@ -126,7 +126,7 @@ def options(
     return {
         "version": VERSION,
         "known": {path: prose.to_dict() for path, prose in (proses or {}).items()},
-        "doubted": [[sentence.to_list(), list(lines)] for sentence, lines in doubted],
+        "doubted": [[sentence.to_json(), list(lines)] for sentence, lines in doubted],
         "tree": tree,
     }
 
@@ -212,7 +212,7 @@ class WikiObjective:
             concurrency=at_once,
         )
         result = result.replace(data={**result.data, "done": sorted(open_paths)})
-        doubted = [(ProseSentence.from_list(row), lines) for row, lines in self.options["doubted"]]
+        doubted = [(ProseSentence.from_dict(row), lines) for row, lines in self.options["doubted"]]
         result = result.then(judged(ask, doubted, result.data, at_once))
         # The whole rests on what was said of files that this run left alone, too.
         sentences = grounds(merged(known, result.data), guides)

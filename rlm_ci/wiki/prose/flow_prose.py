@@ -9,7 +9,7 @@ from rlm_ci.recursion.prompt_windows import name
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.call_flows import TOP
 from rlm_ci.wiki.update.kept_prose import FLOW_GONE, STEPS_GONE
-from rlm_ci.wiki.update.pieces import excerpt, head, mark, with_statement
+from rlm_ci.wiki.update.pieces import excerpt, mark, row_size, with_statement
 from rlm_ci.wiki.update.state import FLOW
 
 TYPE_CHECKING = False
@@ -171,9 +171,9 @@ class PromptShare:
         """Add a flow if ``room`` bytes have room for it; of one that no prompt has, a part."""
         if len(self.flows) == _MOST:
             return False
-        left = room - self.used - sum(map(_size, flow.rows)) - _size("[99]")
+        left = room - self.used - sum(map(row_size, flow.rows)) - row_size("[99]")
         new = list(self._missing(flow))
-        if sum(map(_cost, new)) > left:
+        if sum(piece.cost for piece in new) > left:
             if self.used:
                 return False
             new = list(_fitting(new, left))
@@ -185,7 +185,7 @@ class PromptShare:
         return True
 
     def _add(self, piece: ShownPiece) -> None:
-        self.used += _cost(piece)
+        self.used += piece.cost
         self._lines.setdefault(piece.piece.text.path, set()).update(piece.lines)
 
     def _missing(self, flow: FlowText) -> Iterator[ShownPiece]:
@@ -209,15 +209,7 @@ def shares(
 
 def _fitting(pieces: Iterable[ShownPiece], room: int) -> Iterator[ShownPiece]:
     for piece in pieces:
-        fits = piece.cut(room - _cost(piece) + piece.size) if _cost(piece) > room else piece
+        fits = piece.fitted(room)
         if fits.lines:
-            room -= _cost(fits)
+            room -= fits.cost
             yield fits
-
-
-def _cost(piece: ShownPiece) -> int:
-    return piece.size + _size(head(piece.piece.text.path))
-
-
-def _size(row: str) -> int:
-    return len(row.encode("utf-8", "replace")) + 1

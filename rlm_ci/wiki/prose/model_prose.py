@@ -6,6 +6,7 @@ from functools import partial
 from itertools import chain, groupby
 
 from rlm_ci.environments.object_question import ask_object
+from rlm_ci.git.objects import batches
 from rlm_ci.models.json_question import list_form
 from rlm_ci.recursion.prompt_windows import LEAST, fence, name
 from rlm_ci.report.findings import Evidence
@@ -25,7 +26,7 @@ from rlm_ci.wiki.prose.questions import (
 )
 from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
 from rlm_ci.wiki.update.kept_prose import BEYOND, MOST, SENTENCES, TOO_MANY
-from rlm_ci.wiki.update.pieces import head, pieces, shown
+from rlm_ci.wiki.update.pieces import head, pieces, row_size, shown
 from rlm_ci.wiki.update.state import ProseSentence
 
 TYPE_CHECKING = False
@@ -168,11 +169,11 @@ class _Teller:
         data = {
             **NOTHING,
             "prose": {
-                path: [sentence.to_list() for sentence in dict.fromkeys(prose_sentences)]
+                path: [sentence.to_json() for sentence in dict.fromkeys(prose_sentences)]
                 for path, prose_sentences in self._said.items()
             },
             "quoted": self._opener.quoted,
-            "displaced": [sentence.to_list() for sentence in self._displaced],
+            "displaced": [sentence.to_json() for sentence in self._displaced],
             "rejected": self._opener.rejected,
             "done": [text.path for text in texts],
             "shown": self._shown,
@@ -192,7 +193,7 @@ class _Teller:
             flows = (flow for share in self._left for flow in share.flows)
             self._left = flow_prose.shares(_windows(shown_pieces, self.room), flows, self.wide)
         rows = whole_prose.ground_rows(self._sentences)
-        size = sum(len(row.encode("utf-8", "replace")) + 1 for row in (*rows, self._background))
+        size = sum(map(row_size, (*rows, self._background)))
         size += self._of_whole
         for share in self._left:
             share.has_whole = bool(
@@ -209,7 +210,7 @@ class _Teller:
         rows, used = [], 0
         for sentence in chain.from_iterable(self._prior(share).values()):
             row = f"- {name(sentence.path)}:{sentence.line_start}: {name(sentence.text)}"
-            used += len(row.encode("utf-8", "replace")) + 1
+            used += row_size(row)
             if used <= self._for_known:
                 rows.append(row)
         ground_rows = whole_prose.ground_rows(self._sentences) if share.has_whole else []
@@ -289,7 +290,7 @@ class _Teller:
             self._opener.reject_all(every[flow_prose.SENTENCES :], TOO_MANY)
             self._flows[flow.key] = [
                 flow.digest,
-                [sentence.to_list() for sentence in prose_sentences],
+                [sentence.to_json() for sentence in prose_sentences],
             ]
             left = [sentence for sentence in left if sentence not in every]
         self._opener.reject_all(left)
@@ -325,18 +326,8 @@ def _by_text(source_pieces: Iterable[SourcePiece]) -> Iterator[list[SourcePiece]
 
 def _windows(shown_pieces: Iterable[ShownPiece], room: int) -> Iterator[list[ShownPiece]]:
     """Pieces that fit a prompt together; one that does not fit any is cut off."""
-    some: list[ShownPiece] = []
-    used = 0
-    for piece in shown_pieces:
-        head_size = len(head(piece.piece.text.path).encode("utf-8", "replace")) + 1
-        shown_piece = piece if piece.size + head_size <= room else piece.cut(room - head_size)
-        if some and used + head_size + shown_piece.size > room:
-            yield some
-            some, used = [], 0
-        some.append(shown_piece)
-        used += head_size + shown_piece.size
-    if some:
-        yield some
+    fitting = (piece.fitted(room) for piece in shown_pieces)
+    return batches(((piece, piece.cost) for piece in fitting), room)
 
 
 def _listed(window: Iterable[ShownPiece]) -> Iterator[str]:
@@ -359,7 +350,7 @@ def judged(
     The result's ``data`` has ``supported`` and ``unsupported`` sentences, and ``whole`` if that
     was told with the others.
     """
-    displaced = {ProseSentence.from_list(row).key for row in data["displaced"]}
+    displaced = {ProseSentence.from_dict(row).key for row in data["displaced"]}
     claims = {
         sentence.key: GroundedClaim(sentence, tuple(lines))
         for sentence, lines in doubted
@@ -367,7 +358,7 @@ def judged(
     }
     flows = (rows for _, rows in data["flows"].values())
     for row in chain.from_iterable((*data["prose"].values(), *flows)):
-        sentence = ProseSentence.from_list(row)
+        sentence = ProseSentence.from_dict(row)
         lines = tuple(data["quoted"].get(quote.quote, "") for quote in sentence.quotes)
         claims[sentence.key] = GroundedClaim(sentence, lines)
     summary = data.get("whole")
@@ -376,9 +367,9 @@ def judged(
     summary_keys = {claim.said.key for claim in about}
     return ProseResult(
         {
-            "supported": [prose_sentence.to_list() for prose_sentence in result.supported],
+            "supported": [prose_sentence.to_json() for prose_sentence in result.supported],
             "unsupported": [
-                prose_sentence.to_list()
+                prose_sentence.to_json()
                 for prose_sentence in result.unsupported
                 if prose_sentence.key not in summary_keys
             ],
@@ -395,18 +386,18 @@ def merged(
     known: Mapping[str, Prose], data: Mapping[str, Any]
 ) -> dict[str, tuple[ProseSentence, ...]]:
     """What was said before, and by a recursion whose result has ``data``, by path and flow."""
-    displaced = {ProseSentence.from_list(row).key for row in data["displaced"]}
+    displaced = {ProseSentence.from_dict(row).key for row in data["displaced"]}
     by_path = {
         path: {sentence.key: sentence for sentence in prose.said if sentence.key not in displaced}
         for path, prose in known.items()
     }
     for path, rows in data["prose"].items():
         for row in rows:
-            sentence = ProseSentence.from_list(row)
+            sentence = ProseSentence.from_dict(row)
             by_path.setdefault(path, {}).setdefault(sentence.key, sentence)
     every = {path: _stood(rows.values(), data) for path, rows in by_path.items()}
     for key, (_, rows) in data["flows"].items():
-        new = _stood(map(ProseSentence.from_list, rows), data)
+        new = _stood(map(ProseSentence.from_dict, rows), data)
         every[key] = _of_flow(every.get(key, ()), new)
     return every
 
@@ -427,7 +418,7 @@ def _stood(
 ) -> tuple[ProseSentence, ...]:
     """The sentences without those that what they quote does not support."""
     supported, lies = (
-        {ProseSentence.from_list(row).key for row in data.get(key, ())}
+        {ProseSentence.from_dict(row).key for row in data.get(key, ())}
         for key in ("supported", "unsupported")
     )
     return tuple(

@@ -114,7 +114,7 @@ class QuotedClaims:
     def reject(self, sentence: Any, why: Why) -> None:
         """Count a sentence that does not stand, and keep it to be named."""
         self._outcomes[REJECTED] += 1
-        self.rejected.append([unheld(sentence).to_list(), list(why)])
+        self.rejected.append([unheld(sentence).to_json(), list(why)])
 
     def reject_all(self, sentences: Iterable[Any], why: Why = NOT_ASKED) -> None:
         """Reject sentences that nobody has asked for, of which an answer may have any number."""

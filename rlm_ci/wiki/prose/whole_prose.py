@@ -155,17 +155,17 @@ def unjudged(
                 _grounded(sentence["text"], [shown[number - 1] for number in numbers])
             )
         else:
-            rejected.append([unheld(sentence).to_list(), list(why)])
-    rejected += [[unheld(sentence).to_list(), list(BEYOND)] for sentence in sentences[SENTENCES:32]]
+            rejected.append([unheld(sentence).to_json(), list(why)])
+    rejected += [[unheld(sentence).to_json(), list(BEYOND)] for sentence in sentences[SENTENCES:32]]
     counts = Evidence(len(offered), len(grounded_claims), 0, len(offered) - len(grounded_claims))
-    rows = [[claim.said.to_list(), list(claim.grounds)] for claim in grounded_claims]
+    rows = [[claim.said.to_json(), list(claim.grounds)] for claim in grounded_claims]
     return {"shown": _marks(prose_sentences), "told": rows, "rejected": rejected}, counts
 
 
 def claims(whole: Mapping[str, Any]) -> list[GroundedClaim]:
     """The sentences that are to be judged."""
     return [
-        GroundedClaim(ProseSentence.from_list(row), tuple(texts)) for row, texts in whole["told"]
+        GroundedClaim(ProseSentence.from_dict(row), tuple(texts)) for row, texts in whole["told"]
     ]
 
 
@@ -182,8 +182,8 @@ def judged_by(whole: Mapping[str, Any], result: SupportResult) -> dict[str, Any]
     return {
         "shown": whole["shown"],
         "rejected": whole["rejected"],
-        "said": [sentence.to_list() for sentence in prose_sentences],
-        "unsupported": [sentence.to_list() for sentence in sentences if sentence.key in lies],
+        "said": [sentence.to_json() for sentence in prose_sentences],
+        "unsupported": [sentence.to_json() for sentence in sentences if sentence.key in lies],
     }
 
 

@@ -81,12 +81,19 @@ class ShownPiece(Value):
         """The numbers of the lines that are shown."""
         return {int(row.partition("|")[0]) for row in self.rows if row != GAP}
 
-    def cut(self, room: int) -> ShownPiece:
-        """As many of the rows as fit into ``room`` bytes."""
-        rows, used = [], _size(GAP)
+    @property
+    def cost(self) -> int:
+        """The bytes of the rows and of the line above them."""
+        return self.size + row_size(head(self.piece.text.path))
+
+    def fitted(self, room: int) -> ShownPiece:
+        """The piece, or as many of its rows as fit with the line above them into ``room`` bytes."""
+        if self.cost <= room:
+            return self
+        rows, used = [], row_size(GAP)
         for row in self.rows:
-            if used + _size(row) <= room:
-                used += _size(row)
+            if used + row_size(row) <= room - self.cost + self.size:
+                used += row_size(row)
                 rows.append(row)
         return ShownPiece(self.piece, (*rows, GAP), used)
 
@@ -149,7 +156,7 @@ def shown(source_pieces: Iterable[SourcePiece], *, in_full: bool) -> list[ShownP
                 symbols = outline(piece.text.path, piece.text.content).symbols
             numbers = _Excerpt(lines, numbers, symbols, int(size * _SHARE)).chosen()
         rows = tuple(_rows(lines, sorted(numbers), by, piece))
-        shown_pieces.append(ShownPiece(piece, rows, sum(map(_size, rows))))
+        shown_pieces.append(ShownPiece(piece, rows, sum(map(row_size, rows))))
     return shown_pieces
 
 
@@ -160,7 +167,7 @@ def excerpt(text: LeafText, numbers: Iterable[int]) -> ShownPiece:
     lines = text.content.decode("utf-8", "surrogateescape").split("\n")
     rows = tuple(_rows(lines, [line - text.line_start + 1 for line in chosen],
                        text.line_start - 1, piece))  # fmt: skip
-    return ShownPiece(piece, rows, sum(map(_size, rows)))
+    return ShownPiece(piece, rows, sum(map(row_size, rows)))
 
 
 def _rows(
@@ -179,7 +186,8 @@ def _row(number: int, line: str) -> str:
     return f"{number}|{encodable(line.rstrip(chr(13)))}"
 
 
-def _size(row: str) -> int:
+def row_size(row: str) -> int:
+    """The bytes of a row in a prompt."""
     return len(row.encode("utf-8", "replace")) + 1
 
 
@@ -249,7 +257,7 @@ class _Excerpt:
         """Choose these lines, all or none of them."""
         new = [line for line in lines if line in self._inside and line not in self._chosen]
         # A gap is shown before and behind.
-        size = sum(_size(_row(line, self._lines[line - 1])) for line in new) + _size(GAP)
+        size = sum(row_size(_row(line, self._lines[line - 1])) for line in new) + row_size(GAP)
         if new and self._used + size <= self._room:
             self._used += size
             self._chosen.update(new)

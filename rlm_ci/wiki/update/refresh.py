@@ -286,12 +286,12 @@ def _refused(result: NodeResult | None) -> list[tuple[ProseSentence, Why]]:
         return []
     parts = result.data, result.data.get("whole", {})
     rejected = [
-        (ProseSentence.from_list(row), (single, several))
+        (ProseSentence.from_dict(row), (single, several))
         for part in parts
         for row, (single, several) in part.get("rejected", ())
     ]
     lies = [
-        (ProseSentence.from_list(row), why)
+        (ProseSentence.from_dict(row), why)
         for part, why in zip(parts, (UNSUPPORTED, UNFOUNDED), strict=True)
         for row in part.get("unsupported", ())
     ]
@@ -322,7 +322,7 @@ def _spoken(work: Refresh, result: NodeResult | None, model: str) -> dict[str, P
     summary = data.get("whole")
     if summary is not None:
         prose_sentences = before[WHOLE].said if WHOLE in before else ()
-        new = [ProseSentence.from_list(row) for row in summary["said"]]
+        new = [ProseSentence.from_dict(row) for row in summary["said"]]
         if new and all(sentence.is_supported for sentence in new):
             prose_sentences = tuple(
                 sentence for sentence in prose_sentences if sentence.is_supported

@@ -24,7 +24,7 @@ from rlm_ci.wiki.pages.citations import HashedPlace, claim_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     from rlm_ci.decoding import ObjectId
@@ -78,6 +78,7 @@ class QuotedLines(Row):
     """
 
     _is_row = True
+    _optional = ("within",)
 
     path: str
     line_start: LineNumber
@@ -110,6 +111,8 @@ class ProseSentence(Row):
 
     _is_row = True
     _items = (("quotes", 1, 1 << 20),)
+    _optional = ("called",)
+    _recent = ("named", "model", "commit", "is_supported")
 
     text: str
     quotes: tuple[QuotedLines, ...]
@@ -136,20 +139,6 @@ class ProseSentence(Row):
         """What it says, and by which lines: who said it does not matter."""
         return self.text, self.quotes
 
-    def to_list(self) -> list[Any]:
-        quotes = [list(quote) if quote.within else list(quote)[:-1] for quote in self.quotes]
-        named, called = (
-            [list(definition) for definition in definitions]
-            for definitions in (self.named, self.called)
-        )
-        row = [self.text, quotes, named, self.model, self.commit, self.is_supported]
-        return [*row, called] if called else row
-
-    @classmethod
-    def from_list(cls, row: Sequence[Any]) -> ProseSentence:
-        """Raises DecodeError for what is none."""
-        return cls.from_dict(row)
-
 
 class Prose(Value):
     """What a model said of one file, of a flow of calls, or of the whole.
@@ -158,15 +147,12 @@ class Prose(Value):
     of the pieces that were asked about, and of the whole those of the sentences.
     """
 
+    _optional = ("shown",)
+
     digest: str
     model: str
     said: tuple[ProseSentence, ...]
     shown: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        record: dict[str, Any] = {"digest": self.digest, "model": self.model}
-        record["said"] = [row.to_list() for row in self.said]
-        return {**record, "shown": list(self.shown)} if self.shown else record
 
     @staticmethod
     def _upgraded(record: Any) -> Any:

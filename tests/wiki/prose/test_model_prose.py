@@ -473,7 +473,7 @@ def test_a_place_that_the_model_was_not_shown_is_marked_in_a_sentence() -> None:
     shown = LeafText("src/a.py", "0" * 40, b"def heat_the_oven():\n    return 1\n")
     claim = sentence("See src/a.py:2 and src/b.py:9.", "src/a.py", (1, 1), "def heat_the_oven():")
     ask = Scripted(lambda *_: {"sentences": [claim]})
-    said = ProseSentence.from_list(tell(ask, [shown]).data["prose"]["src/a.py"][0])
+    said = ProseSentence.from_dict(tell(ask, [shown]).data["prose"]["src/a.py"][0])
     assert said.text == "See src/a.py:2 and [unverified: src/b.py:9]."
     whole = Scripted(lambda *_: {"sentences": [{"text": "As a.py:1 does.", "rests_on": [1]}]})
     [row] = sum_up(whole, (said,)).data["whole"]["said"]

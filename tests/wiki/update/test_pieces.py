@@ -94,7 +94,7 @@ def test_heads_and_what_decides_are_shown_first() -> None:
     assert all(lines[int(number) - 1] == line for number, _, line in numbered)
     [full] = shown(pieces(text(OVEN)), in_full=True)
     assert [row.partition("|")[2] for row in full.rows] == lines[:-1]
-    assert full.cut(60).size <= 60
+    assert full.fitted(99).cost <= 99
 
 
 def test_a_slice_keeps_its_line_numbers() -> None:
