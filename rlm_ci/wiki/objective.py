@@ -14,11 +14,10 @@ from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.flow_page import call_flows
 from rlm_ci.wiki.pages.layout import is_source, laid_out
-from rlm_ci.wiki.prose.flow_prose import flow_text
 from rlm_ci.wiki.prose.model_prose import judged, merged, tell
 from rlm_ci.wiki.prose.questions import ProseResult
+from rlm_ci.wiki.prose.shown_sources import flow_text, mark
 from rlm_ci.wiki.prose.whole_prose import EARLY, background, documents, grounds, is_due, sum_up
-from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import FLOW, WHOLE, Prose, ProseSentence
 
 TYPE_CHECKING = False
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import LeafTask, Node
     from rlm_ci.wiki.facts.call_flows import CallFlow
+    from rlm_ci.wiki.facts.dependencies import OuterProject
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.pages.layout import PageLayout
-    from rlm_ci.wiki.pages.outer_project import OuterProject
-    from rlm_ci.wiki.prose.flow_prose import FlowText
+    from rlm_ci.wiki.prose.shown_sources import FlowText
 
 
 class Survey(Value):
@@ -94,11 +93,10 @@ class WikiSources(Value):
     digests: Mapping[str, str]
     outside: OuterProject | None
 
-    def survey(self, packed: Iterable[str] = ()) -> Survey:
-        """``packed`` are the facts that the leaves found."""
+    def facts(self, packed: Iterable[str] = ()) -> dict[str, FileFacts]:
+        """The facts of all files by path; ``packed`` are those that the leaves found."""
         rows = (*self.digests.values(), *packed)
-        facts = {file_facts.path: file_facts for row in rows for file_facts in unpack(row)}
-        return survey(self.corpus, facts, self.outside)
+        return {file_facts.path: file_facts for row in rows for file_facts in unpack(row)}
 
 
 NAME = "wiki"
@@ -191,7 +189,7 @@ class WikiObjective:
     def _sentences(self, ask: Ask, sources: WikiSources, packed: Sequence[str]) -> ProseResult:
         """What a model says of what is new, of what is doubted, and of the whole."""
         corpus, known, at_once = sources.corpus, self._known, self._concurrency
-        overview = sources.survey(packed)
+        overview = survey(corpus, sources.facts(packed), sources.outside)
         open_paths = unasked(corpus, known)
         # What no model was asked about may have become a part of the program.
         unshown = {path for path, prose in known.items() if not prose.shown}

@@ -39,11 +39,11 @@ from rlm_ci.wiki.deliver import (
     last_pages,
     push,
 )
+from rlm_ci.wiki.facts import dependencies
+from rlm_ci.wiki.facts.dependencies import OuterProject
 from rlm_ci.wiki.objective import NAME, WikiObjective
-from rlm_ci.wiki.pages import outer_project
 from rlm_ci.wiki.pages.build import PageOptions
 from rlm_ci.wiki.pages.citations import LinkDestination, gitlab_project
-from rlm_ci.wiki.pages.outer_project import OuterProject
 from rlm_ci.wiki.update import refresh
 from rlm_ci.wiki.update.kept_prose import Sentences, doubted_in
 from rlm_ci.wiki.update.state import (
@@ -353,7 +353,7 @@ class WikiJob(RepositoryJob):
         if repository.commit is not None:
             return OuterProject.at_commit(self.repository, repository.commit, repository.under)
         if self.repository.git_dir:
-            every = outer_project.listed(self.repository)
+            every = dependencies.listed(self.repository)
         else:
             corpus = scope.corpus(repository.replace(under=""), self.repository, self.skipped)
             every = [file.path for file in corpus.files]

@@ -22,8 +22,7 @@ from rlm_ci.wiki.facts.readme import chapters, heading, introduction, is_readme
 from rlm_ci.wiki.pages.paths import is_test
 from rlm_ci.wiki.surface.failures import other_failures
 from rlm_ci.wiki.surface.registries import other_registries
-from rlm_ci.wiki.surface.settings import other_settings
-from rlm_ci.wiki.surface.tested_paths import tested_paths
+from rlm_ci.wiki.surface.settings import other_settings, tested_paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rlm_ci.source.python import syntax
 from rlm_ci.source.python.names import dotted, is_class, name_of, text_of
 from rlm_ci.source.python.statements import every, is_guard
 from rlm_ci.wiki.facts.note import LONGEST, THROWS, CodeNote, bounded, folded
-from rlm_ci.wiki.pages.wording import listed
+from rlm_ci.wiki.facts.readme import listed
 from rlm_ci.wiki.surface.failures import python_failures
 from rlm_ci.wiki.surface.registries import python_registries
 from rlm_ci.wiki.surface.settings import python_settings

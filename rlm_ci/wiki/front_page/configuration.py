@@ -7,7 +7,7 @@ from collections import Counter
 from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.note import CONFIG_FILE, CONFIG_KEYS, OPTION, SETTINGS
-from rlm_ci.wiki.pages.wording import listed
+from rlm_ci.wiki.facts.readme import listed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 
 from rlm_ci.text.neutralise import code
 from rlm_ci.wiki.facts.note import CAUGHT, CODE_OF, EXIT, MESSAGE, THROWS
+from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.pages.layout import CONTAINERS, shown_name
-from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

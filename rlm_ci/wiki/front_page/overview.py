@@ -10,6 +10,7 @@ import re
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.wiki.facts.call_flows import FUNCTION, TOP
 from rlm_ci.wiki.facts.commands import TEXTS
+from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.front_page.configuration import brief
 from rlm_ci.wiki.front_page.parts import part_rows
 from rlm_ci.wiki.front_page.project_commands import agreed_commands
@@ -18,7 +19,6 @@ from rlm_ci.wiki.pages.facts_page import unparsed
 from rlm_ci.wiki.pages.flow_page import flow_names, when
 from rlm_ci.wiki.pages.layout import shown_name
 from rlm_ci.wiki.pages.module_page import sentence_groups
-from rlm_ci.wiki.pages.wording import listed, sentence
 from rlm_ci.wiki.update.state import WHOLE
 
 TYPE_CHECKING = False

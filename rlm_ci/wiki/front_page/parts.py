@@ -6,9 +6,9 @@ from collections import Counter
 
 from rlm_ci.text.neutralise import code, prose
 from rlm_ci.values import Value
+from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.pages.module_page import documenting, main_definition, summary
 from rlm_ci.wiki.pages.paths import folder_of, title_of
-from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from rlm_ci.text.neutralise import code, prose
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.call_flows import definition_around
 from rlm_ci.wiki.facts.note import EXIT, OPTION, REGISTRY
+from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, shown_name
 from rlm_ci.wiki.pages.module_page import is_door
 from rlm_ci.wiki.pages.paths import folder_of, is_test
-from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

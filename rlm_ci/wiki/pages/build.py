@@ -20,10 +20,10 @@ from rlm_ci.wiki import VERSION
 from rlm_ci.wiki.facts.readme import is_readme
 from rlm_ci.wiki.front_page.overview import overview
 from rlm_ci.wiki.pages.citations import COMMIT, CitationRegister, LinkDestination, claim_of, opened
-from rlm_ci.wiki.pages.dependencies_map import surroundings
 from rlm_ci.wiki.pages.facts_page import FACTS, inventory
 from rlm_ci.wiki.pages.flow_page import NAME as FLOWS
 from rlm_ci.wiki.pages.flow_page import flow_page
+from rlm_ci.wiki.pages.layout import surroundings
 from rlm_ci.wiki.pages.module_page import LARGE, PageSources, chapter
 from rlm_ci.wiki.update.kept_prose import Sentences
 from rlm_ci.wiki.update.state import NAME, PageState, WikiState, hashed, is_apart, place_of
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.report.findings import Location
     from rlm_ci.source.import_graph import ImportGraph
+    from rlm_ci.wiki.facts.dependencies import OuterProject
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.objective import Survey
     from rlm_ci.wiki.pages.citations import CitedPlace
     from rlm_ci.wiki.pages.layout import PageLayout
-    from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.state import Prose, ProseSentence
 
     #: A template: from its variables to the text.

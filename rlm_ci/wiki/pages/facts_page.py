@@ -8,15 +8,14 @@ from rlm_ci.text.neutralise import code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.wiki.facts.dependencies import is_listed
 from rlm_ci.wiki.facts.note import INVARIANTS, RISKS
+from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.front_page.configuration import environment, settings
 from rlm_ci.wiki.front_page.error_list import error_list, exit_codes
 from rlm_ci.wiki.front_page.parts import drawn_parts, purpose_of_files
 from rlm_ci.wiki.front_page.project_commands import command_table, folder_commands
-from rlm_ci.wiki.pages.dependencies_map import ALL, architecture
-from rlm_ci.wiki.pages.layout import api_size
+from rlm_ci.wiki.pages.layout import ALL, api_size, architecture
 from rlm_ci.wiki.pages.module_page import documenting, entries, starts, summary
 from rlm_ci.wiki.pages.paths import folder_of, is_aside, is_beside, is_test, title_of
-from rlm_ci.wiki.pages.wording import listed, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

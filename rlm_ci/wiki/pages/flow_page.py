@@ -14,11 +14,11 @@ from rlm_ci.wiki.facts.call_flows import (
     public_functions,
     used_starts,
 )
+from rlm_ci.wiki.facts.readme import listed, sentence
 from rlm_ci.wiki.pages.citations import QUOTED, contents
 from rlm_ci.wiki.pages.layout import api, shown_name
 from rlm_ci.wiki.pages.module_page import sentence_groups
-from rlm_ci.wiki.pages.wording import listed, sentence
-from rlm_ci.wiki.prose.flow_prose import flow_key
+from rlm_ci.wiki.prose.shown_sources import flow_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,12 +11,18 @@ from rlm_ci.text.neutralise import clip, code, prose
 from rlm_ci.text.printable import count
 from rlm_ci.values import Value
 from rlm_ci.wiki.facts.note import INVARIANTS, MESSAGE, RISKS
-from rlm_ci.wiki.facts.readme import plain
-from rlm_ci.wiki.pages.dependencies_map import neighbourhood
-from rlm_ci.wiki.pages.layout import CONTAINERS, api, base_of, given_names, public, shown_name
+from rlm_ci.wiki.facts.readme import listed, paragraph, plain, sentence
+from rlm_ci.wiki.pages.layout import (
+    CONTAINERS,
+    api,
+    base_of,
+    given_names,
+    neighbourhood,
+    public,
+    shown_name,
+)
 from rlm_ci.wiki.pages.name_list import linked, listing
 from rlm_ci.wiki.pages.paths import folder_of, is_test, title_of
-from rlm_ci.wiki.pages.wording import listed, paragraph, sentence
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,12 +33,11 @@ if TYPE_CHECKING:
     from rlm_ci.source import EntryPoint, Symbol
     from rlm_ci.source.import_graph import ImportGraph
     from rlm_ci.wiki.facts.call_flows import CallFlow
+    from rlm_ci.wiki.facts.dependencies import OuterProject
     from rlm_ci.wiki.facts.file_facts import FileFacts
     from rlm_ci.wiki.facts.note import CodeNote
     from rlm_ci.wiki.pages.citations import CitationRegister, CitedPlace
-    from rlm_ci.wiki.pages.dependencies_map import ModuleDependencies
-    from rlm_ci.wiki.pages.layout import Module, PageLayout
-    from rlm_ci.wiki.pages.outer_project import OuterProject
+    from rlm_ci.wiki.pages.layout import Module, ModuleDependencies, PageLayout
     from rlm_ci.wiki.update.state import ProseSentence
 
     #: Definitions by name: the file, and the number of the symbol in it.

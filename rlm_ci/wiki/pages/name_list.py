@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rlm_ci.text.neutralise import code
 from rlm_ci.values import Row
+from rlm_ci.wiki.facts.readme import listed, sentence, signature
 from rlm_ci.wiki.pages.layout import CONTAINERS, api, shown_name
-from rlm_ci.wiki.pages.wording import listed, sentence, signature
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

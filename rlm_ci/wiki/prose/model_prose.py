@@ -13,20 +13,21 @@ from rlm_ci.report.findings import Evidence
 from rlm_ci.resources import loader
 from rlm_ci.text.printable import printable
 from rlm_ci.wiki.pages.paths import folder_of
-from rlm_ci.wiki.prose import flow_prose, whole_prose
+from rlm_ci.wiki.prose import shown_sources, whole_prose
 from rlm_ci.wiki.prose.questions import (
     NO_ANSWER,
     NOTHING,
+    SENTENCE,
     GroundedClaim,
     ProseResult,
+    QuotedClaims,
     ask_support,
     asked_in_rounds,
     lack,
     misfit,
 )
-from rlm_ci.wiki.prose.quoted_claims import SENTENCE, QuotedClaims
+from rlm_ci.wiki.prose.shown_sources import head, pieces, row_size, shown
 from rlm_ci.wiki.update.kept_prose import BEYOND, MOST, SENTENCES, TOO_MANY
-from rlm_ci.wiki.update.pieces import head, pieces, row_size, shown
 from rlm_ci.wiki.update.state import ProseSentence
 
 TYPE_CHECKING = False
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
 
     from rlm_ci.models.json_question import Ask
     from rlm_ci.recursion.nodes import LeafText
-    from rlm_ci.wiki.prose.flow_prose import FlowText, PromptShare
     from rlm_ci.wiki.prose.questions import RoundAnswer
-    from rlm_ci.wiki.update.pieces import ShownPiece, SourcePiece
+    from rlm_ci.wiki.prose.shown_sources import FlowText, PromptShare, ShownPiece, SourcePiece
     from rlm_ci.wiki.update.state import Prose
 
 _PROMPT = "prompts/wiki-module.md.j2"
@@ -160,7 +160,7 @@ class _Teller:
     ) -> ProseResult:
         """Ask, and return what was said."""
         self._sentences = sentences
-        self._left = flow_prose.shares(self._windows(texts), flows, self.wide)
+        self._left = shown_sources.shares(self._windows(texts), flows, self.wide)
         self._cut_for = self._room
         answers = asked_in_rounds(self._ask, "tell", self._cut, self._question, concurrency)
         for share, answer in answers:
@@ -191,7 +191,7 @@ class _Teller:
                 piece for share in self._left for piece in share.pieces if piece.piece.digest
             )
             flows = (flow for share in self._left for flow in share.flows)
-            self._left = flow_prose.shares(_windows(shown_pieces, self.room), flows, self.wide)
+            self._left = shown_sources.shares(_windows(shown_pieces, self.room), flows, self.wide)
         rows = whole_prose.ground_rows(self._sentences)
         size = sum(map(row_size, (*rows, self._background)))
         size += self._of_whole
@@ -285,9 +285,9 @@ class _Teller:
         left = list(sentences)
         for number, flow in enumerate(share.flows, 1):
             every = [sentence for sentence in sentences if _flow_of(sentence) == number]
-            about = every[: flow_prose.SENTENCES]
+            about = every[: shown_sources.SENTENCES]
             prose_sentences = self._opener.accepted(about, flow.holds)
-            self._opener.reject_all(every[flow_prose.SENTENCES :], TOO_MANY)
+            self._opener.reject_all(every[shown_sources.SENTENCES :], TOO_MANY)
             self._flows[flow.key] = [
                 flow.digest,
                 [sentence.to_json() for sentence in prose_sentences],

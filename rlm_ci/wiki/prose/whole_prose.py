@@ -22,7 +22,7 @@ from rlm_ci.text.printable import count, encodable
 from rlm_ci.wiki.facts.commands import is_document
 from rlm_ci.wiki.facts.readme import is_readme, paragraphs
 from rlm_ci.wiki.pages.citations import contents
-from rlm_ci.wiki.pages.dependencies_map import surroundings
+from rlm_ci.wiki.pages.layout import surroundings
 from rlm_ci.wiki.pages.paths import folder_of
 from rlm_ci.wiki.prose.questions import (
     NO_ANSWER,
@@ -31,8 +31,9 @@ from rlm_ci.wiki.prose.questions import (
     ask_support,
     lack,
     misfit,
+    unheld,
 )
-from rlm_ci.wiki.prose.quoted_claims import unheld
+from rlm_ci.wiki.prose.shown_sources import mark
 from rlm_ci.wiki.update.kept_prose import (
     BEYOND,
     LINES,
@@ -44,7 +45,6 @@ from rlm_ci.wiki.update.kept_prose import (
     WRONG_GROUND,
     QuotedFile,
 )
-from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import WHOLE, ProseSentence
 
 TYPE_CHECKING = False

@@ -18,8 +18,8 @@ from rlm_ci.values import Value
 from rlm_ci.wiki.facts.commands import is_document
 from rlm_ci.wiki.pages.citations import LineRuns, contents, lines_in, quote_hash
 from rlm_ci.wiki.pages.layout import is_source
-from rlm_ci.wiki.update.pieces import mark
-from rlm_ci.wiki.update.state import WHOLE, NamedDefinition, Prose, QuotedLines, is_apart
+from rlm_ci.wiki.prose.shown_sources import mark
+from rlm_ci.wiki.update.state import FLOW, WHOLE, NamedDefinition, Prose, QuotedLines, is_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rlm_ci.recursion.corpus.corpus import Corpus, CorpusFile
     from rlm_ci.source import Symbol
+    from rlm_ci.wiki.prose.shown_sources import FlowText
     from rlm_ci.wiki.update.state import ProseSentence, WikiState
 
     Why = tuple[str, str]
@@ -463,3 +464,30 @@ def _missing(path: str, omitted: Mapping[str, str], under: str) -> Why:
         return ELSEWHERE
     above = [path, *(path[: at + 1] for at, sign in enumerate(path) if sign == "/")]
     return LEFT_OUT if any(parent in omitted for parent in above) else FILE_GONE
+
+
+def flowing(kept: KeptProse, flows: Sequence[FlowText]) -> KeptProse:
+    """``kept`` with prose of these flows alone, each by its present key."""
+    prose = {key: entry for key, entry in kept.prose.items() if not key.startswith(FLOW)}
+    left = {key: entry for key, entry in kept.prose.items() if key.startswith(FLOW)}
+    keys = {flow.key for flow in flows}
+    dropped = list(kept.dropped)
+    for flow in flows:
+        entry = left.pop(_key_before(flow, left, keys), None)
+        if entry is None:
+            continue
+        stays = tuple(sentence for sentence in entry.said if flow.holds(sentence))
+        dropped += [(sentence, STEPS_GONE) for sentence in entry.said if sentence not in stays]
+        prose[flow.key] = entry.replace(said=stays)
+    dropped += [(sentence, FLOW_GONE) for entry in left.values() for sentence in entry.said]
+    return kept.replace(prose={key: prose[key] for key in sorted(prose)}, dropped=tuple(dropped))
+
+
+def _key_before(flow: FlowText, known: Mapping[str, Prose], own: Collection[str]) -> str:
+    """The key by which a flow was known, which is another one where its file was renamed."""
+    if flow.key in known:
+        return flow.key
+    others = [key for key in known if key not in own]
+    same = [key for key in others if known[key].digest == flow.digest]
+    last = flow.key.rpartition("#")[2]
+    return next(iter((*same, *(key for key in others if key.rpartition("#")[2] == last))), "")

@@ -16,9 +16,9 @@ from rlm_ci.wiki.objective import WikiObjective, WikiSources, flow_texts, survey
 from rlm_ci.wiki.pages.build import drafted, settled
 from rlm_ci.wiki.pages.citations import contents
 from rlm_ci.wiki.pages.flow_page import call_walks
-from rlm_ci.wiki.prose.flow_prose import flowing
 from rlm_ci.wiki.prose.model_prose import merged
 from rlm_ci.wiki.prose.questions import NOTHING
+from rlm_ci.wiki.prose.shown_sources import mark
 from rlm_ci.wiki.prose.whole_prose import documents, grounds, is_due
 from rlm_ci.wiki.update.kept_prose import (
     NAMED,
@@ -28,9 +28,9 @@ from rlm_ci.wiki.update.kept_prose import (
     KeptProse,
     QuotedFile,
     Sentences,
+    flowing,
     standing_prose,
 )
-from rlm_ci.wiki.update.pieces import mark
 from rlm_ci.wiki.update.state import FLOW, WHOLE, Prose, ProseSentence, WikiState, readers
 
 TYPE_CHECKING = False
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from rlm_ci.recursion.corpus.corpus import Corpus
     from rlm_ci.recursion.nodes import NodeResult
     from rlm_ci.source.uses.references import Definition
+    from rlm_ci.wiki.facts.dependencies import OuterProject
     from rlm_ci.wiki.facts.file_facts import FileFacts, Mask
     from rlm_ci.wiki.objective import Survey
     from rlm_ci.wiki.pages.build import PageOptions, WikiPages
-    from rlm_ci.wiki.pages.outer_project import OuterProject
     from rlm_ci.wiki.update.kept_prose import Why
     from rlm_ci.wiki.update.state import NamedDefinition
 
@@ -102,23 +102,21 @@ _LIMIT = 1 << 30
 class Refresh(Value):
     """``todo`` is what a recursion must look at, maybe nothing; ``options`` are its objective's.
 
-    ``known`` are packed facts of unchanged files, by path; ``prose`` are the kept sentences;
-    ``outside`` is the repository around a folder, if only that is read.
+    ``sources`` have the facts of unchanged files; ``prose`` are the kept sentences.
     """
 
-    corpus: Corpus
+    sources: WikiSources
     todo: Corpus
     options: Mapping[str, Any]
-    known: Mapping[str, str]
     prose: KeptProse
-    outside: OuterProject | None = None
+
+    @property
+    def corpus(self) -> Corpus:
+        return self.sources.corpus
 
     def objective(self, concurrency: int = 1) -> WikiObjective:
         """``concurrency`` questions are asked at once at most."""
-        return WikiObjective(self.options, self.sources(), concurrency)
-
-    def sources(self) -> WikiSources:
-        return WikiSources(self.corpus, self.known, self.outside)
+        return WikiObjective(self.options, self.sources, concurrency)
 
 
 def plan(
@@ -145,7 +143,8 @@ def plan(
         unknown = _chosen(corpus, settle(_runs(corpus, unknown)))
         packed = _known_rows(corpus, packed, unknown)
     before = standing_prose(state, corpus, under)
-    work = Refresh(corpus, corpus.limited(unknown), objective.options(), packed, before, outside)
+    sources = WikiSources(corpus, packed, outside)
+    work = Refresh(sources, corpus.limited(unknown), objective.options(), before)
     return work if model is None else _with_model(work, unknown)
 
 
@@ -169,8 +168,8 @@ def _with_model(work: Refresh, unknown: set[str]) -> Refresh:
 def _are_due(work: Refresh) -> bool:
     """Whether a flow is another than the one that was asked about; all facts are known."""
     before = {entry.digest for key, entry in work.prose.prose.items() if key.startswith(FLOW)}
-    every = flow_texts(work.corpus, work.sources().survey())
-    return any(text.digest not in before for text in every)
+    overview = survey(work.corpus, work.sources.facts(), work.sources.outside)
+    return any(text.digest not in before for text in flow_texts(work.corpus, overview))
 
 
 def _doubted(corpus: Corpus, prose: Mapping[str, Prose]) -> list[tuple[ProseSentence, list[str]]]:
@@ -252,13 +251,8 @@ def finish(
 
     What is known now is stored in ``cache``. ``mask`` removes secrets of a text.
     """
-    packed = result.data["packed"] if result is not None else ()
     # The facts are freed before the pages are made: there may be very many.
-    facts = {
-        file_facts.path: file_facts
-        for row in (*work.known.values(), *packed)
-        for file_facts in unpack(row)
-    }
+    facts = work.sources.facts(result.data["packed"] if result is not None else ())
     _store(cache, work, facts)
     for path, fact in facts.items():
         facts[path] = fact.masked(mask)
@@ -374,7 +368,7 @@ def _store(folder: str, work: Refresh, facts: Mapping[str, FileFacts]) -> None:
         for file in work.corpus.files:
             file_facts = facts.get(file.path)
             if file_facts is not None:
-                packed = work.known.get(file.path) or pack([file_facts])
+                packed = work.sources.digests.get(file.path) or pack([file_facts])
                 yield f"{_key(file.path, file.oid)} {packed}\n".encode("ascii")
 
     with suppress(RlmCiError):

@@ -11,9 +11,8 @@ from rlm_ci.source.outline import outline
 from rlm_ci.wiki.facts.dependencies import declared
 from rlm_ci.wiki.facts.file_facts import facts_of, pack, unpack
 from rlm_ci.wiki.facts.python_notes import python_notes
-from rlm_ci.wiki.facts.readme import introduction, plain
-from rlm_ci.wiki.pages.dependencies_map import drawn
-from rlm_ci.wiki.pages.wording import paragraph, sentence
+from rlm_ci.wiki.facts.readme import introduction, paragraph, plain, sentence
+from rlm_ci.wiki.pages.layout import drawn
 from testing import wiki_stage as stage
 from testing.wiki_pages import pages_of
 

@@ -1,4 +1,4 @@
-"""A source cut into pieces at its definitions, and what a model is shown of one.
+"""What a model is shown: pieces of sources, cut at their definitions, and how a call flows.
 
 An edit changes the piece that it is in, and no other: whether one ends before a definition depends
 on that definition, not on a count of bytes from the top.
@@ -15,18 +15,24 @@ from rlm_ci.source.cut_points import borders
 from rlm_ci.source.outline import outline
 from rlm_ci.text.printable import encodable
 from rlm_ci.values import Row, Value
+from rlm_ci.wiki.facts.call_flows import TOP
+from rlm_ci.wiki.update.state import FLOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rlm_ci.recursion.nodes import LeafText
     from rlm_ci.source import Symbol
+    from rlm_ci.wiki.facts.call_flows import CallFlow, FlowStep
+    from rlm_ci.wiki.facts.file_facts import FileFacts
+    from rlm_ci.wiki.update.state import ProseSentence, QuotedLines
+
 
 #: Raised whenever the prompts ask for something else.
 _VERSION = 1
 #: Bytes from which on a piece may end, by how many more it does on average, and the most.
-_ENOUGH, _MORE, _MOST = 2_500, 5_000, 16_000
+_ENOUGH, _MORE, _LARGEST = 2_500, 5_000, 16_000
 #: What is shown of a piece at first: this share of its bytes; all of a small
 #: one, in bytes.
 _SHARE, _SMALL = 0.37, 1_200
@@ -100,7 +106,7 @@ class ShownPiece(Value):
 
 def pieces(text: LeafText) -> list[SourcePiece]:
     """The pieces of a text, which leave no line out."""
-    lines = _lines(text)
+    lines = _split(text)
     if not lines:
         return []
     cuts = [1, *_cuts(text, lines), len(lines) + 1]
@@ -113,7 +119,7 @@ def pieces(text: LeafText) -> list[SourcePiece]:
     return source_pieces
 
 
-def _lines(text: LeafText) -> list[bytes]:
+def _split(text: LeafText) -> list[bytes]:
     lines = text.content.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
@@ -132,11 +138,11 @@ def _cuts(text: LeafText, lines: Sequence[bytes]) -> Iterator[int]:
         # The larger a definition, the likelier it begins a piece.
         chance = int.from_bytes(sha256(lines[first - 1]).digest()[:4], "big") / (1 << 32)
         ends = used >= _ENOUGH and chance < size / _MORE
-        if first > 1 and (ends or used + size > _MOST) and used:
+        if first > 1 and (ends or used + size > _LARGEST) and used:
             yield first
             used = 0
         for line in range(first, behind):  # a definition that is too long is cut between lines
-            if used and used + sizes[line - 1] > _MOST and size > _MOST:
+            if used and used + sizes[line - 1] > _LARGEST and size > _LARGEST:
                 yield line
                 used = 0
             used += sizes[line - 1]
@@ -312,3 +318,168 @@ def _span(symbol: Symbol) -> range:
 
 def _is_long(symbol: Symbol) -> bool:
     return symbol.line_end > symbol.line_start
+
+
+#: Sentences about one flow, and flows of one prompt: of more, the answer may be cut off.
+SENTENCES, _MOST = 3, 8
+#: Lines of a definition that are all shown; of a longer one its head, calls and raises, each with
+#: the line before if a condition, a loop or an expression begins there, and a condition with its
+#: first statement.
+_SHORT = 12
+_BEGINS = re.compile(r"[:{(\[]\s*(?:(?:#|//).*)?$")
+
+
+class FlowText(Value):
+    """A flow as a prompt has it: ``rows`` are its steps, ``sources`` their files.
+
+    ``digest`` is a hash of the steps and of their lines, wherever these are; ``lines`` are those
+    that a prompt shows, and ``spans`` the first and last lines of the functions of its steps, by
+    path: a sentence may quote what is in one of these, shown or not.
+    """
+
+    key: str
+    digest: str
+    rows: tuple[str, ...]
+    lines: Mapping[str, frozenset[int]]
+    spans: Mapping[str, frozenset[tuple[int, int]]]
+    sources: Mapping[str, LeafText]
+
+    @property
+    def path(self) -> str:
+        """The file in which it begins."""
+        return self.key.removeprefix(FLOW).rpartition("#")[0]
+
+    def holds(self, sentence: ProseSentence) -> bool:
+        """Whether all that the sentence quotes is in functions of its steps."""
+        return all(map(self._shows, sentence.quotes))
+
+    def _shows(self, quoted: QuotedLines) -> bool:
+        return any(
+            first <= quoted.line_start and quoted.line_end <= last
+            for first, last in self.spans.get(quoted.path, ())
+        )
+
+
+def flow_key(flow: CallFlow) -> str:
+    """What is said of a flow is kept by where it begins."""
+    at = flow.steps[0].at
+    return f"{FLOW}{at.path}#{at.symbol.name}"
+
+
+def flow_text(
+    flow: CallFlow, files: Mapping[str, FileFacts], sources: Mapping[str, LeafText]
+) -> FlowText:
+    """The flow through ``sources``, which has all files of its steps."""
+    lines: dict[str, set[int]] = {}
+    spans: dict[str, set[tuple[int, int]]] = {}
+    rows, parts = [], []
+    for step in flow.steps:
+        path, symbol = step.at.path, step.at.symbol
+        content = sources[path].content.decode("utf-8", "surrogateescape").split("\n")
+        numbers = sorted(_lines(step, files[path], content))
+        lines.setdefault(path, set()).update(numbers)
+        is_class = symbol.kind in {"class", "struct"}  # whose other members are no step
+        ends = numbers if is_class else [*numbers, symbol.line_start, symbol.line_end]
+        span = min(ends), max(ends)
+        spans.setdefault(path, set()).add(span)
+        called = "the code of the file" if symbol.kind == TOP else f"`{name(symbol.name)}`"
+        by = f", called by step {step.caller}" if step.caller else ""
+        location = f"{name(path)}:{symbol.line_start}-{symbol.line_end}"
+        rows.append(f"  step {step.number}: {called} in {location}{by}")
+        parts.append(f"{step.number} {step.caller} True {symbol.kind} ")
+        parts += ["" if symbol.kind == TOP else symbol.name]
+        parts += [content[line - 1].strip() for line in numbers]
+    digest = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    return FlowText(
+        key=flow_key(flow),
+        digest=mark(digest),
+        rows=tuple(rows),
+        lines={path: frozenset(line) for path, line in lines.items()},
+        spans={path: frozenset(inside) for path, inside in spans.items()},
+        sources={path: sources[path] for path in lines},
+    )
+
+
+def _lines(step: FlowStep, file: FileFacts, content: Sequence[str]) -> set[int]:
+    """The lines by which a step is told."""
+    symbol = step.at.symbol
+    first, last = symbol.line_start, min(symbol.line_end, len(content))
+    if last - first < _SHORT and symbol.kind not in {"class", "struct"}:
+        return set(range(first, last + 1))
+    numbers: set[int] = set()
+    if symbol.kind != TOP:
+        start, end = file.head_of(symbol)
+        numbers.update(range(start, end + 1))
+        if symbol.doc:
+            numbers.update(range(symbol.doc_start, symbol.doc_end + 1))
+    for line in (*(call.line for call in step.calls), *(site.line for site in step.raises)):
+        numbers.update(with_statement(content, line))
+        if line > 1 and _BEGINS.search(content[line - 2]):
+            numbers.add(line - 1)
+    return {line for line in numbers if first <= line <= last}
+
+
+class PromptShare:
+    """What one prompt shows: pieces of sources, and flows with the lines that are not in these."""
+
+    def __init__(self, pieces: Iterable[ShownPiece] = ()) -> None:
+        self.pieces = list(pieces)
+        self.flows: list[FlowText] = []
+        #: Whether it also asks about the whole.
+        self.has_whole = False
+        self._lines: dict[str, set[int]] = {}
+        self.used = 0
+        for piece in self.pieces:
+            self._add(piece)
+
+    def flow_rows(self) -> Iterator[str]:
+        for number, flow in enumerate(self.flows, 1):
+            yield f"[{number}]"
+            yield from flow.rows
+
+    def take(self, flow: FlowText, room: int) -> bool:
+        """Add a flow if ``room`` bytes have room for it; of one that no prompt has, a part."""
+        if len(self.flows) == _MOST:
+            return False
+        left = room - self.used - sum(map(row_size, flow.rows)) - row_size("[99]")
+        new = list(self._missing(flow))
+        if sum(piece.cost for piece in new) > left:
+            if self.used:
+                return False
+            new = list(_fitting(new, left))
+        self.used += room - self.used - left
+        for piece in new:
+            self.pieces.append(piece)
+            self._add(piece)
+        self.flows.append(flow)
+        return True
+
+    def _add(self, piece: ShownPiece) -> None:
+        self.used += piece.cost
+        self._lines.setdefault(piece.piece.text.path, set()).update(piece.lines)
+
+    def _missing(self, flow: FlowText) -> Iterator[ShownPiece]:
+        for path, lines in flow.lines.items():
+            new = lines - self._lines.get(path, set())
+            if new:
+                yield excerpt(flow.sources[path], new)
+
+
+def shares(
+    windows: Iterable[Sequence[ShownPiece]], flows: Iterable[FlowText], room: int
+) -> list[PromptShare]:
+    """The windows, and the flows in the room that the last one leaves, or behind it."""
+    prompt_shares = [PromptShare(window) for window in windows]
+    for flow in flows:
+        if not prompt_shares or not prompt_shares[-1].take(flow, room):
+            prompt_shares.append(PromptShare())
+            prompt_shares[-1].take(flow, room)
+    return prompt_shares
+
+
+def _fitting(pieces: Iterable[ShownPiece], room: int) -> Iterator[ShownPiece]:
+    for piece in pieces:
+        fits = piece.fitted(room)
+        if fits.lines:
+            room -= fits.cost
+            yield fits

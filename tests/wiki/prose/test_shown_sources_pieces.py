@@ -8,7 +8,7 @@ import pytest
 
 import rlm_ci
 from rlm_ci.recursion.nodes import LeafText
-from rlm_ci.wiki.update.pieces import GAP, SourcePiece, pieces, shown, with_statement
+from rlm_ci.wiki.prose.shown_sources import GAP, SourcePiece, pieces, shown, with_statement
 
 ROOT = Path(rlm_ci.__file__).parent
 LONG = ROOT / "git" / "repository.py"

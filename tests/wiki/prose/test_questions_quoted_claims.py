@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlm_ci.recursion.nodes import LeafText
-from rlm_ci.wiki.prose.quoted_claims import QuotedClaims
+from rlm_ci.wiki.prose.questions import QuotedClaims
 from rlm_ci.wiki.update import kept_prose
 
 OVEN = LeafText("oven.py", "0" * 40, b"def heat_up(to):\n    check(to, LIMIT)\n    return to * 2\n")

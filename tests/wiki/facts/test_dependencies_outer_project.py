@@ -8,8 +8,8 @@ import pytest
 
 from rlm_ci.recursion.corpus import corpus as corpora
 from rlm_ci.recursion.corpus.eligibility import EligibilityRules
-from rlm_ci.wiki.pages import outer_project
-from rlm_ci.wiki.pages.outer_project import OuterProject
+from rlm_ci.wiki.facts import dependencies
+from rlm_ci.wiki.facts.dependencies import OuterProject
 from testing import wiki_stage as stage
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def pages(repo: GitRepo, tmp_path: Path, under: str, *, on_disk: bool = False) -
     opened = stage.opened(repo)
     if on_disk:
         corpus = corpora.in_worktree(opened, EligibilityRules(), under)
-        found = OuterProject.on_disk(opened, outer_project.listed(opened), under)
+        found = OuterProject.on_disk(opened, dependencies.listed(opened), under)
     else:
         corpus = corpora.at_commit(opened, commit, EligibilityRules(), under)
         found = OuterProject.at_commit(opened, commit, under)
@@ -96,7 +96,7 @@ def test_what_stands_around_is_a_part_of_the_options(repo: GitRepo, tmp_path: Pa
     pages(repo, tmp_path, "shop/safe")
     opened = stage.opened(repo)
     before = OuterProject.at_commit(opened, repo.sha(), "shop/safe")
-    assert before == OuterProject.on_disk(opened, outer_project.listed(opened), "shop/safe")
+    assert before == OuterProject.on_disk(opened, dependencies.listed(opened), "shop/safe")
     repo.write("pyproject.toml", FILES["pyproject.toml"].replace("rich", "poor"))
     after = OuterProject.at_commit(opened, repo.commit(), "shop/safe")
     assert before.digest() != after.digest()

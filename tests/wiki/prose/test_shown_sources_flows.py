@@ -10,7 +10,7 @@ import pytest
 from rlm_ci.errors import LimitError, RemoteError
 from rlm_ci.recursion.nodes import LeafText
 from rlm_ci.wiki.pages.flow_page import NAME
-from rlm_ci.wiki.prose.flow_prose import FlowText, shares
+from rlm_ci.wiki.prose.shown_sources import FlowText, shares
 from rlm_ci.wiki.update.state import FLOW, ProseSentence, QuotedLines, WikiState
 from testing import wiki_stage as stage
 from testing.wiki_sentences import Scripted, all_by, numbered, of_flows, sentence, supports
